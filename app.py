@@ -15,40 +15,45 @@ if os.environ.get("SPACES_ZERO_GPU"):
 
 from vitdemo import console
 from vitdemo.errors import VitdemoError
-from vitdemo.jobs import Jobs
-from vitdemo.lessons import FOLDER, LANGUAGE
+from vitdemo.jobs import JobQueue
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
-from vitdemo.page.kit import visitor
-from vitdemo.timm_models import PREFIX, VARIABLE, timm_run
-from vitdemo.training import pick_device
-from vitdemo.training.devices import give_back_memory
-from vitdemo.workbench import Workbench
+from vitdemo.page.kit import session_id
+from vitdemo.timm_models import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
+from vitdemo.training import choose_device
+from vitdemo.training.devices import release_freed_memory
+from vitdemo.workbench import AppContext
 
-MOST_WAITING = 500  # requests in the queue
-SHIPPED = Path(__file__).parent / "assets" / "runs"
+MAX_QUEUED_REQUESTS = 500  # requests in the queue
+INCLUDED_RUNS = Path(__file__).parent / "assets" / "runs"
 
 
 def main(argv: list[str] | None = None) -> int:
     console.escape_unprintable()
     args = build_parser().parse_args(argv)
     try:
-        device = pick_device(args.device)
-        named = [name for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
-        preset = [*(f"{PREFIX}{name.strip().removeprefix(PREFIX)}" for name in named), *args.model]
-        timm_models = [timm_run(text) for text in preset]
+        device = choose_device(args.device)
+        named = [name for name in os.environ.get(MODELS_VARIABLE, "").split(",") if name.strip()]
+        preset = [
+            *(f"{TIMM_PREFIX}{name.strip().removeprefix(TIMM_PREFIX)}" for name in named),
+            *args.model,
+        ]
+        timm_models = [create_timm_run(text) for text in preset]
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
-    roots = args.runs or [SHIPPED, Path("runs")]
+    roots = args.runs or [INCLUDED_RUNS, Path("runs")]
     jobs = None
-    alone = serves_this_machine_alone(args)
+    alone = is_local_only(args)
     if args.allow_training or alone:
-        jobs = Jobs(roots[-1], args.data, device.type, for_all=args.allow_training)
-        jobs.watch()
-    give_back_memory()
-    workbench = Workbench(roots, args.data, device, timm_models, visitor=visitor)
-    page = build_page(workbench, jobs, [FOLDER / LANGUAGE, *args.lessons], alone=alone)
-    page.queue(max_size=MOST_WAITING, api_open=False)  # no request can bypass the queue
+        jobs = JobQueue(roots[-1], args.data, device.type, for_all=args.allow_training)
+        jobs.start_watching()
+    release_freed_memory()
+    workbench = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
+    page = build_page(
+        workbench, jobs, [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons], local_only=alone
+    )
+    page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # no request can bypass the queue
     try:
         page.launch(
             theme=THEME,
@@ -70,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def serves_this_machine_alone(args: argparse.Namespace) -> bool:
+def is_local_only(args: argparse.Namespace) -> bool:
     """Return whether arguments and environment bind the page to this computer only."""
     host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
     shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")

@@ -34,46 +34,55 @@ import torch
 
 from vitdemo import console, data, runs
 from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
-from vitdemo.metrics import accuracy
+from vitdemo.metrics import compute_accuracy
 from vitdemo.models import build_model
-from vitdemo.recipes import RECIPES, Recipe, get_recipe, smoke_recipe
+from vitdemo.recipes import RECIPES, Recipe, get_recipe, get_smoke_recipe
 from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
-from vitdemo.runs.evaluate import check_classes, evaluation_of, split_of
+from vitdemo.runs.evaluate import check_same_classes, evaluate_run, split_of
 from vitdemo.runs.origin import (
+    check_origin_split,
     check_same_heads,
-    check_unseen,
-    knows,
-    source_of,
-    started_from,
-    teacher_of,
+    has_same_classes,
+    load_teacher,
+    origin_entry,
+    read_origin,
 )
 from vitdemo.runs.reference import compute_reference, write_reference
-from vitdemo.runs.resume import continue_folder, recipe_to_resume, resumable
+from vitdemo.runs.resume import get_resume_recipe, prepare_resumed_folder, read_resume_checkpoint
 from vitdemo.runs.steps import StepLog
-from vitdemo.runs.writer import Saver, check_free, command_line, describe, note_stop, prepare_folder
+from vitdemo.runs.writer import (
+    EpochSaver,
+    build_config,
+    check_folder_unused,
+    create_run_folder,
+    format_command,
+    record_stop,
+)
 from vitdemo.training import (
     Trainer,
-    choose_compile,
+    choose_compile_mode,
+    choose_device,
     is_first_process,
     join_processes,
-    pick_device,
 )
-from vitdemo.training.bar import progress_bar, sentence
-from vitdemo.training.devices import keep_memory
-from vitdemo.training.pictures import preprocessing_of, split
+from vitdemo.training.bar import create_progress_bar, format_epoch_line
+from vitdemo.training.devices import retain_freed_memory
+from vitdemo.training.pictures import get_preprocessing, split_training_set
 from vitdemo.training.pretraining import make_trainer
 from vitdemo.training.stopping import Stopper
 
-STOPS = (signal.SIGINT, signal.SIGTERM)
-TUNABLE = tuple(f for f in fields(Recipe) if f.type in (int, float, str, bool) and f.name not in
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+RECIPE_OPTIONS = tuple(f for f in fields(Recipe) if f.type in (int, float, str, bool) and f.name not
+in
                 ("name", "summary", "note"))  # fmt: skip
 # Options of the model, for the families that know them: see `VisionTransformer`.
-SIZES = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "pos_embed": str,
+MODEL_OPTIONS = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "pos_embed":
+str,
          "global_pool": str, "init": str}  # fmt: skip
 
 
-COMMANDS = (None, "download", "evaluate", "report")  # commands without training
-LEFT = (
+OTHER_COMMANDS = (None, "download", "evaluate", "report")  # commands without training
+DISK_ERROR_HINT = (
     ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
     "another --out."
 )
@@ -92,7 +101,9 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:  # for example a full disk, or no permission to write
         where = f" '{error.filename}'" if error.filename else ""
         told = f"train.py: {error.strerror or error}{where}"
-        print(told + (LEFT if args.recipe not in COMMANDS else "."), file=sys.stderr)
+        print(
+            told + (DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."), file=sys.stderr
+        )
     except KeyboardInterrupt:  # before the first step, or during evaluation
         print("train.py: stopped.", file=sys.stderr)
         return 130
@@ -111,7 +122,7 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
     if args.recipe == "report":
         return write_report(args)
     stopper = Stopper(args.keep_after)
-    with stopper.listening():
+    with stopper.handle_signal():
         return train(args, argv, stopper)
 
 
@@ -176,14 +187,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
     group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
-    for field in TUNABLE:
+    for field in RECIPE_OPTIONS:
         option = "--" + field.name.replace("_", "-")
         kind = {"type": field.type, "metavar": "VALUE"}
         if field.type is bool:
             kind = {"action": argparse.BooleanOptionalAction, "default": None}
         group.add_argument(option, dest=f"set_{field.name}", help=RECIPE_HELP[field.name], **kind)
     group = parser.add_argument_group("settings of a ViT from scratch (default: the recipe's)")
-    for name, kind in SIZES.items():
+    for name, kind in MODEL_OPTIONS.items():
         option = "--" + name.replace("_", "-")
         group.add_argument(
             option, dest=f"set_{name}", type=kind, metavar="VALUE", help=MODEL_HELP[name]
@@ -199,7 +210,7 @@ def list_recipes() -> int:
 
 
 def download(args: argparse.Namespace) -> int:
-    source = data.open_source(args.data, download=True)
+    source = data.open_dataset(args.data, download=True)
     print(f"The dataset '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
     return 0
 
@@ -208,8 +219,8 @@ def evaluate(args: argparse.Namespace) -> int:
     if len(args.runs) != 1:
         raise RunError("evaluate needs one run folder: python train.py evaluate runs/NAME.")
     run = runs.read_run(args.runs[0])
-    source = data.find_source(args.data)
-    check_classes(run, source)
+    source = data.find_dataset(args.data)
+    check_same_classes(run, source)
     print_notes(source)
     parts = split_of(run, source)
     if parts is None:
@@ -223,22 +234,22 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def add_reference(
-    run: runs.Run, train: data.Pictures, validation: data.Pictures, device: str
+    run: runs.Run, train: data.LabelledImages, validation: data.LabelledImages, device: str
 ) -> None:
     """Write `reference_features.npz`, by which the page knows images unlike the training images."""
-    found = compute_reference(run, train, validation, pick_device(device))
+    found = compute_reference(run, train, validation, choose_device(device))
     if found:
         write_reference(run.path, found, run.config["data"]["fingerprint"])
 
 
 def write_evaluation(
-    run: runs.Run, source: data.Source, validation: data.Pictures | None, device: str
+    run: runs.Run, source: data.ImageDataset, validation: data.LabelledImages | None, device: str
 ) -> None:
     """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
     test = source.load("test", run.spec.image_size)
-    found = evaluation_of(run, test, validation, pick_device(device))
+    found = evaluate_run(run, test, validation, choose_device(device))
     runs.write_evaluation(run.path, found)
-    result = {"test_accuracy": accuracy(found.probabilities, found.labels)}
+    result = {"test_accuracy": compute_accuracy(found.probabilities, found.labels)}
     print(json.dumps({"run": str(run.path)} | result | {"test_pictures": len(test)}))
 
 
@@ -247,16 +258,16 @@ def write_report(args: argparse.Namespace) -> int:
     if not args.runs:
         raise RunError("report needs run folders: python train.py report runs/NAME runs/OTHER.")
     # Imported here, so that training neither waits for matplotlib nor needs it.
-    from vitdemo.report import report
+    from vitdemo.report import render_report
 
     path = args.out or Path("report.html")
-    page = report(runs.told_apart(labelled_runs(args.runs)))
+    page = render_report(runs.disambiguate_names(read_supervised_runs(args.runs)))
     runs.write_atomically(path, lambda file: file.write(page.encode(errors="replace")))
     print(f"The report is in '{path}': open it in a browser.")
     return 0
 
 
-def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
+def read_supervised_runs(folders: list[Path]) -> Iterator[runs.Run]:
     """Yield the runs to report on; print a message for each pretraining run in `folders`."""
     for folder in folders:
         try:
@@ -267,32 +278,34 @@ def labelled_runs(folders: list[Path]) -> Iterator[runs.Run]:
 
 def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     started = time.monotonic()
-    folder = run_folder(args)
+    folder = get_run_folder(args)
     recipe = choose_recipe(args, folder)
     if not args.resume:
-        check_free(folder, smoke=args.smoke)
-    device = pick_device(args.device)
-    keep_memory()
-    compile = choose_compile(device, args.compile)
-    source = data.SYNTHETIC if args.smoke and args.data is None else data.find_source(args.data)
+        check_folder_unused(folder, smoke=args.smoke)
+    device = choose_device(args.device)
+    retain_freed_memory()
+    compile = choose_compile_mode(device, args.compile)
+    source = (
+        data.SYNTHETIC_DATASET if args.smoke and args.data is None else data.find_dataset(args.data)
+    )
     pictures, classes = source.load("train", recipe.model.image_size), source.classes
-    kept, held = split(pictures, recipe, classes)
-    fingerprint = data.fingerprint(pictures, classes)
-    saved = resumable(folder, fingerprint, len(held), recipe) if args.resume else None
+    kept, held = split_training_set(pictures, recipe, classes)
+    fingerprint = data.compute_fingerprint(pictures, classes)
+    saved = read_resume_checkpoint(folder, fingerprint, len(held), recipe) if args.resume else None
     if is_first_process():
-        source.check("test")  # now, not after the last epoch
+        source.check_images("test")  # now, not after the last epoch
         print_notes(source, note_on_split(recipe, len(held), len(pictures)))
     processes, device = join_processes(device)
-    origin = source_of(args.weights)
+    origin = read_origin(args.weights)
     check_same_heads(origin, recipe.model)
-    check_unseen(origin, recipe, classes, fingerprint)
+    check_origin_split(origin, recipe, classes, fingerprint)
     torch.manual_seed(recipe.seed)
     model = build_model(
         recipe.model,
         len(classes),
         pretrained=recipe.pretrained and saved is None and not args.smoke,
         weights=None if saved else args.weights,  # of a resumed run they come from its checkpoint
-        keep_head=knows(origin, classes),
+        keep_head=has_same_classes(origin, classes),
     ).to(device)
     trainer = make_trainer(
         model,
@@ -300,24 +313,24 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         pictures.subset(kept),
         pictures.subset(held),
         num_classes=len(classes),
-        preprocessing=preprocessing_of(recipe, source, pictures),
+        preprocessing=get_preprocessing(recipe, source, pictures),
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
         stop=stopper,
         compile=compile,
         processes=processes,
-        teacher=teacher_of(recipe, classes, fingerprint, device),
+        teacher=load_teacher(recipe, classes, fingerprint, device),
     )
     if saved:
         trainer.load_state_dict(saved)
     if processes.is_first:
         if saved:
-            continue_folder(folder, trainer, argv)
+            prepare_resumed_folder(folder, trainer, argv)
         else:
-            config = describe(trainer, model, classes, source.name, fingerprint, argv)
-            prepare_folder(folder, trainer, config | started_from(origin))
+            config = build_config(trainer, model, classes, source.name, fingerprint, argv)
+            create_run_folder(folder, trainer, config | origin_entry(origin))
     deadline = started + 60 * args.minutes if args.minutes else None
-    stopper.by(trainer.clock)
-    finished = train_to_the_end(trainer, folder, deadline)
+    stopper.attach_clock(trainer.clock)
+    finished = train_and_save(trainer, folder, deadline)
     if not processes.is_first:
         return 0  # otherwise torchrun would stop the first process, whose exit code counts
     if not finished:
@@ -325,20 +338,20 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
-    if trainer.stopped is not None:
-        note_stop(folder, trainer)
+    if trainer.stopped_step is not None:
+        record_stop(folder, trainer)
     runs.write_weights(folder, trainer.final_weights())
     if recipe.mask_ratio:
         print(f"The encoder is trained. Start a recipe of the same model from it with --weights "
-              f"{folder / runs.WEIGHTS}")  # fmt: skip
+              f"{folder / runs.WEIGHTS_FILE}")  # fmt: skip
         return 0
     evaluate_trained(args, folder, source, trainer)
     return 0
 
 
-def print_notes(source: data.Source, *more: str) -> None:
+def print_notes(source: data.ImageDataset, *more: str) -> None:
     """Print which files and classes of a folder are left out, and `more` notes."""
-    for note in filter(None, (*source.notes(), *more)):
+    for note in filter(None, (*source.list_notes(), *more)):
         print(note, file=sys.stderr)
 
 
@@ -353,7 +366,7 @@ def note_on_split(recipe: Recipe, held_out: int, count: int) -> str:
 
 
 def evaluate_trained(
-    args: argparse.Namespace, folder: Path, source: data.Source, trainer: Trainer
+    args: argparse.Namespace, folder: Path, source: data.ImageDataset, trainer: Trainer
 ) -> None:
     """Evaluate the run in `folder` at the end of its training.
 
@@ -380,34 +393,34 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """Return the command that resumes the run in `folder` on the same dataset."""
     where = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
-    return command_line([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
+    return format_command([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     """Return the recipe with the options of the command line; with --resume, the run's recipe."""
-    given = {field.name: getattr(args, f"set_{field.name}") for field in TUNABLE}
+    given = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
     given = {name: value for name, value in given.items() if value is not None}
     size = {"image_size": args.image_size} if args.image_size else {}
-    sizes = {name: getattr(args, f"set_{name}") for name in SIZES}
+    sizes = {name: getattr(args, f"set_{name}") for name in MODEL_OPTIONS}
     sizes = {name: value for name, value in sizes.items() if value is not None}
     if args.resume:
-        return recipe_to_resume(folder, args.recipe, **given, **size, **sizes)
-    recipe = (smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
+        return get_resume_recipe(folder, args.recipe, **given, **size, **sizes)
+    recipe = (get_smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
     if sizes and recipe.model.family != "vit":
         raise RecipeError(f"{args.recipe} is not a ViT from scratch: omit --{next(iter(sizes))}.")
     model = replace(recipe.model, options={**recipe.model.options, **sizes})
     return replace(recipe, model=replace(model, **size))
 
 
-def run_folder(args: argparse.Namespace) -> Path:
+def get_run_folder(args: argparse.Namespace) -> Path:
     """Return `--out`, or runs/RECIPE by default."""
     return args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
 
 
-def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
+def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
     """Train and save each epoch; return False if Ctrl-C, SIGTERM or the deadline stopped it."""
-    first, saver = trainer.processes.is_first, Saver(folder, trainer)
-    with progress_bar(trainer) as bar:
+    first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
+    with create_progress_bar(trainer) as bar:
         if first:
             log, shown = StepLog(folder, trainer), trainer.on_step
             trainer.on_step = lambda progress: (shown(progress), log.add(progress))
@@ -415,22 +428,26 @@ def train_to_the_end(trainer: Trainer, folder: Path, deadline: float | None = No
             for record in trainer.fit():
                 if first:
                     saver.save(record)
-                    bar.write(sentence(record))
-                if deadline and not trainer.finished and too_late(trainer, record, deadline):
+                    bar.write(format_epoch_line(record))
+                if (
+                    deadline
+                    and not trainer.is_finished
+                    and would_exceed_deadline(trainer, record, deadline)
+                ):
                     return False
         except KeyboardInterrupt:
             return False
         finally:
-            with uninterrupted():
+            with ignore_stop_signals():
                 saver.flush()
-    trainer.processes.leave()
+    trainer.processes.destroy_group()
     return True
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def ignore_stop_signals() -> Iterator[None]:
     """Ignore Ctrl-C and SIGTERM in this context, because torchrun sends them twice."""
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -438,14 +455,14 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def too_late(trainer: Trainer, record: dict, deadline: float) -> bool:
+def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bool:
     """Return whether another epoch of the same length would end after the deadline."""
     seconds = record["epoch_seconds"] - trainer.compile_seconds
     late = time.monotonic() + seconds > deadline
-    return trainer.processes.agree(late, trainer.device)
+    return trainer.processes.broadcast_flag(late, trainer.device)
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """End this program with an exit code.
 
     With several processes, Python's normal shutdown is skipped. A thread of gloo may still hold
@@ -460,4 +477,4 @@ def leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_process(main())

@@ -13,20 +13,20 @@ sys.path.insert(0, str(ROOT))
 
 from torchvision.datasets import CIFAR10  # noqa: E402
 
-from vitdemo.cifar10 import BATCHES, HERE, digest  # noqa: E402
+from vitdemo.cifar10 import BATCH_FILES, PACKAGE_FOLDER, hash_image  # noqa: E402
 
 
 def main() -> None:
     digests, names = [], []
-    for batch in BATCHES:
+    for batch in BATCH_FILES:
         with (Path(sys.argv[1]) / CIFAR10.base_folder / batch).open("rb") as file:
             content = pickle.load(file, encoding="latin1")
         images = content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)  # (N, 32, 32, 3)
-        digests += map(digest, images)
+        digests += map(hash_image, images)
         names += content["filenames"]
-    (HERE / "places.bin").write_bytes(b"".join(digests))
+    (PACKAGE_FOLDER / "places.bin").write_bytes(b"".join(digests))
     packed = lzma.compress("\n".join(names).encode(), preset=9 | lzma.PRESET_EXTREME)
-    (HERE / "names.xz").write_bytes(packed)
+    (PACKAGE_FOLDER / "names.xz").write_bytes(packed)
     print(f"{len(set(digests)):,} different digests of {len(digests):,} images")
 
 

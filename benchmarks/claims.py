@@ -26,75 +26,78 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import drawn  # noqa: E402
+from benchmarks.faithfulness import draw_test_images  # noqa: E402
 from vitdemo import attention, data, runs  # noqa: E402
 from vitdemo.attention import ablation, lens, statistics  # noqa: E402
-from vitdemo.attention.embeddings import position_similarity  # noqa: E402
+from vitdemo.attention.embeddings import position_embedding_similarity  # noqa: E402
 from vitdemo.attention.one_head import head_scale  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.inside.head_ablation import answer_without  # noqa: E402
-from vitdemo.inside.knockout import knock_out  # noqa: E402
+from vitdemo.inside.head_ablation import predict_without_heads  # noqa: E402
+from vitdemo.inside.knockout import predict_with_knockout  # noqa: E402
 from vitdemo.lessons import facts  # noqa: E402
-from vitdemo.metrics import confusion  # noqa: E402
-from vitdemo.metrics.calibrated_runs import calibration  # noqa: E402
-from vitdemo.metrics.intervals import difference_doubt, mean_interval, share_doubt  # noqa: E402
-from vitdemo.metrics.learning import gap, mixes, setting  # noqa: E402
-from vitdemo.metrics.recipe_ablation import ablation_of, ablations  # noqa: E402
-from vitdemo.metrics.tested_runs import class_table, paired_test  # noqa: E402
+from vitdemo.metrics import confusion_matrix  # noqa: E402
+from vitdemo.metrics.calibrated_runs import compute_calibration_report  # noqa: E402
+from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error, mean_interval  # noqa: E402
+from vitdemo.metrics.learning import generalisation_gap, recipe_field, uses_mixing  # noqa: E402
+from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations  # noqa: E402
+from vitdemo.metrics.tested_runs import compare_runs, compute_classification_report  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
-from vitdemo.models.cost import vit_cost  # noqa: E402
-from vitdemo.perturb.changes import Changes, change  # noqa: E402
+from vitdemo.models.cost import compute_vit_cost  # noqa: E402
+from vitdemo.perturb.changes import ImageChanges, apply_changes  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
-from vitdemo.workbench import Workbench  # noqa: E402
+from vitdemo.workbench import AppContext  # noqa: E402
 
-BATCH = 20  # number of images whose attention is in memory at a time
-MEANS = 32  # number of images for the mean output of a head
-DRAWS = 5  # number of random sets of heads
-Rows = list[tuple[str, str]]  # (subject, value)
+ATTENTION_BATCH_SIZE = 20  # number of images whose attention is in memory at a time
+HEAD_MEAN_IMAGES = 32  # number of images for the mean output of a head
+NUM_RANDOM_HEAD_SETS = 5  # number of random sets of heads
+ClaimRows = list[tuple[str, str]]  # (subject, value)
 
 
 @dataclass(frozen=True)
-class Subjects:
+class ClaimInputs:
     """Runs to measure and the source of test images."""
 
     runs: list[Run]
-    source: data.Source | None
-    images: int
-    context: Workbench | None = None  # models and caches, needed for the facts of lessons
+    source: data.ImageDataset | None
+    num_images: int
+    workbench: AppContext | None = None  # models and caches, needed for the facts of lessons
 
     @property
-    def tested(self) -> list[Run]:
+    def evaluated_runs(self) -> list[Run]:
         return [run for run in self.runs if run.has_evaluation]
 
-    def transformers(self) -> list[tuple[Run, nn.Module]]:
+    def load_transformers(self) -> list[tuple[Run, nn.Module]]:
         """Load the Vision Transformers whose weights are available."""
         found = [(run, runs.load_model(run)) for run in self.runs if run.has_weights]
         return [(run, model) for run, model in found if is_vision_transformer(model)]
 
-    def batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
+    def load_batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
         """Return batches of inputs (B, 3, S, S) and all labels (N,).
 
         With `extra`, a last batch has so many more images, whose labels are not returned.
         """
         if self.source is None:
             raise VitdemoError("the test images are not available")
-        found = drawn(self.source, self.images + extra, run.spec.image_size)
+        found = draw_test_images(self.source, self.num_images + extra, run.spec.image_size)
         pixels = run.preprocessing(found.images)
-        parts = [*pixels[: self.images].split(BATCH), *([pixels[self.images :]] if extra else [])]
-        return parts, found.labels[: self.images]
+        parts = [
+            *pixels[: self.num_images].split(ATTENTION_BATCH_SIZE),
+            *([pixels[self.num_images :]] if extra else []),
+        ]
+        return parts, found.labels[: self.num_images]
 
 
-def largest_weights(subjects: Subjects) -> Rows:
+def largest_weights(subjects: ClaimInputs) -> ClaimRows:
     """Without the division by sqrt(D/H), the largest weight of a row is 0.6 to 0.9 on average.
 
     Lesson 2, "Why scale the score?".
     """
     rows = []
-    for run, model in subjects.transformers():
+    for run, model in subjects.load_transformers():
         with_scale, without = [], []
-        for images in subjects.batches(run)[0]:
+        for images in subjects.load_batches(run)[0]:
             for i, weights in enumerate(attention.trace(model, images).attention):
-                unscaled = statistics.unscaled(weights.float(), head_scale(model, i))
+                unscaled = statistics.softmax_without_scale(weights.float(), head_scale(model, i))
                 with_scale.append(statistics.largest_weight(weights.float()).mean())
                 without.append(statistics.largest_weight(unscaled).mean())
         means = [float(torch.stack(each).mean()) for each in (with_scale, without)]
@@ -102,16 +105,16 @@ def largest_weights(subjects: Subjects) -> Rows:
     return rows
 
 
-def class_token_shares(subjects: Subjects) -> Rows:
+def class_token_shares(subjects: ClaimInputs) -> ClaimRows:
     """In some heads the class token attends mostly to itself, in others hardly at all.
 
     Lesson 2, "Attention to the class token".
     """
     rows = []
-    for run, model in subjects.transformers():
+    for run, model in subjects.load_transformers():
         kept = [
             attention.trace(model, images).attention[..., 0, 0].float()
-            for images in subjects.batches(run)[0]
+            for images in subjects.load_batches(run)[0]
         ]  # each (L, B, H)
         shares = torch.cat(kept, 1).mean(1)  # (L, H)
         words = f"{shares.min():.3f} to {shares.max():.3f}, first layer {shares[0].max():.3f}"
@@ -119,20 +122,22 @@ def class_token_shares(subjects: Subjects) -> Rows:
     return rows
 
 
-def layer_distances(subjects: Subjects) -> Rows:
+def layer_distances(subjects: ClaimInputs) -> ClaimRows:
     """Heads below half the uniform distance, and how a layer's mean varies between images.
 
     Lesson 3, "What do you see?".
     """
     rows = []
-    for run, model in subjects.transformers():
+    for run, model in subjects.load_transformers():
         grid, prefix = tuple(model.patch_embed.grid_size), model.num_prefix_tokens
         P = grid[0] * grid[1]
-        even = statistics.distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
+        even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
         found = torch.cat(
             [
-                statistics.distance(attention.trace(model, images).attention.float(), grid, prefix)
-                for images in subjects.batches(run)[0]
+                statistics.mean_attention_distance(
+                    attention.trace(model, images).attention.float(), grid, prefix
+                )
+                for images in subjects.load_batches(run)[0]
             ],
             1,
         )  # (L, B, H)
@@ -144,20 +149,20 @@ def layer_distances(subjects: Subjects) -> Rows:
     return rows
 
 
-def heads_off(subjects: Subjects) -> Rows:
+def heads_off(subjects: ClaimInputs) -> ClaimRows:
     """One head off rarely changes the prediction; many have more effect than the sum of each.
 
     Lesson 3, "Several heads".
     """
     rows = []
-    for run, model in subjects.transformers():
-        (*parts, others), labels = subjects.batches(run, extra=MEANS)
-        means = ablation.mean_outputs(model, others)
+    for run, model in subjects.load_transformers():
+        (*parts, others), labels = subjects.load_batches(run, extra=HEAD_MEAN_IMAGES)
+        means = ablation.compute_head_means(model, others)
         single, base = [], []
         for images in parts:
             trace = attention.trace(model, images)
             base.append(trace.logits)
-            single.append(ablation.logits_without_each(model, trace.tokens, means))
+            single.append(ablation.ablate_each_head(model, trace.tokens, means))
         before, each = torch.cat(base), torch.cat(single, 2)  # (B, C), (L, H, B, C)
         own, row = before.argmax(1), torch.arange(len(before))
         change = (each[..., row, own] - before[row, own]).mean(-1)  # (L, H)
@@ -169,9 +174,9 @@ def heads_off(subjects: Subjects) -> Rows:
         random = np.random.default_rng(0)
         for count in (len(heads) // 9, len(heads) // 3, len(heads) // 2):
             results = []
-            for _ in range(DRAWS):
+            for _ in range(NUM_RANDOM_HEAD_SETS):
                 off = [heads[i] for i in random.permutation(len(heads))[:count]]
-                logits = torch.cat([ablation.logits_without(model, x, off, means) for x in parts])
+                logits = torch.cat([ablation.ablate_heads(model, x, off, means) for x in parts])
                 right = (logits.argmax(1) == labels).float().mean().item()
                 joint = (logits[row, own] - before[row, own]).mean().item()
                 results.append((right, joint, sum(change[head].item() for head in off)))
@@ -181,28 +186,28 @@ def heads_off(subjects: Subjects) -> Rows:
     return rows
 
 
-def lens_accuracy(subjects: Subjects) -> Rows:
+def lens_accuracy(subjects: ClaimInputs) -> ClaimRows:
     """The logit lens predicts poorly in early layers, and its accuracy does not always rise.
 
     Lesson 4, "After each layer"; Inside the model, "Logit lens".
     """
     rows = []
-    for run, model in subjects.transformers():
-        parts, labels = subjects.batches(run)
-        read = [lens.logit_lens(model, attention.trace(model, x).tokens)[0] for x in parts]
+    for run, model in subjects.load_transformers():
+        parts, labels = subjects.load_batches(run)
+        read = [lens.apply_logit_lens(model, attention.trace(model, x).tokens)[0] for x in parts]
         right = (torch.cat(read, 1).argmax(-1) == labels).float().mean(1)  # (L+1,)
         rows.append((run.name, " ".join(f"{100 * each:.0f}" for each in right)))
     return rows
 
 
-def position_neighbours(subjects: Subjects) -> Rows:
+def position_neighbours(subjects: ClaimInputs) -> ClaimRows:
     """The most similar position embedding is that of an adjacent patch.
 
     Lesson 1, "Position embeddings".
     """
     rows = []
-    for run, model in subjects.transformers():
-        likeness = position_similarity(model).fill_diagonal_(-2)
+    for run, model in subjects.load_transformers():
+        likeness = position_embedding_similarity(model).fill_diagonal_(-2)
         side = model.patch_embed.grid_size[1]
         places = torch.arange(len(likeness))
         nearest = likeness.argmax(1)
@@ -213,50 +218,53 @@ def position_neighbours(subjects: Subjects) -> Rows:
     return rows
 
 
-def seeds(subjects: Subjects) -> Rows:
+def seeds(subjects: ClaimInputs) -> ClaimRows:
     """Gains that exceed the variation between seeds, and gains of changes over paired seeds.
 
     Lesson 7; docs/figures.md; Compare models.
     """
-    by_name = {run.name: run for run in subjects.tested}
+    by_name = {run.name: run for run in subjects.evaluated_runs}
     rows = []
-    for base, names in ablations(subjects.tested).items():
-        found = ablation_of(by_name[base], [by_name[name] for name in names if name != base])
+    for base, names in find_ablations(subjects.evaluated_runs).items():
+        found = compute_ablation(by_name[base], [by_name[name] for name in names if name != base])
         if found.seed_threshold is None:
             continue
         spread = 100 * np.std(found.seed_accuracies, ddof=1)
         words = f"standard deviation {spread:.2f}, a gain with one seed has to exceed"
         rows.append((base, f"{words} {100 * found.seed_threshold:.1f} points"))
-        for gain in found.near:
-            paired = found.seed_gains(gain)
+        for gain in found.single_changes:
+            paired = found.paired_seed_gains(gain)
             if len(paired) > 1:
                 mean, low, high = mean_interval(100 * np.array(paired))
                 words = f"{mean:+.2f} points ({low:+.2f} to {high:+.2f}) over {len(paired)} seeds"
             else:
                 words = f"{100 * gain.test.difference:+.2f} points, one seed"
-            exceeds = "yes" if found.exceeds_seeds(gain) else "no"
-            rows.append((f"{base}: {gain.words}", f"{words}; exceeds the seeds: {exceeds}"))
+            exceeds = "yes" if found.exceeds_seed_variation(gain) else "no"
+            rows.append((f"{base}: {gain.description}", f"{words}; exceeds the seeds: {exceeds}"))
     return rows
 
 
-def differences(subjects: Subjects) -> Rows:
+def differences(subjects: ClaimInputs) -> ClaimRows:
     """An unpaired difference has a sqrt(2) times larger margin of error than a single value.
 
     Per-class metrics.
     """
     rows = []
-    for run in subjects.tested:
-        table = class_table(run)
+    for run in subjects.evaluated_runs:
+        table = compute_classification_report(run)
         recalls = zip(table.columns["recall"], map(int, table.support), strict=True)
         counts = [(round(recall * n), n) for recall, n in recalls]
-        one, two = (np.median([f(*c) for c in counts]) for f in (share_doubt, difference_doubt))
+        one, two = (
+            np.median([f(*c) for c in counts])
+            for f in (margin_of_error, difference_margin_of_error)
+        )
         words = f"recall of a class ±{100 * one:.1f}, difference of two ±{100 * two:.1f} points"
         rows.append((run.name, words))
     ratios = []
-    for pair in combinations(subjects.tested, 2):
-        test = paired_test(*pair).overall
+    for pair in combinations(subjects.evaluated_runs, 2):
+        test = compare_runs(*pair).overall
         accuracies = test.first_accuracy, test.second_accuracy
-        each = [share_doubt(round(a * test.n), test.n) for a in accuracies]
+        each = [margin_of_error(round(a * test.n), test.n) for a in accuracies]
         ratios.append(np.diff(test.interval)[0] / 2 / np.hypot(*each))
     if not ratios:
         return rows
@@ -264,37 +272,42 @@ def differences(subjects: Subjects) -> Rows:
     return [*rows, ("width of the paired interval / width of the unpaired one", words)]
 
 
-def confidence(subjects: Subjects) -> Rows:
+def confidence(subjects: ClaimInputs) -> ClaimRows:
     """Runs with label smoothing or mixing are underconfident; a temperature reduces the error.
 
     Lesson 6, "How confident is the model?"; Calibration.
     """
     rows = []
-    for run in subjects.tested:
-        found = calibration(run)
-        kinds = {"smoothing": setting(run, "label_smoothing"), "mixing": mixes(run)}
+    for run in subjects.evaluated_runs:
+        found = compute_calibration_report(run)
+        kinds = {"smoothing": recipe_field(run, "label_smoothing"), "mixing": uses_mixing(run)}
         kind = " and ".join(name for name, on in kinds.items() if on) or "neither"
-        after = f"{found.scaled.reliability.error:.2%}" if found.scaled else "–"
+        after = f"{found.scaled.reliability.calibration_error:.2%}" if found.scaled else "–"
         words = f"confidence {found.mean_confidence:.1%}, accuracy {found.accuracy:.1%}"
-        rows.append((f"{run.name} ({kind})", f"{words}, ECE {found.before.error:.2%} to {after}"))
+        rows.append(
+            (
+                f"{run.name} ({kind})",
+                f"{words}, ECE {found.reliability.calibration_error:.2%} to {after}",
+            )
+        )
     return rows
 
 
-def uneven_confusions(subjects: Subjects) -> Rows:
+def uneven_confusions(subjects: ClaimInputs) -> ClaimRows:
     """Confusions are not spread evenly over pairs of classes.
 
     Lesson 6, "Guess first".
     """
     rows = []
-    for run in subjects.tested:
-        counts = confusion(run.evaluation.probabilities, run.evaluation.labels)
+    for run in subjects.evaluated_runs:
+        counts = confusion_matrix(run.evaluation.probabilities, run.evaluation.labels)
         wrong = counts[~np.eye(len(counts), dtype=bool)]
         p = scipy.stats.chisquare(wrong).pvalue
         rows.append((run.name, f"largest {wrong.max() / wrong.sum():.1%}, p = {p:.1g}"))
     return rows
 
 
-def lesson_photo(subjects: Subjects) -> Rows:
+def lesson_photo(subjects: ClaimInputs) -> ClaimRows:
     """On the lessons' photo, one random removal is not a reliable test, because results vary.
 
     Facts of lessons 1, 3, 4, 5, 8 and 9: half of an 8 x 8 grid, or a few model patches, removed.
@@ -305,13 +318,15 @@ def lesson_photo(subjects: Subjects) -> Rows:
     for run in (run for run in subjects.runs if run.has_weights):
         for name in (*names, "attended_confidence", "few_confidence", *removed):
             try:
-                rows.append((f"{run.name}, {name}", facts.looked_up(subjects.context, run, name)))
+                rows.append(
+                    (f"{run.name}, {name}", facts.lookup_fact(subjects.workbench, run, name))
+                )
             except VitdemoError:
                 continue  # a convolutional network has no attention
     return rows
 
 
-def lesson_steps(subjects: Subjects) -> Rows:
+def lesson_steps(subjects: ClaimInputs) -> ClaimRows:
     """On the lessons' photo, the model needs neither its early layers nor the last layer's heads.
 
     Lessons 3 ("Several heads"), 4 (rollout, knock-out) and 8 ("Smaller pieces").
@@ -319,17 +334,23 @@ def lesson_steps(subjects: Subjects) -> Rows:
     image, rows = facts.lesson_canvas(), []
     for run in (run for run in subjects.runs if run.has_weights):
         answers = [
-            subjects.context.answer(run, change(image, Changes(pieces=16, seed=seed)))
+            subjects.workbench.predict(
+                run, apply_changes(image, ImageChanges(pieces=16, seed=seed))
+            )
             for seed in range(facts.SHUFFLE_DRAWS)
         ]
         kinds = [run.classes[each.probabilities.argmax()] for each in answers]
         rows.append((f"{run.name}, 16 x 16 pieces shuffled", " ".join(kinds)))
-    for run, model in subjects.transformers():
-        look, L, H = subjects.context.look(run, image), len(model.blocks), head_count(model)
-        last = answer_without(subjects.context, run, image, [(L - 1, i) for i in range(H)])
+    for run, model in subjects.load_transformers():
+        look, L, H = (
+            subjects.workbench.trace_image(run, image),
+            len(model.blocks),
+            count_heads(model),
+        )
+        last = predict_without_heads(subjects.workbench, run, image, [(L - 1, i) for i in range(H)])
         rows.append((f"{run.name}, heads of the last layer off", format_prediction(run, last)))
         for count in (L - 1, L):
-            barred = knock_out(subjects.context, run, image, range(count)).after
+            barred = predict_with_knockout(subjects.workbench, run, image, range(count)).after
             rows.append((f"{run.name}, layers 1 to {count} barred", format_prediction(run, barred)))
         maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
         like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]
@@ -340,7 +361,7 @@ def lesson_steps(subjects: Subjects) -> Rows:
     return rows
 
 
-def head_count(model: nn.Module) -> int:
+def count_heads(model: nn.Module) -> int:
     return model.blocks[0].attn.num_heads
 
 
@@ -349,14 +370,14 @@ def format_prediction(run: Run, probabilities: np.ndarray) -> str:
     return f"{run.classes[probabilities.argmax()]} {probabilities.max():.1%}"
 
 
-def training_curves(subjects: Subjects) -> Rows:
+def training_curves(subjects: ClaimInputs) -> ClaimRows:
     """Epochs in which training accuracy is below validation accuracy, and final accuracies.
 
     Lesson 7, "Training curves" and "Runs that fail".
     """
     rows = []
     for run in subjects.runs:
-        below = [i for i, points in enumerate(gap(run), 1) if points < 0]
+        below = [i for i, points in enumerate(generalisation_gap(run), 1) if points < 0]
         last = run.history[-1] if run.history else None
         if last and np.isfinite(last["val_accuracy"]):
             words = f"{len(below)} of {len(run.history)} epochs below, last {max(below, default=0)}"
@@ -365,29 +386,29 @@ def training_curves(subjects: Subjects) -> Rows:
     return rows
 
 
-def costs(_: Subjects) -> Rows:
+def costs(_: ClaimInputs) -> ClaimRows:
     """Effect of doubling the width, the image side or the patch side on the cost.
 
     Lesson 7, questions; lesson 8, question 2.
     """
-    base = vit_cost(32, 4, 128, 6, 4)
+    base = compute_vit_cost(32, 4, 128, 6, 4)
     changed = {
-        "width 256": vit_cost(32, 4, 256, 6, 4),
-        "image side 64": vit_cost(64, 4, 128, 6, 4),
-        "patch side 8": vit_cost(32, 8, 128, 6, 4),
+        "width 256": compute_vit_cost(32, 4, 256, 6, 4),
+        "image side 64": compute_vit_cost(64, 4, 128, 6, 4),
+        "patch side 8": compute_vit_cost(32, 8, 128, 6, 4),
     }
     return [
         (
             name,
             f"multiply-adds x {each.macs / base.macs:.2f}, pairs x "
-            f"{each.pair_macs / base.pair_macs:.2f}, parameters x "
+            f"{each.attention_matrix_macs / base.attention_matrix_macs:.2f}, parameters x "
             f"{each.parameters / base.parameters:.2f}",
         )
         for name, each in changed.items()
     ]
 
 
-CLAIMS: tuple[Callable[[Subjects], Rows], ...] = (
+CLAIMS: tuple[Callable[[ClaimInputs], ClaimRows], ...] = (
     *(largest_weights, class_token_shares, layer_distances, heads_off, lens_accuracy),
     *(position_neighbours, seeds, differences, confidence, uneven_confusions, lesson_photo),
     *(lesson_steps, training_curves, costs),
@@ -408,20 +429,20 @@ def main() -> None:
     )
     args = parser.parse_args()
     try:
-        source = data.open_source(args.data, download=False)
+        source = data.open_dataset(args.data, download=False)
     except VitdemoError as error:
         print(error, file=sys.stderr)
         source = None
-    context = Workbench([args.runs], args.data, torch.device("cpu"))
-    subjects = Subjects(runs.find_runs(args.runs)[0], source, args.images, context)
+    context = AppContext([args.runs], args.data, torch.device("cpu"))
+    subjects = ClaimInputs(runs.find_runs(args.runs)[0], source, args.images, context)
     print("| claim | subject | value |\n|---|---|---|")
     for claim in CLAIMS:
         if claim.__name__ in args.only:
-            report(claim, subjects)
+            print_claim(claim, subjects)
 
 
 @torch.inference_mode()
-def report(claim: Callable[[Subjects], Rows], subjects: Subjects) -> None:
+def print_claim(claim: Callable[[ClaimInputs], ClaimRows], subjects: ClaimInputs) -> None:
     """Print the rows of a claim, or the reason why it was not measured."""
     try:
         rows = claim(subjects) or [("–", "not measured: no suitable run")]

@@ -23,12 +23,16 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import machine  # noqa: E402
+from benchmarks.faithfulness import describe_machine  # noqa: E402
 from vitdemo import attributions, console, runs  # noqa: E402
 from vitdemo.attention import rollout, trace  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
 
-PLAIN, ROLLOUT, GRADIENTS = "plain pass", "trace + rollout", "all gradient maps of a class"
+PLAIN_PASS_LABEL, ROLLOUT_LABEL, GRADIENT_MAPS_LABEL = (
+    "plain pass",
+    "trace + rollout",
+    "all gradient maps of a class",
+)
 
 
 def main() -> None:
@@ -45,20 +49,33 @@ def main() -> None:
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    device = pick_device(args.device)
-    print(f"{machine(device)}, {datetime.date.today()}, {args.repetitions} repetitions\n")
-    print(f"| model | images | {PLAIN}, ms | {ROLLOUT} | {GRADIENTS} |\n|---|---|---|---|---|")
+    device = choose_device(args.device)
+    print(f"{describe_machine(device)}, {datetime.date.today()}, {args.repetitions} repetitions\n")
+    print(
+        f"| model | images | {PLAIN_PASS_LABEL}, ms | {ROLLOUT_LABEL} | {GRADIENT_MAPS_LABEL} "
+        "|\n|---|---|---|---|---|"
+    )
     for run in runs.find_runs(args.runs)[0]:
         if run.has_weights:
             model = runs.load_model(run, device)
             for batch in args.batches:
                 images = torch.randn(batch, 3, *[run.spec.image_size] * 2, device=device)
-                print(row(run.name, batch, timed(works(model, images), args.repetitions, device)))
+                print(
+                    format_times(
+                        run.name,
+                        batch,
+                        time_functions(
+                            make_timed_functions(model, images), args.repetitions, device
+                        ),
+                    )
+                )
 
 
-def works(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:
+def make_timed_functions(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:
     """Return the functions to time, by name; a ResNet has no rollout."""
-    quick = [m.name for m in attributions.methods_for(model) if m.class_specific and not m.long]
+    quick = [
+        m.name for m in attributions.list_methods(model) if m.is_class_specific and not m.is_slow
+    ]
 
     @torch.inference_mode()
     def plain():
@@ -68,26 +85,26 @@ def works(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:
     def rolled():
         return rollout(trace(model, images).attention, num_prefix_tokens=model.num_prefix_tokens)
 
-    found = {PLAIN: plain}
-    if attributions.kind_of(model) == "vit":
-        found[ROLLOUT] = rolled
-    found[GRADIENTS] = lambda: attributions.attribute_many(quick, model, images, 0)
+    found = {PLAIN_PASS_LABEL: plain}
+    if attributions.get_model_kind(model) == "vit":
+        found[ROLLOUT_LABEL] = rolled
+    found[GRADIENT_MAPS_LABEL] = lambda: attributions.attribute_many(quick, model, images, 0)
     return found
 
 
-def timed(works: dict[str, Callable], repetitions: int, device: torch.device) -> dict:
+def time_functions(functions: dict[str, Callable], repetitions: int, device: torch.device) -> dict:
     """Return the seconds of each function in each repetition, after two warm-up repetitions."""
-    seconds = {name: [] for name in works}
+    seconds = {name: [] for name in functions}
     for repetition in range(repetitions + 2):
-        for name, work in works.items():
-            started = now(device)
+        for name, work in functions.items():
+            started = read_clock(device)
             work()
             if repetition >= 2:
-                seconds[name].append(now(device) - started)
+                seconds[name].append(read_clock(device) - started)
     return seconds
 
 
-def now(device: torch.device) -> float:
+def read_clock(device: torch.device) -> float:
     if device.type == "cpu":
         return time.process_time()
     if device.type == "cuda":
@@ -95,10 +112,10 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def row(name: str, batch: int, seconds: dict[str, list[float]]) -> str:
-    plain = seconds[PLAIN]
+def format_times(name: str, batch: int, seconds: dict[str, list[float]]) -> str:
+    plain = seconds[PLAIN_PASS_LABEL]
     cells = [f"{1000 * statistics.median(plain):.1f}"]
-    for work in (ROLLOUT, GRADIENTS):
+    for work in (ROLLOUT_LABEL, GRADIENT_MAPS_LABEL):
         pairs = zip(seconds.get(work, []), plain, strict=False)
         ratios = [own / base for own, base in pairs]
         cells.append(f"{statistics.median(ratios):.2f}" if ratios else "–")

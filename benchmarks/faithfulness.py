@@ -36,27 +36,29 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import attention, attributions, console, data, faithfulness, runs  # noqa: E402
 from vitdemo.errors import DataError  # noqa: E402
-from vitdemo.faithfulness import EDGES  # noqa: E402
+from vitdemo.faithfulness import EDGE_BASELINE  # noqa: E402
 from vitdemo.faithfulness.measured import (  # noqa: E402
-    BASELINES,
-    fingerprint,
-    summed_up,
-    write_measured,
+    BASELINE_NAMES,
+    hash_weights,
+    summarise_scores,
+    write_summaries,
 )
-from vitdemo.faithfulness.saco import saco  # noqa: E402
+from vitdemo.faithfulness.saco import compute_saco  # noqa: E402
 from vitdemo.faithfulness.sanity import (  # noqa: E402
-    check_heads,
-    random_head_maps,
+    compare_with_random_heads,
+    compute_random_head_maps,
     rank_correlation,
 )
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.training.devices import autocast_helps  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
-ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
-LAID = 2  # transformed copies of each map per image; also for the mean over all images
-RANDOM, ROAD = "random", "road"
+NUM_RANDOM_ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
+NUM_TRANSFORMED_COPIES = (
+    2  # transformed copies of each map per image; also for the mean over all images
+)
+RANDOM_ORDERS_KEY, ROAD_FILL = "random", "road"
 
 
 def main() -> None:
@@ -67,7 +69,7 @@ def main() -> None:
         "--minutes", type=float, default=float("inf"), help="stop after this time (default: never)"
     )
     parser.add_argument(
-        "--steps", type=int, default=faithfulness.STEPS, help="number of steps per curve"
+        "--steps", type=int, default=faithfulness.CURVE_STEPS, help="number of steps per curve"
     )
     parser.add_argument(
         "--fills", nargs="+", default=["drop", "mean"], choices=faithfulness.FILLS,
@@ -86,11 +88,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    device, end = pick_device(args.device), time.monotonic() + 60 * args.minutes
-    source = data.open_source(args.data, download=False)
-    print(f"{machine(device)}, {datetime.date.today()}, {args.steps} steps per curve", flush=True)
+    device, end = choose_device(args.device), time.monotonic() + 60 * args.minutes
+    source = data.open_dataset(args.data, download=False)
+    print(
+        f"{describe_machine(device)}, {datetime.date.today()}, {args.steps} steps per curve",
+        flush=True,
+    )
     chosen = [
-        Subject(run, source, args, device)
+        RunMeasurement(run, source, args, device)
         for run in runs.find_runs(args.runs)[0]
         if run.has_weights and (not args.only or run.name in args.only)
     ]
@@ -102,65 +107,68 @@ def main() -> None:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
     for subject in chosen:
-        subject.report(device)
+        subject.print_results(device)
 
 
-class Subject:
+class RunMeasurement:
     """One run, its images, and a row of results for each measured image."""
 
-    def __init__(self, run: runs.Run, source: data.Source, args, device: torch.device):
+    def __init__(self, run: runs.Run, source: data.ImageDataset, args, device: torch.device):
         self.run, self.device, self.steps, self.extra = run, device, args.steps, args.extra
         self.model = runs.load_model(run, device).requires_grad_(False)
-        self.pictures = draw_validation_images(run, source, args.images)
-        possible = faithfulness.fills(self.model)
+        self.images = draw_validation_images(run, source, args.images)
+        possible = faithfulness.supported_fills(self.model)
         self.fills = [fill for fill in args.fills if fill in possible]
         self.rows: list[dict] = []
-        what = [run.name, fingerprint(run.path)[:8], *self.fills, args.steps]
+        what = [run.name, hash_weights(run.path)[:8], *self.fills, args.steps]
         what += ["extra"] * args.extra
-        self.kept = args.keep and args.keep / f"{'-'.join(map(str, what))}.jsonl"
-        if self.kept:
+        self.results_file = args.keep and args.keep / f"{'-'.join(map(str, what))}.jsonl"
+        if self.results_file:
             args.keep.mkdir(parents=True, exist_ok=True)
-            self.kept.touch()
-            lines = self.kept.read_text(encoding="utf-8-sig").splitlines()[: args.images]
+            self.results_file.touch()
+            lines = self.results_file.read_text(encoding="utf-8-sig").splitlines()[: args.images]
             self.rows = [json.loads(line) for line in lines]
 
-    def measure(self, at: int) -> None:
+    def measure(self, index: int) -> None:
         """Measure image `at`, unless it was measured before."""
-        if at < len(self.rows):
+        if index < len(self.rows):
             return
-        image = self.run.preprocessing(self.pictures.images[at : at + 1].to(self.device))
+        image = self.run.preprocessing(self.images.images[index : index + 1].to(self.device))
         started = time.perf_counter()
-        settings = {"steps": self.steps, "seed": at, "extra": self.extra}
-        self.rows.append(measured(self.model, image, self.fills, **settings))
+        settings = {"steps": self.steps, "seed": index, "extra": self.extra}
+        self.rows.append(measure_image(self.model, image, self.fills, **settings))
         seconds = time.perf_counter() - started
-        if self.kept:
-            with self.kept.open("a", encoding="utf-8") as lines:
+        if self.results_file:
+            with self.results_file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(self.rows[-1]) + "\n")
-        print(f"{self.run.name}: {at + 1}, {seconds:.1f} s", file=sys.stderr, flush=True)
+        print(f"{self.run.name}: {index + 1}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
-    def report(self, device: torch.device) -> None:
+    def print_results(self, device: torch.device) -> None:
         if len(self.rows) < 2:
             return
         for fill in self.fills:
             print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} images**\n")
-            print(table(self.rows, fill))
+            print(score_table(self.rows, fill))
         print(f"\n**{self.run.name}: dependence of the maps, {len(self.rows)} images**\n")
         print(dependence_table(self.rows), flush=True)
         layers = {f: np.array([row[f"layers {f}"] for row in self.rows]) for f in self.fills}
         settings = {"steps": self.steps, "part": "validation"}
-        by_fill = {f: summed_up(scores(self.rows, f), layers[f], **settings) for f in self.fills}
+        by_fill = {
+            f: summarise_scores(compute_scores(self.rows, f), layers[f], **settings)
+            for f in self.fills
+        }
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
             if means:
                 print(f"\nScore of the mean attention of each layer, fill: {fill}: {means}")
         gaps = [row["gap"] for row in self.rows]
-        words = {"machine": machine(device)}
+        words = {"machine": describe_machine(device)}
         words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
-        write_measured(self.run.path, by_fill, **words, completeness_gap_worst=max(gaps))
+        write_summaries(self.run.path, by_fill, **words, completeness_gap_worst=max(gaps))
         print(f"\nCompleteness gap: median {np.median(gaps):.2%}, worst {max(gaps):.2%}")
 
 
-def drawn(source: data.Source, count: int, size: int) -> data.Pictures:
+def draw_test_images(source: data.ImageDataset, count: int, size: int) -> data.LabelledImages:
     """Return `count` test images in which the classes take turns; any first part is stratified."""
     images = source.load("test", size)
     return images.subset(order_by_turn(images.labels)[:count])
@@ -181,14 +189,16 @@ def make_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
     return parser
 
 
-def draw_validation_images(run: runs.Run, source: data.Source, count: int) -> data.Pictures:
+def draw_validation_images(
+    run: runs.Run, source: data.ImageDataset, count: int
+) -> data.LabelledImages:
     """Draw `count` images from the run's validation split; the classes take turns.
 
     Any first part of the sample is stratified. The split uses the run's seed, so the run was not
     trained on these images. Raises `DataError` if the size of the split differs from the run's.
     """
     split, share = run.config["split"], run.config["recipe"]["validation_share"]
-    labels = source.labels("train")
+    labels = source.load_labels("train")
     _, held_out = data.stratified_split(labels, share, split["seed"])
     if len(held_out) != split["validation_pictures"]:
         raise DataError(
@@ -196,7 +206,7 @@ def draw_validation_images(run: runs.Run, source: data.Source, count: int) -> da
             f"dataset has {len(held_out):,}. Use --data to set the dataset that it was trained on."
         )
     chosen = held_out[order_by_turn(labels[held_out])[:count]]
-    return source.load_some("train", chosen, run.spec.image_size)
+    return source.load_subset("train", chosen, run.spec.image_size)
 
 
 def order_by_turn(labels: Tensor) -> Tensor:
@@ -209,7 +219,7 @@ def order_by_turn(labels: Tensor) -> Tensor:
     return turn.argsort(stable=True)
 
 
-def measured(
+def measure_image(
     model: nn.Module, image: Tensor, fills: list[str], *, steps: int, seed: int, extra: bool
 ) -> dict:
     """Measure one image (1, 3, S, S); `seed` makes its random draws reproducible.
@@ -221,91 +231,109 @@ def measured(
     """
     with torch.no_grad():
         target, runner_up = model(image).topk(2).indices[0].tolist()
-    methods = attributions.methods_for(model)
+    methods = attributions.list_methods(model)
     maps = attributions.attribute_many([m.name for m in methods], model, image, target)
-    weights = F.one_hot(torch.tensor([target]), attributions.class_count(model)).to(image)
-    complete = next(m.name for m in methods if m.complete)
+    weights = F.one_hot(torch.tensor([target]), attributions.get_num_classes(model)).to(image)
+    complete = next(m.name for m in methods if m.is_complete)
     gap = attributions.completeness_gap(model, image, maps[complete], weights)
     grid = attributions.cell_grid(model, image)
-    own = {name: faithfulness.resampled(values, grid)[0] for name, values in maps.items()}
-    with_edges = own | {EDGES: faithfulness.edge_map(image, grid)}
-    quick = [m.name for m in methods if m.class_specific and not m.long]
-    row = {"gap": float(gap), "dependence": dependence(model, image, quick, target, runner_up)}
-    with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
-        for fill in [*fills, ROAD] if extra else fills:
+    own = {name: faithfulness.resample_maps(values, grid)[0] for name, values in maps.items()}
+    with_edges = own | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
+    quick = [m.name for m in methods if m.is_class_specific and not m.is_slow]
+    row = {
+        "gap": float(gap),
+        "dependence": measure_dependence(model, image, quick, target, runner_up),
+    }
+    with torch.autocast(
+        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
+    ):
+        for fill in [*fills, ROAD_FILL] if extra else fills:
             settings = {"fill": fill, "steps": steps, "seed": seed}
-            row[fill] = areas(model, image, target, with_edges, **settings)
-            if fill != ROAD:
-                row[f"layers {fill}"] = by_layer(model, image, target, **settings)
-            if extra and fill != ROAD:
-                row[f"laid {fill}"] = laid(model, image, target, own, **settings)
+            row[fill] = measure_areas(model, image, target, with_edges, **settings)
+            if fill != ROAD_FILL:
+                row[f"layers {fill}"] = score_layers(model, image, target, **settings)
+            if extra and fill != ROAD_FILL:
+                row[f"laid {fill}"] = score_transformed_copies(
+                    model, image, target, own, **settings
+                )
         if extra:
-            row["saco"] = saco(model, image, target, own, fill=fills[0], seed=seed)
+            row["saco"] = compute_saco(model, image, target, own, fill=fills[0], seed=seed)
     return row
 
 
-def areas(
+def measure_areas(
     model: nn.Module, image: Tensor, target: int, maps: dict, **settings
 ) -> dict[str, list[float]]:
-    """Return deletion and insertion area of each order, of `CENTRE`, and the means of `RANDOM`."""
-    found = faithfulness.measure(model, image, target, maps, random_orders=ORDERS, **settings)
+    """Return deletion and insertion areas of all orders, with the means of the random orders."""
+    found = faithfulness.measure_perturbation_curves(
+        model, image, target, maps, random_orders=NUM_RANDOM_ORDERS, **settings
+    )
     curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
-    curves[RANDOM] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
+    curves[RANDOM_ORDERS_KEY] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
     return {
-        name: [float(faithfulness.area(found.shares, curve)) for curve in pair]
+        name: [float(faithfulness.area_under_curve(found.fractions, curve)) for curve in pair]
         for name, pair in curves.items()
     }
 
 
-def laid(model: nn.Module, image: Tensor, target: int, maps: dict, **settings) -> dict[str, float]:
+def score_transformed_copies(
+    model: nn.Module, image: Tensor, target: int, maps: dict, **settings
+) -> dict[str, float]:
     """Return the mean score of transformed copies of each map."""
 
     def score(values: Tensor) -> float:
-        found = faithfulness.shape_scores(model, image, target, values, count=LAID, **settings)
+        found = faithfulness.score_transformed_copies(
+            model, image, target, values, count=NUM_TRANSFORMED_COPIES, **settings
+        )
         return float(found.mean())
 
     return {name: score(values) for name, values in maps.items()}
 
 
-def by_layer(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
+def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
     """Return the score of each layer's attention, averaged over the heads (L,)."""
     if not is_vision_transformer(model):
         return []
     with torch.no_grad():
         means = attention.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
-    maps = attention.answer_map(means, model.num_prefix_tokens, attention.answer_rows(model))
+    maps = attention.classifier_map(
+        means, model.num_prefix_tokens, attention.classifier_rows(model)
+    )
     by_place = maps.float().unflatten(1, model.patch_embed.grid_size)  # (L, rows, columns)
     named = {str(layer): own for layer, own in enumerate(by_place, 1)}
-    found = faithfulness.measure(model, image, target, named, random_orders=1, **settings)
+    found = faithfulness.measure_perturbation_curves(
+        model, image, target, named, random_orders=1, **settings
+    )
     return [found.scores[name] for name in named]
 
 
-def dependence(
+def measure_dependence(
     model: nn.Module, image: Tensor, names: list[str], target: int, runner_up: int
 ) -> dict[str, tuple[float, ...]]:
     own = attributions.attribute_many(names, model, image, target)
     other = attributions.attribute_many(names, model, image, runner_up)
-    random = random_head_maps(model, image, names, target)
+    random = compute_random_head_maps(model, image, names, target)
     found = {}
     for name in names:
-        heads = check_heads(own[name][0], random[name])
+        heads = compare_with_random_heads(own[name][0], random[name])
         means = [
-            float(np.nanmean(v)) if heads.is_defined else np.nan for v in (heads.own, heads.between)
+            float(np.nanmean(v)) if heads.is_defined else np.nan
+            for v in (heads.map_correlations, heads.head_correlations)
         ]
-        found[name] = rank_correlation(own[name], other[name]), *means, heads.p
+        found[name] = rank_correlation(own[name], other[name]), *means, heads.p_value
     return found
 
 
-def scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
-    """Return insertion minus deletion (N,) of each order except `RANDOM`."""
-    names = [name for name in rows[0][fill] if name != RANDOM]
+def compute_scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
+    """Return insertion minus deletion (N,) of each order except `RANDOM_ORDERS_KEY`."""
+    names = [name for name in rows[0][fill] if name != RANDOM_ORDERS_KEY]
     return {name: np.array([np.diff(row[fill][name])[0] for row in rows]) for name in names}
 
 
-def table(rows: list[dict], fill: str) -> str:
+def score_table(rows: list[dict], fill: str) -> str:
     """Format the mean areas of each order, best score first, and paired intervals as Markdown."""
-    own, extra = scores(rows, fill), ROAD in rows[0]
-    best = max(own.keys() - set(BASELINES), key=lambda name: own[name].mean())
+    own, extra = compute_scores(rows, fill), ROAD_FILL in rows[0]
+    best = max(own.keys() - set(BASELINE_NAMES), key=lambda name: own[name].mean())
     lines = [
         "| order | deletion ↓ | insertion ↑ | score | best map minus this | "
         "this minus centre first | this minus edge map |"
@@ -315,27 +343,29 @@ def table(rows: list[dict], fill: str) -> str:
     ]
     for name in sorted(own, key=lambda name: -own[name].mean()):
         deletion, insertion = np.stack([row[fill][name] for row in rows]).mean(axis=0)
-        behind = "–" if name == best else interval(own[best] - own[name])
+        behind = "–" if name == best else format_mean_interval(own[best] - own[name])
         above = [
-            "–" if name in BASELINES else interval(own[name] - own[baseline])
-            for baseline in BASELINES
+            "–" if name in BASELINE_NAMES else format_mean_interval(own[name] - own[baseline])
+            for baseline in BASELINE_NAMES
         ]
         cells = [name, f"{deletion:.3f}", f"{insertion:.3f}", f"{own[name].mean():+.3f}", behind]
         cells += above + (extra_cells(rows, fill, name, own[name]) if extra else [])
         lines.append(f"| {' | '.join(cells)} |")
-    chance = np.stack([row[fill][RANDOM] for row in rows]).mean(axis=0)
+    chance = np.stack([row[fill][RANDOM_ORDERS_KEY] for row in rows]).mean(axis=0)
     empty = " |" * (7 if extra else 4)
-    return "\n".join([*lines, f"| {RANDOM} | {chance[0]:.3f} | {chance[1]:.3f} |{empty}"])
+    return "\n".join(
+        [*lines, f"| {RANDOM_ORDERS_KEY} | {chance[0]:.3f} | {chance[1]:.3f} |{empty}"]
+    )
 
 
 def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list[str]:
     """Return the cells of `--extra` for one order: difference to its copies, ROAD and SaCo."""
     copies = np.array([row[f"laid {fill}"].get(name, np.nan) for row in rows])
-    above = "–" if np.isnan(copies).any() else interval(own - copies)
+    above = "–" if np.isnan(copies).any() else format_mean_interval(own - copies)
     coefficients = np.array([row["saco"].get(name, np.nan) for row in rows])
     known = coefficients[~np.isnan(coefficients)]
     salience = f"{known.mean():+.3f}" if len(known) else "–"
-    return [above, f"{scores(rows, ROAD)[name].mean():+.3f}", salience]
+    return [above, f"{compute_scores(rows, ROAD_FILL)[name].mean():+.3f}", salience]
 
 
 def dependence_table(rows: list[dict]) -> str:
@@ -347,16 +377,16 @@ def dependence_table(rows: list[dict]) -> str:
     for name in rows[0]["dependence"]:
         found = np.array([row["dependence"][name] for row in rows], dtype=float)  # (N, 4)
         means = " | ".join(f"{mean:+.2f}" for mean in np.nanmean(found[:, :3], axis=0))
-        rejected = np.nanmean(found[:, 3] <= faithfulness.LEVEL)
+        rejected = np.nanmean(found[:, 3] <= faithfulness.SIGNIFICANCE_LEVEL)
         lines.append(f"| {name} | {means} | {rejected:.0%} of the images |")
     return "\n".join(lines)
 
 
-def interval(differences: np.ndarray) -> str:
+def format_mean_interval(differences: np.ndarray) -> str:
     return "{:+.3f} ({:+.3f} to {:+.3f})".format(*mean_interval(differences))
 
 
-def machine(device: torch.device) -> str:
+def describe_machine(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
     cores = f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"

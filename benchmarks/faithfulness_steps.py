@@ -29,13 +29,13 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import draw_validation_images, machine, make_parser  # noqa: E402
+from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.training.devices import autocast_helps  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
-STEPS = (4, 8, 12, 16, 24, 32)
-TIMED = (4, 8, 16, 32)
+STEP_COUNTS = (4, 8, 12, 16, 24, 32)
+TIMED_STEP_COUNTS = (4, 8, 16, 32)
 
 
 def main() -> None:
@@ -44,8 +44,8 @@ def main() -> None:
         "--timed", type=int, default=2, help="number of images on which the page's test is timed"
     )
     args = parser.parse_args()
-    device, source = pick_device("cpu"), data.open_source(args.data, download=False)
-    print(machine(device), flush=True)
+    device, source = choose_device("cpu"), data.open_dataset(args.data, download=False)
+    print(describe_machine(device), flush=True)
     for run in runs.find_runs(args.runs)[0]:
         if run.name not in args.only:
             continue
@@ -54,19 +54,21 @@ def main() -> None:
         curves = measure_until_stopped(model, images, args.fill)
         print(f"\n**{run.name}, replacement: {args.fill}, {len(curves)} validation images**\n")
         print(step_table(curves), flush=True)
-        for steps in TIMED:
+        for steps in TIMED_STEP_COUNTS:
             timed = images[: args.timed]
             seconds = [time_test(model, image[None], args.fill, steps) for image in timed]
             print(f"{steps} steps: {np.median(seconds):.2f} processor seconds", flush=True)
 
 
-def measure_until_stopped(model: nn.Module, images: Tensor, fill: str) -> list[faithfulness.Truth]:
+def measure_until_stopped(
+    model: nn.Module, images: Tensor, fill: str
+) -> list[faithfulness.PerturbationCurves]:
     """Measure curves with one step per patch of each image until all are done or Ctrl-C."""
     curves = []
     try:
         for image in images:
             started = time.process_time()
-            curves.append(measure_curves(model, image[None], fill, None))
+            curves.append(measure_fast_maps(model, image[None], fill, None))
             seconds = time.process_time() - started
             print(f"{len(curves)}: {seconds:.1f} processor seconds", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
@@ -75,33 +77,35 @@ def measure_until_stopped(model: nn.Module, images: Tensor, fill: str) -> list[f
 
 
 @torch.inference_mode(False)
-def measure_curves(
+def measure_fast_maps(
     model: nn.Module, image: Tensor, fill: str, steps: int | None, random_orders: int = 0
-) -> faithfulness.Truth:
+) -> faithfulness.PerturbationCurves:
     """Measure the fast maps of the predicted class and the baselines on `image` (1, 3, S, S)."""
     with torch.no_grad():
         target = int(model(image).argmax())
-    fast = [method.name for method in attributions.methods_for(model) if not method.long]
+    fast = [method.name for method in attributions.list_methods(model) if not method.is_slow]
     grid = attributions.cell_grid(model, image)
     maps = attributions.attribute_many(fast, model, image, target)
-    maps = {name: faithfulness.resampled(values, grid)[0] for name, values in maps.items()}
-    maps[faithfulness.EDGES] = faithfulness.edge_map(image, grid)
-    with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
-        return faithfulness.measure(
+    maps = {name: faithfulness.resample_maps(values, grid)[0] for name, values in maps.items()}
+    maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(image, grid)
+    with torch.autocast(
+        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
+    ):
+        return faithfulness.measure_perturbation_curves(
             model, image, target, maps, fill=fill, steps=steps, random_orders=random_orders
         )
 
 
-def step_table(curves: list[faithfulness.Truth]) -> str:
+def step_table(curves: list[faithfulness.PerturbationCurves]) -> str:
     """Format the error of each number of steps as Markdown."""
-    patches = len(curves[0].shares) - 1
-    exact = score_at(curves, np.arange(patches + 1))
+    patches = len(curves[0].fractions) - 1
+    exact = compute_scores_at(curves, np.arange(patches + 1))
     lines = [
         "| steps | spacing | bias | sd | sd of a difference | other best map | pairs reordered |",
         "|---|---|---|---|---|---|---|",
     ]
-    for steps, spacing in itertools.product(STEPS, ("even", "cosine")):
-        found = score_at(curves, places_of(patches, steps, spacing))
+    for steps, spacing in itertools.product(STEP_COUNTS, ("even", "cosine")):
+        found = compute_scores_at(curves, step_positions(patches, steps, spacing))
         error = found - exact  # (N, M)
         first, second = np.triu_indices(exact.shape[1], 1)
         pairs, true_pairs = (own[:, first] - own[:, second] for own in (found, exact))
@@ -114,7 +118,7 @@ def step_table(curves: list[faithfulness.Truth]) -> str:
     return "\n".join(lines)
 
 
-def places_of(patches: int, steps: int, spacing: str) -> np.ndarray:
+def step_positions(patches: int, steps: int, spacing: str) -> np.ndarray:
     """Return the numbers of patches (K+1,) that are removed after each step."""
     share = np.linspace(0, 1, steps + 1)
     if spacing == "cosine":
@@ -122,15 +126,18 @@ def places_of(patches: int, steps: int, spacing: str) -> np.ndarray:
     return np.unique((patches * share).round().astype(int))
 
 
-def score_at(curves: list[faithfulness.Truth], places: np.ndarray) -> np.ndarray:
+def compute_scores_at(
+    curves: list[faithfulness.PerturbationCurves], positions: np.ndarray
+) -> np.ndarray:
     """Return the score (N, M) of every map except centre-first, with the points `places` only."""
-    names = [name for name in curves[0].deletion if name != faithfulness.CENTRE]
+    names = [name for name in curves[0].deletion if name != faithfulness.CENTRE_BASELINE]
     return np.array(
         [
             [
                 float(
-                    faithfulness.area(
-                        found.shares[places], (found.insertion[name] - found.deletion[name])[places]
+                    faithfulness.area_under_curve(
+                        found.fractions[positions],
+                        (found.insertion[name] - found.deletion[name])[positions],
                     )
                 )
                 for name in names
@@ -142,7 +149,7 @@ def score_at(curves: list[faithfulness.Truth], places: np.ndarray) -> np.ndarray
 
 def time_test(model: nn.Module, image: Tensor, fill: str, steps: int) -> float:
     started = time.process_time()
-    measure_curves(model, image, fill, steps, faithfulness.RANDOM_ORDERS)
+    measure_fast_maps(model, image, fill, steps, faithfulness.NUM_RANDOM_ORDERS)
     return time.process_time() - started
 
 

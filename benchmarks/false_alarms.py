@@ -20,42 +20,46 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import draw_validation_images, machine, make_parser  # noqa: E402
+from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
 from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
-from vitdemo.faithfulness import LEVEL  # noqa: E402
-from vitdemo.metrics.intervals import wilson  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.training.devices import autocast_helps  # noqa: E402
+from vitdemo.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
+from vitdemo.metrics.intervals import wilson_interval  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
-TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
+TESTED_TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
 
 def main() -> None:
     parser = make_parser(__doc__, images=100, fill="drop")
     args = parser.parse_args()
-    device, source = pick_device("cpu"), data.open_source(args.data, download=False)
-    print(machine(device), flush=True)
+    device, source = choose_device("cpu"), data.open_dataset(args.data, download=False)
+    print(describe_machine(device), flush=True)
     for run in runs.find_runs(args.runs)[0]:
         if run.name in args.only:
             model = runs.load_model(run, device).requires_grad_(False)
             images = run.preprocessing(draw_validation_images(run, source, args.images).images)
             print(f"\n**{run.name}, replacement: {args.fill}, {len(images)} validation images**\n")
-            print(temperature_words(model, images, args.fill), flush=True)
+            print(describe_temperature_effect(model, images, args.fill), flush=True)
             print(f"\n{alarm_table(model, images, args.fill)}", flush=True)
 
 
 def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
     """Format a row per kind of map, with 95% intervals of the percentages, as Markdown."""
     found = {}
-    relevance = relevance_maps(model, images)
+    relevance = compute_relevance_maps(model, images)
     for at, image in enumerate(images):
         others = (relevance.sum(0) - relevance[at]) / (len(relevance) - 1)
         for name, values in uninformed_maps(image[None], others).items():
-            found.setdefault(name, []).append(p_values(model, image[None], values, fill, at))
+            found.setdefault(name, []).append(
+                compute_p_values(model, image[None], values, fill, at)
+            )
     lines = ["| map | random orders | transformed copies | both |", "|---|---|---|---|"]
     for name, pairs in found.items():
-        below = np.array(pairs) <= LEVEL  # (N, 2)
-        shares = [share(part) for part in (below[:, 0], below[:, 1], below.all(axis=1))]
+        below = np.array(pairs) <= SIGNIFICANCE_LEVEL  # (N, 2)
+        shares = [
+            format_fraction_interval(part) for part in (below[:, 0], below[:, 1], below.all(axis=1))
+        ]
         lines.append(f"| {name} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
@@ -66,7 +70,7 @@ def uninformed_maps(image: Tensor, others: Tensor) -> dict[str, Tensor]:
     return {"edge map": edges, "mean relevance of other images": others}
 
 
-def relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
+def compute_relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
     """Return the relevance maps of the predicted classes, (N, rows, columns)."""
     with torch.no_grad():
         targets = torch.cat([model(part).argmax(1) for part in images.split(50)])
@@ -74,31 +78,37 @@ def relevance_maps(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([attributions.attribute("relevance", model, *pair) for pair in pairs])
 
 
-def p_values(
+def compute_p_values(
     model: nn.Module, image: Tensor, values: Tensor, fill: str, seed: int
 ) -> tuple[float, float]:
     """Return p against random orders, and p against transformed copies of the map."""
     with torch.no_grad():
         target = int(model(image).argmax())
-    settings = {"fill": fill, "steps": faithfulness.STEPS, "seed": seed}
-    with torch.autocast(image.device.type, torch.bfloat16, enabled=autocast_helps(image.device)):
-        found = faithfulness.measure(model, image, target, {"own": values}, **settings)
-        copies = faithfulness.shape_scores(model, image, target, values, **settings)
+    settings = {"fill": fill, "steps": faithfulness.CURVE_STEPS, "seed": seed}
+    with torch.autocast(
+        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
+    ):
+        found = faithfulness.measure_perturbation_curves(
+            model, image, target, {"own": values}, **settings
+        )
+        copies = faithfulness.score_transformed_copies(model, image, target, values, **settings)
     score = found.scores["own"]
-    return faithfulness.rank_p(score, found.random_scores), faithfulness.rank_p(score, copies)
+    return faithfulness.rank_p_value(score, found.random_scores), faithfulness.rank_p_value(
+        score, copies
+    )
 
 
-def temperature_words(model: nn.Module, images: Tensor, fill: str) -> str:
+def describe_temperature_effect(model: nn.Module, images: Tensor, fill: str) -> str:
     """Return the mean score of relevance at several temperatures, with the same maps in all."""
-    means, relevance = [], relevance_maps(model, images)
-    for temperature in TEMPERATURES:
+    means, relevance = [], compute_relevance_maps(model, images)
+    for temperature in TESTED_TEMPERATURES:
         tempered, scores = with_temperature(model, temperature), []
         for image, values in zip(images, relevance, strict=True):
             with torch.no_grad():
                 target = int(model(image[None]).argmax())
-            settings = {"fill": fill, "steps": faithfulness.STEPS, "random_orders": 0}
+            settings = {"fill": fill, "steps": faithfulness.CURVE_STEPS, "random_orders": 0}
             asked = tempered, image[None], target, {"own": values}
-            found = faithfulness.measure(*asked, **settings)
+            found = faithfulness.measure_perturbation_curves(*asked, **settings)
             scores.append(found.scores["own"])
         means.append(f"{temperature:g}: {np.mean(scores):+.3f}")
     return f"Mean score of relevance by temperature of the softmax: {', '.join(means)}"
@@ -115,8 +125,8 @@ def with_temperature(model: nn.Module, temperature: float) -> nn.Module:
     return other
 
 
-def share(below: np.ndarray) -> str:
-    low, high = wilson(below.sum(), len(below))
+def format_fraction_interval(below: np.ndarray) -> str:
+    low, high = wilson_interval(below.sum(), len(below))
     return f"{below.mean():.0%} ({low:.0%} to {high:.0%})"
 
 

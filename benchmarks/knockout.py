@@ -21,15 +21,15 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import drawn  # noqa: E402
+from benchmarks.faithfulness import draw_test_images  # noqa: E402
 from vitdemo import attention, data, runs  # noqa: E402
-from vitdemo.attention.knockout import bar_attention, bar_patches  # noqa: E402
+from vitdemo.attention.knockout import build_patch_knockout, compute_knockout_logits  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.workbench import Workbench  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.workbench import AppContext  # noqa: E402
 
-BATCH = 50  # images per forward pass
+KNOCKOUT_BATCH_SIZE = 50  # images per forward pass
 
 
 def main() -> None:
@@ -45,19 +45,21 @@ def main() -> None:
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    device, source = pick_device(args.device), data.open_source(args.data)
-    for run in Workbench([args.runs], args.data, device).trained_runs():
+    device, source = choose_device(args.device), data.open_dataset(args.data)
+    for run in AppContext([args.runs], args.data, device).trained_runs():
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
         if not is_vision_transformer(model) or not attention.reads_class_token(model):
             print(f"{run.name} skipped: it does not predict from a class token", file=sys.stderr)
             continue
-        images = drawn(source, args.images, run.spec.image_size)
-        report(run, model, images, args.last)
+        images = draw_test_images(source, args.images, run.spec.image_size)
+        print_knockout_table(run, model, images, args.last)
 
 
-def report(run: runs.Run, model: nn.Module, images: data.Pictures, from_the_end: bool) -> None:
+def print_knockout_table(
+    run: runs.Run, model: nn.Module, images: data.LabelledImages, last_layers: bool
+) -> None:
     L = len(model.blocks)
     print(f"\n**{run.name}, {len(images)} test images**\n")
     print("| barred layers | accuracy | mean probability | same prediction |")
@@ -65,17 +67,19 @@ def report(run: runs.Run, model: nn.Module, images: data.Pictures, from_the_end:
     pixels = run.preprocessing(images.images)
     whole = None
     for k in range(L + 1):
-        layers = range(L - k, L) if from_the_end else range(k)
-        found = probabilities(model, pixels, layers)  # (B, C)
+        layers = range(L - k, L) if last_layers else range(k)
+        found = predict_with_barred_patches(model, pixels, layers)  # (B, C)
         whole = found if whole is None else whole
-        values = measured(found, whole, images.labels)
+        values = compute_knockout_metrics(found, whole, images.labels)
         print(
-            f"| {span(layers)} | " + " | ".join(f"{value:.1%}" for value in values) + " |",
+            f"| {format_layer_range(layers)} | "
+            + " | ".join(f"{value:.1%}" for value in values)
+            + " |",
             flush=True,
         )
 
 
-def span(layers: range) -> str:
+def format_layer_range(layers: range) -> str:
     if not layers:
         return "none"
     first, last = layers[0] + 1, layers[-1] + 1
@@ -83,17 +87,22 @@ def span(layers: range) -> str:
 
 
 @torch.inference_mode()
-def probabilities(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
+def predict_with_barred_patches(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
     """Return the probabilities (B, C) with the patches barred in `layers` (counted from 0)."""
-    barred = bar_patches(model, layers)
+    barred = build_patch_knockout(model, layers)
     device = next(model.parameters()).device
-    parts = [bar_attention(model, part.to(device), barred) for part in pixels.split(BATCH)]
+    parts = [
+        compute_knockout_logits(model, part.to(device), barred)
+        for part in pixels.split(KNOCKOUT_BATCH_SIZE)
+    ]
     return torch.cat(parts).softmax(dim=1).cpu()
 
 
-def measured(found: Tensor, whole: Tensor, labels: Tensor) -> tuple[float, float, float]:
+def compute_knockout_metrics(
+    found: Tensor, reference: Tensor, labels: Tensor
+) -> tuple[float, float, float]:
     """Return accuracy, mean probability of the class in `whole`, fraction of same predictions."""
-    predicted, before = found.argmax(dim=1), whole.argmax(dim=1)
+    predicted, before = found.argmax(dim=1), reference.argmax(dim=1)
     own = found.gather(1, before[:, None])
     same = (predicted == before).float().mean()
     return float((predicted == labels).float().mean()), float(own.mean()), float(same)

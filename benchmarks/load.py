@@ -31,9 +31,9 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-EVERY = 10  # seconds between two images of a user
-SIDE = 1024  # pixels
-API = "gradio_api"
+IMAGE_INTERVAL = 10  # seconds between two images of a user
+RANDOM_IMAGE_SIDE = 1024  # pixels
+API_PREFIX = "gradio_api"
 
 
 def main() -> None:
@@ -55,36 +55,41 @@ def main() -> None:
     for users in args.users:
         # `by_variable` starts the page as a child of this process, so that its memory is counted.
         with serve("--runs", str(args.runs.resolve()), by_variable=True) as address:
-            row, errors = asyncio.run(measure(address, users, args.seconds, args.same))
+            row, errors = asyncio.run(measure_load(address, users, args.seconds, args.same))
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10  # maximum so far
         print(f"| {row} | {memory:.0f} MB |", flush=True)
         for error in sorted(set(errors))[:5]:
             print(f"  {error}", file=sys.stderr)
 
 
-async def measure(address: str, users: int, seconds: float, same: bool) -> tuple[str, list[str]]:
+async def measure_load(
+    address: str, users: int, seconds: float, same: bool
+) -> tuple[str, list[str]]:
     """Return the table row for `users` users, except the memory, and the error messages."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-        first = picture(10**6)
-        await Person(client, await question(client), 0).ask(first)  # loads all models
-        asked = await question(client)
-        people = [Person(client, asked, number) for number in range(users)]
-        turns = math.ceil(seconds / EVERY)
+        first = make_random_image(10**6)
+        await SimulatedUser(client, await find_image_event(client), 0).send_image(
+            first
+        )  # loads all models
+        asked = await find_image_event(client)
+        people = [SimulatedUser(client, asked, number) for number in range(users)]
+        turns = math.ceil(seconds / IMAGE_INTERVAL)
         # The images are created before the measurement, because it would slow down the server.
         made = {
-            seed: picture(seed) for seed in {p.seed(t, same) for p in people for t in range(turns)}
+            seed: make_random_image(seed)
+            for seed in {p.image_seed(t, same) for p in people for t in range(turns)}
         }
         for person in people:  # the first request of each user creates the session
-            await person.ask(first)
-        await asyncio.gather(*(person.visit(users, turns, same, made) for person in people))
-    found = np.array([wait for person in people for wait in person.waits] or [np.nan])
+            await person.send_image(first)
+        await asyncio.gather(*(person.send_images(users, turns, same, made) for person in people))
+    found = np.array([wait for person in people for wait in person.response_times] or [np.nan])
     errors = [error for person in people for error in person.errors]
     figures = [f"{1000 * value:.0f} ms" for value in np.percentile(found, [50, 95, 100])]
     return " | ".join([str(users), str(len(found)), *figures, str(len(errors))]), errors
 
 
-async def question(client: httpx.AsyncClient) -> tuple[int, list]:
+async def find_image_event(client: httpx.AsyncClient) -> tuple[int, list]:
     """Return the id of the event for a new image, and the initial values of its inputs."""
     config = (await client.get("config")).json()
     parts = {part["id"]: part for part in config["components"]}
@@ -97,47 +102,53 @@ async def question(client: httpx.AsyncClient) -> tuple[int, list]:
     raise RuntimeError("the page has no event for a new image")
 
 
-class Person:
+class SimulatedUser:
     """One simulated user: session, response times in seconds, and errors."""
 
-    def __init__(self, client: httpx.AsyncClient, asked: tuple[int, list], number: int):
+    def __init__(self, client: httpx.AsyncClient, image_event: tuple[int, list], number: int):
         self.client, self.number = client, number
-        self.event, self.values = asked
-        self.session = uuid.uuid4().hex
-        self.waits: list[float] = []
+        self.event_id, self.input_values = image_event
+        self.session_hash = uuid.uuid4().hex
+        self.response_times: list[float] = []
         self.errors: list[str] = []
 
-    def seed(self, turn: int, same: bool) -> int:
+    def image_seed(self, turn: int, same: bool) -> int:
         return turn if same else 1000 * self.number + turn
 
-    async def visit(self, users: int, turns: int, same: bool, made: dict[int, bytes]) -> None:
-        begin = time.monotonic() + EVERY * self.number / users  # spreads the users evenly over time
+    async def send_images(
+        self, users: int, turns: int, same: bool, images: dict[int, bytes]
+    ) -> None:
+        begin = (
+            time.monotonic() + IMAGE_INTERVAL * self.number / users
+        )  # spreads the users evenly over time
         for turn in range(turns):
-            await asyncio.sleep(max(0.0, begin + EVERY * turn - time.monotonic()))
+            await asyncio.sleep(max(0.0, begin + IMAGE_INTERVAL * turn - time.monotonic()))
             started = time.monotonic()
             try:
-                await self.ask(made[self.seed(turn, same)])
-                self.waits.append(time.monotonic() - started)
+                await self.send_image(images[self.image_seed(turn, same)])
+                self.response_times.append(time.monotonic() - started)
             except (httpx.HTTPError, RuntimeError) as error:
                 self.errors.append(f"{type(error).__name__}: {error}")
 
-    async def ask(self, content: bytes) -> None:
+    async def send_image(self, content: bytes) -> None:
         """Send a new image and download its attention. Raises `RuntimeError` if this fails."""
         files = {"files": ("picture.jpg", content, "image/jpeg")}
-        (path,) = (await self.client.post(f"{API}/upload", files=files)).raise_for_status().json()
+        (path,) = (
+            (await self.client.post(f"{API_PREFIX}/upload", files=files)).raise_for_status().json()
+        )
         body = {
-            "data": self.values,
-            "fn_index": self.event,
+            "data": self.input_values,
+            "fn_index": self.event_id,
             "event_data": {"source": "own", "path": path, "at": 0.5},
-            "session_hash": self.session,
+            "session_hash": self.session_hash,
         }
-        joined = (await self.client.post(f"{API}/queue/join", json=body)).raise_for_status()
-        output = await self.answer(joined.json()["event_id"])
-        for file in files_of(output):
-            (await self.client.get(f"{API}/file={file}")).raise_for_status()
+        joined = (await self.client.post(f"{API_PREFIX}/queue/join", json=body)).raise_for_status()
+        output = await self.read_response(joined.json()["event_id"])
+        for file in collect_files(output):
+            (await self.client.get(f"{API_PREFIX}/file={file}")).raise_for_status()
 
-    async def answer(self, event: str) -> list:
-        address = f"{API}/queue/data?session_hash={self.session}"
+    async def read_response(self, event: str) -> list:
+        address = f"{API_PREFIX}/queue/data?session_hash={self.session_hash}"
         async with self.client.stream("GET", address) as stream:
             async for line in stream.aiter_lines():
                 message = json.loads(line[5:]) if line.startswith("data:") else {}
@@ -148,21 +159,25 @@ class Person:
         raise RuntimeError("the stream ended without a response")
 
 
-def files_of(value) -> list[str]:
+def collect_files(value) -> list[str]:
     """Return the files that a response refers to, which the browser would download."""
     if isinstance(value, dict):
         if isinstance(value.get("path"), str):
             return [value["path"]]
         value = list(value.values())
-    return [file for item in value for file in files_of(item)] if isinstance(value, list) else []
+    return (
+        [file for item in value for file in collect_files(item)] if isinstance(value, list) else []
+    )
 
 
-def picture(seed: int) -> bytes:
+def make_random_image(seed: int) -> bytes:
     """Return a random JPEG image, so that no cache contains its predictions."""
     random = np.random.default_rng(seed)
     small = Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype=np.uint8))
     buffer = io.BytesIO()
-    small.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
+    small.resize((RANDOM_IMAGE_SIDE, RANDOM_IMAGE_SIDE), Image.Resampling.BICUBIC).save(
+        buffer, "JPEG", quality=90
+    )
     return buffer.getvalue()
 
 

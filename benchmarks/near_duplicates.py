@@ -23,23 +23,26 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.metrics.paired import is_right  # noqa: E402
+from vitdemo.metrics.paired import is_correct  # noqa: E402
 
-THRESHOLD = 0.95
-BATCH = 500  # number of test images per matrix product
+DEFAULT_CORRELATION = 0.95
+CORRELATION_BATCH_SIZE = 500  # number of test images per matrix product
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     parser.add_argument(
-        "--threshold", type=float, default=THRESHOLD, help="minimum correlation (default: 0.95)"
+        "--threshold",
+        type=float,
+        default=DEFAULT_CORRELATION,
+        help="minimum correlation (default: 0.95)",
     )
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
     )
     args = parser.parse_args()
-    source = data.open_source(args.data, download=False)
+    source = data.open_dataset(args.data, download=False)
     train, test = source.load("train").images, source.load("test").images
     plain = highest_correlation(test, train) > args.threshold
     mirrored = highest_correlation(test.flip(-1), train) > args.threshold
@@ -47,7 +50,9 @@ def main() -> None:
     print(f"or mirrored: {int((plain | mirrored).sum())}")
     for run in runs.find_runs(args.runs)[0]:
         if run.has_evaluation and len(run.evaluation.labels) == len(plain):
-            right = torch.from_numpy(is_right(run.evaluation.probabilities, run.evaluation.labels))
+            right = torch.from_numpy(
+                is_correct(run.evaluation.probabilities, run.evaluation.labels)
+            )
             on, off = (100 * right[each].float().mean() for each in (plain, ~plain))
             print(f"{run.name}: accuracy {on:.2f}% on these images, {off:.2f}% on the others")
 
@@ -57,12 +62,14 @@ def highest_correlation(images: Tensor, others: Tensor) -> Tensor:
 
     Both are (N, ...) of any numeric type; all pixel values have the same weight.
     """
-    reference = _standardised(others).T
-    parts = [(_standardised(part) @ reference).amax(1) for part in images.split(BATCH)]
+    reference = _standardise(others).T
+    parts = [
+        (_standardise(part) @ reference).amax(1) for part in images.split(CORRELATION_BATCH_SIZE)
+    ]
     return torch.cat(parts)
 
 
-def _standardised(images: Tensor) -> Tensor:
+def _standardise(images: Tensor) -> Tensor:
     """Return images (N, ...) as vectors (N, K) with mean 0 and norm 1."""
     vectors = images.flatten(1).float()
     return F.normalize(vectors - vectors.mean(1, keepdim=True), dim=1)

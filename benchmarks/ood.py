@@ -29,17 +29,17 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import data, models, runs  # noqa: E402
 from vitdemo.errors import ImageError  # noqa: E402
-from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square  # noqa: E402
+from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image, to_uint8  # noqa: E402
 from vitdemo.photos import example_files  # noqa: E402
-from vitdemo.runs.reference import Reference, read_reference  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
+from vitdemo.runs.reference import ReferenceFeatures, read_reference  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
 
 PERCENTILES = (1, 2, 5, 10)  # an image is flagged below this percentile of the validation scores
-BATCH = 50  # images per forward pass
+OOD_BATCH_SIZE = 50  # images per forward pass
 
 
 @dataclass(frozen=True)
-class Scored:
+class OodScores:
     """Scores, percentiles and predictions of N images; high scores are typical images."""
 
     scores: dict[str, np.ndarray]
@@ -49,18 +49,18 @@ class Scored:
 
 @torch.inference_mode()
 def score_images(
-    model: torch.nn.Module, run: runs.Run, reference: Reference, images: torch.Tensor
-) -> Scored:
+    model: torch.nn.Module, run: runs.Run, reference: ReferenceFeatures, images: torch.Tensor
+) -> OodScores:
     """Score uint8 `images` (N, 3, S, S) by the features and logits of one forward pass."""
     device = next(model.parameters()).device
     parts = [
         models.features_and_logits(model, run.preprocessing(part.to(device)))
-        for part in images.split(BATCH)
+        for part in images.split(OOD_BATCH_SIZE)
     ]
     features, logits = (torch.cat(part).float().cpu().numpy() for part in zip(*parts, strict=True))
     neighbours = reference.score(features)
     below = np.searchsorted(reference.validation_scores, neighbours)
-    return Scored(
+    return OodScores(
         {
             "nearest neighbours": neighbours,
             "energy": logsumexp(logits, axis=1),
@@ -76,7 +76,7 @@ def load_images(files: list[Path], size: int) -> tuple[torch.Tensor, list[Path]]
     images, used = [], []
     for file in files:
         try:
-            images.append(to_uint8(square_crop(visible_square(load_image(file)), size)))
+            images.append(to_uint8(crop_and_resize(crop_visible_square(load_image(file)), size)))
             used.append(file)
         except ImageError as error:
             print(f"skipped: {error}", file=sys.stderr)
@@ -87,10 +87,10 @@ def list_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def auroc(usual: np.ndarray, other: np.ndarray) -> float:
+def auroc(in_distribution: np.ndarray, out_of_distribution: np.ndarray) -> float:
     """Return the probability that a test image scores higher than an image of no class."""
-    truth = np.repeat([1, 0], [len(usual), len(other)])
-    return float(roc_auc_score(truth, np.concatenate([usual, other])))
+    truth = np.repeat([1, 0], [len(in_distribution), len(out_of_distribution)])
+    return float(roc_auc_score(truth, np.concatenate([in_distribution, out_of_distribution])))
 
 
 def main() -> None:
@@ -107,19 +107,19 @@ def main() -> None:
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    source, device = data.open_source(args.data), pick_device(args.device)
+    source, device = data.open_dataset(args.data), choose_device(args.device)
     others = {folder.name: list_files(folder) for folder in args.other or []}
     others = others or {"example photos": [Path(file) for file in example_files()[1:]]}
     for run in runs.find_runs(args.runs)[0]:
         reference = read_reference(run)
         if reference is not None and (not args.only or run.name in args.only):
-            report(run, reference, source, device, args.images, args.known, others)
+            print_ood_tables(run, reference, source, device, args.images, args.known, others)
 
 
-def report(
+def print_ood_tables(
     run: runs.Run,
-    reference: Reference,
-    source: data.Source,
+    reference: ReferenceFeatures,
+    source: data.ImageDataset,
     device: torch.device,
     count: int,
     known: Path | None,
@@ -127,8 +127,8 @@ def report(
 ) -> None:
     """Print the AUROC of each score, and the percentage of images flagged at each percentile."""
     model, size = runs.load_model(run, device), run.spec.image_size
-    chosen = data.stratified(source.labels("test").numpy(), count)
-    test = source.load_some("test", torch.from_numpy(chosen), size).images
+    chosen = data.sample_stratified(source.load_labels("test").numpy(), count)
+    test = source.load_subset("test", torch.from_numpy(chosen), size).images
     groups = {"test images": score_images(model, run, reference, test)}
     for name, files in others.items():
         images, used = load_images(files, size)
@@ -143,7 +143,7 @@ def report(
         values = [auroc(usual[score], groups[name].scores[score]) for score in usual]
         print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     if known:
-        groups["photos of the classes"] = report_known(model, run, reference, known)
+        groups["photos of the classes"] = print_known_accuracy(model, run, reference, known)
     print(
         f"\n| {run.name}: flagged, % | images | " + " | ".join(f"< {p}" for p in PERCENTILES) + " |"
     )
@@ -154,9 +154,9 @@ def report(
         print(f"| {name} | {len(found.percentiles)} | {cells} |")
 
 
-def report_known(
-    model: torch.nn.Module, run: runs.Run, reference: Reference, folder: Path
-) -> Scored:
+def print_known_accuracy(
+    model: torch.nn.Module, run: runs.Run, reference: ReferenceFeatures, folder: Path
+) -> OodScores:
     """Print the accuracy on flagged and on other photos of the classes, for each percentile."""
     images, files = load_images(list_files(folder), run.spec.image_size)
     found = score_images(model, run, reference, images)

@@ -28,14 +28,20 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.doing import LISTEN, POINT, choose_model, upload, wait_until_drawn  # noqa: E402
+from tests.browser.doing import (  # noqa: E402
+    JS_RECORD_DRAWS,
+    JS_TIME_DRAWS,
+    choose_model,
+    upload,
+    wait_until_drawn,
+)
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-SIDE = 1024  # pixels
-REST = 500  # ms between actions, so that late events of one action do not affect the next
+UPLOAD_SIDE = 1024  # pixels
+PAUSE_MS = 500  # ms between actions, so that late events of one action do not affect the next
 # True when the predictions and the map differ from those before the action.
-ANSWERED = """([cards, draws]) => {
+JS_PREDICTIONS_CHANGED = """([cards, draws]) => {
     const text = document.querySelector("#answers .cards").innerText;
     return text !== cards && drawn.length > draws;
 }"""
@@ -45,20 +51,20 @@ class Stopwatch:
     """Seconds and number of requests of each action, by kind of action."""
 
     def __init__(self, page: Page):
-        self.page, self.asked = page, []
+        self.page, self.request_urls = page, []
         self.seconds: dict[str, list[float]] = {}
         self.requests: dict[str, list[int]] = {}
-        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("request", lambda request: self.request_urls.append(request.url))
 
-    def time(self, what: str, ask: Callable[[], None], wait: Callable[[], None]) -> None:
-        self.page.wait_for_timeout(REST)
-        self.asked.clear()
+    def measure_action(self, what: str, act: Callable[[], None], wait: Callable[[], None]) -> None:
+        self.page.wait_for_timeout(PAUSE_MS)
+        self.request_urls.clear()
         started = time.perf_counter()
-        ask()
+        act()
         wait()
         self.seconds.setdefault(what, []).append(time.perf_counter() - started)
-        self.page.wait_for_timeout(REST)
-        self.requests.setdefault(what, []).append(len(self.asked))
+        self.page.wait_for_timeout(PAUSE_MS)
+        self.requests.setdefault(what, []).append(len(self.request_urls))
 
 
 def main() -> None:
@@ -77,20 +83,20 @@ def main() -> None:
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         page = browser.new_page(viewport={"width": 1366, "height": 768})
-        page.add_init_script(LISTEN)
+        page.add_init_script(JS_RECORD_DRAWS)
         page.goto(address)
         wait_until_drawn(page)
         first = time.perf_counter() - started
         watch = Stopwatch(page)
         models = page.locator("#model option").evaluate_all("all => all.map(o => o.value)")
         for number in range(args.count):
-            new_picture(page, watch, number)
-            other_model(page, watch, models[number % 2])
-        pointing(page, watch, models[:2])
+            time_new_image(page, watch, number)
+            time_model_change(page, watch, models[number % 2])
+        time_pointing(page, watch, models[:2])
         page.get_by_role("tab", name="Change the image").click()
         page.locator("#hands-picture img[src]").wait_for()
         for number in range(args.count):
-            patch(page, watch, 3 * number)
+            time_patch_removal(page, watch, 3 * number)
         browser.close()
     print(f"Time from `python app.py` to the page: {served:.1f} s, to the first map: {first:.1f} s")
     print(f"\n| action | median of {args.count} | slowest | requests |\n|---|---|---|---|")
@@ -100,24 +106,24 @@ def main() -> None:
         print(f"| {what} | {1000 * median:.1f} ms | {1000 * slowest:.1f} ms | {requests} |")
 
 
-def new_picture(page: Page, watch: Stopwatch, number: int) -> None:
-    """Upload a new random image of `SIDE` x `SIDE` pixels and measure the time."""
+def time_new_image(page: Page, watch: Stopwatch, number: int) -> None:
+    """Upload a new random image of `UPLOAD_SIDE` x `UPLOAD_SIDE` pixels and measure the time."""
     random = np.random.default_rng(number)
-    pixels = random.integers(0, 256, (SIDE // 16, SIDE // 16, 3), dtype=np.uint8)
+    pixels = random.integers(0, 256, (UPLOAD_SIDE // 16, UPLOAD_SIDE // 16, 3), dtype=np.uint8)
     before = page.evaluate("[document.querySelector('#answers .cards').innerText, drawn.length]")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{number}.png"
-        Image.fromarray(pixels).resize((SIDE, SIDE)).save(file)
-        watch.time(
+        Image.fromarray(pixels).resize((UPLOAD_SIDE, UPLOAD_SIDE)).save(file)
+        watch.measure_action(
             "new image",
             lambda: upload(page, file),
-            lambda: page.wait_for_function(ANSWERED, arg=before, polling="raf"),
+            lambda: page.wait_for_function(JS_PREDICTIONS_CHANGED, arg=before, polling="raf"),
         )
 
 
-def other_model(page: Page, watch: Stopwatch, name: str) -> None:
+def time_model_change(page: Page, watch: Stopwatch, name: str) -> None:
     if page.locator("#model select").input_value() != name:
-        watch.time(
+        watch.measure_action(
             "other model",
             lambda: choose_model(page, name),
             lambda: page.wait_for_function(
@@ -126,25 +132,25 @@ def other_model(page: Page, watch: Stopwatch, name: str) -> None:
         )
 
 
-def pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
+def time_pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
     """Measure 40 pointer movements over the large map of each model."""
     for name in models:
         choose_model(page, name)
         wait_until_drawn(page, run=name)
         page.locator("#attention [data-state=whole]").wait_for()
-        page.wait_for_timeout(REST)
-        watch.asked.clear()
+        page.wait_for_timeout(PAUSE_MS)
+        watch.request_urls.clear()
         side = round(len(page.evaluate("Array.from(drawn.at(-1).values)")) ** 0.5)
         what = f"pointing, {name}"
-        watch.seconds[what] = page.evaluate(POINT, [40, side])
-        watch.requests[what] = [len(watch.asked)]
+        watch.seconds[what] = page.evaluate(JS_TIME_DRAWS, [40, side])
+        watch.requests[what] = [len(watch.request_urls)]
 
 
-def patch(page: Page, watch: Stopwatch, cell: int) -> None:
+def time_patch_removal(page: Page, watch: Stopwatch, cell: int) -> None:
     """Remove one more patch and measure the time."""
     cells = page.locator("#hands-picture .cells button")
     words = page.locator("#hands-picture small").inner_text()
-    watch.time(
+    watch.measure_action(
         "removed patch",
         lambda: cells.nth(cell).click(),
         lambda: page.wait_for_function(

@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT))
 from vitdemo import console  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.perturb import PERTURBATIONS  # noqa: E402
-from vitdemo.robustness import Point, measure  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.workbench import Workbench  # noqa: E402
+from vitdemo.robustness import RobustnessPoint, measure_robustness  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.workbench import AppContext  # noqa: E402
 
 
 def main() -> None:
@@ -33,21 +33,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    workbench = Workbench([args.runs], args.data, pick_device(args.device))
-    found: dict[str, list[Point]] = {}
+    workbench = AppContext([args.runs], args.data, choose_device(args.device))
+    found: dict[str, list[RobustnessPoint]] = {}
     for run in workbench.trained_runs():
         if args.only and run.name not in args.only:
             continue
         started = time.perf_counter()
-        found[run.name] = list(measure(workbench, run, count=args.pictures))
+        found[run.name] = list(measure_robustness(workbench, run, count=args.pictures))
         seconds = time.perf_counter() - started
-        images = len(workbench.sample(run, args.pictures))
+        images = len(workbench.sample_test_images(run, args.pictures))
         print(f"{run.name}: {images} images, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:
-        print(table(change, found))
+        print(robustness_table(change, found))
 
 
-def table(change: str, found: dict[str, list[Point]]) -> str:
+def robustness_table(change: str, found: dict[str, list[RobustnessPoint]]) -> str:
     """Format the accuracy in percent of each run (rows) at each strength (columns) as Markdown."""
     about = PERTURBATIONS[change]
     header = " | ".join(f"{strength:g}" for strength in about.strengths)

@@ -31,19 +31,19 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import drawn  # noqa: E402
+from benchmarks.faithfulness import draw_test_images  # noqa: E402
 from vitdemo import attention, console, data, runs  # noqa: E402
 from vitdemo.attention import norms  # noqa: E402
-from vitdemo.attention.knockout import bar_attention, trace_barred  # noqa: E402
+from vitdemo.attention.knockout import compute_knockout_logits, trace_with_knockout  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.faithfulness import fills  # noqa: E402
-from vitdemo.faithfulness.fills import answers  # noqa: E402
+from vitdemo.faithfulness import supported_fills  # noqa: E402
+from vitdemo.faithfulness.fills import predict_patch_sets  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
-from vitdemo.training import pick_device  # noqa: E402
-from vitdemo.workbench import Workbench  # noqa: E402
+from vitdemo.training import choose_device  # noqa: E402
+from vitdemo.workbench import AppContext  # noqa: E402
 
-FIRST = 3  # number of patches in a group
-COLUMNS = {
+GROUP_SIZE = 3  # number of patches in a group
+COLUMN_FORMATS = {
     "share": ("weight", "{:.1%} ({:.1%} to {:.1%})"),
     "norm": ("norms", "{:.1%} ({:.1%} to {:.1%})"),
     "next_share": ("weight of the new first three", "{:.1%} ({:.1%} to {:.1%})"),
@@ -67,91 +67,102 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    device, source = pick_device(args.device), data.find_source(args.data)
-    print("| run, images | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
-    print("|---" * (1 + len(COLUMNS)) + "|")
-    for run in Workbench([args.runs], args.data, device).trained_runs():
+    device, source = choose_device(args.device), data.find_dataset(args.data)
+    print("| run, images | " + " | ".join(title for title, _ in COLUMN_FORMATS.values()) + " |")
+    print("|---" * (1 + len(COLUMN_FORMATS)) + "|")
+    for run in AppContext([args.runs], args.data, device).trained_runs():
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
-        if "drop" not in fills(model) or not attention.reads_class_token(model):
+        if "drop" not in supported_fills(model) or not attention.reads_class_token(model):
             print(f"{run.name} skipped: no class token or overlapping patches", file=sys.stderr)
             continue
-        images = drawn(source, args.pictures, run.spec.image_size).images.to(device)
-        rows = [measured(model, run.preprocessing(one[None]), i) for i, one in enumerate(images)]
+        images = draw_test_images(source, args.pictures, run.spec.image_size).images.to(device)
+        rows = [
+            measure_sinks(model, run.preprocessing(one[None]), i) for i, one in enumerate(images)
+        ]
         cells = (
             form.format(*mean_interval(np.array([row[name] for row in rows])))
-            for name, (_, form) in COLUMNS.items()
+            for name, (_, form) in COLUMN_FORMATS.items()
         )
         print(f"| `{run.name}`, {len(rows)} | " + " | ".join(cells) + " |", flush=True)
 
 
 @torch.no_grad()
-def measured(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
+def measure_sinks(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
     """Return the columns for one image (1, 3, S, S); `seed` draws the random patches."""
     trace = attention.trace(model, image)
     skipped = model.num_prefix_tokens
     heads = trace.attention[-1][0, :, 0, skipped:].float()  # (H, P) of the class token
     mean = heads.mean(0)
     order = mean.argsort(descending=True)
-    first, following = order.split(FIRST)[:2]
+    first, following = order.split(GROUP_SIZE)[:2]
     lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # input of the last layer
-    common = torch.isin(heads.topk(FIRST).indices, first).sum(1).float()  # (H,)
-    any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[:FIRST]
-    received = received_norms(model, trace)
+    common = torch.isin(heads.topk(GROUP_SIZE).indices, first).sum(1).float()  # (H,)
+    any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[
+        :GROUP_SIZE
+    ]
+    received = compute_received_norms(model, trace)
     return {
         "share": float(mean[first].sum() / mean.sum()),
         "norm": float(received[first].sum() / received.sum()),
-        "next_share": next_share(model, image, first),
+        "next_share": weight_after_removal(model, image, first),
         "agreed": float(common.mean()),
         "length": float(lengths[first].mean() / lengths.median()),
-        "barred": lost_when_barred(model, image, first),
-    } | lost_without(
+        "barred": measure_drop_when_barred(model, image, first),
+    } | measure_drop_without(
         model, image, {"without": first, "without_next": following, "without_any": any_three}
     )
 
 
-def received_norms(model: nn.Module, trace: attention.Trace) -> Tensor:
+def compute_received_norms(model: nn.Module, trace: attention.Trace) -> Tensor:
     """Return the norms (P,) of the vectors that the class token receives in the last layer."""
     products = norms.value_products(model, trace.tokens)[-1, 0]  # (N, H, H)
-    return norms.layer_norms(trace.attention[-1, 0], products)[0, model.num_prefix_tokens :]
+    return norms.summed_head_norms(trace.attention[-1, 0], products)[0, model.num_prefix_tokens :]
 
 
-def next_share(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
+def weight_after_removal(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
     """Return the weight fraction of the most attended patches after the `dropped` ones are removed.
 
     Instead of being removed, they are barred from attention in all layers, which has the same
     effect on all other tokens.
     """
-    barred = no_bars(model)
+    barred = make_empty_mask(model)
     barred[:, :, model.num_prefix_tokens + dropped.cpu()] = True
-    heads = trace_barred(model, image, barred).attention[-1][0, :, 0, model.num_prefix_tokens :]
+    heads = trace_with_knockout(model, image, barred).attention[-1][
+        0, :, 0, model.num_prefix_tokens :
+    ]
     mean = heads.float().mean(0)
-    return float(mean.topk(FIRST).values.sum() / mean.sum())
+    return float(mean.topk(GROUP_SIZE).values.sum() / mean.sum())
 
 
-def lost_when_barred(model: nn.Module, image: Tensor, patches: Tensor) -> float:
+def measure_drop_when_barred(model: nn.Module, image: Tensor, patches: Tensor) -> float:
     """Return the lost probability if the class token cannot attend to `patches` in layer L."""
-    barred = no_bars(model)
+    barred = make_empty_mask(model)
     barred[-1, 0, model.num_prefix_tokens + patches.cpu()] = True
     before, after = (
-        bar_attention(model, image, mask).softmax(1)[0] for mask in (no_bars(model), barred)
+        compute_knockout_logits(model, image, mask).softmax(1)[0]
+        for mask in (make_empty_mask(model), barred)
     )
     return float(before.max() - after[before.argmax()])
 
 
-def no_bars(model: nn.Module) -> Tensor:
+def make_empty_mask(model: nn.Module) -> Tensor:
     N = model.num_prefix_tokens + model.patch_embed.num_patches
     return torch.zeros(len(model.blocks), N, N, dtype=torch.bool)
 
 
-def lost_without(model: nn.Module, image: Tensor, sets: dict[str, Tensor]) -> dict[str, float]:
+def measure_drop_without(
+    model: nn.Module, image: Tensor, sets: dict[str, Tensor]
+) -> dict[str, float]:
     """Return the lost probability if the patches of each set are dropped from the model."""
     stays = torch.ones(1 + len(sets), model.patch_embed.num_patches, dtype=torch.bool)
     for row, gone in enumerate(sets.values(), 1):
         stays[row, gone.cpu()] = False
     grid = model.patch_embed.grid_size
-    probabilities = answers(model, image, stays, grid, "drop").softmax(1)  # (1 + sets, C)
+    probabilities = predict_patch_sets(model, image, stays, grid, "drop").softmax(
+        1
+    )  # (1 + sets, C)
     own = probabilities[:, probabilities[0].argmax()]
     return dict(zip(sets, (own[0] - own[1:]).tolist(), strict=True))
 

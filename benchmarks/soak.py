@@ -21,18 +21,21 @@ import httpx
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from load import Person, picture, question  # noqa: E402
+from load import SimulatedUser, find_image_event, make_random_image  # noqa: E402
 
 from tests.serving import serve  # noqa: E402
 
-PEOPLE = 8  # simulated users
-EACH = 500  # requests per reported median
+NUM_USERS = 8  # simulated users
+REQUESTS_PER_MEDIAN = 500  # requests per reported median
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--questions", type=int, default=5000, help=f"number of requests, a multiple of {EACH}"
+        "--questions",
+        type=int,
+        default=5000,
+        help=f"number of requests, a multiple of {REQUESTS_PER_MEDIAN}",
     )
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
@@ -41,42 +44,45 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         folder = {"GRADIO_TEMP_DIR": cache}
         with serve("--runs", str(args.runs.resolve()), variables=folder) as address:
-            asyncio.run(soak(address, args.questions))
+            asyncio.run(measure_memory_growth(address, args.questions))
         files = [file for file in Path(cache).rglob("*") if file.is_file()]
         size = sum(file.stat().st_size for file in files) / 1e6
         print(f"gradio's cache: {len(files):,} files, {size:.0f} MB (files are kept for an hour)")
 
 
-async def soak(address: str, questions: int) -> None:
-    """Print the memory after every `EACH` requests, and its growth after the second `EACH`."""
+async def measure_memory_growth(address: str, questions: int) -> None:
+    """Print the memory after each block of requests, and its growth after the second block."""
     async with httpx.AsyncClient(base_url=address, timeout=120) as client:
-        asked = await question(client)
-        people = [Person(client, asked, number) for number in range(PEOPLE)]
+        asked = await find_image_event(client)
+        people = [SimulatedUser(client, asked, number) for number in range(NUM_USERS)]
         seeds, started = iter(range(questions)), time.monotonic()
         done, samples, levels = 0, [], {}
 
         async def watch() -> None:
             while done < questions:
-                samples.append(memory())
+                samples.append(read_server_memory())
                 await asyncio.sleep(1)
 
-        async def visit(person: Person) -> None:
+        async def visit(person: SimulatedUser) -> None:
             nonlocal done
             for seed in seeds:
-                await person.ask(await asyncio.to_thread(picture, seed))
+                await person.send_image(await asyncio.to_thread(make_random_image, seed))
                 done += 1
-                if done % EACH == 0:
+                if done % REQUESTS_PER_MEDIAN == 0:
                     levels[done] = statistics.median(samples)
                     samples.clear()
                     seconds = time.monotonic() - started
                     print(f"{done:,} requests: {levels[done]:.0f} MB, {seconds:.0f} s", flush=True)
 
         await asyncio.gather(watch(), *map(visit, people))
-        growth = levels[max(levels)] - levels[2 * EACH]
-        print(f"memory growth over the last {questions - 2 * EACH:,} requests: {growth:.0f} MB")
+        growth = levels[max(levels)] - levels[2 * REQUESTS_PER_MEDIAN]
+        print(
+            f"memory growth over the last {questions - 2 * REQUESTS_PER_MEDIAN:,} requests: "
+            f"{growth:.0f} MB"
+        )
 
 
-def memory() -> float:
+def read_server_memory() -> float:
     """Return the resident memory in MB of the server, the only child of this process."""
     own = os.getpid()
     (child,) = Path(f"/proc/{own}/task/{own}/children").read_text().split()

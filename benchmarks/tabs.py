@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-PLACES = {  # tab -> selectors of elements that must be visible in it
+TAB_SELECTORS = {  # tab -> selectors of elements that must be visible in it
     "Training progress": ["#plots svg", "#learning table"],
     "Per-class metrics": ["#per-class table", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
@@ -35,7 +35,7 @@ PLACES = {  # tab -> selectors of elements that must be visible in it
 }
 # Clicks `button` and waits until all `places` are painted and `gone` is removed. After 30 seconds,
 # it fails with an error that lists the missing elements.
-CLICKED = """([button, places, gone]) => new Promise((done, fail) => {
+JS_CLICK_AND_WAIT = """([button, places, gone]) => new Promise((done, fail) => {
     const shown = place =>
         [...document.querySelectorAll(place)].some(part => part.checkVisibility());
     const missing = () => places.filter(place => !shown(place))
@@ -71,8 +71,8 @@ def main() -> None:
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
-        windows = [window(browser, address) for _ in range(args.windows + 1)]
-        planes = laid_out(browser, address, args.planes or [])
+        windows = [measure_window(browser, address) for _ in range(args.windows + 1)]
+        planes = time_tsne(browser, address, args.planes or [])
         browser.close()
     cold, warm = windows[0], windows[1:]
     print("| action | median, seconds | slowest | first window |\n|---|---|---|---|")
@@ -85,7 +85,7 @@ def main() -> None:
         print(f"{what}: {seconds[0]:.1f} s, repeated: {seconds[1]:.1f} s")
 
 
-def window(browser: Browser, address: str) -> dict[str, list[float]]:
+def measure_window(browser: Browser, address: str) -> dict[str, list[float]]:
     """Open the page in a new window and return the seconds of each action."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     started = time.perf_counter()
@@ -93,26 +93,26 @@ def window(browser: Browser, address: str) -> dict[str, list[float]]:
     page.locator("#attention [data-state=whole]").wait_for()
     found = {"page with predictions and maps": [time.perf_counter() - started]}
     page.wait_for_timeout(1000)
-    for tab, places in PLACES.items():
+    for tab, places in TAB_SELECTORS.items():
         button = page.get_by_role("tab", name=tab, exact=True).element_handle()
-        found[f"tab {tab}"] = [page.evaluate(CLICKED, [button, places, None])]
+        found[f"tab {tab}"] = [page.evaluate(JS_CLICK_AND_WAIT, [button, places, None])]
         page.wait_for_timeout(300)
     page.get_by_role("tab", name="Errors", exact=True).click()
     page.wait_for_timeout(700)
-    found["next 48 test images"] = [next_page(page) for _ in range(4)]
+    found["next 48 test images"] = [time_next_page(page) for _ in range(4)]
     page.close()
     return found
 
 
-def next_page(page: Page) -> float:
+def time_next_page(page: Page) -> float:
     page.wait_for_timeout(300)
     picture = page.locator("#errors-pictures [data-pick]").first.get_attribute("data-pick")
     button = page.get_by_role("button", name="Next images").element_handle()
     gone = f"#errors-pictures [data-pick='{picture}']"
-    return page.evaluate(CLICKED, [button, ["#errors-pictures .thumb"], gone])
+    return page.evaluate(JS_CLICK_AND_WAIT, [button, ["#errors-pictures .thumb"], gone])
 
 
-def laid_out(browser: Browser, address: str, runs: list[str]) -> dict[str, list[float]]:
+def time_tsne(browser: Browser, address: str, runs: list[str]) -> dict[str, list[float]]:
     """Return the seconds of t-SNE of 2,000 images, first and repeated in another window."""
     found = {}
     for run in [run for run in runs for _ in range(2)]:

@@ -10,10 +10,11 @@ each layer, rollout, class maps, logit lens, residual stream, head ablation, att
 position and patch embeddings, and the architecture diagram. A model that cannot be shown must raise
 a `VitdemoError` with an explanation. Any other exception is a defect of vitdemo.
 
-Models with more than `WHOLE` parameters are built with `FEW_LAYERS` layers. Models with more than
-`WIDE` parameters also have the width of `NARROW`, unless a stem sets the width. The table lists
-these reductions. Integrated Gradients, occlusion and head ablation need hundreds of passes, so they
-run on images of `FEW_PATCHES` x `FEW_PATCHES` patches.
+Models with more than `MAX_PARAMETERS_FULL_DEPTH` parameters are built with `REDUCED_DEPTH` layers.
+Models with more than `MAX_PARAMETERS_FULL_WIDTH` parameters also have the width of
+`REDUCED_WIDTH_OPTIONS`, unless a stem sets the width. The table lists these reductions. Integrated
+Gradients, occlusion and head ablation need hundreds of passes, so they run on images of
+`REDUCED_GRID_SIDE` x `REDUCED_GRID_SIDE` patches.
 """
 
 import argparse
@@ -35,24 +36,27 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo.attention import FUSIONS  # noqa: E402
-from vitdemo.attributions import METHODS, methods_for  # noqa: E402
-from vitdemo.class_maps import maps  # noqa: E402
+from vitdemo.attributions import METHODS, list_methods  # noqa: E402
+from vitdemo.class_maps import compute_class_maps  # noqa: E402
 from vitdemo.errors import RunError, VitdemoError  # noqa: E402
-from vitdemo.export import all_maps  # noqa: E402
-from vitdemo.inside.diagram import diagram  # noqa: E402
-from vitdemo.inside.head_ablation import head_effects  # noqa: E402
-from vitdemo.inside.learned import first_filters, position_similarity  # noqa: E402
-from vitdemo.inside.logit_lens import logit_lens  # noqa: E402
-from vitdemo.inside.one_head import one_layer  # noqa: E402
-from vitdemo.inside.residual_stream import residual_stream  # noqa: E402
+from vitdemo.export import compute_all_maps  # noqa: E402
+from vitdemo.inside.diagram import load_model_parts  # noqa: E402
+from vitdemo.inside.head_ablation import compute_head_effects  # noqa: E402
+from vitdemo.inside.learned import compute_position_similarity, load_first_filters  # noqa: E402
+from vitdemo.inside.logit_lens import compute_logit_lens  # noqa: E402
+from vitdemo.inside.one_head import layer_qkv  # noqa: E402
+from vitdemo.inside.residual_stream import compute_logit_attribution  # noqa: E402
 from vitdemo.models import count_parameters, patch_side  # noqa: E402
-from vitdemo.timm_models import TimmRun, timm_run  # noqa: E402
-from vitdemo.workbench import Workbench  # noqa: E402
+from vitdemo.timm_models import TimmRun, create_timm_run  # noqa: E402
+from vitdemo.workbench import AppContext  # noqa: E402
 
-WHOLE, WIDE = 30e6, 120e6  # largest models with full depth, and with full width
-FEW_LAYERS = 2
-NARROW = {"embed_dim": 192, "num_heads": 3}
-FEW_PATCHES = 2
+MAX_PARAMETERS_FULL_DEPTH, MAX_PARAMETERS_FULL_WIDTH = (
+    30e6,
+    120e6,
+)  # largest models with full depth, and with full width
+REDUCED_DEPTH = 2
+REDUCED_WIDTH_OPTIONS = {"embed_dim": 192, "num_heads": 3}
+REDUCED_GRID_SIDE = 2
 
 
 def main() -> int:
@@ -61,13 +65,13 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pattern of model names (default: all)")
     parser.add_argument("--keep", type=Path, help="file for results, from which a call continues")
     args = parser.parse_args()
-    done = read_kept(args.keep)
+    done = read_saved_rows(args.keep)
     names = [name for name in timm.list_models() if fnmatch.fnmatch(name, args.only)]
     print("| architecture | result | px | patches | classes | reduced | seconds |")
     print("|---|---|---|---|---|---|---|", flush=True)
     refused, failed = 0, 0
     for name in names:
-        row = done.get(name) or check_name(name)
+        row = done.get(name) or check_architecture(name)
         if args.keep and name not in done:
             with open(args.keep, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -81,7 +85,7 @@ def main() -> int:
     return int(failed > 0)
 
 
-def read_kept(path: Path | None) -> dict[str, dict]:
+def read_saved_rows(path: Path | None) -> dict[str, dict]:
     if path is None or not path.is_file():
         return {}
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
@@ -95,20 +99,20 @@ def print_row(row: dict) -> None:
     print(f"| `{row['name']}` | {' | '.join(map(str, cells))} |", flush=True)
 
 
-def check_name(name: str) -> dict:
+def check_architecture(name: str) -> dict:
     """Test one architecture and return its row: {"name", "result", ...}."""
     started = time.monotonic()
     row = {"name": name}
     try:
-        run = timm_run(f"timm:{name}", pretrained=False)
+        run = create_timm_run(f"timm:{name}", pretrained=False)
     except VitdemoError as error:
         return row | {"result": "not shown", "reason": str(error)}
     except Exception as error:  # the defects that this script looks for
         return row | {"result": f"**{type(error).__name__}: {error}**"}
     row |= {"px": run.spec.image_size, "classes": len(run.classes)}
-    run, row["reduced"] = reduced(run)
+    run, row["reduced"] = reduce_model(run)
     try:
-        row["patches"], refused = check_run(run)
+        row["patches"], refused = check_views(run)
         row["result"] = "; ".join(["works", *refused])
     except VitdemoError as error:
         row["result"] = f"refused: {error}"
@@ -118,38 +122,41 @@ def check_name(name: str) -> dict:
     return row | {"seconds": round(time.monotonic() - started, 1)}
 
 
-def reduced(run: TimmRun) -> tuple[TimmRun, str]:
+def reduce_model(run: TimmRun) -> tuple[TimmRun, str]:
     """Reduce depth and width of a large `run`; return it and a description of the reduction."""
-    if run.config["parameters"] <= WHOLE:
+    if run.config["parameters"] <= MAX_PARAMETERS_FULL_DEPTH:
         return run, ""
-    options, words = {"depth": FEW_LAYERS}, f"{FEW_LAYERS} layers"
-    if run.config["parameters"] > WIDE and can_be_narrow(run.spec.name):
-        options, words = options | NARROW, f"{words}, width {NARROW['embed_dim']}"
+    options, words = {"depth": REDUCED_DEPTH}, f"{REDUCED_DEPTH} layers"
+    if run.config["parameters"] > MAX_PARAMETERS_FULL_WIDTH and can_set_width(run.spec.name):
+        options, words = (
+            options | REDUCED_WIDTH_OPTIONS,
+            f"{words}, width {REDUCED_WIDTH_OPTIONS['embed_dim']}",
+        )
     return replace(run, spec=replace(run.spec, options=options)), words
 
 
-def can_be_narrow(name: str) -> bool:
+def can_set_width(name: str) -> bool:
     """Return whether the width can be set; a stem without a projection determines it."""
     with torch.device("meta"):
         embed = timm.create_model(name, depth=1).patch_embed
     return isinstance(embed.proj, nn.Conv2d)
 
 
-def check_run(run: TimmRun) -> tuple[str, list[str]]:
+def check_views(run: TimmRun) -> tuple[str, list[str]]:
     """Compute all views of `run`; return its patch grid and the refused views.
 
     Raises `AssertionError` for a map that is not finite, not float32 or differs in shape from the
     grid. Exceptions of the code are not caught.
     """
-    image, workbench = noise(), Workbench([], None, torch.device("cpu"), [run])
+    image, workbench = make_noise_image(), AppContext([], None, torch.device("cpu"), [run])
     grid = check_attention(workbench, run, image)
-    refused = check_learned(workbench, run)
+    refused = check_weights(workbench, run)
     if run.classes:
         refused += check_quick_maps(workbench, run, image, grid)
-    small = smaller(workbench, run)
+    small = reduce_image_size(workbench, run)
     del workbench  # frees the memory of the model
     gc.collect()
-    few = Workbench([], None, torch.device("cpu"), [small])
+    few = AppContext([], None, torch.device("cpu"), [small])
     if run.classes:
         check_slow_maps(few, small, image)
     else:
@@ -157,14 +164,14 @@ def check_run(run: TimmRun) -> tuple[str, list[str]]:
     return f"{grid[0]} x {grid[1]}", refused
 
 
-def noise() -> Image.Image:
+def make_noise_image() -> Image.Image:
     pixels = np.random.default_rng(0).integers(0, 256, (300, 260, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
 
-def smaller(workbench: Workbench, run: TimmRun) -> TimmRun:
+def reduce_image_size(workbench: AppContext, run: TimmRun) -> TimmRun:
     """Return `run` with an image size of few patches."""
-    size = FEW_PATCHES * patch_side(workbench.model(run))
+    size = REDUCED_GRID_SIDE * patch_side(workbench.load_model(run))
     spec = replace(run.spec, image_size=size)
     preprocessing = replace(run.preprocessing, size=size)
     return replace(run, spec=spec, preprocessing=preprocessing, stamp=(*run.stamp, size))
@@ -176,18 +183,18 @@ def check_values(values: np.ndarray, shape: tuple[int, ...], what: str) -> None:
     assert np.isfinite(values).all(), f"{what} is not finite"
 
 
-def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> tuple[int, int]:
+def check_attention(workbench: AppContext, run: TimmRun, image: Image.Image) -> tuple[int, int]:
     """Check prediction, attention, rollout and the file of all maps; return the patch grid."""
-    (answers, problems), C = workbench.answers(image), len(run.classes)
+    (answers, problems), C = workbench.predict_all(image), len(run.classes)
     assert problems == [], problems
     assert len(answers) == (1 if C else 0)
-    answer = workbench.answer(run, image)
+    answer = workbench.predict(run, image)
     check_values(answer.probabilities, (C,), "prediction")
-    look, (rows, columns) = workbench.look(run, image), answer.grid
+    look, (rows, columns) = workbench.trace_image(run, image), answer.grid
     L, H, N, _ = look.attention.shape
     assert look.num_prefix_tokens + rows * columns == N, "tokens do not add up"
     assert torch.allclose(look.attention.sum(-1), torch.ones(L, H, N), atol=1e-4)
-    direct = workbench.model(run)(workbench.input(run.preprocessing, image)[1])[0]
+    direct = workbench.load_model(run)(workbench.prepare_input(run.preprocessing, image)[1])[0]
     assert torch.allclose(look.logits, direct, atol=1e-3), (
         "the traced pass computes different logits"
     )
@@ -198,24 +205,24 @@ def check_attention(workbench: Workbench, run: TimmRun, image: Image.Image) -> t
         check_values(rolled, (rows, columns), f"rollout by {fusion}")
     for name, values in (("distance", look.distances), ("entropy", look.entropies)):
         check_values(values, (L, H), name)
-    assert look.similarity.isfinite().all()
-    one_layer(workbench, run, image, 1)
-    arrays = all_maps(workbench, run, image)
+    assert look.token_similarity.isfinite().all()
+    layer_qkv(workbench, run, image, 1)
+    arrays = compute_all_maps(workbench, run, image)
     assert ("relevance" in arrays) == bool(C)
     return rows, columns
 
 
-def check_learned(workbench: Workbench, run: TimmRun) -> list[str]:
+def check_weights(workbench: AppContext, run: TimmRun) -> list[str]:
     """Check filters, position embeddings and the parameter count of the diagram."""
     refused = []
-    assert first_filters(workbench, run).count > 0
+    assert load_first_filters(workbench, run).count > 0
     try:
-        similarity, grid, _ = position_similarity(workbench, run)
+        similarity, grid, _ = compute_position_similarity(workbench, run)
         check_values(similarity, (grid[0] * grid[1],) * 2, "similarity of positions")
     except VitdemoError as error:
         refused.append(f"position embeddings refused: {error}")
-    parts = sum(part.parameters for part in diagram(workbench, run))
-    assert parts == count_parameters(workbench.model(run)), (
+    parts = sum(part.parameters for part in load_model_parts(workbench, run))
+    assert parts == count_parameters(workbench.load_model(run)), (
         "the diagram does not contain all parameters"
     )
     return refused
@@ -228,36 +235,41 @@ def check_maps(found: dict[str, np.ndarray], names: list[str], grid: tuple[int, 
 
 
 def check_quick_maps(
-    workbench: Workbench, run: TimmRun, image: Image.Image, grid: tuple[int, int]
+    workbench: AppContext, run: TimmRun, image: Image.Image, grid: tuple[int, int]
 ) -> list[str]:
     """Check fast class maps, logit lens and residual stream at the full image size."""
-    quick = [m.name for m in methods_for(workbench.model(run)) if not m.long]
-    drawn = maps(workbench, run, image, slow=False)
+    quick = [m.name for m in list_methods(workbench.load_model(run)) if not m.is_slow]
+    drawn = compute_class_maps(workbench, run, image, include_slow=False)
     check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
-    lens, L = logit_lens(workbench, run, image), workbench.layers(run)
-    check_values(lens.answers, (L + 1, len(run.classes)), "logit lens")
+    lens, L = compute_logit_lens(workbench, run, image), workbench.count_layers(run)
+    check_values(lens.predictions, (L + 1, len(run.classes)), "logit lens")
     try:
-        stream = residual_stream(workbench, run, image)
+        stream = compute_logit_attribution(workbench, run, image)
     except VitdemoError as error:
         return [f"residual stream refused: {error}"]
-    assert np.allclose(stream.parts.total.numpy(), stream.logits, atol=1e-2)
+    assert np.allclose(stream.contributions.total.numpy(), stream.logits, atol=1e-2)
     return []
 
 
-def check_slow_maps(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
+def check_slow_maps(workbench: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check all class maps, maps of one class compared with another, and head ablation."""
-    grid = (FEW_PATCHES, FEW_PATCHES)
+    grid = (REDUCED_GRID_SIDE, REDUCED_GRID_SIDE)
     for against in (None, run.classes[-1]):
-        drawn = maps(workbench, run, image, target=run.classes[0], against=against)
+        drawn = compute_class_maps(workbench, run, image, target=run.classes[0], against=against)
         names = list(METHODS) if against is None else [m.method.name for m in drawn.maps]
         check_maps({m.method.name: m.values for m in drawn.maps}, names, grid)
-    effects = head_effects(workbench, run, image)
-    assert np.isfinite(effects.without).all()
+    effects = compute_head_effects(workbench, run, image)
+    assert np.isfinite(effects.ablated_logits).all()
 
 
-def check_refusals(workbench: Workbench, run: TimmRun, image: Image.Image) -> None:
+def check_refusals(workbench: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check that a model without classes refuses all views that need a class."""
-    for ask in (maps, logit_lens, residual_stream, head_effects):
+    for ask in (
+        compute_class_maps,
+        compute_logit_lens,
+        compute_logit_attribution,
+        compute_head_effects,
+    ):
         try:
             ask(workbench, run, image)
         except RunError:

@@ -28,23 +28,27 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import usual  # noqa: E402
 from vitdemo import console, data, runs  # noqa: E402
-from vitdemo.metrics.learning import reached, whole  # noqa: E402
+from vitdemo.metrics.learning import first_epochs_reaching, with_lineage_history  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
 from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
 from vitdemo.runs.provenance import device_name, package_versions  # noqa: E402
-from vitdemo.training import Preprocessing, autocast_helps, pick_device  # noqa: E402
-from vitdemo.training.devices import keep_memory  # noqa: E402
+from vitdemo.training import Preprocessing, choose_device, supports_fast_bfloat16  # noqa: E402
+from vitdemo.training.devices import retain_freed_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 
-USUAL = ("vit-plain", "vit-scratch-cpu", "conv-baseline-cpu")  # default recipes of --usual
-RECIPES = ("vit-plain", "vit-scratch", "vit-conv-stem", "resnet18")
-TARGETS = (0.90, 0.94)
+STANDARD_LOOP_RECIPES = (
+    "vit-plain",
+    "vit-scratch-cpu",
+    "conv-baseline-cpu",
+)  # default recipes of --usual
+DEFAULT_RECIPES = ("vit-plain", "vit-scratch", "vit-conv-stem", "resnet18")
+TARGET_ACCURACIES = (0.90, 0.94)
 
 
 def main(argv: list[str] | None = None) -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(RECIPES)}")
+    parser.add_argument("recipes", nargs="*", help=f"default: {', '.join(DEFAULT_RECIPES)}")
     parser.add_argument(
         "--steps", type=int, default=0, help="steps per epoch (default: as for CIFAR-10; CPU: 4)"
     )
@@ -70,38 +74,40 @@ def main(argv: list[str] | None = None) -> None:
         print_times(args.runs)
         return
     if args.usual:
-        print_usual(args)
+        print_standard_comparison(args)
         return
-    device = pick_device(args.device)
-    ceiling = matmul_rate(device)
+    device = choose_device(args.device)
+    ceiling = measure_matmul_rate(device)
     packages = ", ".join(f"{name} {version}" for name, version in package_versions().items())
     print(f"{device_name(device)}; {packages}")
-    print(f"a matrix product reaches {ceiling / 1e12:.3g} TFLOP/s in {training_type(device)}\n")
+    print(
+        f"a matrix product reaches {ceiling / 1e12:.3g} TFLOP/s in {get_training_dtype(device)}\n"
+    )
     print("| recipe | batch | compile | images/s | FLOP utilisation | first epoch | GPU memory |")
     print("|---|---|---|---|---|---|---|")
-    for name in args.recipes or RECIPES:
-        print(measure(chosen(name, args), device, ceiling, args), flush=True)
+    for name in args.recipes or DEFAULT_RECIPES:
+        print(measure_recipe(get_benchmark_recipe(name, args), device, ceiling, args), flush=True)
 
 
-def print_usual(args: argparse.Namespace) -> None:
+def print_standard_comparison(args: argparse.Namespace) -> None:
     """Print one row per recipe: speed of the standard loop, of vitdemo, and their ratio."""
-    keep_memory()
+    retain_freed_memory()
     threads = torch.get_num_threads()
     cpu = device_name(torch.device("cpu"))
-    print(f"{cpu}, {threads} torch threads, {usual.WORKERS} DataLoader workers\n")
+    print(f"{cpu}, {threads} torch threads, {usual.NUM_WORKERS} DataLoader workers\n")
     print("| recipe | batch | augmentation | standard, images/s | vitdemo, images/s | ratio |")
     print("|---|---|---|---|---|---|")
-    for name in args.recipes or USUAL:
+    for name in args.recipes or STANDARD_LOOP_RECIPES:
         recipe = get_recipe(name)
         recipe = replace(recipe, batch_size=args.batch_size or recipe.batch_size)
-        found = usual.speeds(recipe, args.steps or 10, args.epochs - 1)
+        found = usual.measure_speeds(recipe, args.steps or 10, args.epochs - 1)
         theirs, ours = (statistics.median(found[side]) for side in ("usual", "ours"))
         done = f"crop, flip, {recipe.policy}"
         print(f"| `{name}` | {recipe.batch_size} | {done} | {theirs:,.0f} | {ours:,.0f} "
               f"| {ours / theirs:.2f} |", flush=True)  # fmt: skip
 
 
-def chosen(name: str, args: argparse.Namespace) -> Recipe:
+def get_benchmark_recipe(name: str, args: argparse.Namespace) -> Recipe:
     """Return the recipe without stages and teacher, with the benchmark's number of epochs."""
     stages = {"head_epochs": 0, "unmixed_epochs": 0, "whole_epochs": 0}
     recipe = get_recipe(name, epochs=args.epochs, teacher="", **stages)
@@ -110,7 +116,9 @@ def chosen(name: str, args: argparse.Namespace) -> Recipe:
     return replace(recipe, batch_size=args.batch_size or recipe.batch_size)
 
 
-def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse.Namespace) -> str:
+def measure_recipe(
+    recipe: Recipe, device: torch.device, ceiling: float, args: argparse.Namespace
+) -> str:
     """Train one recipe and return its row of the table."""
     steps = args.steps or (45_000 // recipe.batch_size if device.type == "cuda" else 4)
     if device.type == "cuda":
@@ -121,8 +129,8 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
     trainer = make_trainer(
         model,
         recipe,
-        usual.made_up(steps * recipe.batch_size),
-        usual.made_up(10),
+        usual.random_dataset(steps * recipe.batch_size),
+        usual.random_dataset(10),
         num_classes=10,
         preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
         compile=args.compile,
@@ -141,14 +149,14 @@ def measure(recipe: Recipe, device: torch.device, ceiling: float, args: argparse
     )
 
 
-def training_type(device: torch.device) -> torch.dtype:
-    return torch.bfloat16 if autocast_helps(device) else torch.float32
+def get_training_dtype(device: torch.device) -> torch.dtype:
+    return torch.bfloat16 if supports_fast_bfloat16(device) else torch.float32
 
 
-def matmul_rate(device: torch.device, repeats: int = 10) -> float:
+def measure_matmul_rate(device: torch.device, repeats: int = 10) -> float:
     """Return the operations per second of a large matrix product (multiply-add: 2), best of 10."""
     side = 8192 if device.type == "cuda" else 1024
-    a, b = torch.randn(2, side, side, device=device, dtype=training_type(device))
+    a, b = torch.randn(2, side, side, device=device, dtype=get_training_dtype(device))
     seconds = []
     for _ in range(repeats):
         synchronise(device)
@@ -164,20 +172,22 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def seconds_to(run: runs.Run, target: float) -> float | None:
+def seconds_to_accuracy(run: runs.Run, target: float) -> float | None:
     """Return the seconds up to the first epoch with a validation accuracy of `target`."""
-    found = reached(whole(run), [target])
+    found = first_epochs_reaching(with_lineage_history(run), [target])
     return 60 * found[0].minutes if found else None
 
 
 def print_times(folders: list[Path]) -> None:
     found, problems = runs.find_runs(*folders)
     print(
-        "| run | device | epochs | minutes | " + " | ".join(f"to {t:.0%}" for t in TARGETS) + " |"
+        "| run | device | epochs | minutes | "
+        + " | ".join(f"to {t:.0%}" for t in TARGET_ACCURACIES)
+        + " |"
     )
     print("|---|---|---|---|---|---|")
     for run in found:
-        times = (seconds_to(run, target) for target in TARGETS)
+        times = (seconds_to_accuracy(run, target) for target in TARGET_ACCURACIES)
         cells = " | ".join("-" if t is None else f"{t:,.0f} s" for t in times)
         device, minutes = run.device or "?", run.train_seconds / 60
         print(f"| `{run.name}` | {device} | {len(run.history)} | {minutes:.1f} | {cells} |")

@@ -3,10 +3,10 @@
     python benchmarks/train_all.py conv-baseline resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
-Each recipe runs in its own `train.py` process, in the given order. Finished runs are skipped,
-stopped runs are resumed. With --at-once, several runs share the device. This is faster if batches
-are small, but the measured times of the single runs are then too long. An argument can contain
-options: "resnet18 --seed 1 --out runs/resnet18-1".
+Each recipe runs in its own `train_recipe.py` process, in the given order. Finished runs are
+skipped, stopped runs are resumed. With --at-once, several runs share the device. This is faster if
+batches are small, but the measured times of the single runs are then too long. An argument can
+contain options: "resnet18 --seed 1 --out runs/resnet18-1".
 """
 
 import argparse
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import console  # noqa: E402
 
-LEAST = 2.5  # minutes; with less time left, a run could not compile and finish an epoch
+MIN_MINUTES = 2.5  # minutes; with less time left, a run could not compile and finish an epoch
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,14 +38,16 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     deadline = time.monotonic() + 60 * args.minutes
     with ThreadPoolExecutor(args.at_once) as pool:
-        codes = list(pool.map(lambda words: train(words, args.runs, deadline), args.trainings))
+        codes = list(
+            pool.map(lambda words: train_recipe(words, args.runs, deadline), args.trainings)
+        )
     for words, code in zip(args.trainings, codes, strict=True):
         state = {0: "finished", 130: "stopped", None: "not started"}.get(code, "failed")
         print(f"{words}: {state}")
     return 0 if not any(codes) and None not in codes else 1
 
 
-def train(training: str, root: Path, deadline: float) -> int | None:
+def train_recipe(training: str, root: Path, deadline: float) -> int | None:
     """Train one recipe; return the exit code, 0 if it is finished, None if no time is left."""
     words = shlex.split(training)
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -55,7 +57,7 @@ def train(training: str, root: Path, deadline: float) -> int | None:
     if is_finished(folder):
         return 0
     minutes = (deadline - time.monotonic()) / 60
-    if minutes < LEAST:
+    if minutes < MIN_MINUTES:
         return None
     resume = ["--resume"] if (folder / "config.json").is_file() else []
     where = ["--out", str(folder), *resume, "--minutes", f"{minutes:.2f}"]

@@ -24,10 +24,10 @@ from vitdemo.recipes import Recipe
 from vitdemo.training import Preprocessing, build_optimizer
 from vitdemo.training.pretraining import make_trainer
 
-WORKERS = 2
+NUM_WORKERS = 2
 MEAN, STD = data.CIFAR10_MEAN, data.CIFAR10_STD
 # Settings that a standard loop does not have; they are switched off in both loops.
-LEFT_OUT = {
+DISABLED_SETTINGS = {
     **dict.fromkeys(("mixup", "cutmix", "cutout", "patch_dropout", "ema_decay", "clip_norm"), 0),
     **dict.fromkeys(("head_epochs", "unmixed_epochs", "whole_epochs", "warmup_epochs"), 0),
     **{"alternating_flip": False, "teacher": "", "schedule": "constant", "pretrained": False},
@@ -39,10 +39,10 @@ _POLICIES: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-class Pictures(Dataset):
+class PilDataset(Dataset):
     """Dataset of PIL images and labels; `transform` is applied to each image."""
 
-    def __init__(self, pictures: data.Pictures, transform: Callable):
+    def __init__(self, pictures: data.LabelledImages, transform: Callable):
         self.images = [to_pil_image(image) for image in pictures.images]
         self.labels = pictures.labels.tolist()
         self.transform = transform
@@ -54,17 +54,17 @@ class Pictures(Dataset):
         return self.transform(self.images[index]), self.labels[index]
 
 
-def comparable(recipe: Recipe) -> Recipe:
+def disable_settings(recipe: Recipe) -> Recipe:
     """Return the recipe without settings that the standard loop does not have.
 
     Raises `ValueError` for self-supervised pretraining.
     """
     if recipe.mask_ratio:
         raise ValueError(f"'{recipe.name}' trains without labels: choose a supervised recipe.")
-    return replace(recipe, **LEFT_OUT)
+    return replace(recipe, **DISABLED_SETTINGS)
 
 
-def transform_of(recipe: Recipe) -> T.Compose:
+def build_transform(recipe: Recipe) -> T.Compose:
     """Return the recipe's augmentation in torchvision: one PIL image -> (3, size, size)."""
     size, chosen = recipe.model.image_size, []
     if recipe.crop_padding:
@@ -79,14 +79,14 @@ def transform_of(recipe: Recipe) -> T.Compose:
     return T.Compose(chosen)
 
 
-def speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
+def measure_speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
     """Measure images per second in epochs of `steps` steps, `rounds` times, loops alternating.
 
     The first epoch of each loop is not counted.
     """
-    recipe = comparable(recipe)
-    pictures = made_up(steps * recipe.batch_size)
-    ours, usual = _our_epochs(recipe, pictures, rounds), _usual_epochs(recipe, pictures)
+    recipe = disable_settings(recipe)
+    pictures = random_dataset(steps * recipe.batch_size)
+    ours, usual = _vitdemo_epochs(recipe, pictures, rounds), _standard_epochs(recipe, pictures)
     found = {"usual": [], "ours": []}
     for epoch in range(rounds + 1):
         for name, rate in (("usual", next(usual)), ("ours", next(ours))):
@@ -95,20 +95,20 @@ def speeds(recipe: Recipe, steps: int, rounds: int) -> dict[str, list[float]]:
     return found
 
 
-def made_up(count: int) -> data.Pictures:
+def random_dataset(count: int) -> data.LabelledImages:
     """Return `count` random images with labels."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    return data.Pictures(images, torch.arange(count) % 10)
+    return data.LabelledImages(images, torch.arange(count) % 10)
 
 
-def _our_epochs(recipe: Recipe, pictures: data.Pictures, rounds: int):
+def _vitdemo_epochs(recipe: Recipe, pictures: data.LabelledImages, rounds: int):
     torch.manual_seed(0)
     trainer = make_trainer(
         build_model(recipe.model, 10),
         replace(recipe, epochs=rounds + 1),
         pictures,
-        made_up(10),
+        random_dataset(10),
         num_classes=10,
         preprocessing=Preprocessing(recipe.model.image_size, MEAN, STD),
     )
@@ -116,15 +116,15 @@ def _our_epochs(recipe: Recipe, pictures: data.Pictures, rounds: int):
         yield record["images_per_second"]
 
 
-def _usual_epochs(recipe: Recipe, pictures: data.Pictures):
+def _standard_epochs(recipe: Recipe, pictures: data.LabelledImages):
     torch.manual_seed(0)
     model = build_model(recipe.model, 10).train()
     optimizer = build_optimizer(model, recipe, recipe.learning_rate, recipe.layer_decay)
     loader = DataLoader(
-        Pictures(pictures, transform_of(recipe)),
+        PilDataset(pictures, build_transform(recipe)),
         recipe.batch_size,
         shuffle=True,
-        num_workers=WORKERS,
+        num_workers=NUM_WORKERS,
         persistent_workers=True,
         drop_last=True,
     )

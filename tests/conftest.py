@@ -13,20 +13,20 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 import train
-from tests.making import RESNET, TESTED, TIMM, VIT, bench, make_run, make_tested_runs
+from tests.making import RESNET, TEST_COUNTS, TIMM, VIT, make_run, make_tested_runs, make_workbench
 from tests.serving import serve
 from vitdemo import data
 from vitdemo.models import ModelSpec
 from vitdemo.recipes import RECIPES, Recipe
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 torch.set_num_threads(1)  # tiny models; and two processes test at the same time
 
-SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
-TINY = Recipe(
+TINY_VIT_OPTIONS = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+TINY_RECIPE = Recipe(
     "tiny",
     "for tests",
-    ModelSpec("vit", image_size=16, options=SIZES),
+    ModelSpec("vit", image_size=16, options=TINY_VIT_OPTIONS),
     epochs=3,
     batch_size=16,
     ema_decay=0.9,
@@ -34,7 +34,7 @@ TINY = Recipe(
 )
 
 
-LONG = (
+SLOW_TEST_FILES = (
     "test_train_cli.py",
     "test_shipped.py",
     "test_cifar10.py",
@@ -45,7 +45,11 @@ LONG = (
 
 def pytest_collection_modifyitems(items):
     """Of what needs no browser the longest files first: no process is left alone with one."""
-    items.sort(key=lambda item: item.path.parent.name != "browser" and 2 - (item.path.name in LONG))
+    items.sort(
+        key=lambda item: (
+            item.path.parent.name != "browser" and 2 - (item.path.name in SLOW_TEST_FILES)
+        )
+    )
 
 
 def pytest_collection_finish():
@@ -62,7 +66,7 @@ def _no_download():
         yield
 
 
-def train_py(*arguments: object) -> int:
+def run_train_py(*arguments: object) -> int:
     """train.py's exit code; its handler of SIGTERM goes with it."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -74,8 +78,8 @@ def train_py(*arguments: object) -> int:
 @pytest.fixture
 def tiny_recipe(monkeypatch):
     """The recipe "tiny", known to the command line while the test runs."""
-    monkeypatch.setitem(RECIPES, "tiny", TINY)
-    return TINY
+    monkeypatch.setitem(RECIPES, "tiny", TINY_RECIPE)
+    return TINY_RECIPE
 
 
 @pytest.fixture(scope="session")
@@ -83,9 +87,9 @@ def tiny_run(tmp_path_factory) -> Path:
     """A finished run folder of a tiny ViT on synthetic pictures, by train.py; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "tiny", TINY)
+        patch.setitem(RECIPES, "tiny", TINY_RECIPE)
         options = ("--smoke", "--epochs", 3, "--device", "cpu", "--out", folder)
-        assert train_py("tiny", *options) == 0
+        assert run_train_py("tiny", *options) == 0
     return folder
 
 
@@ -95,7 +99,7 @@ def run_copy(tiny_run, tmp_path) -> Path:
     return Path(shutil.copytree(tiny_run, tmp_path / "runs" / "tiny"))
 
 
-def write_pictures(root: Path, counts: dict[str, int]) -> Path:
+def write_noise_images(root: Path, counts: dict[str, int]) -> Path:
     """write_pictures(root, {"train/cat": 3, ...}) -> root, with noise pictures of unequal sizes."""
     random = np.random.default_rng(0)
     for place, count in counts.items():
@@ -110,27 +114,27 @@ def write_pictures(root: Path, counts: dict[str, int]) -> Path:
 @pytest.fixture
 def put_pictures(tmp_path):
     """put_pictures({"train/cat": 3, ...}) -> the folder, with noise pictures of unequal sizes."""
-    return lambda counts, name="pictures": write_pictures(tmp_path / name, counts)
+    return lambda counts, name="pictures": write_noise_images(tmp_path / name, counts)
 
 
 @pytest.fixture(scope="session")
 def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
     """(runs, data): two runs, "first" and "second", and the folder that they were tested on."""
     root = tmp_path_factory.mktemp("tested")
-    counts = {f"test/{name}": count for name, count in TESTED.items()}
-    counts |= {f"train/{name}": 1 for name in TESTED}
-    source = data.open_source(write_pictures(root / "data", counts))
+    counts = {f"test/{name}": count for name, count in TEST_COUNTS.items()}
+    counts |= {f"train/{name}": 1 for name in TEST_COUNTS}
+    source = data.open_dataset(write_noise_images(root / "data", counts))
     make_tested_runs(root / "runs", source)
     return root / "runs", root / "data"
 
 
 @pytest.fixture(scope="session")
-def cifar10() -> data.Source:
+def cifar10() -> data.ImageDataset:
     """The real CIFAR-10; its tests skip where it is not on this machine."""
     root = Path(os.environ.get("VITDEMO_DATA") or Path(__file__).parents[1] / "data")
     if not (root / CIFAR10.base_folder / "test_batch").is_file():
         pytest.skip(f"CIFAR-10 is not in '{root}': run `python train.py download` to test with it")
-    return data.open_source(root, download=False)
+    return data.open_dataset(root, download=False)
 
 
 @pytest.fixture(scope="session")
@@ -145,15 +149,15 @@ def shown_runs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shown(shown_runs) -> Workbench:
+def shown(shown_runs) -> AppContext:
     """Of `shown_runs`; not to be changed."""
-    return bench(shown_runs)
+    return make_workbench(shown_runs)
 
 
 @pytest.fixture(scope="session")
-def shipped() -> Workbench:
+def shipped() -> AppContext:
     """Of the models that ship; not to be changed."""
-    return bench(Path(__file__).parents[1] / "assets" / "runs")
+    return make_workbench(Path(__file__).parents[1] / "assets" / "runs")
 
 
 @pytest.fixture(scope="session")

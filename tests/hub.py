@@ -5,10 +5,10 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-MARK = "resolve/main/"
+RESOLVE_PATH = "resolve/main/"
 
 
-class Hub(BaseHTTPRequestHandler):
+class HubHandler(BaseHTTPRequestHandler):
     """Files by name, with ETag and ranges as the Hub gives them; `limit` ends an answer early, and
     it pauses after each MiB until it is to hurry."""
 
@@ -19,13 +19,13 @@ class Hub(BaseHTTPRequestHandler):
     hurry = threading.Event()
 
     def do_HEAD(self):
-        self.answer(body=False)
+        self.respond(body=False)
 
     def do_GET(self):
-        self.answer(body=True)
+        self.respond(body=True)
 
-    def answer(self, body: bool) -> None:
-        content = self.files.get(self.path.partition(MARK)[2])
+    def respond(self, body: bool) -> None:
+        content = self.files.get(self.path.partition(RESOLVE_PATH)[2])
         if content is None:
             self.send_error(404)
             return
@@ -53,10 +53,10 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def hub(monkeypatch, files: dict[str, bytes], **options):
+def serve_hub(monkeypatch, files: dict[str, bytes], **options):
     """A Hub with these files; gives the list of what it is asked for."""
     asked = []
-    handler = type("Handler", (Hub,), {"files": files, "asked": asked, **options})
+    handler = type("Handler", (HubHandler,), {"files": files, "asked": asked, **options})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")

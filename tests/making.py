@@ -8,12 +8,12 @@ import torch
 from PIL import Image
 
 from vitdemo import data, runs
-from vitdemo.models import CONVOLUTIONAL, ModelSpec, build_model, count_parameters
+from vitdemo.models import CONVOLUTIONAL_FAMILIES, ModelSpec, build_model, count_parameters
 from vitdemo.recipes import Recipe
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 CLASSES = data.CIFAR10_CLASSES
-NOWHERE = Path(__file__).with_name("none")
+MISSING_FOLDER = Path(__file__).with_name("none")
 VIT = ModelSpec("vit", 16, options={"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2})
 TIMM = ModelSpec(
     "timm", 32, "deit_tiny_patch16_224", {"patch_size": 8, "depth": 2, "embed_dim": 48}
@@ -27,7 +27,7 @@ def timm_spec(name: str = "vit_tiny_patch16_224", image_size: int = 32, **option
     return ModelSpec("timm", image_size, name, {**TIMM.options, **options})
 
 
-KINDS = {  # models that differ in their special tokens and in their pooling
+TIMM_KINDS = {  # models that differ in their special tokens and in their pooling
     "class token": TIMM,
     "distilled": timm_spec("deit_tiny_distilled_patch16_224"),
     "registers": timm_spec(reg_tokens=4, no_embed_class=True),
@@ -35,9 +35,9 @@ KINDS = {  # models that differ in their special tokens and in their pooling
 }
 
 
-def bench(*roots: Path, data_root: Path = NOWHERE) -> Workbench:
+def make_workbench(*roots: Path, data_root: Path = MISSING_FOLDER) -> AppContext:
     """Create a workbench on the CPU with empty caches; by default it has no dataset."""
-    return Workbench(list(roots), data_root, torch.device("cpu"))
+    return AppContext(list(roots), data_root, torch.device("cpu"))
 
 
 def noise(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:
@@ -73,13 +73,13 @@ def make_run(
             "device": "a test machine",
         },
     )
-    runs.rewrite_history(folder, [record(epoch) for epoch in range(1, epochs + 1)])
+    runs.rewrite_history(folder, [make_history_record(epoch) for epoch in range(1, epochs + 1)])
     runs.write_weights(folder, model.state_dict())
-    runs.write_evaluation(folder, tested or evaluation(seed))
+    runs.write_evaluation(folder, tested or make_evaluation(seed))
     return runs.read_run(folder)
 
 
-def gone_on_from(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
+def record_start_weights(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
     """Record that `run` started from the weights of `origin` after `epochs` epochs."""
     before = {
         key: origin.config[key] for key in ("started", "started_from") if key in origin.config
@@ -93,20 +93,20 @@ def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) ->
     """Build a model with random weights in evaluation mode."""
     torch.manual_seed(seed)
     model = build_model(spec, classes)
-    if spec.family not in CONVOLUTIONAL:
+    if spec.family not in CONVOLUTIONAL_FAMILIES:
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.3)  # large weights make heads and images differ
     return model.eval()
 
 
-def record(epoch: int) -> dict:
+def make_history_record(epoch: int) -> dict:
     values = {"train_loss": 2 / epoch, "val_loss": 2.2 / epoch, "learning_rate": 0.1 / epoch}
     rates = {"train_accuracy": 1 - 0.5 / epoch, "val_accuracy": 1 - 0.6 / epoch}
     times = {"epoch_seconds": 30.0, "images_per_second": 100.0}
     return {"epoch": epoch, "stage": "all"} | values | rates | times
 
 
-def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
+def make_evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     """Create an evaluation with `each` images per class: 5 cats are predicted as dogs."""
     labels = np.repeat(np.arange(len(CLASSES)), each)  # (N,)
     predicted = labels.copy()
@@ -117,20 +117,20 @@ def evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)
 
 
-TESTED = {"<b>ant": 70, "bee": 30, "fly": 10}  # number of test images per class
-INSECTS = tuple(TESTED)
+TEST_COUNTS = {"<b>ant": 70, "bee": 30, "fly": 10}  # number of test images per class
+INSECT_CLASSES = tuple(TEST_COUNTS)
 # Number of predictions per (true, predicted) pair of classes; no model predicts "fly".
-ANSWERS = {
+PREDICTION_COUNTS = {
     "first": {(0, 0): 60, (0, 1): 10, (1, 0): 5, (1, 1): 25, (2, 0): 4, (2, 1): 6},
     "second": {(0, 0): 66, (0, 1): 4, (1, 0): 9, (1, 1): 21, (2, 0): 10},
 }
 
 
-def make_tested_runs(root: Path, source: data.Source) -> None:
-    """Write runs "first" and "second" into `root`, with predictions `ANSWERS` on `source`."""
+def make_tested_runs(root: Path, source: data.ImageDataset) -> None:
+    """Write runs "first" and "second" into `root`, with the predictions of `PREDICTION_COUNTS`."""
     pictures = source.load("test", VIT.image_size)
-    print_ = data.fingerprint(pictures, source.classes)
-    for seed, (name, cells) in enumerate(ANSWERS.items()):
+    print_ = data.compute_fingerprint(pictures, source.classes)
+    for seed, (name, cells) in enumerate(PREDICTION_COUNTS.items()):
         predicted = np.concatenate([np.full(count, answer) for (_, answer), count in cells.items()])
         confidence = np.random.default_rng(seed).uniform(0.5, 1, len(predicted))
         shares = np.tile((1 - confidence[:, None]) / 2, (1, 3))  # (N, C)
@@ -141,7 +141,7 @@ def make_tested_runs(root: Path, source: data.Source) -> None:
 
 ATTENTION_MODELS = {
     "ours": VIT,
-    **KINDS,
+    **TIMM_KINDS,
     "q/k norm and LayerScale": timm_spec(qk_norm=True, init_values=0.5),
 }
 

@@ -48,27 +48,27 @@ def serve(
     variables = (variables or {}) | ({"GRADIO_SERVER_PORT": str(port)} if by_variable else {})
     if variables:
         command = [sys.executable, str(ROOT / "app.py"), *options]
-        with started(command, port, cwd, variables, seconds) as address:
+        with run_server(command, port, cwd, variables, seconds) as address:
             yield address
     else:
-        with forked(options, port, cwd, seconds) as address:
+        with run_forked_app(options, port, cwd, seconds) as address:
             yield address
 
 
 @contextmanager
-def forked(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
+def run_forked_app(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
     """Run `app.main(options)` in a fork and yield its address within `seconds`."""
     with tempfile.NamedTemporaryFile() as log:
-        process = fork("app", options, Path(log.name), cwd)
+        process = start_fork("app", options, Path(log.name), cwd)
         try:
-            yield _wait(port, lambda: process.exitcode, seconds, log)
+            yield _wait_for_response(port, lambda: process.exitcode, seconds, log)
         finally:
             process.terminate()
             process.join(timeout=30)
-        no_failure(log)
+        check_no_traceback(log)
 
 
-def fork(
+def start_fork(
     program: str,
     options: list[str],
     log: Path,
@@ -82,12 +82,14 @@ def fork(
     with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
         forkserver.ensure_running()
     arguments = (program, options, str(log), str(cwd), variables or {})
-    process = context.Process(target=_main, args=arguments)
+    process = context.Process(target=_run_program, args=arguments)
     process.start()
     return process
 
 
-def _main(program: str, options: list[str], log: str, cwd: str, variables: dict[str, str]) -> None:
+def _run_program(
+    program: str, options: list[str], log: str, cwd: str, variables: dict[str, str]
+) -> None:
     os.environ |= variables
     os.chdir(cwd)
     with open(log, "ab") as file:
@@ -97,17 +99,17 @@ def _main(program: str, options: list[str], log: str, cwd: str, variables: dict[
 
 
 @contextmanager
-def slowed(address: str, stream_seconds: float) -> Iterator[str]:
+def serve_delayed(address: str, stream_seconds: float) -> Iterator[str]:
     """Yield an address of the same page whose response stream is delayed by `stream_seconds`."""
     port = free_port()
     script = Path(__file__).with_name("slow_stream.py")
     command = [sys.executable, str(script), address, str(port), str(stream_seconds)]
-    with started(command, port, ROOT, {}, 120) as other:
+    with run_server(command, port, ROOT, {}, 120) as other:
         yield other
 
 
 @contextmanager
-def started(
+def run_server(
     command: list[str], port: int, cwd: Path, variables: dict[str, str], seconds: float
 ) -> Iterator[str]:
     """Start `command` and yield its address within `seconds`; the process ends with the block."""
@@ -115,21 +117,23 @@ def started(
     with tempfile.TemporaryFile() as log:  # a pipe that is never read would block the page
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=log, stderr=log)
         try:
-            yield _wait(port, process.poll, seconds, log)
+            yield _wait_for_response(port, process.poll, seconds, log)
         finally:
             process.terminate()
             process.wait(timeout=30)
-        no_failure(log)
+        check_no_traceback(log)
 
 
-def no_failure(log: BinaryIO) -> None:
+def check_no_traceback(log: BinaryIO) -> None:
     """Raise `AssertionError` if `log` has a traceback, because the page itself may not show it."""
     log.seek(0)
     text = log.read().decode(errors="replace")
     assert "Traceback" not in text, f"The server failed: {text[text.index('Traceback') :][:5000]}"
 
 
-def _wait(port: int, ended: Callable[[], int | None], seconds: float, log: BinaryIO) -> str:
+def _wait_for_response(
+    port: int, ended: Callable[[], int | None], seconds: float, log: BinaryIO
+) -> str:
     """Wait for a response on `port` and return its address. Raises `RuntimeError` on a timeout."""
     address = f"http://127.0.0.1:{port}/"
     end = time.monotonic() + seconds

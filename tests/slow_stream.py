@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 
-def proxy(address: str, seconds: float) -> Starlette:
+def create_proxy(address: str, seconds: float) -> Starlette:
     """All that `address` answers, its event stream `seconds` later than the rest."""
     client = httpx.AsyncClient(base_url=address, timeout=None, trust_env=False)
 
@@ -31,13 +31,13 @@ def proxy(address: str, seconds: float) -> Starlette:
         kept = {k: v for k, v in answer.headers.items() if k not in dropped}
         late = seconds if request.url.path.endswith("/queue/data") else 0
         return StreamingResponse(
-            delayed(answer, late), status_code=answer.status_code, headers=kept
+            delay_stream(answer, late), status_code=answer.status_code, headers=kept
         )
 
     return Starlette(routes=[Route("/{path:path}", forward, methods=["GET", "HEAD", "POST"])])
 
 
-async def delayed(answer: httpx.Response, seconds: float):
+async def delay_stream(answer: httpx.Response, seconds: float):
     """The parts of `answer`, each `seconds` after it came."""
     clock, parts = asyncio.get_running_loop().time, asyncio.Queue()
 
@@ -62,4 +62,4 @@ async def delayed(answer: httpx.Response, seconds: float):
 if __name__ == "__main__":
     address, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     options = {"log_level": "warning", "timeout_graceful_shutdown": 1}  # browsers never let go
-    uvicorn.run(proxy(address, seconds), host="127.0.0.1", port=port, **options)
+    uvicorn.run(create_proxy(address, seconds), host="127.0.0.1", port=port, **options)

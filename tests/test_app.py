@@ -17,8 +17,8 @@ from PIL import Image
 import app
 from tests.making import noise
 from tests.serving import serve
-from vitdemo.class_maps import maps
-from vitdemo.inputs import visible_square
+from vitdemo.class_maps import compute_class_maps
+from vitdemo.inputs import crop_visible_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the client's websockets
 IMAGE = noise(size=(80, 60))
@@ -35,7 +35,7 @@ def photo(tmp_path):
     return handle_file(tmp_path / "photo.png")
 
 
-def test_named_endpoints_alone_are_public_and_runs_are_listed(client):
+def test_only_documented_endpoints_are_public_and_runs_are_listed(client):
     named = client.view_api(return_format="dict")["named_endpoints"]
     assert set(named) == {"/runs", "/classify", "/attention", "/maps", "/why", "/metrics"}
     found = {run["name"]: run["test_accuracy"] for run in client.predict(api_name="/runs")}
@@ -43,19 +43,19 @@ def test_named_endpoints_alone_are_public_and_runs_are_listed(client):
     assert found["vit"] == pytest.approx(0.975)
 
 
-NO_FILES = ("cat.jpg", "http://localhost/cat.jpg", 5, ["cat.jpg"], {}, {"path": "cat.jpg"})
+INVALID_FILES = ("cat.jpg", "http://localhost/cat.jpg", 5, ["cat.jpg"], {}, {"path": "cat.jpg"})
 
 
 @pytest.mark.parametrize("endpoint", ["/classify", "/attention", "/maps", "/why"])
-@pytest.mark.parametrize("sent", [*NO_FILES, None])
-def test_each_endpoint_says_how_an_image_is_sent(client, endpoint, sent):
+@pytest.mark.parametrize("sent", [*INVALID_FILES, None])
+def test_endpoint_error_explains_how_to_send_an_image(client, endpoint, sent):
     more = {"/attention": ("vit", 1, "mean", 0.0), "/maps": ("vit",), "/why": ("vit", "", "")}
     with pytest.raises(AppError, match=r"send gradio_client\.handle_file\(path\)"):
         client.predict(sent, *more.get(endpoint, ()), api_name=endpoint)
 
 
 @pytest.mark.parametrize("path", ["/etc/hostname", 5])
-def test_a_path_of_the_server_is_answered_in_the_same_words(page_url, path):
+def test_server_path_is_rejected_with_the_same_error(page_url, path):
     sent = {"data": [{"path": path, "meta": {"_type": "gradio.FileData"}}]}
     call = f"{page_url}gradio_api/call/classify"
     number = httpx.post(call, json=sent).json()["event_id"]
@@ -63,7 +63,7 @@ def test_a_path_of_the_server_is_answered_in_the_same_words(page_url, path):
     assert "event: error" in told and "send gradio_client.handle_file(path)" in told
 
 
-def test_why_gives_several_at_once_the_maps_of_their_model_and_class(page_url, photo, shown):
+def test_concurrent_why_requests_return_maps_of_their_model_and_class(page_url, photo, shown):
     jobs = {}
     for name in ("vit", "timm", "resnet"):
         client = Client(page_url, verbose=False)
@@ -71,8 +71,12 @@ def test_why_gives_several_at_once_the_maps_of_their_model_and_class(page_url, p
             asked = name, target, against
             jobs[asked] = client.submit(photo, *asked, api_name="/why")
     for (name, target, against), job in jobs.items():
-        found, run, square = job.result(timeout=120), shown.run(name), visible_square(IMAGE)
-        wanted = maps(shown, run, square, target=target, against=against or None).maps
+        found, run, square = (
+            job.result(timeout=120),
+            shown.find_run(name),
+            crop_visible_square(IMAGE),
+        )
+        wanted = compute_class_maps(shown, run, square, target=target, against=against or None).maps
         assert found["class"] == (f"{target} and not {against}" if against else target)
         assert list(found["maps"]) == [drawn.method.name for drawn in wanted]
         for drawn in wanted:
@@ -81,7 +85,7 @@ def test_why_gives_several_at_once_the_maps_of_their_model_and_class(page_url, p
         client.predict(photo, "vit", "unicorn", "", api_name="/why")
 
 
-def test_nothing_passes_the_queue_by(client, page_url):
+def test_no_endpoint_bypasses_the_queue(client, page_url):
     """Neither what has a name, nor what only the page itself asks for."""
     functions = [each for each in client.config["dependencies"] if each["backend_fn"]]
     assert len(functions) > 50
@@ -98,13 +102,13 @@ def test_nothing_passes_the_queue_by(client, page_url):
         (("nope", 1, "mean", 0.0), "There is no run 'nope'"),
     ],
 )
-def test_bad_requests_are_told_in_words(client, photo, arguments, words):
+def test_invalid_arguments_return_an_error_message(client, photo, arguments, words):
     with pytest.raises(AppError, match=words):
         client.predict(photo, *arguments, api_name="/attention")
 
 
 @pytest.mark.parametrize("name", ["text.png", "moving.gif", "page.svg"])
-def test_what_is_no_picture_is_refused_in_a_sentence(client, tmp_path, name):
+def test_file_that_is_no_image_is_rejected_with_a_message(client, tmp_path, name):
     (tmp_path / name).write_text("hello")
     with pytest.raises(AppError, match=f"'{name}' is not an image"):
         client.predict(handle_file(tmp_path / name), api_name="/classify")
@@ -112,7 +116,7 @@ def test_what_is_no_picture_is_refused_in_a_sentence(client, tmp_path, name):
         client.predict(None, api_name="/classify")
 
 
-def test_a_data_url_passes_the_same_check(client, tmp_path):
+def test_data_url_is_checked_like_an_uploaded_file(client, tmp_path):
     def classified(content: bytes) -> dict:
         url = "data:image/png;base64," + base64.b64encode(content).decode()
         picture = {"path": None, "url": url, "meta": {"_type": "gradio.FileData"}}
@@ -125,12 +129,12 @@ def test_a_data_url_passes_the_same_check(client, tmp_path):
         classified(good[:16] + struct.pack(">II", 100_000, 100_000) + good[24:])
 
 
-def test_unknown_device_ends_with_a_sentence(capsys):
+def test_unknown_device_exits_with_an_error_message(capsys):
     assert app.main(["--device", "abacus"]) == 2
     assert "choose auto, cuda, mps or cpu" in capsys.readouterr().err
 
 
-def test_a_console_without_the_letters_of_a_name_gets_escapes(monkeypatch):
+def test_console_escapes_characters_outside_its_encoding(monkeypatch):
     streams = [io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True) for _ in range(2)]
     for name, stream in zip(("stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, stream)
@@ -140,9 +144,11 @@ def test_a_console_without_the_letters_of_a_name_gets_escapes(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_taken_port_ends_with_a_sentence(page_url, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(app, "give_back_memory", lambda: None)  # which would go on for all tests
-    monkeypatch.setattr(app, "serves_this_machine_alone", lambda args: False)  # nor look for jobs
+def test_port_in_use_exits_with_an_error_message(page_url, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        app, "release_freed_memory", lambda: None
+    )  # which would go on for all tests
+    monkeypatch.setattr(app, "is_local_only", lambda args: False)  # nor look for jobs
     port = page_url.rstrip("/").rsplit(":", 1)[1]
     here = ["--runs", str(tmp_path), "--data", str(tmp_path / "none"), "--device", "cpu"]
     assert app.main(["--port", port, *here]) == 2
@@ -150,7 +156,7 @@ def test_a_taken_port_ends_with_a_sentence(page_url, tmp_path, capsys, monkeypat
     gc.collect()  # event loops that gradio made and left open, while this test is there to bear it
 
 
-def test_the_empty_page_answers_on_gradios_own_port_variable(tmp_path):
+def test_page_without_runs_responds_on_gradio_server_port(tmp_path):
     nothing = ("--runs", str(tmp_path / "no-runs"), "--data", str(tmp_path / "no-data"))
     with serve(*nothing, by_variable=True) as address:
         client = Client(address, verbose=False)

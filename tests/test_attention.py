@@ -17,7 +17,7 @@ import torch
 from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 from torch.testing import assert_close
 
-from vitdemo.attention import class_map, relevance, rollout, rollout_steps, trace
+from vitdemo.attention import class_token_map, relevance, rollout, rollout_steps, trace
 from vitdemo.models.vit import VisionTransformer
 
 VIT = "vit_tiny_patch16_224"
@@ -37,7 +37,7 @@ VARIANTS = {  # name: (timm's model, what differs, prefix tokens)
 NAMES = [*VARIANTS, "ours"]
 
 
-def randomise(model, std=0.25):
+def randomise_weights(model, std=0.25):
     torch.manual_seed(0)
     for name, parameter in model.named_parameters():
         is_norm = name.endswith("weight") and parameter.ndim == 1  # near 0 it would mute attention
@@ -47,22 +47,22 @@ def randomise(model, std=0.25):
 
 def build_timm(name=VIT, **changes):
     sizes = dict(img_size=32, patch_size=8, depth=3, embed_dim=48, num_heads=3, num_classes=5)
-    return randomise(timm.create_model(name, pretrained=False, **{**sizes, **changes}))
+    return randomise_weights(timm.create_model(name, pretrained=False, **{**sizes, **changes}))
 
 
 def build_ours(depth=3, **changes):
     sizes = dict(image_size=16, patch_size=4, num_classes=5, embed_dim=24, num_heads=3)
-    return randomise(VisionTransformer(depth=depth, **{**sizes, **changes}))
+    return randomise_weights(VisionTransformer(depth=depth, **{**sizes, **changes}))
 
 
-def build(name):
+def build_model_by_name(name):
     if name == "ours":
         return build_ours()
     model_name, changes, _ = VARIANTS[name]
     return build_timm(model_name, **changes)
 
 
-def pictures(model, batch=3, seed=1):
+def random_images(model, batch=3, seed=1):
     size = model.patch_embed.img_size
     return torch.randn(batch, 3, *size, generator=torch.Generator().manual_seed(seed))
 
@@ -106,14 +106,14 @@ def reference_relevance(attention, gradients):
     return torch.tensor(np.stack(results))
 
 
-def timms_twin(ours):
+def build_timm_copy(ours):
     """timm's model with the weights of ours, whose attention hooks cannot read."""
     twin = build_timm(img_size=16, patch_size=4, embed_dim=24)
     twin.load_state_dict(ours.state_dict())
     return twin.double()
 
 
-def timm_unfused(model, images, target):
+def compute_timm_attention(model, images, target):
     """Attention and its gradients out of timm's own unfused pass, by hooks, on a copy."""
     model, kept = copy.deepcopy(model), []
     for block in model.blocks:
@@ -128,9 +128,9 @@ def timm_unfused(model, images, target):
 
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
-def test_trace_is_the_fused_pass(name):
-    model = build(name)
-    images = pictures(model)
+def test_trace_equals_the_fused_forward_pass(name):
+    model = build_model_by_name(name)
+    images = random_images(model)
     logits, tokens, attention = trace(model, images)
     assert_close(logits, model(images), atol=1e-4, rtol=1e-4)
     prefix = 1 if name == "ours" else VARIANTS[name][2]
@@ -146,11 +146,11 @@ def test_trace_is_the_fused_pass(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_attention_and_relevance_equal_timms_unfused(name):
-    model = build(name).double()
-    images, target = pictures(model, batch=2).double(), torch.tensor([4, 0])
-    attention, gradients = timm_unfused(
-        timms_twin(model) if name == "ours" else model, images, target
+def test_attention_and_relevance_equal_unfused_timm(name):
+    model = build_model_by_name(name).double()
+    images, target = random_images(model, batch=2).double(), torch.tensor([4, 0])
+    attention, gradients = compute_timm_attention(
+        build_timm_copy(model) if name == "ours" else model, images, target
     )
     assert_close(trace(model, images).attention, torch.stack(attention))
     expected = reference_relevance(attention, gradients)
@@ -160,8 +160,8 @@ def test_attention_and_relevance_equal_timms_unfused(name):
 
 
 @torch.no_grad()
-def test_another_size_than_the_model_was_built_for():
-    model = build("any size")
+def test_trace_supports_another_image_size():
+    model = build_model_by_name("any size")
     images = torch.randn(2, 3, 16, 48, generator=torch.Generator().manual_seed(1))
     traced = trace(model, images)
     assert traced.attention.shape[-1] == 1 + 2 * 6
@@ -169,17 +169,17 @@ def test_another_size_than_the_model_was_built_for():
 
 
 def test_trace_is_differentiable():
-    model = build("class token")
-    images = pictures(model).requires_grad_()
+    model = build_model_by_name("class token")
+    images = random_images(model).requires_grad_()
     trace(model, images).attention[-1, :, :, 0].square().sum().backward()
     assert images.grad.abs().sum() > 0
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_rows_still_sum_to_one(dtype):
-    model = build("qk norm").to(dtype)
-    images = pictures(model).to(dtype)
+def test_half_precision_attention_rows_sum_to_one(dtype):
+    model = build_model_by_name("qk norm").to(dtype)
+    images = random_images(model).to(dtype)
     traced = trace(model, images)
     assert (traced.attention.dtype, traced.logits.dtype) == (torch.float32, torch.float32)
     assert traced.tokens.dtype == dtype  # the model's parts read them again
@@ -188,15 +188,15 @@ def test_half_precision_rows_still_sum_to_one(dtype):
 
 
 @torch.no_grad()
-def test_half_precision_scores_beyond_its_range():
+def test_half_precision_attention_is_finite_for_large_scores():
     model = build_timm(depth=1, qkv_bias=False)
     model.blocks[0].attn.qkv.weight.mul_(300)
-    assert trace(model.half(), pictures(model).half()).attention.isfinite().all()
+    assert trace(model.half(), random_images(model).half()).attention.isfinite().all()
 
 
-def test_train_mode_is_left_to_the_modules():
+def test_trace_keeps_train_mode_with_its_dropout():
     model = build_timm(attn_drop_rate=0.5).train()
-    images = pictures(model)
+    images = random_images(model)
     logits, _, attention = trace(model, images)
     assert model.training and all(module.training for module in model.modules())
     assert not torch.allclose(logits, trace(model, images).logits)  # dropout acts ...
@@ -204,10 +204,10 @@ def test_train_mode_is_left_to_the_modules():
 
 
 @torch.no_grad()
-def test_train_mode_draws_what_the_model_draws():
+def test_trace_in_train_mode_draws_the_same_random_numbers():
     rates = dict.fromkeys(("drop_rate", "pos_drop_rate", "proj_drop_rate", "patch_drop_rate"), 0.3)
     model = build_timm(drop_path_rate=0.5, **rates).train()
-    images = pictures(model)
+    images = random_images(model)
     torch.manual_seed(3)
     expected = model(images)
     torch.manual_seed(3)
@@ -215,16 +215,16 @@ def test_train_mode_draws_what_the_model_draws():
 
 
 @torch.no_grad()
-def test_nothing_stays_from_the_picture_before():
-    model = build("distilled")
-    first, second = pictures(model, seed=1), pictures(model, batch=1, seed=2)
+def test_results_are_independent_of_the_previous_image():
+    model = build_model_by_name("distilled")
+    first, second = random_images(model, seed=1), random_images(model, batch=1, seed=2)
     fresh = trace(copy.deepcopy(model), second), relevance(copy.deepcopy(model), second, 2)
     trace(model, first), relevance(model, first, 1)
     assert_close(trace(model, second), fresh[0])
     assert_close(relevance(model, second, 2), fresh[1])
 
 
-UNEXPLAINED = {
+UNSUPPORTED_MODELS = {
     "resnet": lambda: timm.create_model("resnet10t"),
     "parallel": lambda: build_timm(block_fn=ParallelScalingBlock),
     "parallel things": lambda: build_timm(block_fn=ParallelThingsBlock),
@@ -237,9 +237,9 @@ UNEXPLAINED = {
 }
 
 
-@pytest.mark.parametrize("kind", UNEXPLAINED)
-def test_a_model_it_cannot_explain_is_refused(kind):
-    model = UNEXPLAINED[kind]()
+@pytest.mark.parametrize("kind", UNSUPPORTED_MODELS)
+def test_unsupported_model_raises_a_type_error(kind):
+    model = UNSUPPORTED_MODELS[kind]()
     images = torch.randn(1, 3, 28, 28) if kind == "rope" else torch.randn(1, 3, 32, 32)
     with pytest.raises(TypeError, match=f"^Cannot explain {type(model).__name__}: .*\\.$"):
         trace(model, images)
@@ -265,12 +265,12 @@ def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
     assert torch.equal(attention, before)
 
 
-def test_discard_counts_exactly_among_equals():
+def test_discard_ratio_is_exact_for_equal_weights():
     result = rollout(torch.full((1, 1, 1, 5, 5), 0.2), discard_ratio=0.5, residual=False)
     assert ((result == 0).sum(-1) == 2).all()
 
 
-def test_heads_that_share_no_token_leave_rows_of_one():
+def test_min_fusion_of_disjoint_heads_yields_identity_rows():
     apart = torch.stack([torch.eye(4), torch.eye(4).roll(1, dims=1)]).expand(2, 1, 2, 4, 4)
     result = rollout(apart, fusion="min", residual=False)
     assert_close(result, torch.eye(4)[None])
@@ -288,12 +288,12 @@ def test_heads_that_share_no_token_leave_rows_of_one():
         ({"num_prefix_tokens": 6}, r"num_prefix_tokens 6 .*0\.\.5"),
     ],
 )
-def test_rollout_names_a_bad_setting(setting, message):
+def test_rollout_error_names_an_invalid_setting(setting, message):
     with pytest.raises(ValueError, match=message):
         rollout(random_attention(), **setting)
 
 
-def test_rollout_names_a_bad_shape():
+def test_rollout_error_names_an_invalid_shape():
     with pytest.raises(ValueError, match=r"\(2, 2, 6, 6\)"):
         rollout(random_attention()[0])
 
@@ -308,10 +308,10 @@ def test_rollout_names_a_bad_shape():
         (1.0, TypeError, "float32"),
     ],
 )
-def test_relevance_names_a_bad_target(target, error, message):
-    model = build("class token")
+def test_relevance_error_names_an_invalid_target(target, error, message):
+    model = build_model_by_name("class token")
     with pytest.raises(error, match=message):
-        relevance(model, pictures(model), target)
+        relevance(model, random_images(model), target)
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2, 5])
@@ -321,10 +321,10 @@ def test_class_map_equals_the_reference(prefix):
     for rows in matrix.tolist():
         row = rows[0] if prefix else [sum(column) / 8 for column in zip(*rows, strict=True)]
         expected.append(row[prefix:])
-    assert_close(class_map(matrix, prefix), torch.tensor(expected).double())
+    assert_close(class_token_map(matrix, prefix), torch.tensor(expected).double())
 
 
 @pytest.mark.parametrize("prefix", [-1, 6])
-def test_class_map_names_a_bad_prefix(prefix):
+def test_class_map_error_names_an_invalid_prefix(prefix):
     with pytest.raises(ValueError, match=rf"num_prefix_tokens {prefix} .*0\.\.5"):
-        class_map(random_attention()[0, :, 0], prefix)
+        class_token_map(random_attention()[0, :, 0], prefix)

@@ -21,32 +21,38 @@ from torch.testing import assert_close
 
 from tests.test_attention import (
     build_timm,
-    pictures,
+    compute_timm_attention,
+    random_images,
     reference_relevance,
     reference_rollout,
-    timm_unfused,
 )
 from vitdemo import attention, attributions
 from vitdemo.attention import ablation, embeddings, statistics
 from vitdemo.attention.gradient_maps import gradient_rollout
-from vitdemo.attention.lens import logit_lens
-from vitdemo.attention.one_head import queries_keys_values
-from vitdemo.attention.residual import contributions, lengths
-from vitdemo.attributions import METHODS, MOST_GAP, attribute, attribute_many, contrast_many
+from vitdemo.attention.lens import apply_logit_lens
+from vitdemo.attention.one_head import compute_qkv
+from vitdemo.attention.residual import compute_contributions, mean_token_norms
+from vitdemo.attributions import (
+    MAX_COMPLETENESS_GAP,
+    METHODS,
+    attribute,
+    attribute_many,
+    contrast_many,
+)
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
-AVERAGED = {"class_token": False, "global_pool": "avg"}
+AVERAGE_POOLING = {"class_token": False, "global_pool": "avg"}
 KINDS = {  # name: (what differs, prefix tokens, whether the answer is read from the patches)
     "class token": ({}, 1, False),
     "distilled": ({"name": "deit_tiny_distilled_patch16_224"}, 2, False),
     "registers": ({"reg_tokens": 4, "no_embed_class": True}, 5, False),
-    "average pooled": (AVERAGED, 0, True),
-    "pooled registers": ({"reg_tokens": 2, **AVERAGED}, 2, True),
+    "average pooled": (AVERAGE_POOLING, 0, True),
+    "pooled registers": ({"reg_tokens": 2, **AVERAGE_POOLING}, 2, True),
     "pooled beside a class token": ({"global_pool": "avg"}, 1, True),
 }
-ON_TOKENS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
-ON_PIXELS = ["integrated_gradients", "occlusion"]
+TOKEN_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+PIXEL_METHODS = ["integrated_gradients", "occlusion"]
 
 
 @pytest.fixture(params=KINDS)
@@ -54,7 +60,7 @@ def kind(request):
     return request.param
 
 
-class Narrow(nn.Sequential):
+class NarrowResNet(nn.Sequential):
     """torchvision's ResNet by its names, 8 channels wide: the real one takes seconds a map."""
 
     def __init__(self):
@@ -67,7 +73,7 @@ class Narrow(nn.Sequential):
         super().__init__(parts)
 
 
-def build_convolutional(model_class=Narrow):
+def build_convolutional(model_class=NarrowResNet):
     """In float64, with a BatchNorm that has seen something."""
     torch.manual_seed(0)
     model = model_class().double()
@@ -75,11 +81,11 @@ def build_convolutional(model_class=Narrow):
     return model.eval()
 
 
-def build(kind):
+def build_kind(kind):
     return build_timm(**KINDS[kind][0]).double()
 
 
-def reference_readout(matrix, kind):
+def reference_class_map(matrix, kind):
     """(B, N, N) -> (B, P): the mean row of the tokens that the heads read."""
     _, prefix, averaged = KINDS[kind]
     heads = 2 if kind == "distilled" else 1
@@ -117,31 +123,31 @@ def reference_grad_cam(model, images, target, prefix):
     return torch.tensor(np.stack(maps))
 
 
-def reference_on_tokens(model, images, target, kind):
+def reference_token_maps(model, images, target, kind):
     """The maps (B, P) of every method on tokens, by name."""
     prefix = KINDS[kind][1]
-    attention, gradients = timm_unfused(model, images, target)
+    attention, gradients = compute_timm_attention(model, images, target)
     matrices = {
         "relevance": reference_relevance(attention, gradients) - torch.eye(attention[0].shape[-1]),
         "gradient_rollout": reference_gradient_rollout(attention, gradients),
         "attention": attention[-1].mean(dim=1),
         "rollout": reference_rollout(torch.stack(attention), "mean", 0.0, True, 0, prefix),
     }
-    maps = {name: reference_readout(matrix, kind) for name, matrix in matrices.items()}
+    maps = {name: reference_class_map(matrix, kind) for name, matrix in matrices.items()}
     return maps | {"grad_cam": reference_grad_cam(model, images, target, prefix)}
 
 
-def log_probability(model):
+def build_log_probability_model(model):
     """A copy of `model`, which captum may hook, that answers with log-probabilities."""
     return nn.Sequential(copy.deepcopy(model), nn.LogSoftmax(dim=1))
 
 
-def reference_on_pixels(model, images, target, side):
+def reference_pixel_maps(model, images, target, side):
     """captum's maps, of many steps, on cells of `side` pixels that are numbered here."""
     rows = images.shape[2] // side
     cell = torch.arange(rows * rows).view(rows, rows)
     cell = cell.repeat_interleave(side, 0).repeat_interleave(side, 1)[None, None]
-    asked, score = dict(inputs=images, target=target), log_probability(model)
+    asked, score = dict(inputs=images, target=target), build_log_probability_model(model)
     holes = FeatureAblation(score).attribute(**asked, feature_mask=cell)
     integral = IntegratedGradients(score).attribute(**asked, n_steps=300, internal_batch_size=200)
     return {
@@ -150,57 +156,61 @@ def reference_on_pixels(model, images, target, side):
     }
 
 
-def test_methods_on_tokens_equal_the_references(kind):
-    model = build(kind)
-    images, target = pictures(model, batch=2).double(), torch.tensor([4, 1])
-    expected = reference_on_tokens(model, images, target, kind)
-    found = attribute_many(ON_TOKENS, model, images, target)
-    for name in ON_TOKENS:
+def test_token_methods_equal_the_references(kind):
+    model = build_kind(kind)
+    images, target = random_images(model, batch=2).double(), torch.tensor([4, 1])
+    expected = reference_token_maps(model, images, target, kind)
+    found = attribute_many(TOKEN_METHODS, model, images, target)
+    for name in TOKEN_METHODS:
         assert found[name].shape == (2, 4, 4)
         assert_close(found[name].flatten(1), expected[name], atol=1e-5, rtol=1e-5)
         assert found[name].std() > 1e-4  # else little is tested
 
 
-def test_where_no_gradient_comes_back_no_patch_is_shown(kind):
-    model = build(kind)
+def test_gradient_maps_are_zero_without_a_gradient(kind):
+    model = build_kind(kind)
     for head in (model.head, getattr(model, "head_dist", model.head)):
         torch.nn.init.zeros_(head.weight)
-    images = pictures(model, batch=2).double()
+    images = random_images(model, batch=2).double()
     for found in attribute_many(["relevance", "gradient_rollout"], model, images, 1).values():
         assert torch.equal(found, torch.zeros(2, 4, 4).double())
 
 
 @pytest.mark.parametrize("which", ["registers", "average pooled", "cnn"])
-def test_methods_on_pixels_equal_the_references(which):
+def test_pixel_methods_equal_the_references(which):
     if which == "cnn":
         model, images = build_convolutional(), torch.randn(2, 3, 16, 16).double()
     else:
-        model = build(which)
-        images = pictures(model, batch=2).double()
+        model = build_kind(which)
+        images = random_images(model, batch=2).double()
     target = torch.tensor([4, 1])
-    expected = reference_on_pixels(model, images, target, side=2 if which == "cnn" else 8)
-    found = attribute_many(ON_PIXELS, model, images, target)
-    for name in ON_PIXELS:
-        near = closeness(name, expected[name])
+    expected = reference_pixel_maps(model, images, target, side=2 if which == "cnn" else 8)
+    found = attribute_many(PIXEL_METHODS, model, images, target)
+    for name in PIXEL_METHODS:
+        near = tolerance(name, expected[name])
         assert_close(found[name], expected[name], atol=near, rtol=1e-5)
         assert which == "cnn" or found[name].std() > 1e-2
 
 
-def closeness(method, expected):
+def tolerance(method, expected):
     """Integrated Gradients stop where they add up within 1%; the rest is exact."""
     return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 
-def convnet():
+def build_convnet():
     return ConvNet(num_classes=5, widths=(24, 24, 24))
 
 
 @pytest.mark.parametrize(
     ("model_class", "last", "side"),
-    [(Narrow, "layer4", 2), (lambda: build_resnet18(5), "layer4", 2), (convnet, "groups", 1)],
+    [
+        (NarrowResNet, "layer4", 2),
+        (lambda: build_resnet18(5), "layer4", 2),
+        (build_convnet, "groups", 1),
+    ],
     ids=["narrow", "resnet18", "convnet"],
 )
-def test_grad_cam_of_a_convolutional_model_equals_captum(model_class, last, side):
+def test_grad_cam_of_convolutional_models_equals_captum(model_class, last, side):
     resnet = build_convolutional(model_class)
     images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
     own = copy.deepcopy(resnet)  # captum hooks it
@@ -213,8 +223,8 @@ def test_grad_cam_of_a_convolutional_model_equals_captum(model_class, last, side
 
 
 @pytest.mark.parametrize("family", ["vit", "cnn"])
-def test_integrated_gradients_add_up(family):
-    model, images = subject(family, batch=4)
+def test_integrated_gradients_are_complete(family):
+    model, images = build_model_and_images(family, batch=4)
     weights = F.one_hot(torch.tensor([2, 0, 4, 1]), 5).double()
     found = attribute("integrated_gradients", model, images, torch.tensor([2, 0, 4, 1]))
     with torch.no_grad():
@@ -222,15 +232,15 @@ def test_integrated_gradients_add_up(family):
     change = (rise * weights).sum(1)
     gap = attributions.completeness_gap(model, images, found, weights)
     assert_close(gap, ((found.sum((1, 2)) - change) / change).abs())
-    assert gap.max() < MOST_GAP
+    assert gap.max() < MAX_COMPLETENESS_GAP
     assert attributions.completeness_gap(model, images, 2 * found, weights).min() > 0.9
     mean_colour = torch.zeros_like(images)  # adds up to nothing, and misses nothing of it
     found = attribute("integrated_gradients", model, mean_colour, 0)
     assert attributions.completeness_gap(model, mean_colour, found, weights).tolist() == [0] * 4
 
 
-def test_steps_double_until_it_adds_up():
-    model, images = subject("vit", batch=1)
+def test_integrated_gradients_double_their_steps_until_complete():
+    model, images = build_model_and_images("vit", batch=1)
     calls = {0.01: [], 3.0: []}  # near the start the score is nearly straight
     for scale, to in calls.items():
         asked = ("integrated_gradients", model, scale * images, 1)
@@ -241,31 +251,31 @@ def test_steps_double_until_it_adds_up():
 FAMILIES = ("vit", "cnn")
 
 
-def subject(family, batch=1):
+def build_model_and_images(family, batch=1):
     """A model in float64, and pictures for it."""
     images = torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(3)).double()
     return build_timm().double() if family == "vit" else build_convolutional(), images
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_class_matters_where_it_is_said_to(family):
-    model, images = subject(family)
-    names = [method.name for method in attributions.methods_for(model)]
+def test_methods_match_their_class_specific_and_signed_flags(family):
+    model, images = build_model_and_images(family)
+    names = [method.name for method in attributions.list_methods(model)]
     first, second = (attribute_many(names, model, images, target) for target in (0, 1))
     for name in names:
         same = torch.equal(first[name], second[name])
-        assert same is not METHODS[name].class_specific
-        assert bool((first[name] < 0).any()) is METHODS[name].signed
+        assert same is not METHODS[name].is_class_specific
+        assert bool((first[name] < 0).any()) is METHODS[name].is_signed
 
 
-HALVES = (torch.bfloat16, torch.float16)
+HALF_DTYPES = (torch.bfloat16, torch.float16)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_half_precision_gives_maps_in_float32(family, dtype):
-    model, images = subject(family, batch=2)
-    names = [method.name for method in attributions.methods_for(model)]
+def test_half_precision_attribution_maps_are_float32(family, dtype):
+    model, images = build_model_and_images(family, batch=2)
+    names = [method.name for method in attributions.list_methods(model)]
     exact = attribute_many(names, model, images, 1)
     contrast = contrast_many(names, model, images, 1, 2)
     half, seen = copy.deepcopy(model).to(dtype), images.to(dtype)
@@ -279,18 +289,18 @@ def test_half_precision_gives_maps_in_float32(family, dtype):
             assert (maps[name] - wanted[name]).abs().max() < limit, name
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_half_precision_gives_every_other_figure_of_attention_in_float32(dtype):
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+def test_half_precision_attention_results_are_float32(dtype):
     model = build_timm().to(dtype)
-    images = pictures(model).to(dtype)
+    images = random_images(model).to(dtype)
     traced = attention.trace(model, images)
     half = traced.attention.to(dtype)  # as a caller may have it from elsewhere
     gradients = attention.class_gradients(model, images, 1)
     pair = [a.to(dtype) for a in gradients.attention], gradients.attention_gradients
-    lens = logit_lens(model, traced.tokens)
-    means = ablation.mean_outputs(model, images)
-    stream = contributions(model, traced.tokens[:, 0], [0, 2])
-    filters = embeddings.filters(model)
+    lens = apply_logit_lens(model, traced.tokens)
+    means = ablation.compute_head_means(model, images)
+    stream = compute_contributions(model, traced.tokens[:, 0], [0, 2])
+    filters = embeddings.get_first_filters(model)
     found = [
         *(attention.fuse_heads(half, fusion) for fusion in attention.FUSIONS),
         attention.rollout(half),
@@ -298,44 +308,46 @@ def test_half_precision_gives_every_other_figure_of_attention_in_float32(dtype):
         attention.relevance(model, images, 1),
         attention.accumulate_relevance(*pair),
         gradient_rollout(*pair),
-        attention.class_map(half[0, :, 0], 1),
+        attention.class_token_map(half[0, :, 0], 1),
         *lens,
         *means,
-        ablation.logits_without(model, images, {(0, 1)}, means),
-        ablation.logits_without_each(model, traced.tokens, means),
+        ablation.ablate_heads(model, images, {(0, 1)}, means),
+        ablation.ablate_each_head(model, traced.tokens, means),
         *(getattr(stream, part) for part in ("embedding", "heads", "mlps", "constant", "total")),
-        lengths(traced.tokens[:, 0], slice(0, 1)),
-        statistics.distance(half, (4, 4), 1),
+        mean_token_norms(traced.tokens[:, 0], slice(0, 1)),
+        statistics.mean_attention_distance(half, (4, 4), 1),
         statistics.entropy(half),
         statistics.token_similarity(traced.tokens),
-        *queries_keys_values(model, traced.tokens[0], 0),
-        embeddings.position_similarity(model),
+        *compute_qkv(model, traced.tokens[0], 0),
+        embeddings.position_embedding_similarity(model),
         *embeddings.embed_patches(model, images),
-        *embeddings.principal_parts(traced.tokens[0, 0], 3),
+        *embeddings.project_on_components(traced.tokens[0, 0], 3),
         filters,
-        *embeddings.principal_filters(filters.to(dtype)),
-        embeddings.as_colours(filters.to(dtype)),
+        *embeddings.compute_filter_components(filters.to(dtype)),
+        embeddings.filters_to_colours(filters.to(dtype)),
     ]
     assert {values.dtype for values in found} == {torch.float32}
     assert all(values.isfinite().all() for values in found)
     assert_close(stream.total, traced.logits[0, [0, 2]], atol=0.05, rtol=0.05)
 
 
-def test_works_where_gradients_are_off_and_weights_are_frozen():
+def test_attributions_work_without_grad_and_with_frozen_weights():
     model = build_timm()
-    images = pictures(model, batch=2)
+    images = random_images(model, batch=2)
     expected = attribute_many(METHODS, model, images, 2)
     for trained, mode in ((True, torch.no_grad), (False, torch.inference_mode)):
         model.requires_grad_(trained)
         with mode():
-            found = attribute_many(METHODS, model, pictures(model, 2), torch.tensor([2, 2]))
-            difference = contrast_many(["grad_cam"], model, pictures(model, 2), 2, 3)["grad_cam"]
+            found = attribute_many(METHODS, model, random_images(model, 2), torch.tensor([2, 2]))
+            difference = contrast_many(["grad_cam"], model, random_images(model, 2), 2, 3)[
+                "grad_cam"
+            ]
         for name in METHODS:
             assert_close(found[name], expected[name])
         assert not any(values.requires_grad for values in (difference, *found.values()))
 
 
-def snapshot(model):
+def model_state(model):
     parts = [(n, set(vars(m)), m.training) for n, m in model.named_modules()]
     hooks = [h for m in model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)]
     flags = [getattr(m, "fused_attn", None) for m in model.modules()]
@@ -344,21 +356,21 @@ def snapshot(model):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_model_is_left_as_it_was(family):
-    model, images = subject(family)
+def test_attributions_leave_the_model_unchanged(family):
+    model, images = build_model_and_images(family)
     model.requires_grad_(False)
     if family == "vit":
         model.blocks[0].train()  # a mixed mode must survive too
-    before, weights = snapshot(model), copy.deepcopy(model.state_dict())
-    attribute_many([method.name for method in attributions.methods_for(model)], model, images, 1)
-    assert snapshot(model) == before
+    before, weights = model_state(model), copy.deepcopy(model.state_dict())
+    attribute_many([method.name for method in attributions.list_methods(model)], model, images, 1)
+    assert model_state(model) == before
     assert_close(model.state_dict(), weights, atol=0, rtol=0)
     assert not images.requires_grad and images.grad is None
 
 
-def test_threads_on_one_model_get_their_own_maps():
+def test_concurrent_attributions_of_one_model_are_independent():
     model = build_timm()
-    batches = [pictures(model, batch=1, seed=seed) for seed in range(2)]
+    batches = [random_images(model, batch=1, seed=seed) for seed in range(2)]
     alone = [attribute_many(METHODS, model, images, 1) for images in batches]
     start = threading.Barrier(2)
 
@@ -372,30 +384,34 @@ def test_threads_on_one_model_get_their_own_maps():
         list(pool.map(work, range(2)))
 
 
-def test_pictures_of_one_colour():
+def test_attributions_of_uniform_images_are_finite():
     model = build_timm()
     images = torch.tensor([0.0, 2.5]).view(2, 1, 1, 1).expand(2, 3, 32, 32)
     for values in attribute_many(METHODS, model, images, 1).values():
         assert values.isfinite().all()
 
 
-def test_pixels_that_the_cells_do_not_divide():
-    model, _ = subject("cnn")
+def test_cells_support_an_indivisible_image_size():
+    model, _ = build_model_and_images("cnn")
     images = torch.randn(1, 3, 10, 10).double()
     assert attribute("occlusion", model, images, 0).shape == (1, 8, 8)
-    cell = attributions.cells(10, 10, (8, 8), images.device)
+    cell = attributions.cell_indices(10, 10, (8, 8), images.device)
     counts = cell.flatten().bincount(minlength=64)
     assert counts.sum() == 100 and counts.min() >= 1
     total = attribute("integrated_gradients", model, images, 0).sum()
-    pixels = IntegratedGradients(log_probability(model)).attribute(images, target=0, n_steps=200)
+    pixels = IntegratedGradients(build_log_probability_model(model)).attribute(
+        images, target=0, n_steps=200
+    )
     assert_close(total, pixels.sum(), atol=0, rtol=0.02)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "convolutional"])
-def test_classes_share_a_forward_pass_and_have_their_own_maps(kind):
-    model = build_convolutional() if kind == "convolutional" else build(kind)
+def test_attribute_classes_equals_one_attribution_per_class(kind):
+    model = build_convolutional() if kind == "convolutional" else build_kind(kind)
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
-    fast = [m.name for m in attributions.methods_for(model) if m.class_specific and not m.long]
+    fast = [
+        m.name for m in attributions.list_methods(model) if m.is_class_specific and not m.is_slow
+    ]
     with torch.no_grad():
         found = attributions.attribute_classes(fast, model, image, [3, 0, 3])
     for place, target in enumerate([3, 0, 3]):
@@ -407,28 +423,28 @@ def test_classes_share_a_forward_pass_and_have_their_own_maps(kind):
 
 
 def test_contrast_is_the_difference_of_two_maps():
-    model = build("class token")
-    images = pictures(model, batch=2).double()
+    model = build_kind("class token")
+    images = random_images(model, batch=2).double()
     first, second = (attribute_many(METHODS, model, images, target) for target in (3, 1))
     found = attributions.contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
     for name in METHODS:
         expected = first[name] - second[name]
-        assert_close(found[name], expected, atol=closeness(name, expected), rtol=1e-5)
+        assert_close(found[name], expected, atol=tolerance(name, expected), rtol=1e-5)
         assert_close(contrast_many([name], model, images, 1, 3)[name], -found[name])
 
 
-def test_contrast_of_a_linear_method_takes_one_run():
+def test_contrast_of_a_linear_method_takes_one_pass():
     model, calls = build_timm(), []
-    images = pictures(model, batch=1)
+    images = random_images(model, batch=1)
     told = {"on_step": lambda done, total: calls.append(done)}
     contrast_many(["occlusion"], model, images, 3, 1, **told)
     assert calls == [0, 16]
 
 
-@pytest.mark.parametrize("method", ON_PIXELS)
-def test_progress_grows_to_the_whole_and_a_listener_that_raises_ends_it(method):
+@pytest.mark.parametrize("method", PIXEL_METHODS)
+def test_progress_reaches_its_total_and_a_raising_callback_cancels(method):
     model, calls, heard = build_timm(patch_size=4), [], []
-    images = pictures(model, batch=2)
+    images = random_images(model, batch=2)
     attribute(method, model, images[:1], 1, on_step=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
     assert list(done) == sorted(set(done)) and len(done) >= 2
@@ -444,9 +460,9 @@ def test_progress_grows_to_the_whole_and_a_listener_that_raises_ends_it(method):
     assert len(heard) == 2
 
 
-def test_bad_values_are_named():
-    model, (resnet, _) = build_timm(), subject("cnn")
-    images = pictures(model)
+def test_errors_name_invalid_values():
+    model, (resnet, _) = build_timm(), build_model_and_images("cnn")
+    images = random_images(model)
     with pytest.raises(ValueError, match=r"'lime'.*relevance, gradient_rollout.*\."):
         attribute("lime", model, images, 1)
     with pytest.raises(ValueError, match=r"'rollout' does not support Narrow.*grad_cam"):

@@ -12,28 +12,28 @@ import torch
 
 from benchmarks import claims, faithfulness, near_duplicates, ood, train, train_all, usual
 from tests.making import CLASSES, VIT, make_run, noise
-from tests.test_layers import faults
+from tests.test_layers import find_import_faults
 from vitdemo import data, runs
-from vitdemo.data import SyntheticSource
+from vitdemo.data import SyntheticDataset
 from vitdemo.errors import DataError
-from vitdemo.faithfulness.measured import BASELINES, read_measured
+from vitdemo.faithfulness.measured import BASELINE_NAMES, read_summaries
 from vitdemo.recipes import RECIPES, Recipe
 from vitdemo.runs import reference
 
-TINY = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
+TINY_RECIPE = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
 
 
-def table(text: str) -> tuple[list[str], list[str]]:
+def parse_table(text: str) -> tuple[list[str], list[str]]:
     """The lines before a printed table of one row, and the cells of that."""
     *lines, head, _, row = text.splitlines()
     assert row.count("|") == head.count("|")
     return lines, [cell.strip().replace(",", "") for cell in row.strip("|").split("|")]
 
 
-def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
-    monkeypatch.setitem(RECIPES, "tiny", TINY)
+def test_speed_table_names_machine_and_versions(monkeypatch, capsys):
+    monkeypatch.setitem(RECIPES, "tiny", TINY_RECIPE)
     train.main(["tiny", "--device", "cpu", "--steps", "2", "--epochs", "2"])
-    (machine, ceiling, _), cells = table(capsys.readouterr().out)
+    (machine, ceiling, _), cells = parse_table(capsys.readouterr().out)
     assert f"torch {torch.__version__.split('+')[0]}" in machine
     assert "TFLOP/s" in ceiling
     name, batch, mode, rate, share, *_ = cells
@@ -44,47 +44,49 @@ def test_a_table_of_speed_names_machine_and_versions(monkeypatch, capsys):
 
 def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
     model = replace(VIT, image_size=32)
-    monkeypatch.setitem(RECIPES, "tiny", replace(TINY, model=model, policy="auto", cutmix=1.0))
-    monkeypatch.setattr(usual, "WORKERS", 1)
+    monkeypatch.setitem(
+        RECIPES, "tiny", replace(TINY_RECIPE, model=model, policy="auto", cutmix=1.0)
+    )
+    monkeypatch.setattr(usual, "NUM_WORKERS", 1)
     train.main(["--usual", "tiny", "--steps", "2", "--epochs", "2"])
-    name, batch, done, theirs, ours, ratio = table(capsys.readouterr().out)[1]
+    name, batch, done, theirs, ours, ratio = parse_table(capsys.readouterr().out)[1]
     assert (name, batch, done) == ("`tiny`", "8", "crop flip auto")
     assert float(ratio) == pytest.approx(float(ours) / float(theirs), rel=0.1)
 
 
 def test_both_loops_use_only_common_settings():
-    recipe = usual.comparable(RECIPES["vit-scratch"])
+    recipe = usual.disable_settings(RECIPES["vit-scratch"])
     assert (recipe.mixup, recipe.cutmix, recipe.teacher) == (0, 0, "")
     assert recipe.policy == "auto"
     with pytest.raises(ValueError, match="'vit-small-masked' trains without labels"):
-        usual.comparable(RECIPES["vit-small-masked"])
+        usual.disable_settings(RECIPES["vit-small-masked"])
 
 
 def test_standard_transforms_match_the_recipe():
-    recipe = replace(TINY, policy="trivial", erasing=0.25, model=replace(VIT, image_size=48))
-    names = [type(step).__name__ for step in usual.transform_of(recipe).transforms]
+    recipe = replace(TINY_RECIPE, policy="trivial", erasing=0.25, model=replace(VIT, image_size=48))
+    names = [type(step).__name__ for step in usual.build_transform(recipe).transforms]
     assert names == ["RandomCrop", "RandomHorizontalFlip", "TrivialAugmentWide", "Resize",
                      "ToTensor", "Normalize", "RandomErasing"]  # fmt: skip
     plain = replace(recipe, policy="none", erasing=0.0, crop_padding=0, flip=False)
-    image = usual.to_pil_image(usual.made_up(1).images[0])
-    assert usual.transform_of(plain)(image).shape == (3, 48, 48)
+    image = usual.to_pil_image(usual.random_dataset(1).images[0])
+    assert usual.build_transform(plain)(image).shape == (3, 48, 48)
 
 
-def test_the_ceiling_counts_two_for_a_multiply_add(monkeypatch):
+def test_matmul_rate_counts_a_multiply_add_as_two_operations(monkeypatch):
     clock = iter(range(0, 1000, 2))
     monkeypatch.setattr(train.time, "perf_counter", lambda: next(clock))
-    assert train.matmul_rate(torch.device("cpu"), repeats=1) == 2 * 1024**3 / 2
+    assert train.measure_matmul_rate(torch.device("cpu"), repeats=1) == 2 * 1024**3 / 2
 
 
 @pytest.mark.parametrize(("target", "seconds"), [(0.0, 30.0), (0.7, 60.0), (0.9, None)])
-def test_time_to_an_accuracy_counts_whole_epochs(tmp_path, target, seconds):
+def test_time_to_accuracy_counts_whole_epochs(tmp_path, target, seconds):
     run = make_run(tmp_path / "run", epochs=4)  # 0.4, 0.7, 0.8, 0.85; 30 s each
-    assert train.seconds_to(run, target) == seconds
+    assert train.seconds_to_accuracy(run, target) == seconds
     later = replace(run, config=run.config | {"started_from": {"seconds": 15}})
-    assert train.seconds_to(later, target) == (seconds and seconds + 15)
+    assert train.seconds_to_accuracy(later, target) == (seconds and seconds + 15)
 
 
-def test_a_table_of_times_is_read_from_run_folders(tmp_path, capsys):
+def test_time_table_is_read_from_run_folders(tmp_path, capsys):
     make_run(tmp_path / "one", epochs=8)
     train.main(["--runs", str(tmp_path)])
     assert "| `one` | a test machine | 8 | 4.0 | 180 s | - |" in capsys.readouterr().out
@@ -124,12 +126,12 @@ def test_no_run_starts_without_enough_time(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("module", [train, train_all, usual])
-def test_benchmarks_of_training_import_what_train_py_may(module):
+def test_training_benchmarks_import_only_modules_allowed_for_train_py(module):
     """So they need no page; what train.py really loads is tested with its command line."""
-    assert faults("train", Path(module.__file__).read_text("utf-8")) == []
+    assert find_import_faults("train", Path(module.__file__).read_text("utf-8")) == []
 
 
-def test_a_near_duplicate_is_found_by_correlation():
+def test_near_duplicate_is_found_by_correlation():
     random = torch.Generator().manual_seed(0)
     others = torch.randint(0, 256, (7, 3, 8, 8), generator=random, dtype=torch.uint8)
     images = torch.randint(0, 256, (4, 3, 8, 8), generator=random, dtype=torch.uint8)
@@ -138,17 +140,17 @@ def test_a_near_duplicate_is_found_by_correlation():
     rows = [each.flatten(1).double().numpy() for each in (images, others)]
     expected = np.corrcoef(*rows)[:4, 4:].max(1)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert (found > near_duplicates.THRESHOLD).tolist() == [False, True, False, False]
+    assert (found > near_duplicates.DEFAULT_CORRELATION).tolist() == [False, True, False, False]
 
 
-def test_near_duplicates_are_counted_mirrored_and_by_run(tmp_path, monkeypatch, capsys):
+def test_near_duplicates_are_counted_with_mirrored_images_and_by_run(tmp_path, monkeypatch, capsys):
     random = torch.Generator().manual_seed(1)
     train = torch.randint(0, 256, (20, 3, 8, 8), generator=random, dtype=torch.uint8)
     test = torch.randint(0, 256, (200, 3, 8, 8), generator=random, dtype=torch.uint8)
     test[0], test[1] = train[3], train[4].flip(-1)
     parts = {"train": SimpleNamespace(images=train), "test": SimpleNamespace(images=test)}
     source = SimpleNamespace(load=parts.__getitem__)
-    monkeypatch.setattr(near_duplicates.data, "open_source", lambda *_, **__: source)
+    monkeypatch.setattr(near_duplicates.data, "open_dataset", lambda *_, **__: source)
     run = make_run(tmp_path / "vit")
     monkeypatch.setattr("sys.argv", ["near_duplicates.py", "--runs", str(tmp_path)])
     near_duplicates.main()
@@ -159,7 +161,7 @@ def test_near_duplicates_are_counted_mirrored_and_by_run(tmp_path, monkeypatch, 
     assert told == f"vit: accuracy {100 * right[0]:.2f}% on these images, {others}"
 
 
-def test_claims_are_measured_on_the_runs_that_are_here(tmp_path, monkeypatch, capsys):
+def test_claims_are_measured_on_the_available_runs(tmp_path, monkeypatch, capsys):
     make_run(tmp_path / "vit", VIT)
     arguments = ["claims.py", "--runs", str(tmp_path), "--data", str(tmp_path / "none")]
     monkeypatch.setattr("sys.argv", arguments)
@@ -174,9 +176,9 @@ def test_claims_are_measured_on_the_runs_that_are_here(tmp_path, monkeypatch, ca
 
 
 @torch.inference_mode()
-def test_claims_about_attention_are_computed_of_test_images(tmp_path):
+def test_attention_claims_are_computed_on_test_images(tmp_path):
     run = make_run(tmp_path / "vit", VIT)
-    subjects = claims.Subjects([run], SyntheticSource("synthetic", tmp_path, CLASSES), 4)
+    subjects = claims.ClaimInputs([run], SyntheticDataset("synthetic", tmp_path, CLASSES), 4)
     for claim in (claims.largest_weights, claims.class_token_shares, claims.heads_off):
         rows = claim(subjects)
         assert rows and all(name.startswith("vit") for name, _ in rows)
@@ -184,11 +186,11 @@ def test_claims_about_attention_are_computed_of_test_images(tmp_path):
     assert len(words.split()) == VIT.options["depth"] + 1
 
 
-def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, capsys):
+def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monkeypatch, capsys):
     recipe = {"seed": 0, "validation_share": 0.5}
-    pictures = data.SYNTHETIC.load("train")
-    run = make_run(tmp_path / "runs" / "vit", classes=data.SYNTHETIC.classes, recipe=recipe)
-    print_ = data.fingerprint(pictures, data.SYNTHETIC.classes)
+    pictures = data.SYNTHETIC_DATASET.load("train")
+    run = make_run(tmp_path / "runs" / "vit", classes=data.SYNTHETIC_DATASET.classes, recipe=recipe)
+    print_ = data.compute_fingerprint(pictures, data.SYNTHETIC_DATASET.classes)
     runs.write_config(run.path, run.config | {"data": {"fingerprint": print_}})
     run = runs.read_run(run.path)
     monkeypatch.setattr(reference, "MIN_VALIDATION", 8)
@@ -198,11 +200,13 @@ def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, 
         for place in (tmp_path / "other", tmp_path / "known" / "one"):
             place.mkdir(parents=True, exist_ok=True)
             noise(i).save(place / f"{i}.png")
-    monkeypatch.setattr(data, "open_source", lambda root, **_: data.SYNTHETIC)
-    monkeypatch.setattr(data.SyntheticSource, "labels", lambda self, part: self.load(part).labels)
+    monkeypatch.setattr(data, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
     monkeypatch.setattr(
-        data.SyntheticSource,
-        "load_some",
+        data.SyntheticDataset, "load_labels", lambda self, part: self.load(part).labels
+    )
+    monkeypatch.setattr(
+        data.SyntheticDataset,
+        "load_subset",
         lambda self, part, indices, size: self.load(part).subset(indices),
     )
     words = ["--runs", tmp_path / "runs", "--images", 40, "--device", "cpu"]
@@ -217,24 +221,24 @@ def test_images_of_no_class_are_compared_by_three_scores(tmp_path, monkeypatch, 
     assert "| photos of the classes | 12 |" in out
 
 
-def test_the_auroc_is_the_share_of_pairs_in_order():
+def test_auroc_is_the_fraction_of_ordered_pairs():
     assert ood.auroc(np.array([1.0, 2, 3]), np.array([0.0])) == 1
     assert ood.auroc(np.array([1.0, 3]), np.array([2.0, 2])) == 0.5
 
 
-class Synthetic(data.SyntheticSource):
-    def labels(self, part):
+class SyntheticWithLabels(data.SyntheticDataset):
+    def load_labels(self, part):
         return self.load(part).labels
 
-    def load_some(self, part, indices, size=32):
+    def load_subset(self, part, indices, size=32):
         return self.load(part).subset(indices)
 
 
 @pytest.fixture
 def split_run(tmp_path, monkeypatch):
     """A run whose split is of synthetic images, which every benchmark then opens."""
-    source = Synthetic("synthetic", tmp_path, CLASSES)
-    monkeypatch.setattr(data, "open_source", lambda *_, **__: source)
+    source = SyntheticWithLabels("synthetic", tmp_path, CLASSES)
+    monkeypatch.setattr(data, "open_dataset", lambda *_, **__: source)
     run = make_run(tmp_path / "runs" / "vit")
     split = {"seed": 3, "train_pictures": 180, "validation_pictures": 60}
     recipe = run.config["recipe"] | {"validation_share": 0.25}
@@ -242,7 +246,7 @@ def split_run(tmp_path, monkeypatch):
     return runs.read_run(run.path), source
 
 
-def test_validation_images_are_held_out_and_take_turns(split_run):
+def test_validation_images_are_held_out_and_alternate_by_class(split_run):
     run, source = split_run
     drawn = faithfulness.draw_validation_images(run, source, 20)
     assert sorted(drawn.labels[:10].tolist()) == list(range(10))
@@ -250,13 +254,13 @@ def test_validation_images_are_held_out_and_take_turns(split_run):
     kept, _ = data.stratified_split(every.labels, 0.25, 3)
     trained = {image.numpy().tobytes() for image in every.images[kept]}
     assert not trained & {image.numpy().tobytes() for image in drawn.images}
-    other = Synthetic("synthetic", source.root, CLASSES[:5])
+    other = SyntheticWithLabels("synthetic", source.root, CLASSES[:5])
     with pytest.raises(DataError, match="'vit' has 60 validation images, but this dataset has 30"):
         faithfulness.draw_validation_images(run, other, 20)
 
 
 @pytest.mark.parametrize("extra", [[], ["--extra"]])
-def test_faithfulness_is_written_with_steps_and_baselines(extra, split_run, monkeypatch, capsys):
+def test_faithfulness_results_contain_steps_and_baselines(extra, split_run, monkeypatch, capsys):
     run, _ = split_run
     asked = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
     monkeypatch.setattr("sys.argv", ["faithfulness.py", *asked, *extra])
@@ -266,8 +270,8 @@ def test_faithfulness_is_written_with_steps_and_baselines(extra, split_run, monk
         if line.startswith("| relevance"):
             assert line.count("|") in (6, 8 + 3 * len(extra))
     assert ("ROAD" in told) is bool(extra) and "| edge map | " in told
-    found = read_measured(run.path)
+    found = read_summaries(run.path)
     assert set(found) == {"drop", "mean"}
     for each in found.values():
         assert (each.pictures, each.steps, each.part) == (3, 4, "validation")
-        assert set(each.scores) > {"relevance", *BASELINES} and len(each.layers) == 3
+        assert set(each.scores) > {"relevance", *BASELINE_NAMES} and len(each.layers) == 3

@@ -13,12 +13,12 @@ from PIL import Image
 from pyarrow import parquet
 from torchvision.datasets import CIFAR10
 
-from tests.hub import MARK, hub
+from tests.hub import RESOLVE_PATH, serve_hub
 from vitdemo import cifar10, data
 from vitdemo.errors import DataError, Stopped
 
 
-def parquet_bytes(pictures: np.ndarray, labels: list[int], order: np.ndarray) -> bytes:
+def encode_parquet(pictures: np.ndarray, labels: list[int], order: np.ndarray) -> bytes:
     """The Hub's columns of (N, 32, 32, 3) uint8 pictures, in this order."""
     cells = []
     for i in order:
@@ -42,23 +42,23 @@ def real(cifar10):
 def shuffled(real) -> dict[str, bytes]:
     """The Hub's files in another order than the official one."""
     random = np.random.default_rng(0)
-    contents = (parquet_bytes(*part, order=random.permutation(len(part[0]))) for part in real)
-    return dict(zip(cifar10.FILES, contents, strict=True))
+    contents = (encode_parquet(*part, order=random.permutation(len(part[0]))) for part in real)
+    return dict(zip(cifar10.PARQUET_FILES, contents, strict=True))
 
 
-def test_the_official_files_come_out_in_any_order_after_a_stop(
+def test_shuffled_download_resumed_after_a_stop_equals_the_official_files(
     monkeypatch, shuffled, tmp_path, real
 ):
     def stop_late(done, total):
         if done > 15 * 2**20:
             raise Stopped
 
-    with hub(monkeypatch, shuffled), pytest.raises(Stopped):
-        data.open_source(tmp_path, download=True, on_bytes=stop_late)
+    with serve_hub(monkeypatch, shuffled), pytest.raises(Stopped):
+        data.open_dataset(tmp_path, download=True, on_bytes=stop_late)
     assert not (tmp_path / CIFAR10.base_folder).exists()
-    assert data.is_absent(tmp_path)
-    with hub(monkeypatch, shuffled) as asked:
-        source = data.open_source(tmp_path, download=True)
+    assert data.is_dataset_missing(tmp_path)
+    with serve_hub(monkeypatch, shuffled) as asked:
+        source = data.open_dataset(tmp_path, download=True)
     starts = [int(line.split()[1]) for line in asked if line.startswith("GET")]
     assert starts[0] > 10 * 2**20 and starts[1] == 0  # the second file was not begun
     assert sorted(file.name for file in tmp_path.iterdir()) == [CIFAR10.base_folder]
@@ -67,59 +67,62 @@ def test_the_official_files_come_out_in_any_order_after_a_stop(
     assert found.targets == real[0][1] and source.is_cifar10
 
 
-def pictures_of(parts):
+def iterate_images(parts):
     for pictures, labels in parts:
         yield from zip(pictures, labels, strict=True)
 
 
-def test_a_changed_picture_and_a_wrong_label_are_refused_by_name(tmp_path, real):
+def test_changed_image_and_wrong_label_are_rejected_by_name(tmp_path, real):
     training, (pictures, labels) = real
     changed = pictures.copy()
     changed[1234, 5, 5, 0] ^= 1
-    name = cifar10.file_names()[50_000 + 1234]
+    name = cifar10.load_file_names()[50_000 + 1234]
     words = f"number 51234 does not belong to CIFAR-10; '{name}' of test_batch is missing"
     with pytest.raises(DataError, match=words):
-        cifar10.rebuild(pictures_of([training, (changed, labels)]), tmp_path)
+        cifar10.rebuild_official_files(iterate_images([training, (changed, labels)]), tmp_path)
     assert not any(tmp_path.iterdir())
     (pictures, labels), test = real
     labels = [(labels[0] + 1) % 10, *labels[1:]]
     with pytest.raises(DataError, match=r"differs from the official one: data_batch_1\."):
-        cifar10.rebuild(pictures_of([(pictures, labels), test]), tmp_path)
+        cifar10.rebuild_official_files(iterate_images([(pictures, labels), test]), tmp_path)
 
 
-def test_a_broken_connection_goes_on_where_it_broke(monkeypatch, shuffled, tmp_path):
-    name, content = cifar10.FILES[1], shuffled[cifar10.FILES[1]]
-    with hub(monkeypatch, shuffled, limit=5 * 2**20), pytest.raises(Exception, match="peer closed"):
-        cifar10.parquet(name, tmp_path)
-    with hub(monkeypatch, shuffled) as asked:
-        file = cifar10.parquet(name, tmp_path)
+def test_download_resumes_after_a_broken_connection(monkeypatch, shuffled, tmp_path):
+    name, content = cifar10.PARQUET_FILES[1], shuffled[cifar10.PARQUET_FILES[1]]
+    with (
+        serve_hub(monkeypatch, shuffled, limit=5 * 2**20),
+        pytest.raises(Exception, match="peer closed"),
+    ):
+        cifar10.download_parquet(name, tmp_path)
+    with serve_hub(monkeypatch, shuffled) as asked:
+        file = cifar10.download_parquet(name, tmp_path)
     assert asked[-1] == f"GET {5 * 2**20}"
     assert file.read_bytes() == content
 
 
-def test_a_damaged_file_is_said_and_fetched_anew(tmp_path):
+def test_damaged_parquet_file_is_reported_and_deleted(tmp_path):
     file = tmp_path / "train.parquet"
     file.write_bytes(b"PAR1 and nothing else")
     with pytest.raises(DataError, match=r"'train\.parquet' is damaged"):
-        list(cifar10.rows(file))
+        list(cifar10.iter_parquet_images(file))
     assert not file.exists()
 
 
 @contextmanager
-def own_site(monkeypatch, batch: bytes):
+def serve_official_archive(monkeypatch, batch: bytes):
     """CIFAR-10's own site, with an archive of one file; gives the list of what it is asked for."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         member = tarfile.TarInfo(f"{CIFAR10.base_folder}/data_batch_1")
         member.size = len(batch)
         archive.addfile(member, io.BytesIO(batch))
-    with hub(monkeypatch, {"archive": buffer.getvalue()}) as asked:
-        monkeypatch.setattr(CIFAR10, "url", f"{os.environ['HF_ENDPOINT']}/{MARK}archive")
+    with serve_hub(monkeypatch, {"archive": buffer.getvalue()}) as asked:
+        monkeypatch.setattr(CIFAR10, "url", f"{os.environ['HF_ENDPOINT']}/{RESOLVE_PATH}archive")
         monkeypatch.setattr(CIFAR10, "tgz_md5", hashlib.md5(buffer.getvalue()).hexdigest())
         yield asked
 
 
-def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(monkeypatch, tmp_path):
+def test_official_site_is_a_resumable_fallback_for_the_hub(monkeypatch, tmp_path):
     batch = np.random.default_rng(0).bytes(3 * 2**20)
 
     def stop_late(done, total):
@@ -127,25 +130,25 @@ def test_without_the_hub_its_own_site_is_asked_and_gone_on_with(monkeypatch, tmp
             raise Stopped
 
     target = tmp_path / "data"
-    with own_site(monkeypatch, batch) as asked:
+    with serve_official_archive(monkeypatch, batch) as asked:
         with pytest.raises(Stopped):
-            data.open_source(target, download=True, on_bytes=stop_late)
-        assert data.is_absent(target)
-        data.open_source(target, download=True)
+            data.open_dataset(target, download=True, on_bytes=stop_late)
+        assert data.is_dataset_missing(target)
+        data.open_dataset(target, download=True)
     assert asked[-1] == f"GET {2 * 2**20}"
     assert [file.name for file in target.iterdir()] == [CIFAR10.base_folder]
     assert (target / CIFAR10.base_folder / "data_batch_1").read_bytes() == batch
 
 
-def test_another_archive_is_refused_and_not_kept(monkeypatch, tmp_path):
-    with own_site(monkeypatch, b"something else"):
+def test_archive_with_wrong_checksum_is_rejected_and_deleted(monkeypatch, tmp_path):
+    with serve_official_archive(monkeypatch, b"something else"):
         monkeypatch.setattr(CIFAR10, "tgz_md5", "0" * 32)
         with pytest.raises(DataError, match=r"Hub \(.*404.*site \(the received file is not"):
-            data.open_source(tmp_path / "data", download=True)
+            data.open_dataset(tmp_path / "data", download=True)
     assert not (tmp_path / "data").exists()
 
 
-def test_the_tables_hold_each_official_place_once():
-    assert len(cifar10.known_places()) == len(cifar10.file_names()) == 60_000
-    assert (cifar10.HERE / "places.bin").stat().st_size < 300_000
-    assert cifar10.file_names()[0] == "leptodactylus_pentadactylus_s_000004.png"
+def test_tables_contain_each_official_place_once():
+    assert len(cifar10.load_image_positions()) == len(cifar10.load_file_names()) == 60_000
+    assert (cifar10.PACKAGE_FOLDER / "places.bin").stat().st_size < 300_000
+    assert cifar10.load_file_names()[0] == "leptodactylus_pentadactylus_s_000004.png"

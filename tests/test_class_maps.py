@@ -8,23 +8,28 @@ import torch
 
 from tests.making import CLASSES, RESNET, VIT, make_run, noise
 from vitdemo import attributions, class_maps, faithfulness, runs
-from vitdemo.class_maps import class_index, first_map, maps, truth
+from vitdemo.class_maps import (
+    choose_first_map,
+    compute_class_maps,
+    get_class_index,
+    measure_faithfulness,
+)
 from vitdemo.errors import RunError, Stopped
-from vitdemo.faithfulness.measured import Measured, write_measured
+from vitdemo.faithfulness.measured import FaithfulnessSummary, write_summaries
 from vitdemo.faithfulness.sanity import (
-    RANDOM_HEADS,
-    HeadCheck,
-    randomised_head,
+    NUM_RANDOM_HEADS,
+    RandomHeadCheck,
+    randomise_head,
     rank_correlation,
 )
 from vitdemo.page.components.article import Text
-from vitdemo.page.kit import Stops
-from vitdemo.page.look.class_maps import choices, drawing, drawn
-from vitdemo.training.devices import autocast_helps
-from vitdemo.workbench import Workbench
+from vitdemo.page.kit import Cancellation
+from vitdemo.page.look.class_maps import drawing, render_class_maps, update_controls
+from vitdemo.training.devices import supports_fast_bfloat16
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
-QUICK = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+FAST_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
@@ -32,91 +37,105 @@ def ask(shown):
     """ask(seed, name="vit", **settings of `maps`) -> the maps of that picture, the quick ones."""
 
     def ask(seed, name="vit", **settings):
-        settings = {"slow": False, **settings}
-        return maps(shown, shown.run(name), noise(seed), **settings)
+        settings = {"include_slow": False, **settings}
+        return compute_class_maps(shown, shown.find_run(name), noise(seed), **settings)
 
     return ask
 
 
-def names(found):
+def method_names(found):
     return [m.method.name for m in found.maps]
 
 
-def values(found):
+def maps_by_method(found):
     return {m.method.name: m.values for m in found.maps}
 
 
-def test_maps_are_those_of_attribute_for_the_predicted_class(shown, ask, monkeypatch):
-    run, found = shown.run("vit"), ask(0, slow=True)
-    _, pixels = shown.input(run.preprocessing, noise(0))
+def test_maps_equal_attributions_of_the_predicted_class(shown, ask, monkeypatch):
+    run, found = shown.find_run("vit"), ask(0, include_slow=True)
+    _, pixels = shown.prepare_input(run.preprocessing, noise(0))
     assert found.target == int(found.probabilities.argmax()) and found.against is None
-    assert names(found) == list(attributions.METHODS)  # nothing was measured of this run
-    expected = attributions.attribute_many(names(found), shown.model(run), pixels, found.target)
-    for name, own in values(found).items():
+    assert method_names(found) == list(attributions.METHODS)  # nothing was measured of this run
+    expected = attributions.attribute_many(
+        method_names(found), shown.load_model(run), pixels, found.target
+    )
+    for name, own in maps_by_method(found).items():
         assert np.allclose(own, expected[name][0], atol=1e-6), name
     monkeypatch.setattr(attributions, "attribute_many", None)  # it is not made again
-    again = values(ask(0, slow=True))
-    assert all(own is again[name] for name, own in values(found).items())
+    again = maps_by_method(ask(0, include_slow=True))
+    assert all(own is again[name] for name, own in maps_by_method(found).items())
 
 
-def test_contrast_is_signed_where_the_class_matters(ask):
-    found = ask(0, target="cat", against="dog", slow=True)
-    cat, dog = (values(ask(0, target=name, slow=True)) for name in ("cat", "dog"))
-    assert found.named == "cat and not dog"
+def test_contrast_is_signed_for_class_specific_methods(ask):
+    found = ask(0, target="cat", against="dog", include_slow=True)
+    cat, dog = (maps_by_method(ask(0, target=name, include_slow=True)) for name in ("cat", "dog"))
+    assert found.class_text == "cat and not dog"
     for drawn_map in found.maps:
         method = drawn_map.method
-        expected = cat[method.name] - dog[method.name] * method.class_specific
+        expected = cat[method.name] - dog[method.name] * method.is_class_specific
         assert np.allclose(drawn_map.values, expected, atol=1e-5), method.name
-        assert drawn_map.signed is method.class_specific
+        assert drawn_map.is_signed is method.is_class_specific
 
 
-def test_without_the_slow_ones_unless_they_are_known(ask):
-    assert sorted(names(ask(101))) == sorted(QUICK)
-    ask(101, slow=True)
-    assert len(names(ask(101))) == 7
-    assert sorted(names(ask(102))) == sorted(QUICK)
+def test_slow_maps_are_left_out_unless_cached(ask):
+    assert sorted(method_names(ask(101))) == sorted(FAST_METHODS)
+    ask(101, include_slow=True)
+    assert len(method_names(ask(101))) == 7
+    assert sorted(method_names(ask(102))) == sorted(FAST_METHODS)
 
 
-def test_bad_classes_are_named(shown, ask):
+def test_errors_name_unknown_classes(shown, ask):
     with pytest.raises(RunError, match=r"'vit' has no class 'unicorn': it has airplane, .*\."):
         ask(0, target="unicorn")
     with pytest.raises(RunError, match="no class 'unicorn'"):
         ask(0, against="unicorn")
     with pytest.raises(RunError, match="'cat' cannot be compared with itself"):
         ask(0, target="cat", against="cat")
-    assert class_index(shown.run("vit"), "frog") == CLASSES.index("frog")
+    assert get_class_index(shown.find_run("vit"), "frog") == CLASSES.index("frog")
 
 
-def test_truth_is_that_of_measure(shown, ask):
-    run, found = shown.run("vit"), ask(0, target="cat")
-    measured = truth(shown, found, noise(0), fill="drop")
-    _, pixels = shown.input(run.preprocessing, noise(0))
-    own = {name: torch.from_numpy(v) for name, v in values(found).items()}
-    asked = shown.model(run), pixels, CLASSES.index("cat"), own
+def test_faithfulness_scores_equal_measure(shown, ask):
+    run, found = shown.find_run("vit"), ask(0, target="cat")
+    measured = measure_faithfulness(shown, found, noise(0), fill="drop")
+    _, pixels = shown.prepare_input(run.preprocessing, noise(0))
+    own = {name: torch.from_numpy(v) for name, v in maps_by_method(found).items()}
+    asked = shown.load_model(run), pixels, CLASSES.index("cat"), own
     # As the page measures, where the hardware has half precision.
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU)):
-        expected = faithfulness.measure(*asked, fill="drop", steps=faithfulness.STEPS)
+    with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
+        expected = faithfulness.measure_perturbation_curves(
+            *asked, fill="drop", steps=faithfulness.CURVE_STEPS
+        )
     random = expected.random_scores
     for name, curve in expected.deletion.items():
         assert np.allclose(measured.deletion[name], curve, atol=2e-3)
-        score, area = measured.scores[name], float(faithfulness.area(expected.shares, curve))
+        score, area = (
+            measured.scores[name],
+            float(faithfulness.area_under_curve(expected.fractions, curve)),
+        )
         assert score.deletion == pytest.approx(area, abs=2e-3)
         assert score.score == pytest.approx(expected.scores[name], abs=2e-3)
-        assert score.p_orders == pytest.approx(faithfulness.rank_p(score.score, random), abs=0.05)
-    assert measured.random_areas.shape == (2, faithfulness.RANDOM_ORDERS)
-    edges = {faithfulness.EDGES: faithfulness.edge_map(pixels, (4, 4))}
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast_helps(CPU)):
-        baseline = faithfulness.measure(*asked[:3], edges, fill="drop", steps=faithfulness.STEPS)
-    found = measured.scores[faithfulness.EDGES].score
-    assert found == pytest.approx(baseline.scores[faithfulness.EDGES], abs=2e-3)
-    assert np.allclose(measured.bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
+        assert score.p_orders == pytest.approx(
+            faithfulness.rank_p_value(score.score, random), abs=0.05
+        )
+    assert measured.random_areas.shape == (2, faithfulness.NUM_RANDOM_ORDERS)
+    edges = {faithfulness.EDGE_BASELINE: faithfulness.edge_map(pixels, (4, 4))}
+    with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
+        baseline = faithfulness.measure_perturbation_curves(
+            *asked[:3], edges, fill="drop", steps=faithfulness.CURVE_STEPS
+        )
+    found = measured.scores[faithfulness.EDGE_BASELINE].score
+    assert found == pytest.approx(baseline.scores[faithfulness.EDGE_BASELINE], abs=2e-3)
+    assert np.allclose(measured.random_bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
-def test_its_own_shape_is_asked_where_it_can_decide(shown, ask):
+def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
     asked = []
     for seed in range(4):
-        scores = truth(shown, ask(seed), noise(seed), fill="drop").scores
-        baselines = [scores[faithfulness.CENTRE].score, scores[faithfulness.EDGES].score]
+        scores = measure_faithfulness(shown, ask(seed), noise(seed), fill="drop").scores
+        baselines = [
+            scores[faithfulness.CENTRE_BASELINE].score,
+            scores[faithfulness.EDGE_BASELINE].score,
+        ]
         for name, score in scores.items():
             beyond = score.p_orders <= 0.05 and score.score > max(baselines)
             assert (score.p_shape is not None) is beyond, name
@@ -124,107 +143,122 @@ def test_its_own_shape_is_asked_where_it_can_decide(shown, ask):
     assert any(asked) and not all(asked)
 
 
-def test_verdicts():
+def test_verdict_depends_on_baselines_and_p_values():
     for p, centre, edges, shape, verdict in (
-        (0.06, True, True, None, class_maps.RANDOM),
-        (0.01, False, True, None, class_maps.MIDDLE),
-        (0.01, True, False, None, class_maps.EDGES_FIRST),
-        (0.01, True, True, 0.10, class_maps.ELSEWHERE),
-        (0.05, True, True, 0.05, class_maps.BEYOND),
+        (0.06, True, True, None, class_maps.NOT_BETTER_THAN_RANDOM),
+        (0.01, False, True, None, class_maps.NOT_BETTER_THAN_CENTRE),
+        (0.01, True, False, None, class_maps.NOT_BETTER_THAN_EDGES),
+        (0.01, True, True, 0.10, class_maps.NOT_BETTER_THAN_COPIES),
+        (0.05, True, True, 0.05, class_maps.BETTER_THAN_BASELINES),
     ):
-        assert class_maps.Score(0.2, 0.5, p, centre, edges, shape).verdict == verdict
+        assert class_maps.FaithfulnessScore(0.2, 0.5, p, centre, edges, shape).verdict == verdict
 
 
-def test_a_map_that_was_measured_is_not_measured_again(shown, ask, monkeypatch):
-    first = truth(shown, ask(107), noise(107), fill="drop")
+def test_measured_map_is_not_measured_again(shown, ask, monkeypatch):
+    first = measure_faithfulness(shown, ask(107), noise(107), fill="drop")
     asked = []
-    measure = faithfulness.measure
+    measure = faithfulness.measure_perturbation_curves
 
     def listen(model, image, target, drawn, **settings):
         asked.append(list(drawn))
         return measure(model, image, target, drawn, **settings)
 
-    monkeypatch.setattr(faithfulness, "measure", listen)
-    second = truth(shown, ask(107, slow=True), noise(107), fill="drop")
+    monkeypatch.setattr(faithfulness, "measure_perturbation_curves", listen)
+    second = measure_faithfulness(shown, ask(107, include_slow=True), noise(107), fill="drop")
     assert asked == [["integrated_gradients"], ["occlusion"]]
     assert second.scores.items() >= first.scores.items()
 
 
 def test_maps_are_checked_against_another_class_and_randomised_heads(shown, ask):
-    run = shown.run("vit")
-    _, pixels = shown.input(run.preprocessing, noise(108))
-    unchecked = ask(108, slow=True)
+    run = shown.find_run("vit")
+    _, pixels = shown.prepare_input(run.preprocessing, noise(108))
+    unchecked = ask(108, include_slow=True)
     steps = []
-    found = ask(108, slow=True, checked=True, on_step=lambda *at: steps.append(at))
+    found = ask(108, include_slow=True, check_slow=True, on_step=lambda *at: steps.append(at))
     assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
     assert steps[-1][0] == steps[-1][1]
-    other = values(ask(108, target=found.runner_up, slow=True))
-    specific = [own.method.name for own in found.maps if own.method.class_specific]
-    fast = [name for name in specific if not attributions.METHODS[name].long]
-    heads = [randomised_head(shown.model(run), seed) for seed in range(RANDOM_HEADS)]
+    other = maps_by_method(ask(108, target=found.runner_up, include_slow=True))
+    specific = [own.method.name for own in found.maps if own.method.is_class_specific]
+    fast = [name for name in specific if not attributions.METHODS[name].is_slow]
+    heads = [randomise_head(shown.load_model(run), seed) for seed in range(NUM_RANDOM_HEADS)]
     random = [attributions.attribute_many(fast, head, pixels, found.target) for head in heads]
     for own, before in zip(found.maps, unchecked.maps, strict=True):
         name = own.method.name
-        if not own.method.class_specific:
-            assert own.other_class is own.random_heads is None
+        if not own.method.is_class_specific:
+            assert own.runner_up_correlation is own.head_check is None
             continue
         mine = torch.from_numpy(own.values)
         theirs = rank_correlation(mine, torch.from_numpy(other[name]))
-        assert own.other_class == pytest.approx(theirs, nan_ok=True)
-        assert own.random_heads.own.shape == (RANDOM_HEADS,)
+        assert own.runner_up_correlation == pytest.approx(theirs, nan_ok=True)
+        assert own.head_check.map_correlations.shape == (NUM_RANDOM_HEADS,)
         if name in fast:
             expected = [rank_correlation(mine, maps[name][0]) for maps in random]
-            assert own.random_heads.own == pytest.approx(expected, abs=1e-3, nan_ok=True)
-        assert (before.other_class is None) == own.method.long
-    contrast = ask(108, target="cat", against="dog", slow=True, checked=True)
-    assert all(own.other_class is None for own in contrast.maps)
+            assert own.head_check.map_correlations == pytest.approx(expected, abs=1e-3, nan_ok=True)
+        assert (before.runner_up_correlation is None) == own.method.is_slow
+    contrast = ask(108, target="cat", against="dog", include_slow=True, check_slow=True)
+    assert all(own.runner_up_correlation is None for own in contrast.maps)
 
 
-def test_what_adds_up_says_by_how_much_it_misses(ask):
+def test_integrated_gradients_report_their_completeness_error(ask):
     for asked in ({"target": "cat"}, {"target": "cat", "against": "dog"}):
-        found = ask(0, slow=True, **asked)
-        gaps = {own.method.name: own.gap for own in found.maps if own.gap is not None}
+        found = ask(0, include_slow=True, **asked)
+        gaps = {
+            own.method.name: own.completeness_gap
+            for own in found.maps
+            if own.completeness_gap is not None
+        }
         assert gaps.keys() == {"integrated_gradients"}
-        assert gaps["integrated_gradients"] < attributions.MOST_GAP
+        assert gaps["integrated_gradients"] < attributions.MAX_COMPLETENESS_GAP
         words = "add up to the change of the log-probability, with an error of 0."
-        assert any(words in line for line in lines(found, "drop"))
+        assert any(words in line for line in panel_lines(found, "drop"))
 
 
-def panels(found, fill) -> list:
-    return drawn(found, fill)[0].panels
+def render_panels(found, fill) -> list:
+    return render_class_maps(found, fill)[0].panels
 
 
-def badges(found, fill) -> list:
-    return [panel for panel in panels(found, fill) if panel.badge]
+def panels_with_badge(found, fill) -> list:
+    return [panel for panel in render_panels(found, fill) if panel.badge]
 
 
-def lines(found, fill) -> list[str]:
-    return [line for panel in panels(found, fill) for line in panel.lines]
+def panel_lines(found, fill) -> list[str]:
+    return [line for panel in render_panels(found, fill) for line in panel.lines]
 
 
-def measured_run(root, **by_fill):
+def make_measured_workbench(root, **by_fill):
     """A run whose file says by fill what the scores are, and which maps are the best."""
     run = make_run(root / "vit", VIT)
     settings = {"steps": 16, "part": "validation"}
-    measured = {fill: Measured(100, *found, **settings) for fill, found in by_fill.items()}
-    write_measured(run.path, measured)
-    return Workbench([root], root / "none", CPU)
+    measured = {
+        fill: FaithfulnessSummary(100, *found, **settings) for fill, found in by_fill.items()
+    }
+    write_summaries(run.path, measured)
+    return AppContext([root], root / "none", CPU)
 
 
-SCORES = {name: 0.1 * i for i, name in enumerate((*attributions.METHODS, faithfulness.EDGES))}
+MEASURED_SCORES = {
+    name: 0.1 * i for i, name in enumerate((*attributions.METHODS, faithfulness.EDGE_BASELINE))
+}
 
 
-def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
+def test_badges_are_read_from_the_run_by_replacement(tmp_path):
     best = ("rollout", "attention")
-    bench = measured_run(tmp_path, drop=(SCORES, best), mean=(SCORES, ()))
-    found = maps(bench, bench.run("vit"), noise(0), slow=False)
-    assert names(found)[:2] == ["rollout", "attention"]  # the highest score first
-    count = {fill: len(badges(found, fill)) for fill in found.fills}
+    bench = make_measured_workbench(
+        tmp_path, drop=(MEASURED_SCORES, best), mean=(MEASURED_SCORES, ())
+    )
+    found = compute_class_maps(bench, bench.find_run("vit"), noise(0), include_slow=False)
+    assert method_names(found)[:2] == ["rollout", "attention"]  # the highest score first
+    count = {fill: len(panels_with_badge(found, fill)) for fill in found.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
     words = "On 100 validation images", "Holm's correction", "16 steps"
-    assert all(word in each.badge_title for each in badges(found, "drop") for word in words)
+    assert all(
+        word in each.badge_title for each in panels_with_badge(found, "drop") for word in words
+    )
     other = make_run(tmp_path / "vit", VIT, seed=5)  # trained again: the file is of other weights
-    assert maps(bench, runs.read_run(other.path), noise(0), slow=False).measured == {}
+    assert (
+        compute_class_maps(bench, runs.read_run(other.path), noise(0), include_slow=False).summaries
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,70 +272,74 @@ def test_badges_come_from_the_runs_own_file_by_fill(tmp_path):
         ({}, ("rollout", 3)),
     ],
 )
-def test_the_first_map_is_the_one_that_measured_truest(tmp_path, by_fill, first):
+def test_first_map_is_the_most_faithful_measured_map(tmp_path, by_fill, first):
     found = {fill: ({"rollout": rolled}, (), means) for fill, (rolled, means) in by_fill.items()}
-    bench = measured_run(tmp_path, **found)
-    assert first_map(bench, bench.run("vit")) == first
+    bench = make_measured_workbench(tmp_path, **found)
+    assert choose_first_map(bench, bench.find_run("vit")) == first
 
 
-def test_a_measured_network_without_attention_begins_with_no_layer(tmp_path):
+def test_first_map_of_a_model_without_attention_has_no_layer(tmp_path):
     run = make_run(tmp_path / "resnet", RESNET)
-    write_measured(run.path, {"mean": Measured(100, {"grad_cam": 0.3}, ())})
-    bench = Workbench([tmp_path], tmp_path / "none", CPU)
-    assert first_map(bench, bench.run("resnet")) == ("rollout", 0)
+    write_summaries(run.path, {"mean": FaithfulnessSummary(100, {"grad_cam": 0.3}, ())})
+    bench = AppContext([tmp_path], tmp_path / "none", CPU)
+    assert choose_first_map(bench, bench.find_run("resnet")) == ("rollout", 0)
 
 
-def test_truth_is_known_afterwards_for_its_own_question_alone(shown, ask):
+def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
     found = ask(103)
-    assert found.truths == {}
-    measured = truth(shown, found, noise(103), fill="blur")
-    assert ask(103).truths == {"blur": measured}
-    assert ask(103, target="cat").truths == ask(104).truths == {}
-    assert ask(103, slow=True).truths == {}  # two maps more to be measured
+    assert found.cached_results == {}
+    measured = measure_faithfulness(shown, found, noise(103), fill="blur")
+    assert ask(103).cached_results == {"blur": measured}
+    assert ask(103, target="cat").cached_results == ask(104).cached_results == {}
+    assert ask(103, include_slow=True).cached_results == {}  # two maps more to be measured
 
 
-def test_a_resnet_has_its_own_map_and_is_measured_on_cells(shown, ask, monkeypatch):
-    monkeypatch.setattr(faithfulness, "STEPS", 2)  # its passes are dear
+def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
+    monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)  # its passes are dear
     found = ask(0, "resnet")
-    assert names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
-    measured = truth(shown, found, noise(0))
-    assert set(measured.scores) == {"grad_cam", faithfulness.CENTRE, faithfulness.EDGES}
-    assert measured.shares.tolist() == [0, 0.5, 1]
+    assert method_names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
+    measured = measure_faithfulness(shown, found, noise(0))
+    assert set(measured.scores) == {
+        "grad_cam",
+        faithfulness.CENTRE_BASELINE,
+        faithfulness.EDGE_BASELINE,
+    }
+    assert measured.fractions.tolist() == [0, 0.5, 1]
     with pytest.raises(RunError, match=r"does not support the replacement 'drop': .*mean, blur"):
-        truth(shown, found, noise(0), fill="drop")
+        measure_faithfulness(shown, found, noise(0), fill="drop")
 
 
-def test_work_that_is_stopped_leaves_nothing_behind(shown, ask):
-    stops = Stops()
-    stops.arm()
-    raise_if_stopped = stops.watch()
+def test_stopped_computation_caches_no_partial_result(shown, ask):
+    stops = Cancellation()
+    stops.start()
+    raise_if_stopped = stops.make_check()
 
     def on_step(done, total):
         raise_if_stopped()
         stops.stop()
 
     with pytest.raises(Stopped):
-        ask(105, slow=True, on_step=on_step)
+        ask(105, include_slow=True, on_step=on_step)
     found = ask(105)
-    assert sorted(names(found)) == sorted(QUICK)
+    assert sorted(method_names(found)) == sorted(FAST_METHODS)
     with pytest.raises(Stopped):
-        truth(shown, found, noise(105), on_step=on_step)
-    assert ask(105).truths == {}
+        measure_faithfulness(shown, found, noise(105), on_step=on_step)
+    assert ask(105).cached_results == {}
 
 
-def test_every_map_says_what_it_shows_and_its_limit(shown, ask):
-    found = ask(106, target="cat", slow=True)
-    row, meter = drawn(found, "mean")
+def test_every_map_has_a_caption_and_its_scores(shown, ask):
+    found = ask(106, target="cat", include_slow=True)
+    row, meter = render_class_maps(found, "mean")
     captions = {(panel.title, panel.caption) for panel in row.panels}
     assert captions == {(each.title, each.caption) for each in attributions.METHODS.values()}
-    assert badges(found, "mean") == []
+    assert panels_with_badge(found, "mean") == []
     words = "Rank correlation with the map for"
-    assert sum(words in line for line in lines(found, "mean")) == 3
-    assert meter == [Text(drawing.UNMEASURED, quiet=True)]
-    measured = truth(shown, found, noise(106))
-    found = ask(106, target="cat", slow=True)
-    _, (legend, plots, table, areas, curves) = drawn(found, "mean")
-    assert sum(line.startswith("Score ") for line in lines(found, "mean")) == 7
+    assert sum(words in line for line in panel_lines(found, "mean")) == 3
+    assert meter == [Text(drawing.NOT_MEASURED_MESSAGE, quiet=True)]
+    measured = measure_faithfulness(shown, found, noise(106))
+    found = ask(106, target="cat", include_slow=True)
+    _, (legend, plots, table, areas, curves) = render_class_maps(found, "mean")
+    assert sum(line.startswith("Score ") for line in panel_lines(found, "mean")) == 7
     assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
     assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
     assert len(areas.rows) == 7 + 2 + 40 and {row[0] for row in curves.rows} == {
@@ -311,49 +349,53 @@ def test_every_map_says_what_it_shows_and_its_limit(shown, ask):
     verdicts = {row[0]: row[-1] for row in table.rows}
     assert verdicts["Edge map"] == "baseline: uses the image, but no model"
     assert verdicts["Relevance"] == measured.scores["relevance"].verdict
-    baselines = {faithfulness.CENTRE, faithfulness.EDGES}
-    assert set(drawing.COLOURS) == {*attributions.METHODS, *baselines}
+    baselines = {faithfulness.CENTRE_BASELINE, faithfulness.EDGE_BASELINE}
+    assert set(drawing.ORDER_COLOURS) == {*attributions.METHODS, *baselines}
 
 
-def test_only_attention_is_a_fraction_of_a_whole(ask):
-    fractions = {panel.title for panel in panels(ask(106, slow=True), "mean") if panel.fraction}
+def test_only_attention_maps_are_fractions_of_a_whole(ask):
+    fractions = {
+        panel.title
+        for panel in render_panels(ask(106, include_slow=True), "mean")
+        if panel.fraction
+    }
     assert fractions == {"Last layer's attention", "Attention rollout"}
     for own in ask(106).maps:
         if own.method.name in ("attention", "rollout"):
             assert 0 < own.values.sum() <= 1.001
 
 
-def test_randomised_heads_are_put_into_words_next_to_their_baseline():
+def test_description_of_randomised_heads_contains_their_baseline():
     own, between = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
-    words = drawing.head_words(HeadCheck(own, between, 0.5))
+    words = drawing.describe_head_check(RandomHeadCheck(own, between, 0.5))
     assert "3 randomised classifier heads: mean +0.04 (−0.79 to +0.70)" in words
     assert "between these heads: mean +0.50. The map is not significantly more similar" in words
-    words = drawing.head_words(HeadCheck(own, between, 0.05))
+    words = drawing.describe_head_check(RandomHeadCheck(own, between, 0.05))
     assert "The map is more similar to their maps than these are to each other (p = 0.05)" in words
-    flat = HeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
-    assert "uniform" in drawing.head_words(flat)
+    flat = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
+    assert "uniform" in drawing.describe_head_check(flat)
 
 
-def test_a_class_named_like_html_is_shown_as_it_is(shown):
-    run = shown.run("vit")
+def test_class_name_with_html_is_shown_literally(shown):
+    run = shown.find_run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
-    asked = {"target": "<b>cat", "against": "dog", "slow": False}
-    row, _ = drawn(maps(shown, odd, noise(109), **asked), "mean")
+    asked = {"target": "<b>cat", "against": "dog", "include_slow": False}
+    row, _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **asked), "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
 
 
 def test_the_true_class_is_offered_first(ask):
     found = ask(0)
-    target, against, *_ = choices(found, "", "", "mean", "frog")
+    target, against, *_ = update_controls(found, "", "", "mean", "frog")
     assert against["choices"][1] == ("frog (the true class)", "frog")
     assert [name for _, name in target["choices"]].count("frog") == 1
-    plain = choices(found, "", "", "mean")[0]["choices"]
+    plain = update_controls(found, "", "", "mean")[0]["choices"]
     assert [name for _, name in plain][1:] == list(found.run.classes)
 
 
-def test_choices_are_the_models_own(ask):
+def test_choices_match_the_model(ask):
     found = ask(0, "resnet")
-    target, against, fill, held = choices(found, "", "", "zero")
+    target, against, fill, held = update_controls(found, "", "", "zero")
     predicted = CLASSES[int(found.probabilities.argmax())]
     assert target["choices"][0] == (f"the predicted class ({predicted})", "")
     assert [value for _, value in against["choices"]] == ["", *CLASSES]

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.making import RESNET, VIT, bench, make_run
+from tests.making import RESNET, VIT, make_run, make_workbench
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.metrics.tested_runs import class_table
-from vitdemo.page.compare import model_table, of_ablations
+from vitdemo.metrics.tested_runs import compute_classification_report
+from vitdemo.page.compare import ablation_run_names, model_table
 from vitdemo.page.compare import models as compare
 from vitdemo.page.components.table import Table
 from vitdemo.recipes import RECIPES
@@ -25,38 +25,38 @@ def workbench(tmp_path_factory):
     rolled = np.roll(found.probabilities, 20, axis=0)
     runs.write_evaluation(root / "worse", replace(found, probabilities=rolled))
     untested = make_run(root / "untested", VIT)
-    (untested.path / runs.EVALUATION).unlink()
-    (untested.path / runs.WEIGHTS).unlink()
-    return bench(root)
+    (untested.path / runs.EVALUATION_FILE).unlink()
+    (untested.path / runs.WEIGHTS_FILE).unlink()
+    return make_workbench(root)
 
 
 def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(workbench):
     rows = compare.model_rows(workbench)
-    assert workbench.cache.get((class_table, workbench.run(rows[0].name)))
+    assert workbench.cache.get((compute_classification_report, workbench.find_run(rows[0].name)))
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
-    assert rows[-1].tested is None and rows[-1].file_bytes is None
-    assert [run.name for run in compare.trained_rows(workbench)] == ["vit", "worse"]
+    assert rows[-1].evaluation is None and rows[-1].file_bytes is None
+    assert [run.name for run in compare.list_trained_runs(workbench)] == ["vit", "worse"]
     with pytest.raises(RunError, match="'untested' has no weights"):
-        compare.latency(workbench, workbench.run("untested"), 1)
+        compare.measure_run_latency(workbench, workbench.find_run("untested"), 1)
 
 
-def test_an_invalid_evaluation_is_reported_and_skipped(tmp_path):
+def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
     make_run(tmp_path / "good")
     bad = make_run(tmp_path / "bad")
     found = bad.evaluation
     runs.write_evaluation(bad.path, replace(found, probabilities=found.probabilities * np.nan))
-    rows = compare.model_rows(bench(tmp_path))
+    rows = compare.model_rows(make_workbench(tmp_path))
     assert [row.name for row in rows] == ["good", "bad"]
-    assert "NaN" in rows[1].problem and rows[1].tested is None
+    assert "NaN" in rows[1].problem and rows[1].evaluation is None
 
 
 def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
         make_run(tmp_path / name, recipe=change)
-    shown = bench(tmp_path)
+    shown = make_workbench(tmp_path)
     rows = compare.model_rows(shown)
-    folded = of_ablations(shown)
+    folded = ablation_run_names(shown)
     assert folded == {"a", "b", "c"}  # their base can be tried, so it is a model like others
     (table,) = (piece for piece in model_table(rows, {}, folded) if isinstance(piece, Table))
     assert {rows[i].name for i in table.folded} == folded
@@ -65,18 +65,26 @@ def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
 
 
 SPLIT = {"seed": 0, "train_pictures": 20_000, "validation_pictures": 5000}
-THOUSANDS, MACS = "Training images (thousand)", "Multiply-adds (million)"
-ELSEWHERE = "Published results (%)"
+TRAINING_IMAGES_COLUMN, MACS_COLUMN = "Training images (thousand)", "Multiply-adds (million)"
+PUBLISHED_COLUMN = "Published results (%)"
 
 
 @pytest.mark.parametrize(
     ("config", "wanted"),
     [
-        ({}, {THOUSANDS: "–", MACS: "–", ELSEWHERE: "91.45 / 95.04", "Macro ROC-AUC": "–"}),
-        ({"data": {"name": "cifar10"}}, {"Dataset": "cifar10", ELSEWHERE: "91.45 / 95.04"}),
+        (
+            {},
+            {
+                TRAINING_IMAGES_COLUMN: "–",
+                MACS_COLUMN: "–",
+                PUBLISHED_COLUMN: "91.45 / 95.04",
+                "Macro ROC-AUC": "–",
+            },
+        ),
+        ({"data": {"name": "cifar10"}}, {"Dataset": "cifar10", PUBLISHED_COLUMN: "91.45 / 95.04"}),
         (
             {"data": {"name": "pets"}, "split": SPLIT},
-            {"Dataset": "pets", ELSEWHERE: "–", THOUSANDS: "20.0"},
+            {"Dataset": "pets", PUBLISHED_COLUMN: "–", TRAINING_IMAGES_COLUMN: "20.0"},
         ),
     ],
 )
@@ -87,7 +95,7 @@ def test_cells_match_the_run_files(tmp_path, config, wanted):
     runs.write_config(run.path, run.config | {"recipe": recipe} | config)
     one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
     runs.write_evaluation(run.path, one_class)
-    header, (row,) = compare.cells(compare.model_rows(bench(tmp_path)))
+    header, (row,) = compare.model_cells(compare.model_rows(make_workbench(tmp_path)))
     found = dict(zip(header, row, strict=True))
     assert wanted == {title: found[title] for title in wanted}
 
@@ -95,24 +103,24 @@ def test_cells_match_the_run_files(tmp_path, config, wanted):
 def test_constant_columns_are_reported_once():
     header = ["Model", "Dataset", "Accuracy"]
     rows = [["a", "cifar10", "1"], ["b", "cifar10", "2"]]
-    assert compare.told_once(header, rows) == {"Dataset": "cifar10"}
-    assert compare.told_once(header, rows[:1]) == {}
+    assert compare.constant_columns(header, rows) == {"Dataset": "cifar10"}
+    assert compare.constant_columns(header, rows[:1]) == {}
 
 
 def test_missing_values_are_dashes_and_latencies_have_a_column(workbench):
-    header, rows = compare.cells(compare.model_rows(workbench))
+    header, rows = compare.model_cells(compare.model_rows(workbench))
     last = dict(zip(header, rows[-1], strict=True))
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
     measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
-    header, rows = compare.cells(compare.model_rows(workbench), measured)
+    header, rows = compare.model_cells(compare.model_rows(workbench), measured)
     column = header.index("Latency, 32 images (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
 
 def test_published_results_have_sources_and_known_recipes():
-    _, rows = compare.reported_cells()
+    _, rows = compare.published_cells()
     assert all(all(row) for row in rows)
-    for recipe, found in compare.REPORTED.items():
+    for recipe, found in compare.PUBLISHED_RESULTS.items():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(one.accuracy in note for one in found)
@@ -122,12 +130,12 @@ def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkey
     clock = iter(np.cumsum([0, *[0.001, 1] * 2, 0.1, 1, 0.001, 1, 0.005, 1, 0.001]))
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
     passes = []
-    run = workbench.run("vit")
-    model = workbench.model(run)
+    run = workbench.find_run("vit")
+    model = workbench.load_model(run)
     handle = model.register_forward_hook(lambda *_: passes.append(1))
-    found = compare.latency(workbench, run, 2, seconds=0)
+    found = compare.measure_run_latency(workbench, run, 2, seconds=0)
     handle.remove()
-    assert len(passes) == compare.WARM_UP + 5
+    assert len(passes) == compare.WARM_UP_PASSES + 5
     assert (found.passes, found.batch) == (5, 2)
     assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
 
@@ -135,6 +143,6 @@ def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkey
 def test_latency_measurement_continues_until_its_time_limit(workbench, monkeypatch):
     clock = itertools.count(step=0.25)  # each pass takes as long
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
-    found = compare.latency(workbench, workbench.run("vit"), 1, seconds=2.0)
+    found = compare.measure_run_latency(workbench, workbench.find_run("vit"), 1, seconds=2.0)
     assert (found.passes, found.milliseconds) == (8, 250)
     assert "1 thread)" in found.device

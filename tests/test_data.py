@@ -15,9 +15,15 @@ from sklearn.model_selection import train_test_split
 from torchvision.datasets import CIFAR10
 
 from vitdemo import data
-from vitdemo.data import Pictures, open_source, prepare, stratified, stratified_split
+from vitdemo.data import (
+    LabelledImages,
+    open_dataset,
+    preprocess_images,
+    sample_stratified,
+    stratified_split,
+)
 from vitdemo.errors import DataError
-from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.inputs import crop_and_resize, to_uint8
 
 # (seed, digest of the held-out indices, digest of 10,000 of the others), as scikit-learn drew them
 SPLITS = [
@@ -25,7 +31,7 @@ SPLITS = [
     (1, "c77fef5e34b4d731", "3a2253904a6e3a2e"),
     (2, "9beca6e987ca5b44", "d0d5096bdf4f9ab3"),
 ]
-THREE = {"train/ant": 4, "train/bee": 3, "train/cow": 2, "test/ant": 2, "test/cow": 1}
+THREE_CLASSES = {"train/ant": 4, "train/bee": 3, "train/cow": 2, "test/ant": 2, "test/cow": 1}
 
 
 def noise(count=1, size=40, seed=0):
@@ -33,9 +39,9 @@ def noise(count=1, size=40, seed=0):
     return torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
 
 
-def test_a_folder_is_read_as_the_page_would_show_it(put_pictures):
-    root = put_pictures(THREE | {"train/.cache": 1, "test/.cache": 1})  # which is no class
-    source = open_source(root)
+def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
+    root = put_pictures(THREE_CLASSES | {"train/.cache": 1, "test/.cache": 1})  # which is no class
+    source = open_dataset(root)
     assert source.classes == ("ant", "bee", "cow")
     assert (source.name, source.is_cifar10) == ("pictures", False)
     train = source.load("train", 16)
@@ -43,37 +49,45 @@ def test_a_folder_is_read_as_the_page_would_show_it(put_pictures):
     assert train.images.dtype == torch.uint8
     assert train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2]
     first = Image.open(root / "train" / "bee" / "1.png")
-    assert np.array_equal(train.images[5].numpy(), to_uint8(square_crop(first, 16)))
+    assert np.array_equal(train.images[5].numpy(), to_uint8(crop_and_resize(first, 16)))
     assert source.load("test", 16).labels.tolist() == [0, 0, 2]  # as in training
 
 
 @pytest.mark.parametrize(
     ("counts", "part", "words"),
     [
-        (THREE | {"test/dodo": 1}, "test", "'dodo'"),
-        (THREE, "validation", "'validation'"),
+        (THREE_CLASSES | {"test/dodo": 1}, "test", "'dodo'"),
+        (THREE_CLASSES, "validation", "'validation'"),
         (
             {"train/ant": 1, "train/bee": 1, "test": 0},
             "test",
             "no images. Put them into .*/test/<class>/",
         ),
-        (THREE | {"train/dodo": 0}, "train", r"The class 'dodo' has no images in '.*/train/dodo'"),
-        (THREE | {"test/bee": 0}, "test", r"The class 'bee' has no images in '.*/test/bee'"),
+        (
+            THREE_CLASSES | {"train/dodo": 0},
+            "train",
+            r"The class 'dodo' has no images in '.*/train/dodo'",
+        ),
+        (
+            THREE_CLASSES | {"test/bee": 0},
+            "test",
+            r"The class 'bee' has no images in '.*/test/bee'",
+        ),
         ({"train/ant": 1, "train/bee": 1}, None, "has train/ but no test/"),
         ({"train/ant": 1, "test/ant": 1}, None, "at least two"),
-        (THREE, "train", r"bee/broken\.png"),
+        (THREE_CLASSES, "train", r"bee/broken\.png"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(put_pictures, counts, part, words):
+def test_invalid_image_folder_raises_a_specific_error(put_pictures, counts, part, words):
     root = put_pictures(counts)
     if "broken" in words:
         (root / "train" / "bee" / "broken.png").write_bytes(b"no picture")
-    source = open_source(root) if part else None
+    source = open_dataset(root) if part else None
     with pytest.raises(DataError, match=words):
-        source.load(part) if part else open_source(root)
+        source.load(part) if part else open_dataset(root)
 
 
-def test_only_the_default_folder_gets_cifar10_by_itself(monkeypatch, tmp_path):
+def test_only_the_default_folder_downloads_cifar10_automatically(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(data, "_download_cifar10", lambda root, on_bytes: asked.append(root))
     monkeypatch.delenv("VITDEMO_DATA", raising=False)
@@ -83,48 +97,48 @@ def test_only_the_default_folder_gets_cifar10_by_itself(monkeypatch, tmp_path):
     for root, state in ((tmp_path / "my images", "does not exist"), (Path("empty"), "is empty")):
         command = re.escape(f"python train.py download --data {shlex.quote(str(root))}")
         with pytest.raises(DataError, match=f"'{root}' {state}.*{command}"):
-            data.find_source(root)
+            data.find_dataset(root)
         with monkeypatch.context() as patch, pytest.raises(DataError, match=f"'{root}' {state}"):
             patch.setenv("VITDEMO_DATA", str(root))
-            data.find_source()
+            data.find_dataset()
     assert asked == []
-    assert data.find_source().is_cifar10
+    assert data.find_dataset().is_cifar10
     assert asked == [Path("data")]
 
 
 @pytest.mark.parametrize("download", [True, False])
-def test_a_folder_of_something_else_is_refused_without_a_download(put_pictures, download):
+def test_folder_of_another_structure_is_rejected(put_pictures, download):
     with pytest.raises(DataError, match="train/<class>/"):
-        open_source(put_pictures({"holiday": 2}), download=download)
+        open_dataset(put_pictures({"holiday": 2}), download=download)
 
 
-def test_an_absent_data_set_names_the_command_that_fetches_it(tmp_path):
+def test_missing_dataset_error_names_the_download_command(tmp_path):
     with pytest.raises(DataError, match=r"python train\.py download"):
-        open_source(tmp_path / "nothing", download=False)
+        open_dataset(tmp_path / "nothing", download=False)
     assert not (tmp_path / "nothing").exists()
 
 
-def test_the_environment_names_the_folder(monkeypatch, put_pictures):
-    monkeypatch.setenv("VITDEMO_DATA", str(put_pictures(THREE)))
-    assert open_source().classes == ("ant", "bee", "cow")
+def test_environment_variable_sets_the_data_folder(monkeypatch, put_pictures):
+    monkeypatch.setenv("VITDEMO_DATA", str(put_pictures(THREE_CLASSES)))
+    assert open_dataset().classes == ("ant", "bee", "cow")
 
 
 @pytest.mark.parametrize("part", ["", "half of it"])
-def test_a_failed_download_says_why_and_leaves_no_empty_folder(monkeypatch, tmp_path, part):
+def test_failed_download_gives_the_reason_and_leaves_no_empty_folder(monkeypatch, tmp_path, part):
     def fail(url, file, **options):
         if part:
             file.with_name(f"{file.name}.part").write_text(part)
         raise OSError("no route to host")
 
-    monkeypatch.setattr(data.cifar10, "download", fail)
-    monkeypatch.setattr(data.cifar10, "fetch", fail)
+    monkeypatch.setattr(data.cifar10, "download_file", fail)
+    monkeypatch.setattr(data.cifar10, "fetch_from_hub", fail)
     for _ in range(2):
         with pytest.raises(DataError, match=r"no route to host.*--data"):
-            open_source(tmp_path / "data", download=True)
+            open_dataset(tmp_path / "data", download=True)
         assert (tmp_path / "data").exists() == bool(part)  # which the next try goes on with
 
 
-def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
+def test_concurrent_requests_download_the_dataset_once(monkeypatch, tmp_path):
     asked, found = [], []
 
     def fetch(root, on_bytes):
@@ -133,9 +147,9 @@ def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
         (root / CIFAR10.base_folder).mkdir()
 
     def find():
-        found.append(open_source(tmp_path / "data", download=True))
+        found.append(open_dataset(tmp_path / "data", download=True))
 
-    monkeypatch.setattr(data.cifar10, "fetch", fetch)
+    monkeypatch.setattr(data.cifar10, "fetch_from_hub", fetch)
     threads = [threading.Thread(target=find) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -145,19 +159,19 @@ def test_of_several_who_find_no_data_one_downloads(monkeypatch, tmp_path):
     assert len(asked) == 1
 
 
-def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
+def test_unwritable_data_folder_is_named_in_the_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"'.*file/data' cannot be written to \(.*--data"):
-        open_source(tmp_path / "file" / "data", download=True)
+        open_dataset(tmp_path / "file" / "data", download=True)
 
 
-def test_a_damaged_cifar10_names_what_to_delete(tmp_path):
+def test_damaged_cifar10_error_names_the_folder_to_delete(tmp_path):
     (tmp_path / CIFAR10.base_folder).mkdir()
     with pytest.raises(DataError, match=f"delete '.*{CIFAR10.base_folder}'"):
-        open_source(tmp_path).load("train")
+        open_dataset(tmp_path).load("train")
 
 
-def test_split_holds_out_each_class_in_proportion_by_its_seed():
+def test_split_is_stratified_and_depends_on_the_seed():
     labels = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
     kept, held = stratified_split(labels, 0.2, seed=0)
     assert labels[held].bincount().tolist() == [12, 6, 2]
@@ -172,7 +186,7 @@ def test_split_holds_out_each_class_in_proportion_by_its_seed():
 @pytest.mark.parametrize(
     "counts", [[8] * 200, [200, 200, 5, 4, 3, 2], [20] * 10 + [4] * 10, [4, 4], [2] * 30, [999, 2]]
 )
-def test_every_class_is_in_both_parts_of_a_split(counts, share, seed):
+def test_split_has_every_class_in_both_parts(counts, share, seed):
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))]
     kept, held = stratified_split(labels, share, seed)
@@ -189,7 +203,7 @@ def test_every_class_is_in_both_parts_of_a_split(counts, share, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("count", [20, 50, 100, 239, 250, 256, 258])
-def test_a_subset_has_its_number_of_images_and_every_class(count, seed):
+def test_stratified_subset_has_the_requested_size_and_every_class(count, seed):
     labels = torch.arange(20).repeat_interleave(torch.tensor([20] * 10 + [4] * 5 + [2] * 4 + [31]))
     chosen = data.stratified_subset(labels, count, seed)
     assert len(set(chosen.tolist())) == count
@@ -200,7 +214,7 @@ def test_a_subset_has_its_number_of_images_and_every_class(count, seed):
         data.stratified_subset(labels, 19, seed)
 
 
-def test_a_class_of_one_image_is_named():
+def test_split_error_names_classes_with_a_single_image():
     labels = torch.tensor([0, 0, 0, 0, 1, 2, 2, 3])
     with pytest.raises(DataError, match="single image: 1, 3"):
         stratified_split(labels, 0.4, seed=0)
@@ -208,21 +222,21 @@ def test_a_class_of_one_image_is_named():
         stratified_split(labels, 0.4, seed=0, classes=("ant", "bee", "cow", "dodo"))
 
 
-def digest(indices):
+def compute_digest(indices):
     return hashlib.blake2b(indices.numpy().tobytes(), digest_size=8).hexdigest()
 
 
 @pytest.mark.parametrize(("seed", "of_the_split", "of_10000"), SPLITS)
-def test_splits_of_earlier_runs_stay_as_they_were(seed, of_the_split, of_10000):
+def test_splits_of_earlier_runs_are_unchanged(seed, of_the_split, of_10000):
     labels = torch.arange(50_000) % 10
     kept, held = stratified_split(labels, 0.1, seed)
-    assert digest(held) == of_the_split
-    assert digest(data.stratified_subset(labels[kept], 10_000, seed)) == of_10000
+    assert compute_digest(held) == of_the_split
+    assert compute_digest(data.stratified_subset(labels[kept], 10_000, seed)) == of_10000
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cifar10_is_split_as_scikit_learn_does(cifar10, seed):
-    labels = cifar10.labels("train")
+def test_cifar10_split_equals_scikit_learn(cifar10, seed):
+    labels = cifar10.load_labels("train")
     wanted = train_test_split(
         np.arange(50_000), test_size=0.1, stratify=labels.numpy(), random_state=seed
     )
@@ -230,22 +244,23 @@ def test_cifar10_is_split_as_scikit_learn_does(cifar10, seed):
         assert np.array_equal(part, np.sort(indices))
 
 
-def test_fingerprint_notices_every_change():
+def test_fingerprint_depends_on_images_labels_and_class_names():
     images, labels, names = noise(4, 8), torch.tensor([0, 0, 1, 1]), ("ant", "bee")
     pixel, label = images.clone(), labels.clone()
     pixel[2, 1, 0, 0] += 1
     label[2] += 1
     changed = [(images.clone(), labels.clone()), (pixel, labels), (images, label)]
     changed.append((images[[1, 0, 2, 3]], labels))
-    prints = [data.fingerprint(Pictures(*parts), names) for parts in changed]
+    prints = [data.compute_fingerprint(LabelledImages(*parts), names) for parts in changed]
     prints += [
-        data.fingerprint(Pictures(images, labels), n) for n in (names, ("a", "ntbee"), names[::-1])
+        data.compute_fingerprint(LabelledImages(images, labels), n)
+        for n in (names, ("a", "ntbee"), names[::-1])
     ]
     assert prints[0] == prints[4]
     assert len(set(prints)) == len(prints) - 1
 
 
-def test_pixel_statistics_are_numpys():
+def test_pixel_statistics_equal_numpy():
     images = noise(1500, 4)  # more than one part
     images[:, 1] //= 2
     pixels = images.numpy().astype(np.float64) / 255
@@ -257,33 +272,37 @@ def test_pixel_statistics_are_numpys():
 
 
 @pytest.mark.parametrize("size", [16, 40, 64, 96])
-def test_training_sees_what_the_page_sees(size):
+def test_training_and_page_preprocess_images_alike(size):
     images = noise()
-    shown = square_crop(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
-    seen = 255 * prepare(images, size, (0, 0, 0), (1, 1, 1))[0]
+    shown = crop_and_resize(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
+    seen = 255 * preprocess_images(images, size, (0, 0, 0), (1, 1, 1))[0]
     assert (seen - torch.from_numpy(to_uint8(shown)).float()).abs().max() <= 1
 
 
 def test_prepare_normalises_each_channel():
     images = torch.tensor([0, 255, 51], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4)
-    seen = prepare(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
+    seen = preprocess_images(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
     assert seen[0, :, 0, 0].tolist() == pytest.approx([-1, 2, 1])
 
 
-def test_synthetic_pictures_depend_on_the_seed_alone():
-    first, again, other = data.synthetic(), data.synthetic(), data.synthetic(seed=1)
+def test_synthetic_images_depend_only_on_the_seed():
+    first, again, other = (
+        data.make_synthetic_images(),
+        data.make_synthetic_images(),
+        data.make_synthetic_images(seed=1),
+    )
     assert torch.equal(first.images, again.images)
     assert not torch.equal(first.images, other.images)
     assert first.labels.bincount().tolist() == [24] * 4
 
 
-def test_synthetic_classes_have_the_same_colours_to_train_and_to_test_on():
-    train, test = (data.SYNTHETIC.load(part).images.float() for part in ("train", "test"))
+def test_synthetic_classes_have_equal_colours_in_training_and_test_set():
+    train, test = (data.SYNTHETIC_DATASET.load(part).images.float() for part in ("train", "test"))
     first, second = (images.std((2, 3)).view(4, 24, 3).mean(1) for images in (train, test))
     assert (first - second).abs().max() < 2  # grey levels; other colours differ by 60
 
 
-def test_cifar10_holds_its_pictures_and_its_constants_are_theirs(cifar10):
+def test_cifar10_has_its_image_counts_and_pixel_statistics(cifar10):
     pictures = cifar10.load("test")
     assert pictures.images.shape == (10_000, 3, 32, 32)
     assert pictures.labels.bincount().tolist() == [1000] * len(cifar10.classes)
@@ -293,15 +312,15 @@ def test_cifar10_holds_its_pictures_and_its_constants_are_theirs(cifar10):
 
 
 @pytest.mark.parametrize("count", [1, 7, 10, 55, 99, 100, 1000])
-def test_a_sample_holds_each_class_in_proportion(count):
+def test_stratified_sample_is_proportional_to_class_sizes(count):
     labels = np.repeat([0, 1, 2], [50, 30, 20])
-    chosen = stratified(labels, count)
+    chosen = sample_stratified(labels, count)
     assert len(chosen) == len(set(chosen)) == min(count, 100)
     assert (np.diff(chosen) > 0).all()
     counts = np.bincount(labels[chosen], minlength=3)
     assert np.abs(counts - len(chosen) * np.array([0.5, 0.3, 0.2])).max() <= 1
 
 
-def test_a_sample_takes_classes_of_any_size():
-    assert set(stratified(np.array([0, 0, 0, 0, 1]), 5)) == set(range(5))
-    assert stratified(np.array([3]), 1).tolist() == [0]
+def test_stratified_sample_supports_classes_of_any_size():
+    assert set(sample_stratified(np.array([0, 0, 0, 0, 1]), 5)) == set(range(5))
+    assert sample_stratified(np.array([3]), 1).tolist() == [0]

@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
-from tests.making import KINDS, VIT, random_model, timm_spec
-from vitdemo.inside.diagram import parts_of
+from tests.making import TIMM_KINDS, VIT, random_model, timm_spec
+from vitdemo.inside.diagram import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
-from vitdemo.page.look.inside.diagram import drawn
+from vitdemo.page.look.inside.diagram import diagram_data
 
 MODELS = {
     "ours": VIT,
@@ -16,42 +16,42 @@ MODELS = {
     "layer scale": timm_spec(init_values=0.3, qk_norm=True),
     "convnet": ModelSpec("convnet", 32),
     "resnet": ModelSpec("resnet18", 32),
-    **KINDS,
+    **TIMM_KINDS,
 }
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_parts_add_up_to_the_model_and_leave_it_as_it_is(kind):
+def test_parameters_and_macs_of_parts_sum_to_the_model(kind):
     spec = MODELS[kind]
     model = random_model(spec).train()
     before = copy.deepcopy(model.state_dict())
-    parts = parts_of(model, spec.image_size)
+    parts = list_model_parts(model, spec.image_size)
     assert model.training
     torch.testing.assert_close(model.state_dict(), before, atol=0, rtol=0)
     assert sum(part.parameters for part in parts) == count_parameters(model)
     assert sum(part.macs for part in parts) == count_macs(model, spec.image_size) > 0
 
 
-def test_sizes_are_those_of_the_model():
+def test_part_sizes_match_the_model():
     options = {"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2, "mlp_ratio": 2.0}
     model = random_model(ModelSpec("vit", 16, options=options))
-    parts = {part.kind: part for part in parts_of(model, 16)}
+    parts = {part.kind: part for part in list_model_parts(model, 16)}
     assert list(parts) == ["patches", "tokens", "attention", "mlp", "norm", "head"]
     assert parts["patches"].sizes == dict(image=16, side=4, rows=4, columns=4, width=24)
     assert parts["tokens"].sizes == dict(prefix=("class token",), patches=16, tokens=17)
     assert parts["attention"].sizes == dict(heads=2, size=12, tokens=17)
     assert parts["mlp"].sizes == dict(width=24, hidden=48)
-    assert parts["attention"].times == parts["mlp"].times == 3
+    assert parts["attention"].repeats == parts["mlp"].repeats == 3
     projections, products = 4 * 17 * 24 * 24, 2 * 17 * 17 * 24
     assert parts["attention"].macs == 3 * (projections + products)
     assert parts["head"].sizes["answer"] == "the class token"
 
 
-def test_a_convolutional_model_is_told_by_its_convolutions():
+def test_diagram_describes_the_convolutions_of_a_model():
     model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
-    parts = {part.sizes["name"]: part for part in parts_of(model, 32)}
+    parts = {part.sizes["name"]: part for part in list_model_parts(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
-    told = [boxed.words for boxed in drawn("c", list(parts.values())).boxes]
+    told = [boxed.description for boxed in diagram_data("c", list(parts.values())).boxes]
     assert "2 x 2 filters" in told[0] and "3 channels to 24; computed from" in told[0]
     assert "2 layers of 3 x 3 filters" in told[2] and "8 channels to 16 (" in told[2]
     assert told[-1].startswith("Maps 24 numbers, one per channel, to ")

@@ -7,26 +7,26 @@ import threading
 import numpy as np
 import pytest
 
-from tests.hub import MARK, hub
-from vitdemo.downloads import Speed, download, download_from_hub, followed
+from tests.hub import RESOLVE_PATH, serve_hub
+from vitdemo.downloads import DownloadSpeed, download_file, download_from_hub, run_with_progress
 from vitdemo.errors import Stopped
-from vitdemo.page.fetching import Fetching
+from vitdemo.page.fetching import DownloadManager
 
 
-def test_a_speed_is_told_once_it_is_known_and_anew_for_each_file():
+def test_progress_text_has_a_speed_once_known_and_restarts_per_file():
     now = [0.0]
-    speed = Speed(lambda: now[0])
-    assert speed.told(0, 0) == "connecting …"
-    assert speed.told(10**6, 50 * 10**6) == "1 of 50 MB"
+    speed = DownloadSpeed(lambda: now[0])
+    assert speed.format_progress(0, 0) == "connecting …"
+    assert speed.format_progress(10**6, 50 * 10**6) == "1 of 50 MB"
     now[0] = 2
-    assert speed.told(11 * 10**6, 50 * 10**6) == "11 of 50 MB, 5.0 MB/s, 8 s left"
-    assert speed.told(50 * 10**6, 50 * 10**6) == "50 MB downloaded, checking …"
-    assert speed.told(10**6, 900 * 10**6) == "1 of 900 MB"
+    assert speed.format_progress(11 * 10**6, 50 * 10**6) == "11 of 50 MB, 5.0 MB/s, 8 s left"
+    assert speed.format_progress(50 * 10**6, 50 * 10**6) == "50 MB downloaded, checking …"
+    assert speed.format_progress(10**6, 900 * 10**6) == "1 of 900 MB"
     now[0] = 4
-    assert speed.told(3 * 10**6, 900 * 10**6) == "3 of 900 MB, 1.0 MB/s, 15 min left"
+    assert speed.format_progress(3 * 10**6, 900 * 10**6) == "3 of 900 MB, 1.0 MB/s, 15 min left"
 
 
-def test_what_is_followed_tells_how_far_it_is_and_raises_what_went_wrong():
+def test_followed_download_yields_progress_and_raises_errors():
     go_on = threading.Event()
 
     def work(on_bytes):
@@ -34,7 +34,7 @@ def test_what_is_followed_tells_how_far_it_is_and_raises_what_went_wrong():
         go_on.wait(10)
         raise OSError("no route to host")
 
-    found = followed(work, lambda: False, every=0.01)
+    found = run_with_progress(work, lambda: False, interval=0.01)
     while next(found) != (3, 10):
         pass
     go_on.set()
@@ -43,8 +43,8 @@ def test_what_is_followed_tells_how_far_it_is_and_raises_what_went_wrong():
 
 
 @pytest.mark.parametrize("end", ["stop", "leave"])
-def test_who_stops_or_leaves_ends_the_work(end):
-    ended, fetching = threading.Event(), Fetching()
+def test_download_ends_when_stopped_or_abandoned(end):
+    ended, fetching = threading.Event(), DownloadManager()
 
     def work(on_bytes):
         try:
@@ -53,14 +53,14 @@ def test_who_stops_or_leaves_ends_the_work(end):
         finally:
             ended.set()
 
-    found = fetching.follow("key", work)
+    found = fetching.run_download("key", work)
     next(found)
-    assert fetching.progress("key") is not None
-    assert list(fetching.follow("key", work)) == []  # one at a time
+    assert fetching.get_progress("key") is not None
+    assert list(fetching.run_download("key", work)) == []  # one at a time
     if end == "stop":
         told = []
         thread = threading.Thread(
-            target=lambda: (fetching.stop("key"), told.append(fetching.progress("key")))
+            target=lambda: (fetching.stop("key"), told.append(fetching.get_progress("key")))
         )
         thread.start()
         with pytest.raises(Stopped):
@@ -70,17 +70,17 @@ def test_who_stops_or_leaves_ends_the_work(end):
     else:
         found.close()
     assert ended.wait(10)
-    assert fetching.progress("key") is None
+    assert fetching.get_progress("key") is None
     fetching.stop("key")  # too late, and no harm
 
 
-def test_two_who_want_the_same_file_fetch_it_once(monkeypatch, tmp_path):
+def test_concurrent_requests_download_a_file_once(monkeypatch, tmp_path):
     content = np.random.default_rng(0).bytes(2**21)
     found = []
-    with hub(monkeypatch, {"model.bin": content}, pause=0.1) as asked:
+    with serve_hub(monkeypatch, {"model.bin": content}, pause=0.1) as asked:
 
         def fetch():
-            found.append(download_from_hub("a/b", "model.bin", tmp_path, words="it"))
+            found.append(download_from_hub("a/b", "model.bin", tmp_path, label="it"))
 
         threads = [threading.Thread(target=fetch) for _ in range(3)]
         for thread in threads:
@@ -93,7 +93,7 @@ def test_two_who_want_the_same_file_fetch_it_once(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("size", [3 * 2**20, None])
-def test_a_part_that_is_whole_is_no_dead_end(monkeypatch, tmp_path, size):
+def test_complete_partial_file_does_not_block_the_download(monkeypatch, tmp_path, size):
     content, file = np.random.default_rng(0).bytes(3 * 2**20), tmp_path / "model.bin"
 
     def stop_at_the_end(done, total):
@@ -101,10 +101,10 @@ def test_a_part_that_is_whole_is_no_dead_end(monkeypatch, tmp_path, size):
             raise Stopped
 
     def fetch(**options):
-        download(url, file, words="it", size=size, **options)
+        download_file(url, file, label="it", size=size, **options)
 
-    with hub(monkeypatch, {"model.bin": content}) as asked:
-        url = f"{os.environ['HF_ENDPOINT']}/a/b/{MARK}model.bin"
+    with serve_hub(monkeypatch, {"model.bin": content}) as asked:
+        url = f"{os.environ['HF_ENDPOINT']}/a/b/{RESOLVE_PATH}model.bin"
         with pytest.raises(Stopped):
             fetch(on_bytes=stop_at_the_end)
         assert not file.exists()

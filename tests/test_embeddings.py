@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import KINDS, RESNET, VIT, random_model
+from tests.making import RESNET, TIMM_KINDS, VIT, random_model
 from vitdemo.attention import embeddings, trace
 
 
-@pytest.mark.parametrize("spec", [VIT, *KINDS.values()], ids=["ours", *KINDS])
+@pytest.mark.parametrize("spec", [VIT, *TIMM_KINDS.values()], ids=["ours", *TIMM_KINDS])
 def test_position_similarity_equals_the_reference(spec):
     model = random_model(spec).double()
-    found = embeddings.position_similarity(model)
+    found = embeddings.position_embedding_similarity(model)
     assert found.shape == (16, 16)  # patches alone, whatever stands before them
     # timm's registers here carry no position; all others have one for each token.
     prefix = model.pos_embed.shape[1] - 16
-    assert prefix == (0 if spec is KINDS["registers"] else model.num_prefix_tokens)
+    assert prefix == (0 if spec is TIMM_KINDS["registers"] else model.num_prefix_tokens)
     positions = model.pos_embed[0, prefix:].detach().numpy()
     lengths = np.linalg.norm(positions, axis=1)
     expected = positions @ positions.T / np.outer(lengths, lengths)
@@ -23,31 +23,31 @@ def test_position_similarity_equals_the_reference(spec):
 
 
 @pytest.mark.parametrize("spec", [VIT, RESNET], ids=["vit", "resnet"])
-def test_filters_are_the_first_convolutions_strongest_first(spec):
+def test_filters_are_the_first_convolution_sorted_by_norm(spec):
     model = random_model(spec)
     weight = (model.patch_embed.proj if spec is VIT else model.conv1).weight.detach()
-    found = embeddings.filters(model)
+    found = embeddings.get_first_filters(model)
     assert found.shape == ((24, 3, 4, 4) if spec is VIT else (64, 3, 3, 3))
     assert not found.requires_grad
     order = sorted(range(len(found)), key=lambda k: -float(weight[k].norm()))
     assert torch.equal(found, weight[order])
 
 
-def test_filters_of_a_convolutional_stem_are_its_first():
+def test_filters_of_a_convolutional_stem_are_its_first_convolution():
     stem = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Conv2d(6, 9, 3))
-    assert embeddings.filters(stem).shape == (6, 3, 3, 3)
+    assert embeddings.get_first_filters(stem).shape == (6, 3, 3, 3)
 
 
-def test_a_model_that_reads_no_colours_says_so():
+def test_filters_of_a_model_without_convolution_raise_an_error():
     with pytest.raises(TypeError, match="Linear has no convolution"):
-        embeddings.filters(torch.nn.Linear(3, 3))
+        embeddings.get_first_filters(torch.nn.Linear(3, 3))
 
 
 @pytest.mark.parametrize("count", [20, 200])
-def test_principal_filters_equal_numpys_covariance(count):
+def test_principal_filters_equal_numpy_eigenvectors(count):
     weight = torch.randn(count, 3, 4, 4, generator=torch.Generator().manual_seed(0)).double()
     weight *= torch.linspace(1, 3, 48).view(3, 4, 4)  # so that no two variances are equal
-    found, share = embeddings.principal_filters(weight)
+    found, share = embeddings.compute_filter_components(weight)
     values, vectors = np.linalg.eigh(np.cov(weight.flatten(1).numpy().T))  # smallest first
     rank = min(count - 1, 48)  # the mean takes one dimension
     assert found.shape == (min(count, 48), 3, 4, 4)
@@ -57,21 +57,21 @@ def test_principal_filters_equal_numpys_covariance(count):
         assert component[component.abs().argmax()] > 0
 
 
-def test_equal_filters_have_no_principal_ones_and_no_nan():
-    _, share = embeddings.principal_filters(torch.ones(5, 3, 2, 2))
+def test_equal_filters_have_zero_explained_variance():
+    _, share = embeddings.compute_filter_components(torch.ones(5, 3, 2, 2))
     assert share.tolist() == [0.0] * 5
 
 
-def test_colours_are_grey_where_a_weight_is_zero():
+def test_zero_weights_are_grey():
     weight = torch.zeros(2, 3, 2, 2)
     weight[0, 0, 0, 0], weight[0, 1, 1, 1] = -4.0, 2.0
-    colours = embeddings.as_colours(weight)
+    colours = embeddings.filters_to_colours(weight)
     assert colours[0, 0, 0, 0] == 0 and colours[0, 1, 1, 1] == 0.75
     assert (colours[1] == 0.5).all()
 
 
-@pytest.mark.parametrize("spec", [VIT, *KINDS.values()], ids=["ours", *KINDS])
-def test_projection_and_position_make_the_first_tokens(spec):
+@pytest.mark.parametrize("spec", [VIT, *TIMM_KINDS.values()], ids=["ours", *TIMM_KINDS])
+def test_projection_plus_position_equals_the_first_tokens(spec):
     model, images = random_model(spec), torch.randn(2, 3, spec.image_size, spec.image_size)
     with torch.no_grad():
         projected, position = embeddings.embed_patches(model, images)  # each (B, P, D)
@@ -85,9 +85,9 @@ def test_projection_and_position_make_the_first_tokens(spec):
         assert torch.allclose(projected[0, model.patch_embed.grid_size[1]], by_hand, atol=1e-4)
 
 
-def test_principal_parts_share_the_variance():
+def test_principal_components_match_their_explained_variance():
     vectors = torch.randn(16, 24, generator=torch.Generator().manual_seed(0))
-    parts, shares = embeddings.principal_parts(vectors, 3)
+    parts, shares = embeddings.project_on_components(vectors, 3)
     assert parts.shape == (3, 16)
     total = (vectors - vectors.mean(0)).square().sum()
     assert torch.allclose(parts.square().sum(1), shares * total, rtol=1e-4)

@@ -12,13 +12,20 @@ import torch
 import torch.nn.functional as F
 from scipy import ndimage, stats
 
-from vitdemo.faithfulness import measure, shape_scores
-from vitdemo.faithfulness.nulls import LEVEL, RANDOM_ORDERS, edge_map, rank_p, same_shape, staged_p
+from vitdemo.faithfulness import measure_perturbation_curves, score_transformed_copies
+from vitdemo.faithfulness.nulls import (
+    NUM_RANDOM_ORDERS,
+    SIGNIFICANCE_LEVEL,
+    draw_transformed_copies,
+    edge_map,
+    rank_p_value,
+    staged_p_value,
+)
 
 GRID, SIDE, TRIALS = (8, 8), 16, 500
 
 
-class Patches(torch.nn.Module):
+class PatchClassifier(torch.nn.Module):
     """Two classes, from a small network on each patch of 2 px and the mean of all."""
 
     num_classes = 2
@@ -36,10 +43,10 @@ class Patches(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def model():
-    return Patches().eval().requires_grad_(False)
+    return PatchClassifier().eval().requires_grad_(False)
 
 
-def picture(seed):
+def make_blob_image(seed):
     random = torch.Generator().manual_seed(seed)
     centre = SIDE / 2 + 2 * torch.randn(2, generator=random)
     place = torch.arange(SIDE)
@@ -50,7 +57,7 @@ def picture(seed):
     )[None]
 
 
-def noise(seed, smooth=False):
+def make_noise_map(seed, smooth=False):
     """A map that knows nothing, of cells of their own or of a smooth field."""
     random = torch.Generator().manual_seed(20_000 + seed)
     if not smooth:
@@ -61,36 +68,48 @@ def noise(seed, smooth=False):
     return F.conv2d(wide, (bell[:, None] * bell)[None, None])[0, 0]  # (8, 8), without an edge
 
 
-def both_p(model, image, target, values, seed=0):
+def compute_p_values(model, image, target, values, seed=0):
     """p of a map against random orders, and against its own shape laid elsewhere."""
-    measured = measure(model, image, target, {"own": values}, steps=4, seed=seed)
-    laid = shape_scores(model, image, target, values, steps=4, seed=seed)
+    measured = measure_perturbation_curves(
+        model, image, target, {"own": values}, steps=4, seed=seed
+    )
+    laid = score_transformed_copies(model, image, target, values, steps=4, seed=seed)
     score = measured.scores["own"]
-    return rank_p(score, measured.random_scores), rank_p(score, laid)
+    return rank_p_value(score, measured.random_scores), rank_p_value(score, laid)
 
 
 @functools.cache
-def p_values(model, smooth):
+def compute_null_p_values(model, smooth):
     """(TRIALS, 2) of maps that know nothing, each on a picture of its own."""
-    trials = ((picture(seed), noise(seed, smooth), 1000 * seed) for seed in range(TRIALS))
-    return np.array([both_p(model, image, 0, values, seed) for image, values, seed in trials])
+    trials = (
+        (make_blob_image(seed), make_noise_map(seed, smooth), 1000 * seed) for seed in range(TRIALS)
+    )
+    return np.array(
+        [compute_p_values(model, image, 0, values, seed) for image, values, seed in trials]
+    )
 
 
-def test_random_maps_raise_false_alarms_as_often_as_said(model):
-    orders, shape = p_values(model, smooth=False).T
-    assert 0.03 <= (orders <= LEVEL).mean() <= 0.06
-    assert (shape <= LEVEL).mean() <= 0.06
+def test_random_maps_have_the_stated_false_positive_rate(model):
+    orders, shape = compute_null_p_values(model, smooth=False).T
+    assert 0.03 <= (orders <= SIGNIFICANCE_LEVEL).mean() <= 0.06
+    assert (shape <= SIGNIFICANCE_LEVEL).mean() <= 0.06
 
 
-def test_smooth_maps_need_the_null_of_their_own_shape(model):
-    orders, shape = p_values(model, smooth=True).T
-    assert (orders <= LEVEL).mean() > 0.15  # their shape alone: the reason for the second null
-    assert (shape <= LEVEL).mean() <= 0.06
-    assert ((orders <= LEVEL) & (shape <= LEVEL)).mean() <= 0.06  # which is what the page says
+def test_smooth_random_maps_need_the_shape_null(model):
+    orders, shape = compute_null_p_values(model, smooth=True).T
+    assert (
+        orders <= SIGNIFICANCE_LEVEL
+    ).mean() > 0.15  # their shape alone: the reason for the second null
+    assert (shape <= SIGNIFICANCE_LEVEL).mean() <= 0.06
+    assert (
+        (orders <= SIGNIFICANCE_LEVEL) & (shape <= SIGNIFICANCE_LEVEL)
+    ).mean() <= 0.06  # which is what the page says
 
 
 def test_p_is_uniform_under_the_null(model):
-    of_noise, of_smooth_noise = (p_values(model, smooth=smooth) for smooth in (False, True))
+    of_noise, of_smooth_noise = (
+        compute_null_p_values(model, smooth=smooth) for smooth in (False, True)
+    )
     places = np.arange(1, 20) / 20
     near = stats.kstwo.ppf(0.99, TRIALS)
     orders = (of_noise[:, :1] <= places + 1e-9).mean(axis=0)
@@ -100,7 +119,7 @@ def test_p_is_uniform_under_the_null(model):
         assert (shape - places).max() < near
 
 
-def test_p_in_two_stages_is_as_rare_as_in_one_and_asks_for_less():
+def test_staged_p_value_is_valid_and_needs_fewer_samples():
     scores = torch.rand(20_000, 20, generator=torch.Generator().manual_seed(0))
     found, asked = [], []
     for own, *null in scores.tolist():
@@ -109,7 +128,7 @@ def test_p_in_two_stages_is_as_rare_as_in_one_and_asks_for_less():
         def draw(count, seed, left=left):
             return torch.tensor([left.pop() for _ in range(count)])
 
-        found.append(staged_p(own, draw))
+        found.append(staged_p_value(own, draw))
         asked.append(19 - len(left))
         assert (found[-1] <= 0.05) is (own > max(null))
     for a in np.arange(1, 21) / 20:
@@ -117,30 +136,38 @@ def test_p_in_two_stages_is_as_rare_as_in_one_and_asks_for_less():
     assert set(asked) == {5, 19} and np.mean(asked) == pytest.approx(5 + 14 / 6, abs=0.2)
 
 
-def test_a_map_that_knows_is_told_apart(model):
+def test_true_contribution_map_is_significant(model):
     found = []
     for seed in range(10):
-        image = picture(seed)
+        image = make_blob_image(seed)
         with torch.no_grad():
             target = int(model(image).argmax())
             base = model.embed.bias.relu() @ model.head.weight.T  # of a patch of the mean colour
             own = model.embed(image).relu().permute(0, 2, 3, 1) @ model.head.weight.T - base
         truth = (own[..., target] - own[..., 1 - target])[0]  # (8, 8): what each patch adds
-        found.append(both_p(model, image, target, truth))
-    assert np.max(found, axis=0)[0] == pytest.approx(1 / (RANDOM_ORDERS + 1))
+        found.append(compute_p_values(model, image, target, truth))
+    assert np.max(found, axis=0)[0] == pytest.approx(1 / (NUM_RANDOM_ORDERS + 1))
     assert np.median(found, axis=0)[1] <= 0.1  # some that were hardly shifted are as good
 
 
-def test_a_reversed_order_has_the_opposite_score(model):
-    found = measure(model, picture(0), 0, {"own": noise(0)}, steps=4, random_orders=20)
+def test_reversed_order_has_the_opposite_score(model):
+    found = measure_perturbation_curves(
+        model, make_blob_image(0), 0, {"own": make_noise_map(0)}, steps=4, random_orders=20
+    )
     scores = found.random_scores
     torch.testing.assert_close(scores[:10], -scores[10:])
     assert scores.std() > 1e-3
-    both = measure(model, picture(0), 0, {"own": noise(0), "reverse": -noise(0)}, steps=4).scores
+    both = measure_perturbation_curves(
+        model,
+        make_blob_image(0),
+        0,
+        {"own": make_noise_map(0), "reverse": -make_noise_map(0)},
+        steps=4,
+    ).scores
     assert both["own"] == pytest.approx(-both["reverse"], abs=1e-6)
 
 
-def test_the_edge_map_is_sobels_mean_per_patch():
+def test_edge_map_is_the_mean_sobel_magnitude_per_patch():
     image = torch.randn(1, 3, 12, 16, generator=torch.Generator().manual_seed(0))
     grey = image.mean(1)[0].double().numpy()
     strength = np.hypot(*(ndimage.sobel(grey, axis, mode="nearest") for axis in (0, 1)))
@@ -152,31 +179,33 @@ def test_the_edge_map_is_sobels_mean_per_patch():
     assert not edge_map(torch.ones(1, 3, 16, 16), (4, 4)).any()
 
 
-def test_rank_p_by_hand():
+def test_rank_p_equals_hand_computed_values():
     null = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    assert [rank_p(s, null) for s in (0.5, 0.3, 0.0)] == [0.2, 0.6, 1.0]
-    assert rank_p(1.0, torch.empty(0)) == 1.0
+    assert [rank_p_value(s, null) for s in (0.5, 0.3, 0.0)] == [0.2, 0.6, 1.0]
+    assert rank_p_value(1.0, torch.empty(0)) == 1.0
 
 
-def test_the_same_shape_elsewhere():
+def test_transformed_maps_keep_the_values_of_the_map():
     values = torch.arange(12.0).view(3, 4)
-    laid = same_shape(values, 500, seed=1)
+    laid = draw_transformed_copies(values, 500, seed=1)
     assert laid.shape == (500, 3, 4) and set(laid.unique().tolist()) == set(range(12))
     assert any(torch.equal(own, values) for own in laid)
     assert len({tuple(own.flatten().tolist()) for own in laid}) == 3 * 5 * 4  # places, half turns
-    square = same_shape(torch.arange(9.0).view(3, 3), 3000, seed=1)
+    square = draw_transformed_copies(torch.arange(9.0).view(3, 3), 3000, seed=1)
     assert len({tuple(own.flatten().tolist()) for own in square}) == 3 * 3 * 8
-    assert torch.equal(same_shape(values, 5, seed=3), same_shape(values, 5, seed=3))
+    assert torch.equal(
+        draw_transformed_copies(values, 5, seed=3), draw_transformed_copies(values, 5, seed=3)
+    )
 
 
-def test_neighbours_stay_neighbours_and_the_edge_goes_on():
+def test_transformed_maps_keep_neighbours_and_extend_the_border():
     values = torch.zeros(7, 7)
     values[3, 2:4] = 1
-    for own in same_shape(values, 50):
+    for own in draw_transformed_copies(values, 50):
         places = own.nonzero()
         reach = places.max(0).values - places.min(0).values
         assert len(places) and reach.sum() == len(places) - 1
     slope = torch.arange(5.0).expand(5, 5)
-    for own in same_shape(slope, 50):
+    for own in draw_transformed_copies(slope, 50):
         steps = torch.cat([own.diff(dim=0).flatten(), own.diff(dim=1).flatten()]).unique()
         assert set(steps.tolist()) <= {-1.0, 0.0, 1.0}

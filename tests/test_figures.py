@@ -11,13 +11,13 @@ from PIL import Image
 
 from vitdemo import figures
 from vitdemo.figures import Curve, charts
-from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, curve_plot, line_styles
-from vitdemo.figures.matrix import DPI, matrix_figure, png
-from vitdemo.metrics.calibration import Reliability
-from vitdemo.metrics.paired import McNemar
-from vitdemo.metrics.recipe_ablation import Ablation, Gain
+from vitdemo.figures.curves import COLOURS, MARKERS, LineStyle, choose_line_styles, plot_curves
+from vitdemo.figures.matrix import DPI, figure_to_png, plot_confusion_matrix
+from vitdemo.metrics.calibration import ReliabilityDiagram
+from vitdemo.metrics.paired import McNemarResult
+from vitdemo.metrics.recipe_ablation import AblationGain, RecipeAblation
 
-NAMES = [f"run {number}" for number in range(40)]
+RUN_NAMES = [f"run {number}" for number in range(40)]
 NAN = float("nan")
 COUNTS = np.array([[90, 10], [4, 6]])
 CLASSES = ["$cat$", "<b>"]  # folders' names are no markup
@@ -26,9 +26,9 @@ CLASSES = ["$cat$", "<b>"]  # folders' names are no markup
 # --- curves --------------------------------------------------------------------------------------
 
 
-def test_curve_plot_holds_the_numbers_it_was_given():
+def test_curve_plot_contains_the_given_numbers():
     lines = [Curve([1, 2, 3], [0.3, 0.2, 0.1], "#112233"), Curve([1], [0.5], "red")]
-    (axes,) = curve_plot(lines, "loss").axes
+    (axes,) = plot_curves(lines, "loss").axes
     for drawn, wanted in zip(axes.get_lines(), lines, strict=True):
         assert list(drawn.get_xdata()) == list(wanted.x)
         assert list(drawn.get_ydata()) == list(wanted.y)
@@ -37,45 +37,49 @@ def test_curve_plot_holds_the_numbers_it_was_given():
 
 
 @pytest.mark.parametrize("last", [1, 2, 40])
-def test_epochs_on_the_axis_are_whole(last):
+def test_epoch_axis_has_integer_ticks(last):
     epochs = list(range(1, last + 1))
-    (axes,) = curve_plot([Curve(epochs, epochs, "red")], "loss").axes
+    (axes,) = plot_curves([Curve(epochs, epochs, "red")], "loss").axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
 
 
-def test_svg_takes_the_pages_text_colour_and_shares_no_id_with_another():
-    plots = [curve_plot([Curve([1, 2], [1, 2], "red")], "loss") for _ in range(2)]
-    texts = [figures.svg(plot) for plot in plots]
+def test_svg_uses_the_page_text_colour_and_unique_ids():
+    plots = [plot_curves([Curve([1, 2], [1, 2], "red")], "loss") for _ in range(2)]
+    texts = [figures.figure_to_svg(plot) for plot in plots]
     first, second = (set(re.findall(r' id="([^"]+)"', text)) for text in texts)
     assert first and not first & second
     assert texts[0].startswith("<svg")
-    assert "currentColor" in texts[0] and figures.INK not in texts[0]
+    assert "currentColor" in texts[0] and figures.TEXT_COLOUR not in texts[0]
     used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', texts[0])
     assert {a or b for a, b in used} <= first
 
 
 @pytest.mark.parametrize("count", [1, 7, len(COLOURS) * len(MARKERS)])
 def test_no_two_runs_share_a_style(count):
-    for shown in (NAMES[:count], NAMES[-count:], NAMES[::-1][:count]):
-        found = line_styles(shown, NAMES)
+    for shown in (RUN_NAMES[:count], RUN_NAMES[-count:], RUN_NAMES[::-1][:count]):
+        found = choose_line_styles(shown, RUN_NAMES)
         assert list(found) == shown
         assert len(set(found.values())) == count
-    found = line_styles(NAMES, NAMES)  # more runs than styles still have one
-    assert set(found) == set(NAMES)
+    found = choose_line_styles(RUN_NAMES, RUN_NAMES)  # more runs than styles still have one
+    assert set(found) == set(RUN_NAMES)
     assert len(set(found.values())) == len(COLOURS) * len(MARKERS)
 
 
-def test_a_run_keeps_its_colour_whatever_else_is_shown():
-    alone = line_styles(["run 4"], NAMES)["run 4"]
-    assert line_styles(NAMES[:6], NAMES)["run 4"] == alone == LineStyle(*COLOURS[4], "o")
-    both = line_styles(["run 4", "run 10"], NAMES)  # of the same place in the cycle
+def test_run_keeps_its_colour_in_every_selection():
+    alone = choose_line_styles(["run 4"], RUN_NAMES)["run 4"]
+    assert (
+        choose_line_styles(RUN_NAMES[:6], RUN_NAMES)["run 4"]
+        == alone
+        == LineStyle(*COLOURS[4], "o")
+    )
+    both = choose_line_styles(["run 4", "run 10"], RUN_NAMES)  # of the same place in the cycle
     assert both["run 4"] == alone and both["run 10"] == LineStyle(*COLOURS[0], "o")
 
 
-def test_a_larger_marker_stands_on_a_few_points():
+def test_markers_are_drawn_on_a_subset_of_points():
     epochs = list(range(100))
     curve = LineStyle("red", "blue", "s").curve(epochs, epochs, training=True)
-    (axes,) = curve_plot([curve], "loss").axes
+    (axes,) = plot_curves([curve], "loss").axes
     (line,) = axes.get_lines()
     assert (line.get_color(), line.get_marker(), line.get_markevery()) == ("blue", "s", 10)
     assert list(line.get_ydata()) == epochs
@@ -84,35 +88,35 @@ def test_a_larger_marker_stands_on_a_few_points():
 # --- the confusion matrix to keep ----------------------------------------------------------------
 
 
-def draw(values=COUNTS, names=CLASSES, **options):
+def draw_matrix(values=COUNTS, names=CLASSES, **options):
     texts = [[str(value) for value in row] for row in values]
-    return matrix_figure(values, texts, names, "a title", "pictures", **options)
+    return plot_confusion_matrix(values, texts, names, "a title", "pictures", **options)
 
 
-def test_every_cell_has_its_number_and_every_class_its_name():
-    axes = draw().axes[0]
+def test_matrix_figure_labels_every_cell_and_class():
+    axes = draw_matrix().axes[0]
     found = {text.get_position(): text.get_text() for text in axes.texts}
     assert found == {(0, 0): "90", (1, 0): "10", (0, 1): "4", (1, 1): "6"}
     assert [t.get_text() for t in axes.get_yticklabels()] == CLASSES
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted class", "true class")
-    many = draw(np.ones((30, 30), int), [str(i) for i in range(30)])
+    many = draw_matrix(np.ones((30, 30), int), [str(i) for i in range(30)])
     assert not many.axes[0].texts  # there is no room for numbers
 
 
-def test_colours_span_the_errors_and_of_a_difference_both_signs():
-    image = draw().axes[0].images[0]
+def test_matrix_colours_span_the_errors_or_both_signs():
+    image = draw_matrix().axes[0].images[0]
     assert (image.norm.vmin, image.norm.vmax) == (0, 10)
-    image = draw(np.array([[-3, 3], [-7, 7]]), signed=True).axes[0].images[0]
+    image = draw_matrix(np.array([[-3, 3], [-7, 7]]), signed=True).axes[0].images[0]
     assert (image.norm.vmin, image.norm.vmax) == (-7, 7)
     red, _, blue, _ = image.cmap(1.0)
     assert red > blue  # orange is more
 
 
 @pytest.mark.parametrize("values", [np.diag([3, 4]), np.array([[5]])])
-def test_a_matrix_without_errors_is_drawn_with_twice_a_screens_pixels(values):
-    figure = draw(values, CLASSES[: len(values)])
+def test_matrix_without_errors_is_drawn_at_double_resolution(values):
+    figure = draw_matrix(values, CLASSES[: len(values)])
     wanted = DPI * figure.get_size_inches()
-    image = Image.open(io.BytesIO(png(figure)))
+    image = Image.open(io.BytesIO(figure_to_png(figure)))
     assert image.format == "PNG"
     assert np.abs(wanted - image.size).max() <= 1  # matplotlib's versions round differently
 
@@ -120,15 +124,15 @@ def test_a_matrix_without_errors_is_drawn_with_twice_a_screens_pixels(values):
 # --- charts --------------------------------------------------------------------------------------
 
 
-def lines(figure):
+def lines_by_gid(figure):
     return {line.get_gid(): line for line in figure.axes[0].get_lines()}
 
 
 @pytest.mark.parametrize("steps", [True, False])
-def test_square_plot_draws_shares_as_percent(steps):
+def test_square_plot_draws_fractions_as_percent(steps):
     curve = Curve([0, 0.25, 1], [0, 0.5, 1], "#112233", dashed=True)
-    figure = charts.square_plot([curve], "x", "y", steps=steps, diagonal=not steps)
-    line = lines(figure)["curve-0"]
+    figure = charts.plot_percent_curves([curve], "x", "y", steps=steps, diagonal=not steps)
+    line = lines_by_gid(figure)["curve-0"]
     assert line.get_xdata().tolist() == [0, 25, 100]
     assert line.get_ydata().tolist() == [0, 50, 100]
     assert (line.get_drawstyle() == "steps-post") is steps
@@ -137,11 +141,11 @@ def test_square_plot_draws_shares_as_percent(steps):
 
 def test_reliability_plot_leaves_empty_bins_out():
     edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
-    found = Reliability(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
+    found = ReliabilityDiagram(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
     right, confidence = np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
-    scaled = Reliability(edges, np.array([0, 0, 6]), right, confidence)
+    scaled = ReliabilityDiagram(edges, np.array([0, 0, 6]), right, confidence)
     band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
-    figure = charts.reliability_plot(found, band, scaled)
+    figure = charts.plot_reliability(found, band, scaled)
     chance, before, after = figure.axes[0].collections
     assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
     assert before.get_sizes()[0] < before.get_sizes()[1]
@@ -150,45 +154,47 @@ def test_reliability_plot_leaves_empty_bins_out():
     assert [segment.tolist() for segment in chance.get_segments()] == wanted
 
 
-def test_confidence_plot_has_shares_of_right_and_of_wrong():
-    figure = charts.confidence_plot(np.array([0, 0.5, 1]), np.array([1, 3]), np.array([1, 0]))
+def test_confidence_plot_shows_fractions_of_correct_and_incorrect():
+    figure = charts.plot_confidence(np.array([0, 0.5, 1]), np.array([1, 3]), np.array([1, 0]))
     bars = [(b.get_x(), b.get_height(), to_hex(b.get_facecolor())) for b in figure.axes[0].patches]
-    right, wrong = charts.RIGHT, charts.WRONG
+    right, wrong = charts.CORRECT_COLOUR, charts.INCORRECT_COLOUR
     assert bars == [(0, 25, right), (50, 75, right), (22.5, 100, wrong), (72.5, 0, wrong)]
-    figure = charts.confidence_plot(np.array([0, 1]), np.array([4]), np.array([0]))
+    figure = charts.plot_confidence(np.array([0, 1]), np.array([4]), np.array([0]))
     assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]  # none is wrong
 
 
-def test_gains_are_drawn_in_points_and_a_doubtful_one_is_empty():
+def test_gain_plot_uses_percentage_points_and_hollow_insignificant_dots():
     long = "weights of a run " * 9
     words = ["better", r"worse $\x$ $a$", long]
-    tests = [McNemar(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
+    tests = [McNemarResult(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
     chances = (0.001, 0.001, 0.3)
     gains = [
-        Gain(str(i), (word,), test, p, None)
+        AblationGain(str(i), (word,), test, p, None)
         for i, (word, test, p) in enumerate(zip(words, tests, chances, strict=True))
     ]
-    figure = charts.gain_plot(Ablation("base", 0.5, tuple(gains), ()))
-    dots = [line for gid, line in lines(figure).items() if gid]
+    figure = charts.plot_gains(RecipeAblation("base", 0.5, tuple(gains), ()))
+    dots = [line for gid, line in lines_by_gid(figure).items() if gid]
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
     assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
     assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert [text.replace("\n", " ") for text in texts] == [each.strip() for each in words]
     assert texts[2].count("\n") == 2
-    drawn = figures.svg(figure)  # in which no word of a stranger is taken for a formula
+    drawn = figures.figure_to_svg(figure)  # in which no word of a stranger is taken for a formula
     assert r"worse $\x$ $a$" in drawn
-    assert "currentColor" in drawn and figures.INK not in drawn  # the page's text colour
+    assert "currentColor" in drawn and figures.TEXT_COLOUR not in drawn  # the page's text colour
 
 
-def test_the_band_of_seeds_is_their_threshold_and_other_seeds_are_diamonds():
+def test_gain_plot_shows_the_seed_band_and_gains_of_other_seeds():
     def gain(right, *words):  # of 1,000 pictures as many more as the base
-        return Gain("run", words, McNemar(500, max(right, 0), max(-right, 0), 1000, 0.0), 0.0, None)
+        return AblationGain(
+            "run", words, McNemarResult(500, max(right, 0), max(-right, 0), 1000, 0.0), 0.0, None
+        )
 
     seed = "seed: 0 → 1"
     gains = (gain(50, "a"), gain(70, "a", seed), gain(10, seed), gain(-5, "seed: 0 → 2"))
-    figure = charts.gain_plot(Ablation("base", 0.5, gains, ()))
-    drawn = lines(figure)
+    figure = charts.plot_gains(RecipeAblation("base", 0.5, gains, ()))
+    drawn = lines_by_gid(figure)
     assert drawn["gain-0"].get_xdata()[0] == pytest.approx(5)
     assert drawn["again-0"].get_xdata()[0] == pytest.approx(6)  # beside the base with that seed
     assert "gain-1" not in drawn
@@ -199,20 +205,20 @@ def test_the_band_of_seeds_is_their_threshold_and_other_seeds_are_diamonds():
     assert band.get_width() == pytest.approx(2 * reach, abs=1e-2)
 
 
-def test_the_truth_meter_draws_every_curve_over_the_band_of_chance():
+def test_faithfulness_plot_draws_every_curve_over_the_random_band():
     x = np.array([0.0, 50.0, 100.0])
     curves = [Curve(x, x[::-1], "#0a78c2"), Curve(x, x, "#8a98ac", dashed=True)]
-    figure = charts.truth_plot(curves, (x, x, x - 5, x + 5), "gone, %", "probability, %")
-    drawn = lines(figure)
+    figure = charts.plot_faithfulness(curves, (x, x, x - 5, x + 5), "gone, %", "probability, %")
+    drawn = lines_by_gid(figure)
     assert drawn["truth-0"].get_ydata().tolist() == [100, 50, 0]
     assert drawn["truth-1"].get_linestyle() == "--"
     band = figure.axes[0].collections[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((-5, 105))
 
 
-def test_the_distance_plot_has_every_dot_and_line():
+def test_distance_plot_contains_every_dot_and_line():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
-    (axes,) = charts.distance_plot(heads, even=0.52, top=0.6).axes
+    (axes,) = charts.plot_attention_distance(heads, even=0.52, top=0.6).axes
     dots = [[1 + i, heads[i, j]] for i in range(2) for j in range(3)]
     assert axes.collections[0].get_offsets().tolist() == dots
     mean, even = axes.lines

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import write_pictures
+from tests.conftest import write_noise_images
 from tests.making import noise
 from vitdemo import image_folders, inputs
-from vitdemo.data import open_source
+from vitdemo.data import open_dataset
 from vitdemo.errors import DataError
 from vitdemo.image_folders import (
     describe_skipped,
     is_image_name,
     is_system_name,
     is_system_path,
-    list_content,
+    list_class_content,
 )
 
-SYSTEM = (
+SYSTEM_NAMES = (
     *("._photo.png", ".DS_Store", ".ipynb_checkpoints", ".Trashes", ".Spotlight-V100"),
     *(".thumbnails", ".fseventsd", ".nfs0001", ".photo.png.icloud", ".~lock.notes.odt#"),
     *("__MACOSX", "Icon\r", "Network Trash Folder", "Thumbs.db", "THUMBS.DB", "desktop.ini"),
@@ -28,12 +28,12 @@ SYSTEM = (
     *("#snapshot", "~snapshot", "lost+found", "LOST.DIR", "~$notes.docx", "__pycache__"),
     *("photo.png:Zone.Identifier",),
 )
-ORDINARY = (
+ORDINARY_NAMES = (
     *("photo.png", "icon", "recycled", "thumbs", "~me", "$5", "@home", "#1", "macosx", "found"),
     *("desktop", "größe", "猫", "a b", "1.5", "snapshot"),
 )
 # A file of each suffix is written with Pillow as this format.
-WRITTEN = {
+PILLOW_FORMATS = {
     **dict.fromkeys((".png", ".apng"), "PNG"),
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif", ".jfi", ".jif", ".pjpeg", ".pjp"), "JPEG"),
     **dict.fromkeys((".bmp", ".dib"), "BMP"),
@@ -43,52 +43,54 @@ WRITTEN = {
     **dict.fromkeys((".avif", ".avifs"), "AVIF"),
     **dict.fromkeys((".heic", ".heics", ".heif", ".heifs", ".hif"), "HEIF"),
 }
-GREY = (".pgm", ".pbm", ".pfm")  # in modes of their own
+GREY_SUFFIXES = (".pgm", ".pbm", ".pfm")  # in modes of their own
 
 
 def write_image(path: Path, seed: int = 0) -> None:
     suffix = path.suffix.lower()
     modes = {".pgm": "L", ".pbm": "1", ".pfm": "F"}
     image = noise(seed, (20, 20)).convert(modes.get(suffix, "RGB"))
-    image.save(path, WRITTEN.get(suffix, "PPM"))
+    image.save(path, PILLOW_FORMATS.get(suffix, "PPM"))
 
 
-def label_counts(root: Path, part: str = "train") -> dict[str, int]:
-    source = open_source(root)
-    counts = source.labels(part).bincount(minlength=len(source.classes)).tolist()
+def count_labels(root: Path, part: str = "train") -> dict[str, int]:
+    source = open_dataset(root)
+    counts = source.load_labels(part).bincount(minlength=len(source.classes)).tolist()
     return dict(zip(source.classes, counts, strict=True))
 
 
-@pytest.mark.parametrize("name", SYSTEM)
-def test_a_system_name_is_recognised(name):
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_system_name_is_recognised(name):
     assert is_system_name(name)
     assert is_system_path(Path("set", name, "a.png")) and is_system_path(Path("set", "cup", name))
 
 
-@pytest.mark.parametrize("name", ORDINARY)
-def test_an_ordinary_name_is_not_a_systems(name):
+@pytest.mark.parametrize("name", ORDINARY_NAMES)
+def test_ordinary_name_is_not_a_system_name(name):
     assert not is_system_name(name)
 
 
 @pytest.mark.parametrize("upper", [False, True], ids=["lower", "upper"])
-def test_every_suffix_is_of_a_file_that_is_read(tmp_path, upper):
+def test_files_of_every_image_suffix_are_read(tmp_path, upper):
     suffixes = inputs.image_suffixes()
-    assert suffixes <= {*WRITTEN, *GREY}
-    wanted = {*WRITTEN, *GREY} - (set() if "HEIF" in inputs.FORMATS else {*inputs.HEIF_SUFFIXES})
-    wanted -= set() if "AVIF" in inputs.FORMATS else {".avif", ".avifs"}
+    assert suffixes <= {*PILLOW_FORMATS, *GREY_SUFFIXES}
+    wanted = {*PILLOW_FORMATS, *GREY_SUFFIXES} - (
+        set() if "HEIF" in inputs.SUPPORTED_FORMATS else {*inputs.HEIF_SUFFIXES}
+    )
+    wanted -= set() if "AVIF" in inputs.SUPPORTED_FORMATS else {".avif", ".avifs"}
     assert suffixes == wanted
     for i, suffix in enumerate(sorted(suffixes)):
         place = tmp_path / "train" / f"of {suffix}"
         place.mkdir(parents=True)
         for j in range(2):
             write_image(place / f"{j}{suffix.upper() if upper else suffix}", 2 * i + j)
-    write_pictures(tmp_path, {"test/of .png": 1})
-    assert label_counts(tmp_path) == {f"of {suffix}": 2 for suffix in suffixes}
-    assert len(open_source(tmp_path).load("train", 16)) == 2 * len(suffixes)  # all can be read
+    write_noise_images(tmp_path, {"test/of .png": 1})
+    assert count_labels(tmp_path) == {f"of {suffix}": 2 for suffix in suffixes}
+    assert len(open_dataset(tmp_path).load("train", 16)) == 2 * len(suffixes)  # all can be read
 
 
-def test_without_the_package_heic_is_skipped_with_its_name(monkeypatch):
-    monkeypatch.setattr(inputs, "FORMATS", ("PNG",))
+def test_skipped_heic_file_note_names_the_missing_package(monkeypatch):
+    monkeypatch.setattr(inputs, "SUPPORTED_FORMATS", ("PNG",))
     inputs.image_suffixes.cache_clear()
     try:
         assert is_image_name("a.PNG") and not is_image_name("a.HEIC")
@@ -114,47 +116,47 @@ def test_other_files_are_skipped_and_a_note_names_them_once(put_pictures):
         (root / place).parent.mkdir(exist_ok=True)
         (root / place).write_text("x")
     write_image(root / "test" / "loose.png")
-    assert label_counts(root) == label_counts(root, "test") == {"cup": 3, "key": 3}
-    assert open_source(root).notes() == [
+    assert count_labels(root) == count_labels(root, "test") == {"cup": 3, "key": 3}
+    assert open_dataset(root).list_notes() == [
         "Skipped 4 files without an image suffix: train/cup/notes.txt, train/key/more/film.MOV, "
         "train/a.csv and 1 more.",
         "Skipped 1 image outside the class folders: test/loose.png.",
     ]
 
 
-def test_a_class_without_a_test_folder_is_noted_and_a_clean_folder_has_no_note(put_pictures):
+def test_only_classes_without_a_test_folder_are_noted(put_pictures):
     counts = {"train/cup": 2, "train/key": 2, "train/pen": 2, "test/cup": 1}
-    assert open_source(put_pictures(counts)).notes() == [
+    assert open_dataset(put_pictures(counts)).list_notes() == [
         "test/ has no folder for these classes: key, pen."
     ]
     root = put_pictures(counts | {"test/key": 1, "test/pen": 1}, "whole")
-    assert open_source(root).notes() == []
+    assert open_dataset(root).list_notes() == []
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_a_class_of_skipped_files_alone_is_refused_by_name(put_pictures, part):
+def test_class_with_only_skipped_files_raises_an_error(put_pictures, part):
     root = put_pictures({f"{p}/{n}": 3 for p in ("train", "test") for n in ("cup", "key")})
     for file in (root / part / "cup").iterdir():
         file.rename(file.with_suffix(".cr2"))
     words = r"The class 'cup' has no images in .*3 files without an image suffix: 0\.cr2"
     with pytest.raises(DataError, match=words):
-        open_source(root).load(part)
+        open_dataset(root).load(part)
     other = {"train": "test", "test": "train"}[part]
-    assert len(open_source(root).load(other)) == 6
+    assert len(open_dataset(root).load(other)) == 6
 
 
-def test_a_file_with_an_image_suffix_that_cannot_be_read_is_an_error(put_pictures):
+def test_unreadable_file_with_an_image_suffix_raises_an_error(put_pictures):
     root = put_pictures({f"{p}/{n}": 3 for p in ("train", "test") for n in ("cup", "key")})
     (root / "test" / "key" / "text.png").write_text("no image")
-    source = open_source(root)
-    for read in (source.check, source.load):
+    source = open_dataset(root)
+    for read in (source.check_images, source.load):
         with pytest.raises(DataError, match=r"test/key/text\.png' cannot be used"):
             read("test")
-    source.check("train")
+    source.check_images("train")
 
 
-@pytest.mark.parametrize("name", SYSTEM)
-def test_what_a_system_leaves_is_neither_image_nor_class(put_pictures, name):
+@pytest.mark.parametrize("name", SYSTEM_NAMES)
+def test_system_files_and_folders_are_ignored(put_pictures, name):
     """As a file, as a folder with an image in it, and as such a folder next to the classes."""
     root = put_pictures({f"{p}/{n}": 2 for p in ("train", "test") for n in ("cup", "key")})
     for part in ("train", "test"):
@@ -163,32 +165,32 @@ def test_what_a_system_leaves_is_neither_image_nor_class(put_pictures, name):
             (root / part / place / name).mkdir()
             write_image(root / part / place / name / "x.png")
         (root / part / "key" / name).write_bytes(b"\0\5\x16\7")
-    source = open_source(root)
+    source = open_dataset(root)
     assert source.classes == ("cup", "key")
     assert len(source.load("train")) == len(source.load("test")) == 4
-    assert source.notes() == []
+    assert source.list_notes() == []
 
 
-def test_class_names_are_one_in_either_unicode_form(put_pictures):
+def test_class_names_are_equal_in_both_unicode_normal_forms(put_pictures):
     composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
     assert composed != decomposed
     root = put_pictures({f"train/{composed}": 3, "train/x": 2, f"test/{decomposed}": 2})
-    assert label_counts(root) == {composed: 3, "x": 2}
-    assert label_counts(root, "test") == {composed: 2, "x": 0}
+    assert count_labels(root) == {composed: 3, "x": 2}
+    assert count_labels(root, "test") == {composed: 2, "x": 0}
     # Both forms next to each other, which one disk allows and another does not, are one class.
     both = put_pictures({f"train/{composed}": 3, f"train/{decomposed}": 2, "train/x": 2}, "both")
     (both / "test").mkdir()
-    assert label_counts(both) == {composed: 5, "x": 2}
+    assert count_labels(both) == {composed: 5, "x": 2}
 
 
-def test_a_name_that_is_not_unicode_is_refused(put_pictures):
+def test_class_name_that_is_not_unicode_raises_an_error(put_pictures):
     root = put_pictures({"train/cup": 2, "train/key": 2, "test/cup": 1})
     try:
         os.mkdir(os.fsencode(root / "train") + b"/caf\xe9")
     except OSError:
         pytest.skip("this disk takes Unicode names only")
     with pytest.raises(DataError, match=r"caf\\xe9.*Rename the folder"):
-        open_source(root)
+        open_dataset(root)
 
 
 # --- links ---------------------------------------------------------------------------------------
@@ -204,10 +206,10 @@ def linked(put_pictures):
 
 
 def test_ordinary_links_to_folders_and_files_are_followed(linked):
-    assert label_counts(linked) == {"cup": 5, "key": 5, "pen": 3}
+    assert count_labels(linked) == {"cup": 5, "key": 5, "pen": 3}
     inner = linked / "train" / "cup" / "more"
-    inner.symlink_to(write_pictures(linked / "elsewhere", {"cups": 2}) / "cups")
-    assert label_counts(linked) == {"cup": 7, "key": 5, "pen": 3}
+    inner.symlink_to(write_noise_images(linked / "elsewhere", {"cups": 2}) / "cups")
+    assert count_labels(linked) == {"cup": 7, "key": 5, "pen": 3}
 
 
 @pytest.mark.parametrize(
@@ -226,43 +228,43 @@ def test_ordinary_links_to_folders_and_files_are_followed(linked):
         ("elsewhere/pen/loop", "elsewhere/pen"),
     ],
 )
-def test_a_link_to_a_folder_above_itself_is_not_followed(linked, link, target):
+def test_link_to_a_parent_folder_is_not_followed(linked, link, target):
     (linked / link).parent.mkdir(exist_ok=True)
     (linked / link).symlink_to((linked / target).resolve(), target_is_directory=True)
-    assert label_counts(linked) == {"cup": 5, "key": 5, "pen": 3}
+    assert count_labels(linked) == {"cup": 5, "key": 5, "pen": 3}
 
 
-def test_a_link_within_a_linked_folder_to_what_is_above_it_is_not_followed(linked):
-    outside = write_pictures(linked / "elsewhere" / "out", {"in": 2, "other": 7})
+def test_link_to_a_parent_of_a_linked_folder_is_not_followed(linked):
+    outside = write_noise_images(linked / "elsewhere" / "out", {"in": 2, "other": 7})
     (outside / "in" / "up").symlink_to(outside, target_is_directory=True)
     (linked / "train" / "cup" / "more").symlink_to(outside / "in", target_is_directory=True)
-    assert label_counts(linked)["cup"] == 7
+    assert count_labels(linked)["cup"] == 7
 
 
-def test_a_folder_with_two_links_is_read_once(linked):
-    shared = write_pictures(linked / "elsewhere", {"shared": 3}) / "shared"
+def test_folder_with_two_links_is_read_once(linked):
+    shared = write_noise_images(linked / "elsewhere", {"shared": 3}) / "shared"
     for name in ("a", "b"):
         (linked / "train" / "cup" / name).symlink_to(shared, target_is_directory=True)
     (linked / "train" / "cup" / "real").mkdir()
     (linked / "train" / "cup" / "0 link").symlink_to(linked / "train" / "cup" / "real")
     write_image(linked / "train" / "cup" / "real" / "x.png")
-    source = open_source(linked)
-    assert label_counts(linked)["cup"] == 5 + 3 + 1
-    assert str(linked / "train" / "cup" / "real" / "x.png") in dict(source.files("train"))
+    source = open_dataset(linked)
+    assert count_labels(linked)["cup"] == 5 + 3 + 1
+    assert str(linked / "train" / "cup" / "real" / "x.png") in dict(source.list_files("train"))
 
 
 @pytest.mark.parametrize("link", ["train/mug", "train/key/mugs"])
-def test_a_folder_that_belongs_to_two_classes_is_refused(linked, link):
+def test_folder_linked_from_two_classes_raises_an_error(linked, link):
     (linked / link).symlink_to(linked / "train" / "cup", target_is_directory=True)
     with pytest.raises(DataError, match=r"belongs to two classes, 'cup' and '(mug|key)'"):
-        open_source(linked).files("train")
+        open_dataset(linked).list_files("train")
 
 
-def test_links_to_nowhere_are_named(linked):
+def test_broken_links_are_reported(linked):
     (linked / "train" / "cup" / "x.png").symlink_to(linked / "none.png")
     (linked / "train" / "cup" / "self").symlink_to(linked / "train" / "cup" / "self")
-    source = open_source(linked)
-    assert source.notes()[0] == "Skipped 1 file without an image suffix: train/cup/self."
+    source = open_dataset(linked)
+    assert source.list_notes()[0] == "Skipped 1 file without an image suffix: train/cup/self."
     with pytest.raises(DataError, match=r"cup/x\.png' cannot be used: .* does not exist"):
         source.load("train")
 
@@ -270,7 +272,7 @@ def test_links_to_nowhere_are_named(linked):
 # --- order ---------------------------------------------------------------------------------------
 
 
-def test_images_come_in_the_order_of_earlier_versions(tmp_path):
+def test_images_are_sorted_by_folder_and_name(tmp_path):
     """Sorted by folder and then by name, as torchvision does: fingerprints of runs depend on it."""
     places = ("b.png", "a.png", "B.png", "deep/a.png", "deep/z.png", "deep-1/a.png", "Z/y/q.png")
     for i, place in enumerate(places):
@@ -281,10 +283,10 @@ def test_images_come_in_the_order_of_earlier_versions(tmp_path):
         for folder, _, names in sorted(os.walk(tmp_path))
         for name in sorted(names)
     ]
-    assert list_content([tmp_path]).images == wanted
+    assert list_class_content([tmp_path]).images == wanted
 
 
-def test_a_folder_that_cannot_be_read_is_named(monkeypatch, put_pictures):
+def test_unreadable_folder_is_named_in_the_error(monkeypatch, put_pictures):
     root = put_pictures({"train/cup": 2, "train/key": 2, "test/cup": 1})
     locked, scandir = str(root / "train" / "key"), os.scandir
 
@@ -295,4 +297,4 @@ def test_a_folder_that_cannot_be_read_is_named(monkeypatch, put_pictures):
 
     monkeypatch.setattr(image_folders.os, "scandir", refuse)
     with pytest.raises(DataError, match=r"train/key' cannot be read \(Permission denied"):
-        open_source(root).files("train")
+        open_dataset(root).list_files("train")

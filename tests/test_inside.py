@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import write_pictures
+from tests.conftest import write_noise_images
 from tests.making import VIT, make_run, noise, timm_spec
 from vitdemo import runs
 from vitdemo.attention import ablation, statistics
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import load_image, visible_square
+from vitdemo.inputs import crop_visible_square, load_image
 from vitdemo.inside import attention_distance, head_ablation, learned, logit_lens
 from vitdemo.metrics.paired import mcnemar
 from vitdemo.photos import example_files
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 
@@ -26,16 +26,16 @@ def with_pictures(tmp_path_factory):
     root = tmp_path_factory.mktemp("with_pictures")
     run = make_run(root / "runs" / "vit")
     counts = {f"{part}/{name}": 8 for part in ("train", "test") for name in run.classes}
-    shown = Workbench([root / "runs"], write_pictures(root / "data", counts), CPU)
-    balance(shown, run)
+    shown = AppContext([root / "runs"], write_noise_images(root / "data", counts), CPU)
+    balance_predictions(shown, run)
     return shown
 
 
 @torch.no_grad()
-def balance(shown: Workbench, run: runs.Run) -> None:
+def balance_predictions(shown: AppContext, run: runs.Run) -> None:
     """Let the run's random weights say more than one class: their mean answer becomes none."""
-    model, pictures = runs.load_model(run), [shown.test_picture(n).image for n in range(80)]
-    logits = [model(shown.input(run.preprocessing, image)[1])[0] for image in pictures]
+    model, pictures = runs.load_model(run), [shown.load_test_image(n).image for n in range(80)]
+    logits = [model(shown.prepare_input(run.preprocessing, image)[1])[0] for image in pictures]
     logits = torch.stack(logits)  # (N, C)
     model.head.bias -= logits.mean(0)
     model.head.weight *= 3 / logits.std()  # else float16 would decide
@@ -44,166 +44,181 @@ def balance(shown: Workbench, run: runs.Run) -> None:
 
 
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
-def test_the_lens_ends_in_the_answer(shown, name, layers):
-    run = shown.run(name)
-    found = logit_lens.logit_lens(shown, run, noise(0))
-    assert found.answers.shape == (layers + 1, 10)
+def test_logit_lens_ends_in_the_prediction(shown, name, layers):
+    run = shown.find_run(name)
+    found = logit_lens.compute_logit_lens(shown, run, noise(0))
+    assert found.predictions.shape == (layers + 1, 10)
     assert found.patches.shape == (layers + 1, 16, 10)
-    answer = shown.answer(run, noise(0))
-    assert np.allclose(found.answers[-1], answer.probabilities, atol=1e-5)
-    assert np.array_equal(found.seen, answer.seen)
+    answer = shown.predict(run, noise(0))
+    assert np.allclose(found.predictions[-1], answer.probabilities, atol=1e-5)
+    assert np.array_equal(found.input_image, answer.input_image)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
-def test_the_effect_of_a_head_is_the_answer_without_it(shown, name, shape):
-    run = shown.run(name)
-    effects = head_ablation.head_effects(shown, run, noise(1))
-    answer = shown.answer(run, noise(1)).probabilities
-    whole = head_ablation.answer_without(shown, run, noise(1), ())
+def test_head_effect_equals_the_prediction_without_the_head(shown, name, shape):
+    run = shown.find_run(name)
+    effects = head_ablation.compute_head_effects(shown, run, noise(1))
+    answer = shown.predict(run, noise(1)).probabilities
+    whole = head_ablation.predict_without_heads(shown, run, noise(1), ())
     assert np.allclose(whole, answer, atol=1e-5)
     assert effects.target == answer.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
-    without = head_ablation.answer_without(shown, run, noise(1), {(1, 0)})
+    without = head_ablation.predict_without_heads(shown, run, noise(1), {(1, 0)})
     change = without[effects.target] - answer[effects.target]
     assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
     logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
-    moved = effects.without[1, 0] - effects.logits
+    moved = effects.ablated_logits[1, 0] - effects.logits
     assert np.allclose(moved - moved[0], logits, atol=1e-3)
 
 
-def test_heads_hand_on_their_mean_over_test_pictures_or_photos(shown, with_pictures):
-    run = with_pictures.run("vit")
+def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
+    run = with_pictures.find_run("vit")
     sampled, zero = (
-        head_ablation.head_effects(with_pictures, run, noise(1), instead)
+        head_ablation.compute_head_effects(with_pictures, run, noise(1), instead)
         for instead in ("mean", "zero")
     )
-    photos = [visible_square(load_image(file)) for file in example_files()]
-    known = shown.run("vit")
-    found = [head_ablation.head_effects(shown, known, each) for each in (noise(1), photos[0])]
-    assert [each.mean_of for each in (sampled, zero, *found)] == [
-        f"{head_ablation.MEAN_PICTURES} test images",
+    photos = [crop_visible_square(load_image(file)) for file in example_files()]
+    known = shown.find_run("vit")
+    found = [
+        head_ablation.compute_head_effects(shown, known, each) for each in (noise(1), photos[0])
+    ]
+    assert [each.mean_source for each in (sampled, zero, *found)] == [
+        f"{head_ablation.NUM_MEAN_IMAGES} test images",
         None,
         *(
             f"{n} photos, because no test images are available"
             for n in (len(photos), len(photos) - 1)
         ),
     ]
-    inputs = torch.cat([shown.input(known.preprocessing, each)[1] for each in photos])
+    inputs = torch.cat([shown.prepare_input(known.preprocessing, each)[1] for each in photos])
     beside = [(noise(1), inputs), (photos[0], inputs[1:])]
     for effects, (image, others) in zip(found, beside, strict=True):
-        means = ablation.mean_outputs(shown.model(known), others)
-        _, pixels = shown.input(known.preprocessing, image)
-        expected = ablation.logits_without(shown.model(known), pixels, {(2, 1)}, means)[0].detach()
-        assert np.allclose(effects.without[2, 1], expected, atol=1e-5)
-    sample = with_pictures.sample(run, head_ablation.MEAN_PICTURES).images
-    model = with_pictures.model(run)
-    means = ablation.mean_outputs(model, run.preprocessing(sample))
-    _, pixels = with_pictures.input(run.preprocessing, noise(1))
-    expected = ablation.logits_without(model, pixels, {(2, 1)}, means)[0].detach()
-    assert np.allclose(sampled.without[2, 1], expected, atol=1e-5)
-    assert not np.allclose(sampled.without, zero.without, atol=1e-3)
-    assert not np.allclose(found[0].without, zero.without, atol=1e-3)
+        means = ablation.compute_head_means(shown.load_model(known), others)
+        _, pixels = shown.prepare_input(known.preprocessing, image)
+        expected = ablation.ablate_heads(shown.load_model(known), pixels, {(2, 1)}, means)[
+            0
+        ].detach()
+        assert np.allclose(effects.ablated_logits[2, 1], expected, atol=1e-5)
+    sample = with_pictures.sample_test_images(run, head_ablation.NUM_MEAN_IMAGES).images
+    model = with_pictures.load_model(run)
+    means = ablation.compute_head_means(model, run.preprocessing(sample))
+    _, pixels = with_pictures.prepare_input(run.preprocessing, noise(1))
+    expected = ablation.ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
+    assert np.allclose(sampled.ablated_logits[2, 1], expected, atol=1e-5)
+    assert not np.allclose(sampled.ablated_logits, zero.ablated_logits, atol=1e-3)
+    assert not np.allclose(found[0].ablated_logits, zero.ablated_logits, atol=1e-3)
     with pytest.raises(RunError, match="'noise' for a head: choose one of mean, zero"):
-        head_ablation.head_effects(with_pictures, run, noise(1), "noise")
+        head_ablation.compute_head_effects(with_pictures, run, noise(1), "noise")
 
 
-def test_accuracy_without_heads_counts_the_same_pictures(with_pictures):
-    run, off = with_pictures.run("vit"), {(0, 0), (2, 1)}
-    steps = list(head_ablation.accuracy_without(with_pictures, run, off))
+def test_accuracy_without_heads_uses_the_same_test_images(with_pictures):
+    run, off = with_pictures.find_run("vit"), {(0, 0), (2, 1)}
+    steps = list(head_ablation.measure_accuracy_without_heads(with_pictures, run, off))
     assert [step.done for step in steps] == [50, 80, 130, 160, 160]
     assert {step.total for step in steps} == {160}
     assert all(step.test is None for step in steps[:-1])
     before, after = [], []
     for number in range(80):
-        test = with_pictures.test_picture(number)
+        test = with_pictures.load_test_image(number)
         label = run.classes.index(test.label)
-        whole = with_pictures.answer(run, test.image).probabilities
-        without = head_ablation.answer_without(with_pictures, run, test.image, off)
+        whole = with_pictures.predict(run, test.image).probabilities
+        without = head_ablation.predict_without_heads(with_pictures, run, test.image, off)
         before.append(whole.argmax() == label)
         after.append(without.argmax() == label)
     assert steps[-1].test == mcnemar(np.array(after), np.array(before))
     assert before != after and 0 < sum(after) < 80
-    *_, again = head_ablation.accuracy_without(with_pictures, run, off)
+    *_, again = head_ablation.measure_accuracy_without_heads(with_pictures, run, off)
     assert (again.total, again.test) == (80, steps[-1].test)  # the whole model's accuracy is kept
 
 
-def test_a_diverged_model_is_named(tmp_path):
+def test_diverged_model_is_named_in_the_error(tmp_path):
     run = make_run(tmp_path / "bad")
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    shown = Workbench([tmp_path], None, CPU)
-    for ask in (logit_lens.logit_lens, head_ablation.head_effects):
+    shown = AppContext([tmp_path], None, CPU)
+    for ask in (logit_lens.compute_logit_lens, head_ablation.compute_head_effects):
         with pytest.raises(RunError, match="'bad' predicts NaN"):
-            ask(shown, shown.run("bad"), noise(0))
+            ask(shown, shown.find_run("bad"), noise(0))
 
 
-def test_accuracy_needs_pictures_and_heads(shown, with_pictures):
+def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, with_pictures):
     with pytest.raises(DataError, match="--data"):
-        next(head_ablation.accuracy_without(shown, shown.run("vit"), {(0, 0)}))
+        next(head_ablation.measure_accuracy_without_heads(shown, shown.find_run("vit"), {(0, 0)}))
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
-        next(head_ablation.accuracy_without(with_pictures, shown.run("resnet"), ()))
+        next(
+            head_ablation.measure_accuracy_without_heads(
+                with_pictures, shown.find_run("resnet"), ()
+            )
+        )
 
 
-def test_distances_of_one_picture_where_there_are_no_others(shown):
-    found, problems = attention_distance.distances(shown, noise(3))
+def test_attention_distances_use_the_image_without_a_test_set(shown):
+    found, problems = attention_distance.compute_all_distances(shown, noise(3))
     assert problems == []
     assert {d.run.name: d.heads.shape for d in found} == {"vit": (3, 2), "timm": (2, 3)}
-    assert {d.pictures for d in found} == {1}
-    look = shown.look(shown.run("vit"), noise(3))
-    expected = statistics.distance(look.attention, (4, 4), 1) / 4
+    assert {d.num_images for d in found} == {1}
+    look = shown.trace_image(shown.find_run("vit"), noise(3))
+    expected = statistics.mean_attention_distance(look.attention, (4, 4), 1) / 4
     assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
 
 
-def test_distances_are_the_mean_over_the_test_pictures(with_pictures):
-    run = with_pictures.run("vit")
-    (found,), problems = attention_distance.distances(with_pictures, noise(4))
-    assert (found.pictures, problems) == (32, [])
-    (fewer,), _ = attention_distance.distances(with_pictures, noise(4), count=80)
-    looks = [with_pictures.look(run, with_pictures.test_picture(i).image) for i in range(80)]
-    expected = np.mean([statistics.distance(k.attention, (4, 4), 1) for k in looks], axis=0) / 4
+def test_attention_distances_are_the_mean_over_test_images(with_pictures):
+    run = with_pictures.find_run("vit")
+    (found,), problems = attention_distance.compute_all_distances(with_pictures, noise(4))
+    assert (found.num_images, problems) == (32, [])
+    (fewer,), _ = attention_distance.compute_all_distances(with_pictures, noise(4), count=80)
+    looks = [
+        with_pictures.trace_image(run, with_pictures.load_test_image(i).image) for i in range(80)
+    ]
+    expected = (
+        np.mean([statistics.mean_attention_distance(k.attention, (4, 4), 1) for k in looks], axis=0)
+        / 4
+    )
     assert np.allclose(fewer.heads, expected, atol=1e-5)
     side = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
-    assert found.even == pytest.approx(np.mean(side) / 4)
+    assert found.uniform == pytest.approx(np.mean(side) / 4)
 
 
-def test_distances_name_the_model_that_cannot_be_loaded(tmp_path):
+def test_attention_distances_report_a_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
-    (make_run(tmp_path / "bad").path / runs.WEIGHTS).write_bytes(b"no weights")
-    shown = Workbench([tmp_path], tmp_path / "none", CPU)
-    found, problems = attention_distance.distances(shown, noise(0))
+    (make_run(tmp_path / "bad").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
+    shown = AppContext([tmp_path], tmp_path / "none", CPU)
+    found, problems = attention_distance.compute_all_distances(shown, noise(0))
     assert [d.run.name for d in found] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
-def test_positions_need_a_vision_transformer_that_learnt_them(shown, tmp_path):
-    similarity, grid, start = learned.position_similarity(shown, shown.run("timm"))
+def test_position_similarity_needs_learned_positions(shown, tmp_path):
+    similarity, grid, start = learned.compute_position_similarity(shown, shown.find_run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
-    born = replace(shown.run("vit"), spec=mimetic)
-    assert learned.position_similarity(shown, born)[2] == "mimetic"
+    born = replace(shown.find_run("vit"), spec=mimetic)
+    assert learned.compute_position_similarity(shown, born)[2] == "mimetic"
     born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert learned.position_similarity(shown, born)[2] == "weights"
+    assert learned.compute_position_similarity(shown, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
-        learned.position_similarity(shown, shown.run("resnet"))
+        learned.compute_position_similarity(shown, shown.find_run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
-    bare = Workbench([tmp_path], None, CPU)
+    bare = AppContext([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
-        learned.position_similarity(bare, bare.run("nowhere"))
+        learned.compute_position_similarity(bare, bare.find_run("nowhere"))
 
 
 @pytest.mark.parametrize(
     ("name", "count", "drawn", "side"),
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
-def test_filters_of_every_family(shown, name, count, drawn, side):
-    found = learned.first_filters(shown, shown.run(name))
+def test_first_filters_support_every_model_family(shown, name, count, drawn, side):
+    found = learned.load_first_filters(shown, shown.find_run(name))
     assert found.count == count
-    assert found.strongest.shape == (drawn, 3, side, side)
+    assert found.largest.shape == (drawn, 3, side, side)
     assert (np.diff(found.norms) <= 0).all()
     rank = min(28, count, 3 * side**2)
-    assert found.principal.shape == (rank, 3, side, side) and found.shares.shape == (rank,)
-    assert min(found.strongest.min(), found.principal.min()) >= 0
-    assert max(found.strongest.max(), found.principal.max()) <= 1
+    assert found.principal.shape == (rank, 3, side, side) and found.explained_variance.shape == (
+        rank,
+    )
+    assert min(found.largest.min(), found.principal.min()) >= 0
+    assert max(found.largest.max(), found.principal.max()) <= 1

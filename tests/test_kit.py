@@ -13,10 +13,17 @@ from gradio.state_holder import SessionState
 
 from vitdemo.errors import VitdemoError
 from vitdemo.page import kit
-from vitdemo.page.kit import KEPT_EVENTS, MODEL_QUEUE, Page, limited, picked_numbers, renewed
+from vitdemo.page.kit import (
+    MAX_STORED_EVENTS,
+    MODEL_QUEUE,
+    AppBlocks,
+    clamp_slider,
+    parse_pick,
+    update_choices,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-LABELLED = [("nobody", ""), ("A", "a")]
+LABELLED_CHOICES = [("nobody", ""), ("A", "a")]
 
 
 @pytest.fixture(scope="module")
@@ -29,45 +36,45 @@ def run():
 
 @pytest.mark.parametrize(
     ("choices", "current", "value"),
-    [(["a", "b"], "c", "a"), (["a"], None, "a"), ([], "a", None), (LABELLED, "b", "")],
+    [(["a", "b"], "c", "a"), (["a"], None, "a"), ([], "a", None), (LABELLED_CHOICES, "b", "")],
 )
-def test_a_choice_that_is_gone_becomes_the_first(choices, current, value):
-    update, holds = renewed(choices, current)
+def test_missing_choice_is_replaced_by_the_first(choices, current, value):
+    update, holds = update_choices(choices, current)
     assert (update["choices"], update["value"], holds) == (choices, value, value)
 
 
-@pytest.mark.parametrize(("choices", "current"), [(["a", "b"], "b"), (LABELLED, "a")])
-def test_a_choice_that_is_there_is_left_to_the_person(choices, current):
-    update, holds = renewed(choices, current)
+@pytest.mark.parametrize(("choices", "current"), [(["a", "b"], "b"), (LABELLED_CHOICES, "a")])
+def test_available_choice_is_not_overwritten(choices, current):
+    update, holds = update_choices(choices, current)
     assert holds == current
     assert "value" not in update  # which would undo a click made meanwhile
 
 
 @pytest.mark.parametrize(("value", "kept"), [(12, 6), (0, 1), (None, 1), (4, None)])
-def test_a_slider_moves_to_the_nearest_end_of_its_range_or_is_left_to_the_person(value, kept):
-    update = limited(value, 6)
+def test_slider_value_is_clamped_only_if_out_of_range(value, kept):
+    update = clamp_slider(value, 6)
     assert (update["maximum"], update.get("value")) == (6, kept)
     assert ("value" in update) == (kept is not None)  # which would undo a slide made meanwhile
 
 
-def test_a_pick_is_so_many_numbers_below_their_limits():
-    assert picked_numbers("3-5", 4, 6) == (3, 5)
-    assert picked_numbers("0.9", 1, 10) == (0, 9)
-    assert picked_numbers("17", 18) == (17,)
+def test_pick_is_parsed_into_numbers():
+    assert parse_pick("3-5", 4, 6) == (3, 5)
+    assert parse_pick("0.9", 1, 10) == (0, 9)
+    assert parse_pick("17", 18) == (17,)
 
 
 @pytest.mark.parametrize(
     "pick", ["", "3", "3-6", "4-5", "-3.-3", "3-5-1", "a-b", "1e1-2", "²-1", None, 35, ["3", "5"],
              "9" * 5000, {"pick": "3-5"}],
 )  # fmt: skip
-def test_a_pick_that_no_button_sends_is_refused(pick):
+def test_invalid_picks_are_rejected(pick):
     with pytest.raises(VitdemoError):
-        picked_numbers(pick, 4, 6)
+        parse_pick(pick, 4, 6)
 
 
-def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios(run):
+def test_skipped_outputs_are_not_rebuilt_and_results_equal_gradio(run):
     build, answers = gr.Textbox.__init__, []
-    for kind in (gr.Blocks, Page):
+    for kind in (gr.Blocks, AppBlocks):
         with kind() as page:
             boxes = [gr.Textbox(label=str(i)) for i in range(4)]
             kept = gr.State("before")
@@ -82,9 +89,9 @@ def test_what_is_skipped_is_not_built_anew_and_the_answer_is_as_gradios(run):
     assert built.call_count == 1  # the one whose label changed
 
 
-@pytest.mark.parametrize(("kind", "left"), [(Page, 0), (gr.Blocks, 4)])
-def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, left, run):
-    """And gradio's own keeps all of them, without which `Page.preprocess_data` were not needed."""
+@pytest.mark.parametrize(("kind", "left"), [(AppBlocks, 0), (gr.Blocks, 4)])
+def test_rebuilt_component_replaces_the_previous_one(kind, left, run):
+    """gradio's own state keeps all of them, so `AppBlocks.preprocess_data` is needed."""
     with kind() as page:
         slider = gr.Slider(1, 5)
         slider.change(lambda value: value, slider, slider)
@@ -103,9 +110,9 @@ def test_a_component_that_is_built_anew_takes_the_place_of_the_one_before(kind, 
     assert last - first == left
 
 
-async def ask_at_once(answer, queue, asked):
+async def process_concurrently(answer, queue, asked):
     """Have `answer` answer the questions of `asked`, each of the visit that stands beside it."""
-    with Page() as page:
+    with AppBlocks() as page:
         text = gr.Textbox()
         text.change(answer, text, text, **queue)
     (event,) = page.fns.values()
@@ -123,10 +130,8 @@ async def ask_at_once(answer, queue, asked):
         ({"concurrency_limit": 2}, "one", ["quick", "slow"]),
     ],
 )
-def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
-    queue, visits, ended, run, monkeypatch
-):
-    monkeypatch.setattr(kit, "AT_ONCE", 2)
+def test_model_requests_of_one_session_run_in_order(queue, visits, ended, run, monkeypatch):
+    monkeypatch.setattr(kit, "MAX_CONCURRENT_REQUESTS", 2)
     found = []
 
     async def answer(name):
@@ -134,12 +139,12 @@ def test_of_two_questions_of_a_visit_to_models_the_older_is_answered_first(
         found.append(name)
         return name
 
-    run(ask_at_once(answer, queue, {"slow": "one", "quick": visits}))
+    run(process_concurrently(answer, queue, {"slow": "one", "quick": visits}))
     assert found == ended
 
 
-def test_a_question_that_waits_for_its_own_visits_takes_nobody_elses_turn(run, monkeypatch):
-    monkeypatch.setattr(kit, "AT_ONCE", 2)
+def test_waiting_request_does_not_block_other_sessions(run, monkeypatch):
+    monkeypatch.setattr(kit, "MAX_CONCURRENT_REQUESTS", 2)
     at_work, most, found = [], [], []
 
     async def answer(name):
@@ -150,23 +155,27 @@ def test_a_question_that_waits_for_its_own_visits_takes_nobody_elses_turn(run, m
         found.append(name)
         return name
 
-    run(ask_at_once(answer, MODEL_QUEUE, {"one": "a", "two": "a", "quick": "b", "last": "c"}))
+    run(
+        process_concurrently(
+            answer, MODEL_QUEUE, {"one": "a", "two": "a", "quick": "b", "last": "c"}
+        )
+    )
     assert found[:2] == ["quick", "one"] and max(most) == 2
 
 
-def test_the_queue_keeps_the_latest_events_alone(run):
-    with Page() as page:
+def test_queue_keeps_only_the_latest_events(run):
+    with AppBlocks() as page:
         gr.Textbox()
     for queued in (page, page.queue(max_size=5)):
         events = queued._queue.event_ids_to_events
-        events.update((str(number), None) for number in range(KEPT_EVENTS + 5))
-        assert len(events) == KEPT_EVENTS
-        assert str(KEPT_EVENTS + 4) in events and "4" not in events
+        events.update((str(number), None) for number in range(MAX_STORED_EVENTS + 5))
+        assert len(events) == MAX_STORED_EVENTS
+        assert str(MAX_STORED_EVENTS + 4) in events and "4" not in events
 
 
-def test_old_files_go_while_others_are_made(tmp_path, monkeypatch, run):
+def test_old_files_are_deleted_while_new_ones_are_created(tmp_path, monkeypatch, run):
     """gradio's own round over its sets of names would end here with a RuntimeError."""
-    with Page() as page:
+    with AppBlocks() as page:
         picture = gr.Image()
     remove = os.remove
 

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.knockout import measured, probabilities
+from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
 from tests.making import (
     ATTENTION_MODELS,
-    KINDS,
     RESNET,
+    TIMM_KINDS,
     VIT,
-    bench,
     make_run,
+    make_workbench,
     noise,
     random_images,
     random_model,
 )
-from vitdemo.attention.knockout import bar_attention, bar_patches
-from vitdemo.inside.knockout import KnockOut, knock_out
+from vitdemo.attention.knockout import build_patch_knockout, compute_knockout_logits
+from vitdemo.inside.knockout import KnockoutResult, predict_with_knockout
 from vitdemo.page.components.article import Text
 from vitdemo.page.look.perturb import knockout as page
 
@@ -34,7 +34,7 @@ def model(request):
     return random_model(MODELS[request.param]).double()
 
 
-def masked_by_hand(model, images, barred):
+def reference_masked_logits(model, images, barred):
     """timm's unfused formula, written out with an additive mask for each block's attention."""
     x = model._pos_embed(model.patch_embed(images))
     for block, mask in zip(model.blocks, barred, strict=True):
@@ -55,85 +55,91 @@ def masked_by_hand(model, images, barred):
 @torch.no_grad()
 def test_barring_nothing_equals_the_plain_forward_pass(model):
     images = random_images(model)
-    found = bar_attention(model, images, bar_patches(model, []))
+    found = compute_knockout_logits(model, images, build_patch_knockout(model, []))
     torch.testing.assert_close(found, model(images), atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
-def test_in_single_precision_barring_nothing_is_within_1e_4():
+def test_barring_nothing_in_float32_is_within_1e_4():
     model = random_model(MODELS["registers"])
     images = random_images(model).float()
-    found = bar_attention(model, images, bar_patches(model, []))
+    found = compute_knockout_logits(model, images, build_patch_knockout(model, []))
     torch.testing.assert_close(found, model(images), atol=1e-4, rtol=0)
 
 
 @torch.no_grad()
-def test_barred_in_all_layers_two_images_give_equal_logits(model):
+def test_logits_are_equal_for_all_images_if_all_layers_are_barred(model):
     images = random_images(model)
-    found = bar_attention(model, images, bar_patches(model, range(len(model.blocks))))
+    found = compute_knockout_logits(
+        model, images, build_patch_knockout(model, range(len(model.blocks)))
+    )
     assert torch.equal(found[0], found[1])
     assert (model(images)[0] - model(images)[1]).abs().max() > 1e-3
 
 
 @torch.no_grad()
-def test_barring_the_class_token_only_is_not_enough_with_registers():
+def test_register_tokens_pass_on_the_image_if_not_barred():
     model = random_model(MODELS["registers"]).double()
-    barred = bar_patches(model, range(len(model.blocks)))
+    barred = build_patch_knockout(model, range(len(model.blocks)))
     barred[:, 1 : model.num_prefix_tokens] = False
-    first, second = bar_attention(model, random_images(model), barred)
+    first, second = compute_knockout_logits(model, random_images(model), barred)
     assert (first - second).abs().max() > 1e-6
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("layers", [[0], [1], [0, 1]])
-def test_some_layers_equal_torchs_own_masked_attention(model, layers):
-    images, barred = random_images(model), bar_patches(model, layers)
-    found = bar_attention(model, images, barred)
-    torch.testing.assert_close(found, masked_by_hand(model, images, barred), atol=1e-9, rtol=0)
+def test_barred_layers_equal_torch_masked_attention(model, layers):
+    images, barred = random_images(model), build_patch_knockout(model, layers)
+    found = compute_knockout_logits(model, images, barred)
+    torch.testing.assert_close(
+        found, reference_masked_logits(model, images, barred), atol=1e-9, rtol=0
+    )
     assert (found - model(images)).abs().max() > 1e-6
 
 
 @torch.no_grad()
-def test_each_image_may_have_a_mask_of_its_own_and_the_model_is_left_as_it_was(model):
+def test_masks_can_differ_by_image_and_the_model_is_unchanged(model):
     images, weights = random_images(model), copy.deepcopy(model.state_dict())
-    first, second = bar_patches(model, [0]), bar_patches(model, [1])
-    found = bar_attention(model, images, torch.stack([first, second], dim=1))  # (L, B, N, N)
-    torch.testing.assert_close(found[:1], bar_attention(model, images[:1], first))
-    torch.testing.assert_close(found[1:], bar_attention(model, images[1:], second))
+    first, second = build_patch_knockout(model, [0]), build_patch_knockout(model, [1])
+    found = compute_knockout_logits(
+        model, images, torch.stack([first, second], dim=1)
+    )  # (L, B, N, N)
+    torch.testing.assert_close(found[:1], compute_knockout_logits(model, images[:1], first))
+    torch.testing.assert_close(found[1:], compute_knockout_logits(model, images[1:], second))
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def test_the_mask_covers_special_tokens_and_patches_only():
+def test_mask_bars_special_tokens_from_patches_only():
     model = random_model(MODELS["distilled"])
-    barred = bar_patches(model, [1])
+    barred = build_patch_knockout(model, [1])
     assert not barred[0].any()
     assert barred[1, :2, 2:].all() and not barred[1, :, :2].any() and not barred[1, 2:].any()
 
 
-def test_what_cannot_be_barred_is_named():
+def test_invalid_layers_models_and_masks_raise_errors():
     model = random_model(VIT)
-    images, barred = random_images(model).float(), bar_patches(model, [])
+    images, barred = random_images(model).float(), build_patch_knockout(model, [])
     with pytest.raises(ValueError, match=r"no layer 3: the model has layers 0\.\.2"):
-        bar_patches(model, [3])
+        build_patch_knockout(model, [3])
     with pytest.raises(ValueError, match="mean of its patch tokens"):
-        bar_patches(random_model(KINDS["average pooled"]), [0])
+        build_patch_knockout(random_model(TIMM_KINDS["average pooled"]), [0])
     with pytest.raises(ValueError, match="shape"):
-        bar_attention(model, images, barred[:2])
+        compute_knockout_logits(model, images, barred[:2])
     with pytest.raises(ValueError, match="no token"):
-        bar_attention(model, images, torch.ones_like(barred))
+        compute_knockout_logits(model, images, torch.ones_like(barred))
 
 
-def test_the_benchmark_counts_what_stays_the_same():
+def test_benchmark_measures_accuracy_confidence_and_agreement():
     whole = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     found = torch.tensor([[0.4, 0.6], [0.3, 0.7], [0.9, 0.1]])
-    accuracy, mean, same = measured(found, whole, torch.tensor([1, 1, 1]))
+    accuracy, mean, same = compute_knockout_metrics(found, whole, torch.tensor([1, 1, 1]))
     assert accuracy == pytest.approx(2 / 3)
     assert mean == pytest.approx((0.4 + 0.7 + 0.9) / 3)
     assert same == pytest.approx(2 / 3)
     model = random_model(VIT)
     pixels = random_images(model, batch=3).float()
     torch.testing.assert_close(
-        probabilities(model, pixels, []), model(pixels).softmax(1), atol=1e-5, rtol=0
+        predict_with_barred_patches(model, pixels, []), model(pixels).softmax(1), atol=1e-5, rtol=0
     )
 
 
@@ -143,31 +149,33 @@ IMAGE = noise(size=(32, 32))
 @pytest.fixture(scope="module")
 def runs_of_kinds(tmp_path_factory):
     root = tmp_path_factory.mktemp("kinds")
-    for name, spec in {"vit": VIT, "resnet": RESNET, **KINDS}.items():
+    for name, spec in {"vit": VIT, "resnet": RESNET, **TIMM_KINDS}.items():
         make_run(root / name.replace(" ", "-"), spec)
-    return bench(root)
+    return make_workbench(root)
 
 
 @pytest.mark.parametrize("name", ["vit", "distilled", "registers"])
-def test_probabilities_before_and_after_are_those_of_the_model(runs_of_kinds, name):
-    run = runs_of_kinds.run(name)
-    model = runs_of_kinds.model(run)
-    _, pixels = runs_of_kinds.input(run.preprocessing, IMAGE)
-    found = knock_out(runs_of_kinds, run, IMAGE, [1])
+def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds, name):
+    run = runs_of_kinds.find_run(name)
+    model = runs_of_kinds.load_model(run)
+    _, pixels = runs_of_kinds.prepare_input(run.preprocessing, IMAGE)
+    found = predict_with_knockout(runs_of_kinds, run, IMAGE, [1])
     with torch.no_grad():
-        wanted = bar_attention(model, pixels, bar_patches(model, [1])).softmax(1)[0]
+        wanted = compute_knockout_logits(model, pixels, build_patch_knockout(model, [1])).softmax(
+            1
+        )[0]
         whole = model(pixels).softmax(1)[0]
     np.testing.assert_allclose(found.after, wanted, atol=1e-5)
     np.testing.assert_allclose(found.before, whole, atol=1e-4)
-    assert found.layers == (1,) and found.depth == len(model.blocks)
+    assert found.layers == (1,) and found.num_layers == len(model.blocks)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [("resnet", "no attention to bar"), ("average-pooled", "mean of its patch tokens")],
 )
-def test_without_a_class_token_the_page_says_why_and_locks_the_sliders(runs_of_kinds, name, words):
-    first, last, told = page.draw(runs_of_kinds, name, IMAGE, 1, 2)
+def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, words):
+    first, last, told = page.render_knockout(runs_of_kinds, name, IMAGE, 1, 2)
     assert words in told[0].text
     assert first == last == gr.update(interactive=False)
 
@@ -176,26 +184,28 @@ def test_without_a_class_token_the_page_says_why_and_locks_the_sliders(runs_of_k
     ("first", "last", "barred"),
     [(1, 0, []), (1, 2, [0, 1]), (2, 2, [1]), (3, 1, []), (1, 99, [0, 1, 2]), (None, None, [])],
 )
-def test_sliders_name_the_layers_and_stay_within_the_model(runs_of_kinds, first, last, barred):
-    assert [*page.layers(first, last, 3)] == barred
-    updates = page.draw(runs_of_kinds, "vit", IMAGE, first, last)[:2]
+def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, last, barred):
+    assert [*page.barred_layers(first, last, 3)] == barred
+    updates = page.render_knockout(runs_of_kinds, "vit", IMAGE, first, last)[:2]
     assert all(update["maximum"] == 3 and update["interactive"] for update in updates)
     assert ("value" in updates[1]) == (last in (99, None))
 
 
-def test_the_card_has_the_leading_classes_and_the_new_prediction():
+def test_card_lists_the_top_classes_and_the_new_prediction():
     classes = tuple("abcdefg")
     before = np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02])
     after = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
     run = SimpleNamespace(name="vit", classes=classes)
-    found = KnockOut(run, before, after, (0, 1), ("class token",), 3)
-    verdict, card, limit = page.pieces(found)
+    found = KnockoutResult(run, before, after, (0, 1), ("class token",), 3)
+    verdict, card, limit = page.knockout_blocks(found)
     assert verdict.text == "vit now predicts g (40.0%)."
     assert card.title == "The class token cannot attend to patches in layers 1 to 2"
     assert card.rows[0] == ("a", 0.5, 0.1) and card.rows[-1] == ("g", 0.02, 0.4)
-    assert len(card.rows) == 6 and limit.text == page.LIMIT
-    several = replace(found, special=("class token", "register 1"), layers=(0, 1, 2))
-    _, card, words, _ = page.pieces(several)
+    assert len(card.rows) == 6 and limit.text == page.KNOCKOUT_CAVEAT
+    several = replace(found, special_tokens=("class token", "register 1"), layers=(0, 1, 2))
+    _, card, words, _ = page.knockout_blocks(several)
     assert card.title == "No special token can attend to patches in all 3 layers"
     assert "2 special tokens: the class token, and register 1." in words.text
-    assert page.pieces(replace(found, layers=())) == [Text(page.NONE_BARRED, told=True)]
+    assert page.knockout_blocks(replace(found, layers=())) == [
+        Text(page.NO_LAYER_MESSAGE, told=True)
+    ]

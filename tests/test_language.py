@@ -6,7 +6,9 @@ import pytest
 
 from tests.prose import units
 
-TRAINING = r"(run|set|step|image|recipe|epoch|curve|batch|loss|accuracy|signal|process|job|device)"
+TRAINING_NOUNS = (
+    r"(run|set|step|image|recipe|epoch|curve|batch|loss|accuracy|signal|process|job|device)"
+)
 # Pattern: standard term. Each word belongs to the private language of earlier versions.
 BANNED = {
     r"\btold apart\b": "significantly different, distinguishable",
@@ -14,7 +16,7 @@ BANNED = {
     r"\bin place of\b": "instead of",
     r"\bbut for\b": "except",
     r"\bpictures?\b": "image, photo",
-    rf"\ba training(?! {TRAINING})": "a training run",
+    rf"\ba training(?! {TRAINING_NOUNS})": "a training run",
     r"\btrainings\b": "training runs",
     r"\brightly\b": "correctly",
     r"\b(that|which|it|curves|answers|results) ships?\b|\bshipped\b": "included",
@@ -34,23 +36,23 @@ BANNED = {
     r"\bof then\b": "at that time",
 }
 # Names in a text: code in backticks, quoted values, calls, attributes, selectors and options.
-CODE = (
+CODE_PATTERN = (
     r"\$?\{[^}]*\}|`[^`]*`|\"[^\"]*\"|\w+\([^)]*\)|\w*_\w*|[.#]\w[\w-]*|--[\w-]+|\w+=\w*"
     r"|\w+: \w+ \|"
 )
 
 
-def prose(text: str) -> str:
+def remove_code(text: str) -> str:
     """Return a text without the names in it, whose words are part of an interface."""
-    return re.sub(CODE, "", text)
+    return re.sub(CODE_PATTERN, "", text)
 
 
 @pytest.mark.parametrize("kind", ["strings", "docstrings", "comments", "lessons", "docs"])
-def test_banned_words_do_not_come_back(kind):
+def test_texts_contain_no_banned_words(kind):
     found = [
         f"{unit}  ->  {term}"
         for unit in units()[kind]
         for pattern, term in BANNED.items()
-        if re.search(pattern, prose(unit.text), re.IGNORECASE)
+        if re.search(pattern, remove_code(unit.text), re.IGNORECASE)
     ]
     assert not found, "\n".join(found)

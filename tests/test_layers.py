@@ -18,7 +18,7 @@ ORDER = (
     " < page < app"
 )
 LAYERS = ORDER.split(" < ")
-ROOMS = {  # library: the only layers that may import it
+ALLOWED_LAYERS = {  # library: the only layers that may import it
     "gradio": {"page", "app"},
     "captum": {"attributions"},
     "matplotlib": {"figures"},
@@ -26,12 +26,12 @@ ROOMS = {  # library: the only layers that may import it
 }
 # What a function may import from above it, where the top of its module may not. `train.py report`
 # draws what trainings left: it is a reader of runs, and no training needs what it needs.
-LATE = {("train", "vitdemo.report.report")}
-DRAWERS = "vitdemo.page.components"  # below the tabs
-TRAIN = LAYERS.index("metrics") + 0.5  # train.py stands between evaluation and what is above
+LATE_IMPORTS = {("train", "vitdemo.report.render_report")}
+COMPONENTS_PACKAGE = "vitdemo.page.components"  # below the tabs
+TRAIN_HEIGHT = LAYERS.index("metrics") + 0.5  # train.py stands between evaluation and what is above
 
 
-def imports(source: str) -> set[str]:
+def list_imports(source: str) -> set[str]:
     """Dotted names of all that `source` imports, at the top or inside a function."""
     names = set()
     for node in ast.walk(ast.parse(source)):
@@ -43,13 +43,13 @@ def imports(source: str) -> set[str]:
     return names
 
 
-def shelf_of(requirement: str) -> str:
+def import_name(requirement: str) -> str:
     """ "scikit-learn>=1.5,<2" -> the name that it is imported by."""
     name = re.match(r"[\w-]+", requirement)[0].replace("-", "_").lower()
     return {"pillow": "PIL", "scikit_learn": "sklearn"}.get(name, name)
 
 
-def outside_functions(source: str) -> str:
+def remove_functions(source: str) -> str:
     tree = ast.parse(source)
     tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
     return ast.unparse(tree)
@@ -61,55 +61,59 @@ def layer_of(name: str) -> str:
     return parts[1] if parts[0] == "vitdemo" and len(parts) > 1 else parts[0]
 
 
-def height(layer: str) -> float:
-    return TRAIN if layer == "train" else LAYERS.index(layer)
+def layer_height(layer: str) -> float:
+    return TRAIN_HEIGHT if layer == "train" else LAYERS.index(layer)
 
 
-def faults(module: str, source: str) -> list[str]:
+def find_import_faults(module: str, source: str) -> list[str]:
     """What is wrong with the imports of `module`, a sentence each."""
     here, found = layer_of(module), []
-    late = {name for where, name in LATE if where == module} - imports(outside_functions(source))
-    for name in sorted(imports(source) - late):
+    late = {name for where, name in LATE_IMPORTS if where == module} - list_imports(
+        remove_functions(source)
+    )
+    for name in sorted(list_imports(source) - late):
         library, there = name.split(".")[0], layer_of(name)
         if not library:
             found.append(f"{module} imports {name}: write it from vitdemo on")
-        elif library in ROOMS and here not in ROOMS[library]:
-            found.append(f"{module} imports {library}, which belongs to {ROOMS[library]}")
+        elif library in ALLOWED_LAYERS and here not in ALLOWED_LAYERS[library]:
+            found.append(f"{module} imports {library}, which belongs to {ALLOWED_LAYERS[library]}")
         elif "pyplot" in name:
             found.append(f"{module} imports pyplot, which leaks figures in a server")
         elif library not in ("vitdemo", "app", "train"):
             continue
         elif (
-            module.startswith(DRAWERS)
+            module.startswith(COMPONENTS_PACKAGE)
             and name.startswith("vitdemo.page.")
-            and not (name.startswith((DRAWERS, "vitdemo.page.kit")))
+            and not (name.startswith((COMPONENTS_PACKAGE, "vitdemo.page.kit")))
         ):
             found.append(f"{module} imports {name}: a component knows no tab")
         elif there not in (*LAYERS, "train"):
             found.append(f"{module} imports {name}, which has no place in the house")
-        elif there != here and height(there) >= height(here):
+        elif there != here and layer_height(there) >= layer_height(here):
             found.append(f"{module} imports {name}, which is above it")
     return found
 
 
-def sources() -> dict[str, str]:
+def read_sources() -> dict[str, str]:
     """Dotted name -> text, of the modules of the package, app.py and train.py."""
     files = [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / n for n in ("app.py", "train.py"))]
     named = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {n.removesuffix(".__init__"): f.read_text("utf-8") for n, f in named.items()}
 
 
-SOURCES = sources()
-PACKAGE = SOURCES.pop("vitdemo")
+SOURCES = read_sources()
+PACKAGE_SOURCE = SOURCES.pop("vitdemo")
 
 
-def test_imports_point_down_and_libraries_stay_in_their_rooms():
-    assert imports(PACKAGE) == set()
+def test_modules_import_only_lower_layers_and_allowed_libraries():
+    assert list_imports(PACKAGE_SOURCE) == set()
     assert {layer_of(module) for module in SOURCES} == {*LAYERS, "train"}
-    assert [fault for module, source in SOURCES.items() for fault in faults(module, source)] == []
+    assert [
+        fault for module, source in SOURCES.items() for fault in find_import_faults(module, source)
+    ] == []
 
 
-def test_no_html_stands_in_a_string():
+def test_strings_contain_no_html():
     """Templates and scripts have files of their own."""
     found = [
         name
@@ -120,11 +124,11 @@ def test_no_html_stands_in_a_string():
     assert set(found) == {"vitdemo.page"}  # the tags around what its head holds
 
 
-def circles(sources: dict[str, str]) -> list[str]:
+def find_import_cycle(sources: dict[str, str]) -> list[str]:
     """The modules of a circle of imports, first and last the same; [] where there is none."""
     graph = {}
     for module, source in sources.items():
-        names = imports(source) - {late for where, late in LATE if where == module}
+        names = list_imports(source) - {late for where, late in LATE_IMPORTS if where == module}
         found = {name if name in sources else name.rsplit(".", 1)[0] for name in names}
         graph[module] = (found & set(sources)) - {module}
     try:
@@ -134,19 +138,19 @@ def circles(sources: dict[str, str]) -> list[str]:
     return []
 
 
-def test_no_circle_of_imports():
-    assert circles(SOURCES) == []
+def test_imports_have_no_cycle():
+    assert find_import_cycle(SOURCES) == []
     pair = {"vitdemo.a": "from vitdemo.a.b import x", "vitdemo.a.b": "from vitdemo import a"}
-    assert set(circles(pair)) == {"vitdemo.a", "vitdemo.a.b"}
+    assert set(find_import_cycle(pair)) == {"vitdemo.a", "vitdemo.a.b"}
     late = {"vitdemo.a": "def late():\n    from vitdemo.a.b import x"}
-    assert set(circles(pair | late)) == {"vitdemo.a", "vitdemo.a.b"}
+    assert set(find_import_cycle(pair | late)) == {"vitdemo.a", "vitdemo.a.b"}
 
 
-def test_what_is_imported_is_required():
+def test_imported_libraries_are_in_the_requirements():
     """`spaces` alone is not: it is there where it is needed, in a Space on ZeroGPU."""
     lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
-    required = {shelf_of(line) for line in lines if line and not line.startswith("#")}
-    libraries = {name.split(".")[0] for source in SOURCES.values() for name in imports(source)}
+    required = {import_name(line) for line in lines if line and not line.startswith("#")}
+    libraries = {name.split(".")[0] for source in SOURCES.values() for name in list_imports(source)}
     ours = {"vitdemo", "app", "train", "spaces"}
     assert libraries - ours - set(sys.stdlib_module_names) <= required
 
@@ -164,10 +168,10 @@ def test_what_is_imported_is_required():
         ("vitdemo.page.components.gallery", "from vitdemo.page.look.tab import Look"),
         ("vitdemo.page.look", "from vitdemo.stranger import thing"),
         ("train", "from vitdemo import attention"),
-        ("train", "from vitdemo.report import report"),
+        ("train", "from vitdemo.report import render_report"),
         ("train", "def late():\n    from vitdemo import figures"),
-        ("vitdemo.runs", "def late():\n    from vitdemo.report import report"),
+        ("vitdemo.runs", "def late():\n    from vitdemo.report import render_report"),
     ],
 )
-def test_a_made_up_violation_is_found(module, source):
-    assert len(faults(module, source)) == 1
+def test_import_violations_are_detected(module, source):
+    assert len(find_import_faults(module, source)) == 1

@@ -6,28 +6,28 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.making import KINDS, VIT, random_model
-from tests.test_attention import pictures
+from tests.making import TIMM_KINDS, VIT, random_model
+from tests.test_attention import random_images
 from vitdemo.attention import trace
-from vitdemo.attention.lens import logit_lens
+from vitdemo.attention.lens import apply_logit_lens
 
-MODELS = {"ours": VIT, **KINDS}
+MODELS = {"ours": VIT, **TIMM_KINDS}
 
 
-def build(kind):
+def make_model_and_images(kind):
     """A tiny random model in float64, and two pictures for it."""
     model = random_model(MODELS[kind]).double()
-    return model, pictures(model, batch=2).double()
+    return model, random_images(model, batch=2).double()
 
 
-def stopped(model, layers, images):
+def run_truncated_model(model, layers, images):
     """The answer of a copy that has the first `layers` blocks alone, by its own fused pass."""
     model = copy.deepcopy(model)
     model.blocks = model.blocks[:layers]
     return model(images).softmax(dim=-1)
 
 
-def reference_patch(model, token):
+def reference_patch_probabilities(model, token):
     """One token (D,) -> probabilities (C,): the mean of the heads, as if each had read it."""
     x = model.norm(token)
     x = model.fc_norm(x) if hasattr(model, "fc_norm") else x
@@ -37,34 +37,34 @@ def reference_patch(model, token):
 
 @pytest.mark.parametrize("kind", MODELS)
 @torch.no_grad()
-def test_each_answer_is_that_of_a_model_that_stops_there(kind):
-    model, images = build(kind)
+def test_layer_predictions_equal_those_of_a_truncated_model(kind):
+    model, images = make_model_and_images(kind)
     traced = trace(model, images)
-    answers, _ = logit_lens(model, traced.tokens)
+    answers, _ = apply_logit_lens(model, traced.tokens)
     assert len(answers) == len(model.blocks) + 1
     for layers, answer in enumerate(answers):
-        assert_close(answer, stopped(model, layers, images), atol=1e-9, rtol=1e-9)
+        assert_close(answer, run_truncated_model(model, layers, images), atol=1e-9, rtol=1e-9)
     assert_close(answers[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
     assert (answers[0] - answers[-1]).abs().max() > 0.05  # else nothing happens between
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @torch.no_grad()
-def test_each_patch_says_what_the_head_says_of_it(kind):
-    model, images = build(kind)
+def test_patch_predictions_equal_the_head_applied_to_the_patch(kind):
+    model, images = make_model_and_images(kind)
     tokens = trace(model, images).tokens
-    _, patches = logit_lens(model, tokens)
+    _, patches = apply_logit_lens(model, tokens)
     p = model.num_prefix_tokens
     assert patches.shape == (*tokens.shape[:2], tokens.shape[2] - p, model.num_classes)
     for layer, picture, patch in [(0, 0, 0), (1, 1, 5), (len(tokens) - 1, 0, 15)]:
-        expected = reference_patch(model, tokens[layer, picture, p + patch])
+        expected = reference_patch_probabilities(model, tokens[layer, picture, p + patch])
         assert_close(patches[layer, picture, patch], expected, atol=1e-9, rtol=1e-9)
 
 
 @torch.no_grad()
-def test_half_precision_still_sums_to_one():
-    model, images = build("class token")
+def test_bfloat16_patch_probabilities_sum_to_one():
+    model, images = make_model_and_images("class token")
     model = model.to(torch.bfloat16)
-    _, patches = logit_lens(model, trace(model, images.to(torch.bfloat16)).tokens)
+    _, patches = apply_logit_lens(model, trace(model, images.to(torch.bfloat16)).tokens)
     assert patches.dtype == torch.float32
     assert_close(patches.sum(-1), torch.ones(patches.shape[:-1]))

@@ -12,11 +12,11 @@ PROBABILITIES = np.array(
     [[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.1, 0.4]]
 )
 LABELS = np.array([0, 0, 1, 2, 2])
-SPOTS = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 1]], bool)
-NAMES = ("precision", "recall", "f1", "roc_auc")
+BAD_CELLS = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 1, 1]], bool)
+METRIC_NAMES = ("precision", "recall", "f1", "roc_auc")
 
 
-def draw(seed, n=300, c=7):
+def draw_predictions(seed, n=300, c=7):
     """Random (N, C) float32 probabilities, right more often than chance, and (N,) labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, c, n)
@@ -30,11 +30,11 @@ def one_hot(predicted, c):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_sound_input_of_any_precision_is_counted(dtype):
-    probabilities, labels = draw(0, n=500, c=200)
+def test_confusion_matrix_is_exact_for_all_float_types(dtype):
+    probabilities, labels = draw_predictions(0, n=500, c=200)
     columns = np.asfortranarray(probabilities, dtype=dtype)  # sums run in the dtype itself
     wanted = sk.confusion_matrix(labels, columns.argmax(1), labels=range(200))
-    found = ev.confusion(columns, labels.astype(np.uint8))  # 8 bits hold no number of a cell
+    found = ev.confusion_matrix(columns, labels.astype(np.uint8))  # 8 bits hold no number of a cell
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -53,88 +53,94 @@ def test_sound_input_of_any_precision_is_counted(dtype):
         # Sums to one all the same:
         ([*PROBABILITIES[:4], [-0.1, 0.5, 0.6]], LABELS, "negative .* in 1 of 5 rows.*row 4"),
         *[
-            (np.where(SPOTS, bad, PROBABILITIES), LABELS, r"NaN or inf.* in 2 of 5 rows.*row 2,")
+            (
+                np.where(BAD_CELLS, bad, PROBABILITIES),
+                LABELS,
+                r"NaN or inf.* in 2 of 5 rows.*row 2,",
+            )
             for bad in (np.nan, np.inf, -np.inf)
         ],
     ],
 )
-def test_bad_input_is_refused_by_name_and_place(probabilities, labels, message):
+def test_invalid_input_errors_name_the_problem_and_the_row(probabilities, labels, message):
     with pytest.raises(ValueError, match=message):
-        ev.check(probabilities, labels)
+        ev.check_predictions(probabilities, labels)
 
 
 @pytest.mark.parametrize(
     "metric",
     [
-        ev.accuracy,
-        ev.confusion,
-        ev.per_class,
-        calibration.reliability,
+        ev.compute_accuracy,
+        ev.confusion_matrix,
+        ev.compute_class_metrics,
+        calibration.compute_reliability,
         calibration.negative_log_likelihood,
         calibration.fit_temperature,
-        curves.average_precision,
-        lambda p, y: curves.roc(p, y, 0),
-        lambda p, y: curves.precision_recall(p, y, 0),
+        curves.average_precision_by_class,
+        lambda p, y: curves.compute_roc_curve(p, y, 0),
+        lambda p, y: curves.compute_precision_recall_curve(p, y, 0),
         lambda p, y: curves.top_k_accuracy(p, y, 1),
         lambda p, y: intervals.ranking_interval(p, y, 0),
-        paired.is_right,
+        paired.is_correct,
     ],
 )
-def test_every_metric_refuses_nan(metric):
+def test_all_metrics_reject_nan(metric):
     with pytest.raises(ValueError, match="NaN or infinite probabilities in 5 of 5 rows"):
         metric(PROBABILITIES * np.nan, LABELS)
 
 
 def test_metrics_equal_scikit_learn():
-    probabilities, labels = draw(0)
+    probabilities, labels = draw_predictions(0)
     predicted, truth = probabilities.argmax(axis=1), np.eye(7)[labels]
-    found = ev.per_class(probabilities, labels)
+    found = ev.compute_class_metrics(probabilities, labels)
     wanted = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
     np.testing.assert_allclose((found.precision, found.recall, found.f1, found.support), wanted)
     areas = sk.roc_auc_score(truth, probabilities, average=None)
     np.testing.assert_allclose(found.roc_auc, areas)
     precisions = sk.average_precision_score(truth, probabilities, average=None)
-    np.testing.assert_allclose(curves.average_precision(probabilities, labels), precisions)
-    assert ev.accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
+    np.testing.assert_allclose(curves.average_precision_by_class(probabilities, labels), precisions)
+    assert ev.compute_accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
 
 
-def test_confusion_by_hand_has_true_classes_as_rows_and_gives_a_tie_to_the_lower_class():
-    assert ev.confusion(PROBABILITIES, LABELS).tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
-    assert ev.confusion(np.array([[0.2, 0.4, 0.4]]), np.array([2]))[2].tolist() == [0, 1, 0]
+def test_confusion_rows_are_true_classes_and_ties_go_to_the_lower_class():
+    assert ev.confusion_matrix(PROBABILITIES, LABELS).tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+    assert ev.confusion_matrix(np.array([[0.2, 0.4, 0.4]]), np.array([2]))[2].tolist() == [0, 1, 0]
 
 
-def test_class_never_predicted_scores_zero_but_is_ranked_all_the_same():
+def test_never_predicted_class_has_zero_f1_but_valid_ranking_metrics():
     probabilities, labels = np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0, 1])
-    metrics = ev.per_class(probabilities, labels)
+    metrics = ev.compute_class_metrics(probabilities, labels)
     assert (metrics.precision[1], metrics.recall[1], metrics.f1[1]) == (0, 0, 0)
     assert metrics.roc_auc.tolist() == [1, 1]
-    assert curves.average_precision(probabilities, labels).tolist() == [1, 1]
+    assert curves.average_precision_by_class(probabilities, labels).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("predicted", [[0, 1, 1], [0, 1, 2]], ids=["never predicted", "predicted"])
-def test_class_without_pictures_is_nan(predicted):
+def test_metrics_of_a_class_without_images_are_nan(predicted):
     probabilities, labels = one_hot(predicted, 3), np.array([0, 1, 1])
-    metrics = ev.per_class(probabilities, labels)
-    assert all(np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in NAMES)
+    metrics = ev.compute_class_metrics(probabilities, labels)
+    assert all(
+        np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in METRIC_NAMES
+    )
     assert metrics.support.tolist() == [1, 2, 0]
-    assert np.isnan(curves.average_precision(probabilities, labels)).tolist() == [0, 0, 1]
+    assert np.isnan(curves.average_precision_by_class(probabilities, labels)).tolist() == [0, 0, 1]
 
 
-def test_without_a_rest_there_is_no_roc_auc_but_everything_else():
+def test_only_roc_auc_is_nan_if_all_images_have_one_class():
     for probabilities in (np.ones((2, 1)), one_hot([0, 1], 2)):
-        metrics = ev.per_class(probabilities, np.array([0, 0]))
+        metrics = ev.compute_class_metrics(probabilities, np.array([0, 0]))
         assert np.isnan(metrics.roc_auc).all()
         recall = probabilities[:, 0].mean()
         assert (metrics.precision[0], metrics.recall[0]) == (1, recall)
         assert metrics.f1[0] == pytest.approx(2 * recall / (1 + recall))
 
 
-def test_one_picture_a_class_does_not_warn():
-    metrics = ev.per_class(np.eye(30), np.arange(30))
-    assert all((getattr(metrics, name) == 1).all() for name in NAMES)
+def test_one_image_per_class_does_not_warn():
+    metrics = ev.compute_class_metrics(np.eye(30), np.arange(30))
+    assert all((getattr(metrics, name) == 1).all() for name in METRIC_NAMES)
 
 
-def test_most_confused_by_hand():
+def test_most_confused_pairs_match_a_hand_worked_example():
     matrix = np.array([[90, 10, 0], [4, 15, 1], [10, 0, 30]])
     wanted = [
         ev.ConfusedPair(0, 1, 10, 0.1),  # ties in order of the true class
@@ -142,11 +148,11 @@ def test_most_confused_by_hand():
         ev.ConfusedPair(1, 0, 4, 0.2),
         ev.ConfusedPair(1, 2, 1, 0.05),
     ]
-    assert [ev.most_confused(matrix, limit) for limit in (0, 2)] == [[], wanted[:2]]
-    assert ev.most_confused(matrix, 99) == wanted
-    in_one_row = ev.most_confused(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
+    assert [ev.most_confused_pairs(matrix, limit) for limit in (0, 2)] == [[], wanted[:2]]
+    assert ev.most_confused_pairs(matrix, 99) == wanted
+    in_one_row = ev.most_confused_pairs(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
     assert [pair.predicted for pair in in_one_row] == [1, 2, 3]
-    assert ev.most_confused(np.diag([5, 0, 3])) == []
+    assert ev.most_confused_pairs(np.diag([5, 0, 3])) == []
 
 
 @pytest.mark.parametrize(
@@ -170,27 +176,29 @@ def test_most_confused_by_hand():
         ),
     ],
 )  # fmt: skip
-def test_sentence(true, predicted, count, share, sentence):
-    assert ev.pair_sentence(ev.ConfusedPair(0, 1, count, share), [true, predicted]) == sentence
+def test_pair_description_states_count_names_and_percentage(
+    true, predicted, count, share, sentence
+):
+    assert ev.describe_pair(ev.ConfusedPair(0, 1, count, share), [true, predicted]) == sentence
 
 
-def test_top_k_is_sorted_with_ties_to_the_lower_class_and_clipped_to_the_classes():
-    indices, values = ev.top_k(np.array([0.1, 0.3, 0.3, 0.25, 0.05]), 4)
+def test_top_k_is_sorted_and_limited_to_the_number_of_classes():
+    indices, values = ev.top_k_classes(np.array([0.1, 0.3, 0.3, 0.25, 0.05]), 4)
     assert indices.tolist() == [1, 2, 3, 0]
     assert values.tolist() == [0.3, 0.3, 0.25, 0.1]
-    assert ev.top_k(np.array([0.4, 0.6]), 5)[0].tolist() == [1, 0]
+    assert ev.top_k_classes(np.array([0.4, 0.6]), 5)[0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
     "function, argument, number, message",
     [
-        (ev.top_k, [0.4, 0.6], 0, "k must be 1 or more, not 0"),
-        (ev.top_k, [[0.4, 0.6]], 1, r"shape \(1, 2\)"),
-        (ev.top_k, [np.nan, 0.6], 1, "finite"),
-        (ev.most_confused, np.ones((2, 3), int), 1, r"\(C, C\), not \(2, 3\)"),
-        (ev.most_confused, np.eye(2, dtype=int), -1, "not -1"),
+        (ev.top_k_classes, [0.4, 0.6], 0, "k must be 1 or more, not 0"),
+        (ev.top_k_classes, [[0.4, 0.6]], 1, r"shape \(1, 2\)"),
+        (ev.top_k_classes, [np.nan, 0.6], 1, "finite"),
+        (ev.most_confused_pairs, np.ones((2, 3), int), 1, r"\(C, C\), not \(2, 3\)"),
+        (ev.most_confused_pairs, np.eye(2, dtype=int), -1, "not -1"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(function, argument, number, message):
+def test_invalid_ranking_arguments_are_rejected(function, argument, number, message):
     with pytest.raises(ValueError, match=message):
         function(np.array(argument), number)

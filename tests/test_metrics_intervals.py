@@ -5,22 +5,24 @@ import time
 import numpy as np
 import pytest
 
-from tests.test_metrics import draw
+from tests.test_metrics import draw_predictions
 from vitdemo import metrics as ev
 from vitdemo.metrics import intervals
 
 
-def resampled(metric, n, resamples=3000, seed=1):
+def reference_interval(metric, n, resamples=3000, seed=1):
     """The 95% interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
     rng = np.random.default_rng(seed)
     values = [metric(rng.integers(0, n, n)) for _ in range(resamples)]
     return np.nanpercentile(values, [2.5, 97.5], axis=0)
 
 
-def test_intervals_equal_those_of_drawing_pictures():
-    probabilities, labels = draw(0, n=400, c=3)
+def test_bootstrap_intervals_equal_resampling_of_single_images():
+    probabilities, labels = draw_predictions(0, n=400, c=3)
     predicted = probabilities.argmax(axis=1)
-    found = intervals.bootstrap(ev.confusion(probabilities, labels), resamples=20_000)
+    found = intervals.compute_metric_intervals(
+        ev.confusion_matrix(probabilities, labels), resamples=20_000
+    )
 
     def table(i):
         hits = labels[i][labels[i] == predicted[i]]
@@ -31,49 +33,49 @@ def test_intervals_equal_those_of_drawing_pictures():
         weighted = np.average(values, axis=1, weights=support)
         return np.c_[values, np.mean(values, axis=1), weighted]
 
-    wanted = resampled(table, 400)  # (2, 3, C + 2)
+    wanted = reference_interval(table, 400)  # (2, 3, C + 2)
     for row, name in enumerate(("precision", "recall", "f1")):
         got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
         np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
     np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
 
 
-def test_shares_of_pictures_have_wilsons_interval():
-    found = intervals.bootstrap(np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]]))
-    np.testing.assert_allclose(found.accuracy, intervals.wilson(43, 60))
-    np.testing.assert_allclose(found.recall, intervals.wilson([40, 3, 0], [50, 8, 2]))
-    np.testing.assert_allclose(found.precision, intervals.wilson([40, 3, 0], [47, 13, 0]))
+def test_accuracy_recall_and_precision_have_wilson_intervals():
+    found = intervals.compute_metric_intervals(np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]]))
+    np.testing.assert_allclose(found.accuracy, intervals.wilson_interval(43, 60))
+    np.testing.assert_allclose(found.recall, intervals.wilson_interval([40, 3, 0], [50, 8, 2]))
+    np.testing.assert_allclose(found.precision, intervals.wilson_interval([40, 3, 0], [47, 13, 0]))
     assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
 
 
-def test_the_same_seed_gives_the_same_intervals_drawn_at_once_or_in_parts(monkeypatch):
-    matrix = ev.confusion(*draw(0, c=30))
-    first, other = (intervals.bootstrap(matrix, seed=seed).f1 for seed in (0, 1))
+def test_bootstrap_depends_on_the_seed_but_not_on_the_batch_size(monkeypatch):
+    matrix = ev.confusion_matrix(*draw_predictions(0, c=30))
+    first, other = (intervals.compute_metric_intervals(matrix, seed=seed).f1 for seed in (0, 1))
     assert not np.array_equal(first, other)
-    monkeypatch.setattr(intervals, "CELLS_AT_ONCE", 500)
-    assert np.array_equal(intervals.bootstrap(matrix).f1, first, equal_nan=True)
+    monkeypatch.setattr(intervals, "MAX_CELLS_AT_ONCE", 500)
+    assert np.array_equal(intervals.compute_metric_intervals(matrix).f1, first, equal_nan=True)
 
 
-def test_ten_thousand_pictures_take_well_under_a_second():
-    matrix = ev.confusion(*draw(0, n=10_000, c=10))
+def test_bootstrap_of_10000_images_takes_under_half_a_second():
+    matrix = ev.confusion_matrix(*draw_predictions(0, n=10_000, c=10))
     seconds = []
     for _ in range(3):
         started = time.perf_counter()
-        intervals.bootstrap(matrix)
+        intervals.compute_metric_intervals(matrix)
         seconds.append(time.perf_counter() - started)
     assert min(seconds) < 0.5
 
 
-def test_degenerate_classes():
-    never_predicted = intervals.bootstrap(np.array([[50, 0], [50, 0]]))
+def test_bootstrap_handles_degenerate_classes():
+    never_predicted = intervals.compute_metric_intervals(np.array([[50, 0], [50, 0]]))
     assert never_predicted.f1[:, 1].tolist() == [0, 0]  # in every draw
     assert never_predicted.macro["precision"][1] < 0.35
-    unseen = intervals.bootstrap(np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]]))
+    unseen = intervals.compute_metric_intervals(np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]]))
     assert np.isnan(unseen.recall).tolist() == [[False, False, True]] * 2
     low, high = unseen.macro["recall"]  # the means leave it out
     assert 0.6 < low < (40 / 55 + 40 / 50) / 2 < high < 0.9
-    assert intervals.bootstrap(np.array([[7]])).macro["f1"].tolist() == [1, 1]
-    two_pictures = intervals.bootstrap(np.array([[1, 0], [1, 0]]))
+    assert intervals.compute_metric_intervals(np.array([[7]])).macro["f1"].tolist() == [1, 1]
+    two_pictures = intervals.compute_metric_intervals(np.array([[1, 0], [1, 0]]))
     np.testing.assert_allclose(two_pictures.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
     assert two_pictures.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
 
@@ -84,61 +86,70 @@ EYE = np.eye(2, dtype=int)
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: intervals.bootstrap(0 * EYE), "no images to resample"),
-        (lambda: intervals.bootstrap(EYE, resamples=0), "resamples must be 1 or more, not 0"),
-        (lambda: intervals.bootstrap(EYE, level=1), "level must be between 0 and 1, not 1"),
-        (lambda: intervals.bootstrap(np.ones((2, 3), int)), r"\(C, C\), not \(2, 3\)"),
-        (lambda: intervals.wilson(3, 2), "hits must be from 0"),
-        (lambda: intervals.wilson(-1, 2), "hits must be from 0"),
-        (lambda: intervals.wilson_share(1.1, 2), "share must be 0 to 1"),
-        (lambda: intervals.wilson_share(0.5, 0.9), "n at least 1"),
-        (lambda: intervals.share_doubt(3, 2), "hits must be from 0"),
-        (lambda: intervals.share_doubt(0, 0), "n must be at least 1"),
+        (lambda: intervals.compute_metric_intervals(0 * EYE), "no images to resample"),
+        (
+            lambda: intervals.compute_metric_intervals(EYE, resamples=0),
+            "resamples must be 1 or more, not 0",
+        ),
+        (
+            lambda: intervals.compute_metric_intervals(EYE, level=1),
+            "level must be between 0 and 1, not 1",
+        ),
+        (
+            lambda: intervals.compute_metric_intervals(np.ones((2, 3), int)),
+            r"\(C, C\), not \(2, 3\)",
+        ),
+        (lambda: intervals.wilson_interval(3, 2), "hits must be from 0"),
+        (lambda: intervals.wilson_interval(-1, 2), "hits must be from 0"),
+        (lambda: intervals.wilson_interval_of_fraction(1.1, 2), "share must be 0 to 1"),
+        (lambda: intervals.wilson_interval_of_fraction(0.5, 0.9), "n at least 1"),
+        (lambda: intervals.margin_of_error(3, 2), "hits must be from 0"),
+        (lambda: intervals.margin_of_error(0, 0), "n must be at least 1"),
         (lambda: intervals.mean_interval(np.ones(1)), "at least 2 values"),
-        (lambda: intervals.least_seed_difference([0.8]), "at least 2 seeds"),
+        (lambda: intervals.seed_difference_threshold([0.8]), "at least 2 seeds"),
         (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
         (lambda: intervals.difference_interval(0, 0, 0), "no images to compare"),
         (lambda: intervals.difference_interval(-1, 0, 10), "do not fit 10 images"),
         (lambda: intervals.difference_interval(6, 5, 10), "do not fit 10 images"),
     ],
 )
-def test_what_has_no_interval_is_refused(ask, message):
+def test_invalid_interval_arguments_are_rejected(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
 
 
-def test_a_difference_of_two_runs_exceeds_seeds_by_students_t_not_by_one_deviation():
+def test_seed_difference_threshold_uses_students_t_distribution():
     seeds = [80.78, 80.39, 80.07]  # vit-muon-cpu: a standard deviation of 0.36
     spread = np.std(seeds, ddof=1)
     # 4.3027 is the 97.5% quantile of Student's t with 2 degrees of freedom
-    found = intervals.least_seed_difference(seeds)
+    found = intervals.seed_difference_threshold(seeds)
     assert found == pytest.approx(4.3027 * np.sqrt(2) * spread, rel=1e-4)
     assert found == pytest.approx(2.2, abs=0.05)
-    assert intervals.least_seed_difference([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
+    assert intervals.seed_difference_threshold([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
 
 
-def test_the_threshold_of_seeds_is_reached_by_chance_in_one_of_twenty():
+def test_seed_difference_threshold_has_about_5_percent_false_positives():
     random, over = np.random.default_rng(0), 0
     for _ in range(2000):
         *seeds, other = random.normal(80, 0.5, 4)
-        over += abs(other - seeds[0]) > intervals.least_seed_difference(seeds)
+        over += abs(other - seeds[0]) > intervals.seed_difference_threshold(seeds)
     # The first run is one of those that give the deviation, so it is slightly conservative.
     assert 0.015 < over / 2000 < 0.06
 
 
-def test_all_right_may_still_be_wrong():
+def test_wilson_intervals_and_margins_match_known_values():
     # n / (n + z^2) and 1, by hand: 20 / 23.84
-    np.testing.assert_allclose(intervals.wilson(20, 20), [0.83888, 1], atol=1e-5)
-    assert intervals.share_doubt(20, 20) == pytest.approx((1 - 0.83888) / 2, abs=1e-5)
-    doubt = intervals.difference_doubt(450, 500)  # of two independent shares, drawn
+    np.testing.assert_allclose(intervals.wilson_interval(20, 20), [0.83888, 1], atol=1e-5)
+    assert intervals.margin_of_error(20, 20) == pytest.approx((1 - 0.83888) / 2, abs=1e-5)
+    doubt = intervals.difference_margin_of_error(450, 500)  # of two independent shares, drawn
     drawn = np.diff(np.random.default_rng(0).binomial(500, 0.9, (20_000, 2)) / 500).std()
     assert doubt == pytest.approx(1.96 * drawn, rel=0.02)
-    assert np.isnan(intervals.wilson([0, 1], [0, 2])).tolist() == [[True, False]] * 2
-    wide, narrow = (np.diff(intervals.wilson(9, 10, level)) for level in (0.99, 0.9))
+    assert np.isnan(intervals.wilson_interval([0, 1], [0, 2])).tolist() == [[True, False]] * 2
+    wide, narrow = (np.diff(intervals.wilson_interval(9, 10, level)) for level in (0.99, 0.9))
     assert wide > narrow
 
 
-def test_the_mean_of_pictures_has_students_interval():
+def test_mean_interval_uses_students_t_distribution():
     # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5% point of t with 3 degrees: 3.18245.
     reach = 3.18245 * np.sqrt(5 / 3) / 2
     found = intervals.mean_interval(np.arange(1.0, 5.0))
@@ -146,8 +157,8 @@ def test_the_mean_of_pictures_has_students_interval():
     assert intervals.mean_interval(np.ones(3)) == (1, 1, 1)
 
 
-def test_ranking_intervals_equal_those_of_drawing_pictures():
-    probabilities, labels = draw(5, n=250, c=3)
+def test_ranking_intervals_equal_resampling_of_single_images():
+    probabilities, labels = draw_predictions(5, n=250, c=3)
     probabilities = probabilities.round(1)  # many ties
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     area, precision = intervals.ranking_interval(probabilities, labels, 1, resamples=4000)
@@ -159,19 +170,19 @@ def test_ranking_intervals_equal_those_of_drawing_pictures():
         own_above = (own <= own.T).sum(axis=1)  # at the threshold of each own picture
         return higher, np.mean(own_above / (own_above + (own <= others).sum(axis=1)))
 
-    wanted = resampled(table, 250)
+    wanted = reference_interval(table, 250)
     np.testing.assert_allclose(area, wanted[:, 0], atol=0.01)
     np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
 
 
-def test_ranking_of_one_class_has_no_area_and_of_two_pictures_counts_draws_of_both():
+def test_ranking_interval_handles_one_class_and_two_images():
     area, precision = intervals.ranking_interval(np.ones((4, 1)), np.zeros(4, int), 0)
     assert np.isnan(area).all() and precision.tolist() == [1, 1]
     area, precision = intervals.ranking_interval(np.eye(2), np.array([0, 1]), 0)
     assert (area.tolist(), precision.tolist()) == ([1, 1], [1, 1])
 
 
-def test_a_difference_by_hand():
+def test_difference_interval_matches_hand_worked_values():
     # -10 / 102 -+ 1.96 * sqrt(15 - 100 / 102) / 102
     found = intervals.difference_interval(2, 12, 100)
     np.testing.assert_allclose(found, [-0.16994, -0.02614], atol=1e-4)
@@ -183,7 +194,7 @@ def test_a_difference_by_hand():
 
 
 @pytest.mark.parametrize(("won", "lost"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
-def test_95_of_100_differences_are_in_their_interval(won, lost):
+def test_difference_interval_covers_the_truth_in_95_percent(won, lost):
     shares = [won, lost, 1 - won - lost]
     drawn = np.random.default_rng(0).multinomial(300, shares, size=2000)
     ends = np.array([intervals.difference_interval(*row[:2], 300) for row in drawn])

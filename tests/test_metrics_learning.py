@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.making import VIT, gone_on_from, make_run, record
+from tests.making import VIT, make_history_record, make_run, record_start_weights
 from vitdemo.metrics import learning
 from vitdemo.models import ModelSpec
 
@@ -20,7 +20,7 @@ def with_recipe(run, **changes):
 
 def with_history(run, *changes):
     """`run` with one epoch for each of `changes`, which are what its record has otherwise."""
-    records = [record(epoch) | each for epoch, each in enumerate(changes, start=1)]
+    records = [make_history_record(epoch) | each for epoch, each in enumerate(changes, start=1)]
     return replace(run, history=tuple(records))
 
 
@@ -30,9 +30,9 @@ def with_accuracies(run, *pairs):
 
 def test_milestones_are_the_first_epochs_that_reach_them(run):
     found = with_accuracies(run, (0.5, 0.7), (0.6, 0.8), (0.7, 0.79), (0.8, 0.91))
-    assert learning.reached(found, (0.80, 0.90, 0.94)) == [
-        learning.Reached(0.80, 2, 1.0),
-        learning.Reached(0.90, 4, 2.0),
+    assert learning.first_epochs_reaching(found, (0.80, 0.90, 0.94)) == [
+        learning.Milestone(0.80, 2, 1.0),
+        learning.Milestone(0.90, 4, 2.0),
     ]
 
 
@@ -47,111 +47,121 @@ def test_milestones_are_the_first_epochs_that_reach_them(run):
         ((), []),
     ],
 )
-def test_milestones_are_taken_from_the_runs(run, best, shares):
+def test_milestones_are_derived_from_the_best_accuracies(run, best, shares):
     found = [with_accuracies(run, (0.5, 0.01), (0.5, share)) for share in best]
-    assert learning.milestones([*found, with_history(run)]) == pytest.approx(shares)
+    assert learning.choose_milestones([*found, with_history(run)]) == pytest.approx(shares)
 
 
-def test_the_speed_of_a_run_is_that_of_its_usual_epoch(run):
+def test_speed_of_a_run_is_the_median_over_epochs(run):
     speeds = (322, 300, 868)  # another process had ended before the last one
     found = with_history(run, *({"images_per_second": speed} for speed in speeds))
-    assert learning.images_per_second(found) == 322
-    assert learning.images_per_second(with_history(run)) is None
+    assert learning.median_images_per_second(found) == 322
+    assert learning.median_images_per_second(with_history(run)) is None
 
 
-def test_what_a_run_started_from_counts(run):
-    assert learning.minutes(run) == pytest.approx([0.5, 1, 1.5, 2, 2.5, 3])
+def test_time_and_epochs_include_the_run_started_from(run):
+    assert learning.elapsed_minutes(run) == pytest.approx([0.5, 1, 1.5, 2, 2.5, 3])
     origin = {"run": "masked", "epochs": 16, "seconds": 90.0}
     found = replace(run, config=run.config | {"started_from": origin})
-    assert learning.minutes(found) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
+    assert learning.elapsed_minutes(found) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
     assert found.train_seconds == run.train_seconds + 90 == 270
     again = replace(run, config=run.config | {"started_from": origin | {"started_from": origin}})
-    assert learning.epoch_count(again) == "6 + 16 + 16"
-    first = learning.stages(found)[0]
-    assert (learning.epoch_count(run), learning.epoch_count(found)) == ("6", "6 + 16")
-    assert first.when == "at the start" and "masked (16 epochs, 1.5 min" in first.words
+    assert learning.format_epoch_count(again) == "6 + 16 + 16"
+    first = learning.list_stage_changes(found)[0]
+    assert (learning.format_epoch_count(run), learning.format_epoch_count(found)) == ("6", "6 + 16")
+    assert first.when == "at the start" and "masked (16 epochs, 1.5 min" in first.text
     for strange in ("masked", {"seconds": "long"}, None):
         other = replace(run, config=run.config | {"started_from": strange})
         assert other.train_seconds == run.train_seconds
-        assert len(learning.stages(other)) == bool(other.origin)
+        assert len(learning.list_stage_changes(other)) == bool(other.origin)
 
 
-def test_the_gap_is_training_minus_validation_in_points(run):
+def test_gap_is_training_minus_validation_in_percentage_points(run):
     found = with_accuracies(run, (0.5, 0.7), (0.75, 0.7))
-    assert learning.gap(found) == pytest.approx([-20, 5])
-    assert learning.below_validation(found) == 1
-    assert learning.below_validation(with_history(run)) == 0
+    assert learning.generalisation_gap(found) == pytest.approx([-20, 5])
+    assert learning.count_epochs_below_validation(found) == 1
+    assert learning.count_epochs_below_validation(with_history(run)) == 0
 
 
-def test_smoothing_by_hand():
-    assert learning.smoothed([1, 2, 4], 0) == [1, 2, 4]
+def test_smoothing_matches_hand_worked_values():
+    assert learning.smooth_values([1, 2, 4], 0) == [1, 2, 4]
     # weight 0.5: 1; (0.25*1 + 0.5*2)/0.75; (0.125*1 + 0.25*2 + 0.5*4)/0.875
-    assert learning.smoothed([1, 2, 4], 0.5) == pytest.approx([1, 1.25 / 0.75, 2.625 / 0.875])
-    assert learning.smoothed([], 0.9) == []
+    assert learning.smooth_values([1, 2, 4], 0.5) == pytest.approx([1, 1.25 / 0.75, 2.625 / 0.875])
+    assert learning.smooth_values([], 0.9) == []
 
 
-def test_the_weights_are_the_last_epochs_or_those_of_the_lowest_validation_loss(run):
+def test_weights_are_of_the_last_or_the_lowest_validation_loss_epoch(run):
     found = with_history(run, *({"val_loss": loss} for loss in (0.9, 0.4, 0.4, 0.5)))
-    assert found.record_of_weights["epoch"] == 4
-    assert with_recipe(found, patience=8).record_of_weights["epoch"] == 2
-    assert with_history(run).record_of_weights is None
+    assert found.weights_record["epoch"] == 4
+    assert with_recipe(found, patience=8).weights_record["epoch"] == 2
+    assert with_history(run).weights_record is None
 
 
-MIXED = {"head_epochs": 2, "warmup_epochs": 0.5, "mixup": 0.2, "unmixed_epochs": 3, "patience": 4}
+MIXUP_RECIPE = {
+    "head_epochs": 2,
+    "warmup_epochs": 0.5,
+    "mixup": 0.2,
+    "unmixed_epochs": 3,
+    "patience": 4,
+}
 
 
 @pytest.mark.parametrize(
     ("recipe", "stages"),
     [
         ({}, {}),
-        (MIXED, {2: "head", 2.5: "warm-up", 6: "lowest validation loss", 9: "MixUp"}),
+        (MIXUP_RECIPE, {2: "head", 2.5: "warm-up", 6: "lowest validation loss", 9: "MixUp"}),
         ({"schedule": "one-cycle", "warmup_epochs": 2}, {3: "peak"}),
         ({"patch_dropout": 0.5, "whole_epochs": 2}, {8: "PatchDropout ends"}),
         ({"patch_dropout": 0.5, "whole_epochs": 0}, {}),
         ({"warmup_epochs": 1}, {1: "warm-up"}),
     ],
 )
-def test_stages_in_order_of_time(run, recipe, stages):
-    found = learning.stages(with_recipe(run, **{"epochs": 10, "warmup_epochs": 0} | recipe))
+def test_stages_are_in_chronological_order(run, recipe, stages):
+    found = learning.list_stage_changes(
+        with_recipe(run, **{"epochs": 10, "warmup_epochs": 0} | recipe)
+    )
     assert [stage.after for stage in found] == pytest.approx(list(stages))
     assert [stage.when for stage in found] == [
         "after 1 epoch" if after == 1 else f"after {after} epochs" for after in stages
     ]
-    assert all(part in stage.words for stage, part in zip(found, stages.values(), strict=True))
+    assert all(part in stage.text for stage, part in zip(found, stages.values(), strict=True))
 
 
-def test_stages_that_a_training_was_left_before_are_none(tmp_path):
+def test_parent_stages_after_the_continuation_are_omitted(tmp_path):
     mixed = {"epochs": 50, "warmup_epochs": 1, "mixup": 0.2, "unmixed_epochs": 10}
     first = make_run(tmp_path / "first", epochs=50, recipe=mixed)
 
     def whens(epochs):
-        found = gone_on_from(make_run(tmp_path / "second", epochs=5), first, epochs)
-        return [stage.after for stage in learning.stages(found)]
+        found = record_start_weights(make_run(tmp_path / "second", epochs=5), first, epochs)
+        return [stage.after for stage in learning.list_stage_changes(found)]
 
     assert whens(10) == [1, 10]  # its warm-up, and where the second one begins
     assert whens(45) == [1, 40, 45]
 
 
-def test_reasons_name_what_the_recipe_does(run):
-    (plain,) = learning.reasons(with_recipe(run, crop_padding=0, flip=False))
+def test_reasons_match_the_recipe(run):
+    (plain,) = learning.explain_low_training_accuracy(with_recipe(run, crop_padding=0, flip=False))
     assert "means over the epoch" in plain
     recipe = {"mixup": 0.2, "cutmix": 1.0, "policy": "rand", "patch_dropout": 0.5}
     full = with_recipe(run, **recipe, label_smoothing=0.1, ema_decay=0.9)
     words = ["MixUp and CutMix", "50% of the patches of each image"]
     words += ["random operations, shifted and flipped", "smoothing", "moving average", plain]
-    found = learning.reasons(full)
+    found = learning.explain_low_training_accuracy(full)
     assert all(part in reason for part, reason in zip(words, found, strict=True))
     dropping = replace(full, spec=ModelSpec("vit", 16, options=dict(VIT.options, drop_rate=0.1)))
-    assert "Dropout" in " ".join(learning.reasons(dropping))
+    assert "Dropout" in " ".join(learning.explain_low_training_accuracy(dropping))
 
 
 @pytest.mark.parametrize("odd", [{"mixup": "lots"}, {"head_epochs": None}, {"policy": 7}])
-def test_an_odd_field_counts_as_not_there(run, odd):
+def test_invalid_recipe_fields_are_ignored(run, odd):
     (field,) = odd
-    assert learning.setting(with_recipe(run, **odd), field) == learning.setting(run, field)
+    assert learning.recipe_field(with_recipe(run, **odd), field) == learning.recipe_field(
+        run, field
+    )
 
 
-def test_a_recipe_without_fields_is_explained_all_the_same(run):
+def test_recipe_without_fields_has_reasons_but_no_stages(run):
     bare = replace(run, config={"recipe": {"name": "timm:x"}})
-    assert learning.stages(bare) == []
-    assert learning.reasons(bare)
+    assert learning.list_stage_changes(bare) == []
+    assert learning.explain_low_training_accuracy(bare)

@@ -6,41 +6,41 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.test_metrics import draw
-from vitdemo.metrics import accuracy, paired
-from vitdemo.metrics.paired import McNemar
+from tests.test_metrics import draw_predictions
+from vitdemo.metrics import compute_accuracy, paired
+from vitdemo.metrics.paired import McNemarResult
 
 
-def answers(first_only, second_only, both=3, neither=2):
+def make_correctness(first_only, second_only, both=3, neither=2):
     """Right-or-not of two models with these counts of pictures."""
     cells = [(True, False)] * first_only + [(False, True)] * second_only
     cells += [(True, True)] * both + [(False, False)] * neither
     return (np.array(side, dtype=bool) for side in zip(*cells, strict=True))
 
 
-def coin(a, b):
+def exact_binomial_p(a, b):
     """All splits of a + b coins that are at least as unlikely as a : b, in exact fractions."""
     chances = [Fraction(math.comb(a + b, k), 2 ** (a + b)) for k in range(a + b + 1)]
     return float(sum(chance for chance in chances if chance <= chances[a]))
 
 
 @pytest.mark.parametrize("a, b", [(0, 0), (0, 1), (5, 5), (9, 2), (2, 9), (30, 14)])
-def test_p_is_the_chance_of_a_split_as_uneven(a, b):
-    test = paired.mcnemar(*answers(a, b))
+def test_p_value_equals_the_exact_binomial_test(a, b):
+    test = paired.mcnemar(*make_correctness(a, b))
     assert (test.both, test.first_only, test.second_only, test.n) == (3, a, b, a + b + 5)
-    assert test.p == pytest.approx(coin(a, b))
+    assert test.p == pytest.approx(exact_binomial_p(a, b))
 
 
-def test_difference_is_that_of_the_accuracies():
-    (one, labels), (two, _) = draw(0), draw(1)
-    test = paired.mcnemar(paired.is_right(one, labels), paired.is_right(two, labels))
-    right = accuracy(one, labels), accuracy(two, labels)
+def test_difference_equals_the_difference_of_the_accuracies():
+    (one, labels), (two, _) = draw_predictions(0), draw_predictions(1)
+    test = paired.mcnemar(paired.is_correct(one, labels), paired.is_correct(two, labels))
+    right = compute_accuracy(one, labels), compute_accuracy(two, labels)
     assert (test.first_accuracy, test.second_accuracy) == pytest.approx(right)
     assert test.difference == pytest.approx(right[0] - right[1])
     assert test.interval[0] < test.difference < test.interval[1]
 
 
-def test_by_class_has_a_test_for_each_and_nan_for_one_without_pictures():
+def test_mcnemar_by_class_is_nan_for_a_class_without_images():
     first = np.array([True, True, False, True])
     second = np.array([True, False, True, True])
     one, two, none = paired.mcnemar_by_class(first, second, np.array([0, 0, 1, 1]), 3)
@@ -50,7 +50,7 @@ def test_by_class_has_a_test_for_each_and_nan_for_one_without_pictures():
 
 
 @pytest.mark.parametrize("second", [np.ones(3, int), np.ones(2, bool)])
-def test_answers_that_do_not_pair_are_refused(second):
+def test_unpaired_arrays_are_rejected(second):
     with pytest.raises(ValueError, match="bool arrays of the same length"):
         paired.mcnemar(np.ones(3, bool), second)
 
@@ -66,41 +66,41 @@ def test_answers_that_do_not_pair_are_refused(second):
         ([math.nan], [math.nan]),
     ],
 )
-def test_holm_by_hand(p, adjusted):
+def test_holm_correction_matches_hand_worked_values(p, adjusted):
     np.testing.assert_allclose(paired.holm(p), adjusted)
 
 
-CHANCE, MORE = "difference is not significant", "difference is significant"
+NOT_SIGNIFICANT, SIGNIFICANT = "difference is not significant", "difference is significant"
 
 
 @pytest.mark.parametrize(
     ("counts", "p", "name", "words"),
     [
-        ((312, 120, 1000), 1e-9, "cat", f"312 cats, only b on 120: the {MORE} (p < 0.001)."),
-        ((1, 0, 10), 1.0, "cat", f"1 cat, only b on 0: the {CHANCE} (p = 1.00)."),
+        ((312, 120, 1000), 1e-9, "cat", f"312 cats, only b on 120: the {SIGNIFICANT} (p < 0.001)."),
+        ((1, 0, 10), 1.0, "cat", f"1 cat, only b on 0: the {NOT_SIGNIFICANT} (p = 1.00)."),
         (
             (1312, 1120, 10_000), 0.0123, None,
-            f"1,312 images, only b on 1,120: the {MORE} (p = 0.012).",
+            f"1,312 images, only b on 1,120: the {SIGNIFICANT} (p = 0.012).",
         ),
         (
             (1, 3, 8), 0.625, "n01",
-            f'1 image of "n01", only b on 3: the {CHANCE} (p = 0.62).',
+            f'1 image of "n01", only b on 3: the {NOT_SIGNIFICANT} (p = 0.62).',
         ),
     ],
 )  # fmt: skip
-def test_sentences(counts, p, name, words):
+def test_mcnemar_sentence_states_counts_and_significance(counts, p, name, words):
     wanted = f"Only a is correct on {words}"
-    assert paired.mcnemar_sentence(McNemar(0, *counts, p), "a", "b", name) == wanted
+    assert paired.describe_mcnemar(McNemarResult(0, *counts, p), "a", "b", name) == wanted
 
 
-def test_where_nothing_differs_the_sentence_says_so():
-    none = paired.mcnemar_sentence(McNemar(0, 0, 0, 8, 1.0), "a", "b", "deer")
+def test_mcnemar_sentence_reports_no_difference_and_no_images():
+    none = paired.describe_mcnemar(McNemarResult(0, 0, 0, 8, 1.0), "a", "b", "deer")
     assert none == "a and b are correct on the same deer: no difference."
-    nothing = paired.mcnemar_sentence(McNemar(0, 0, 0, 0, math.nan), "a", "b", "n01")
+    nothing = paired.describe_mcnemar(McNemarResult(0, 0, 0, 0, math.nan), "a", "b", "n01")
     assert nothing == 'There are no images of "n01", so there is nothing to compare.'
 
 
-def test_a_corrected_p_decides():
-    test = McNemar(0, 12, 3, 100, 0.035)
-    assert f"{MORE} (p = 0.035)" in paired.mcnemar_sentence(test, "a", "b")
-    assert f"{CHANCE} (p = 0.35)" in paired.mcnemar_sentence(test, "a", "b", p=0.35)
+def test_significance_is_decided_by_the_corrected_p_value():
+    test = McNemarResult(0, 12, 3, 100, 0.035)
+    assert f"{SIGNIFICANT} (p = 0.035)" in paired.describe_mcnemar(test, "a", "b")
+    assert f"{NOT_SIGNIFICANT} (p = 0.35)" in paired.describe_mcnemar(test, "a", "b", p=0.35)

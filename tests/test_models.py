@@ -15,9 +15,9 @@ from vitdemo.errors import ModelError
 from vitdemo.models import (
     ModelSpec,
     build_model,
-    classifier,
     count_macs,
     count_parameters,
+    get_classifier_head,
     is_vision_transformer,
 )
 from vitdemo.models.vit import VisionTransformer, sincos_position
@@ -27,20 +27,21 @@ TINY = ModelSpec("vit", image_size=16, options=SIZES)
 DEIT = ModelSpec("timm", image_size=32, name="deit_tiny_patch16_224", options={"depth": 1})
 
 
-def timm_twin(**options):
+def build_timm_equivalent(**options):
     return TimmViT(img_size=16, num_classes=5, **SIZES, **options)
 
 
-MEAN = {"global_pool": "avg"}  # of the patches, in place of the class token
+MEAN_POOLING = {"global_pool": "avg"}  # of the patches, in place of the class token
 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("ours", "theirs"), [({}, {}), (MEAN, MEAN | {"class_token": False, "fc_norm": False})]
+    ("ours", "theirs"),
+    [({}, {}), (MEAN_POOLING, MEAN_POOLING | {"class_token": False, "fc_norm": False})],
 )
-def test_logits_equal_timms_with_the_same_weights(ours, theirs):
+def test_logits_equal_timm_with_the_same_weights(ours, theirs):
     model = random_model(replace(TINY, options=SIZES | ours), classes=5)
-    twin = timm_twin(**theirs).eval()
+    twin = build_timm_equivalent(**theirs).eval()
     twin.load_state_dict(model.state_dict(), strict=True)
     images = torch.randn(3, 3, 16, 16)
     assert torch.allclose(model(images), twin(images), atol=1e-5)
@@ -48,9 +49,9 @@ def test_logits_equal_timms_with_the_same_weights(ours, theirs):
     assert trace(model, images).attention.shape == (2, 3, 2, 4 + prefix, 4 + prefix)
 
 
-@pytest.mark.parametrize("build", [lambda: build_model(TINY, 5), timm_twin])
+@pytest.mark.parametrize("build", [lambda: build_model(TINY, 5), build_timm_equivalent])
 @pytest.mark.parametrize("training", [True, False])
-def test_parameters_and_macs_of_the_tiny_vit(build, training):
+def test_parameters_and_macs_match_hand_worked_counts(build, training):
     patches, tokens = 3 * 8 * 8 * 16 + 16, 16 + 5 * 16
     block = 2 * 32 + (16 * 48 + 48) + (16 * 16 + 16) + (16 * 64 + 64) + (64 * 16 + 16)
     model = build().train(training)
@@ -63,7 +64,7 @@ def test_parameters_and_macs_of_the_tiny_vit(build, training):
 
 
 @pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
-def test_attention_is_the_same_fused_and_written_out(spec):
+def test_fused_and_explicit_attention_agree(spec):
     model, images = random_model(spec, classes=5), torch.randn(3, 3, spec.image_size, 16)
     images = torch.cat([images] * (spec.image_size // 16), -1)  # square
     found = []
@@ -80,7 +81,7 @@ def test_attention_is_the_same_fused_and_written_out(spec):
     assert macs == also
 
 
-def test_resnet_keeps_32_pixels_to_a_map_of_4():
+def test_resnet_maps_32_pixels_to_4_by_4_features():
     model, seen = build_model(ModelSpec("resnet18"), 10).eval(), []
     assert count_parameters(model) == 11_173_962
     model.layer4.register_forward_hook(lambda module, args, output: seen.append(output.shape))
@@ -88,7 +89,7 @@ def test_resnet_keeps_32_pixels_to_a_map_of_4():
     assert seen == [(1, 512, 4, 4)]
 
 
-def test_the_convnet_is_jordans_in_size_and_ends_at_3_by_3():
+def test_convnet_has_the_airbench_size_and_ends_at_3_by_3():
     model = build_model(ModelSpec("convnet"), 10).eval()
     frozen = model.whiten.weight.numel()
     assert count_parameters(model) + frozen == 1_971_640
@@ -98,7 +99,7 @@ def test_the_convnet_is_jordans_in_size_and_ends_at_3_by_3():
     assert wide(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
 
 
-def test_the_whitening_makes_every_direction_of_a_patch_as_strong():
+def test_whitening_gives_all_patch_directions_equal_variance():
     torch.manual_seed(0)
     mixed = torch.einsum("dc,nchw->ndhw", torch.randn(3, 3), torch.randn(40, 3, 12, 12))
     images = torch.nn.functional.avg_pool2d(mixed, 3, stride=1)  # neighbours are alike
@@ -115,18 +116,18 @@ def test_the_whitening_makes_every_direction_of_a_patch_as_strong():
     )
 
 
-def test_a_vision_transformer_is_known_by_its_tokens_and_each_has_its_classifier():
+def test_vision_transformers_and_classifiers_are_identified():
     for spec in (TINY, DEIT):
         model = build_model(spec, 7)
         assert is_vision_transformer(model)
-        assert classifier(model).out_features == 7
+        assert get_classifier_head(model).out_features == 7
     resnet = build_model(ModelSpec("resnet18"), 7)
     assert not is_vision_transformer(resnet)
-    assert classifier(resnet) is resnet.fc
+    assert get_classifier_head(resnet) is resnet.fc
 
 
 @torch.no_grad()
-def test_without_positions_the_order_of_the_patches_is_lost():
+def test_model_without_position_embedding_ignores_patch_order():
     images = torch.randn(2, 3, 16, 16)
     turned = images.roll(8, dims=-1)  # two patches a row change places
     for kind, same in (("none", True), ("learn", False)):
@@ -136,13 +137,13 @@ def test_without_positions_the_order_of_the_patches_is_lost():
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_drop_path_rises_to_its_rate(depth):
+def test_drop_path_rate_increases_linearly_with_depth(depth):
     model = VisionTransformer(**SIZES | {"depth": depth}, image_size=16, drop_path_rate=0.2)
     rates = [getattr(block.drop_path2, "drop_prob", 0.0) for block in model.blocks]
     assert rates == pytest.approx([0.0, 0.1, 0.2][:depth])
 
 
-def test_the_conv_stem_gives_as_many_tokens_that_see_beyond_their_patch():
+def test_conv_stem_keeps_the_token_count_and_widens_receptive_field():
     sizes = {"embed_dim": 16, "depth": 2, "num_heads": 2}
     model = random_model(ModelSpec("vit", 16, options=sizes | {"stem": "conv"}))
     assert model.patch_embed.grid_size == (4, 4)
@@ -170,7 +171,7 @@ def test_the_conv_stem_gives_as_many_tokens_that_see_beyond_their_patch():
     ],
     ids=str,
 )
-def test_options_that_cannot_be_are_refused(wrong):
+def test_invalid_model_options_are_rejected(wrong):
     with pytest.raises(ModelError, match=str(list(wrong.values())[-1])):
         build_model(replace(TINY, options=SIZES | wrong), 10)
 
@@ -183,13 +184,13 @@ def test_options_that_cannot_be_are_refused(wrong):
         (replace(TINY, image_size=17), "17 is not a multiple of patch_size 8"),
     ],
 )
-def test_a_model_that_cannot_be_is_named(spec, words):
+def test_invalid_model_specs_are_named_in_the_error(spec, words):
     with pytest.raises(ModelError, match=words):
         build_model(spec, 10)
 
 
 @pytest.mark.parametrize("error", [OSError("no route to host"), TimeoutError()])
-def test_weights_that_cannot_be_had_name_the_way_out(monkeypatch, error):
+def test_failed_weight_download_suggests_the_weights_option(monkeypatch, error):
     create = timm.create_model
 
     def refuse(*args, pretrained=False, **options):
@@ -202,7 +203,7 @@ def test_weights_that_cannot_be_had_name_the_way_out(monkeypatch, error):
         build_model(DEIT, 10, pretrained=True)
 
 
-def test_mimetic_queries_meet_their_own_keys_and_values_are_taken_away_again():
+def test_mimetic_init_has_the_expected_weight_products():
     torch.manual_seed(0)
     sizes = {"patch_size": 4, "embed_dim": 64, "depth": 1, "num_heads": 2}
     attention = VisionTransformer(image_size=16, init="mimetic", **sizes).blocks[0].attn
@@ -217,7 +218,7 @@ def test_mimetic_queries_meet_their_own_keys_and_values_are_taken_away_again():
     assert abs(product.fill_diagonal_(0).mean()) < 0.01
 
 
-def test_sincos_positions_are_all_different_and_of_one_length():
+def test_sincos_positions_are_distinct_and_of_equal_norm():
     positions = sincos_position(4, 6, 16)
     assert positions.shape == (24, 16)
     assert torch.allclose(positions.norm(dim=1), torch.tensor(8.0).sqrt())
@@ -225,7 +226,7 @@ def test_sincos_positions_are_all_different_and_of_one_length():
     assert torch.equal(positions[0, :4], positions[18, :4])  # x is the same, y is not
 
 
-def test_two_that_count_at_once_leave_fused_attention_as_it_was():
+def test_concurrent_mac_counts_restore_fused_attention():
     ways = "flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled"
     together, left, entered = threading.Barrier(2), threading.Event(), []
 

@@ -10,16 +10,21 @@ import torch
 from timm.optim import Muon
 
 from vitdemo.models import ModelSpec, build_model
-from vitdemo.training.muon import COEFFICIENTS, BatchedMuon
+from vitdemo.training.muon import NEWTON_SCHULZ_COEFFICIENTS, BatchedMuon
 
 SPECS = {
     "vit": ModelSpec("vit", options={"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}),
     "convnet": ModelSpec("convnet", options={"widths": (8, 16, 16)}),
 }
-OPTIONS = {"lr": 0.01, "weight_decay": 0.1, "momentum": 0.9, "ns_coefficients": COEFFICIENTS}
+OPTIONS = {
+    "lr": 0.01,
+    "weight_decay": 0.1,
+    "momentum": 0.9,
+    "ns_coefficients": NEWTON_SCHULZ_COEFFICIENTS,
+}
 
 
-def trained(model, optimizer_class, steps, nesterov, state=None):
+def run_optimizer(model, optimizer_class, steps, nesterov, state=None):
     """The optimizer after `steps` updates of `model` with gradients of a fixed seed."""
     optimizer = optimizer_class(
         [p for p in model.parameters() if p.requires_grad], nesterov=nesterov, **OPTIONS
@@ -36,12 +41,12 @@ def trained(model, optimizer_class, steps, nesterov, state=None):
 
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize("family", SPECS)
-def test_batched_muon_equals_timms(family, nesterov):
+def test_batched_muon_equals_timm(family, nesterov):
     torch.manual_seed(0)
     ours = build_model(SPECS[family], 10)
     reference, start = copy.deepcopy(ours), copy.deepcopy(ours)
-    trained(ours, BatchedMuon, range(4), nesterov)
-    trained(reference, Muon, range(4), nesterov)
+    run_optimizer(ours, BatchedMuon, range(4), nesterov)
+    run_optimizer(reference, Muon, range(4), nesterov)
     for (name, a), b in zip(ours.named_parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-4, msg=name)
     moved = [
@@ -50,18 +55,18 @@ def test_batched_muon_equals_timms(family, nesterov):
     assert sum(moved) >= len(moved) - 1  # the whitening kernel is frozen
 
 
-def test_gradients_are_still_there_after_a_step():
+def test_gradients_are_kept_after_a_step():
     model = build_model(SPECS["vit"], 10)
-    optimizer = trained(model, BatchedMuon, range(2), True)
+    optimizer = run_optimizer(model, BatchedMuon, range(2), True)
     assert all(p.grad is not None for p in optimizer.param_groups[0]["params"])
 
 
-def test_a_checkpoint_of_timms_muon_continues_with_the_batched_one():
+def test_timm_muon_checkpoint_is_resumable_with_batched_muon():
     torch.manual_seed(0)
     ours = build_model(SPECS["vit"], 10)
     reference = copy.deepcopy(ours)
-    trained(reference, Muon, range(4), True)
-    state = trained(ours, Muon, range(2), True).state_dict()
-    trained(ours, BatchedMuon, range(2, 4), True, state)
+    run_optimizer(reference, Muon, range(4), True)
+    state = run_optimizer(ours, Muon, range(2), True).state_dict()
+    run_optimizer(ours, BatchedMuon, range(2, 4), True, state)
     for a, b in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-4)

@@ -5,7 +5,7 @@ import torch
 
 from tests.making import ATTENTION_MODELS, random_images, random_model, timm_spec
 from vitdemo.attention import trace
-from vitdemo.attention.norms import head_norms, layer_norms, norm_shares, value_products
+from vitdemo.attention.norms import head_norms, norms_to_weights, summed_head_norms, value_products
 
 MODELS = ATTENTION_MODELS
 
@@ -15,7 +15,7 @@ def model(request):
     return random_model(MODELS[request.param]).double()
 
 
-def received(model, layer, tokens, attention):
+def reference_weighted_values(model, layer, tokens, attention):
     """The vectors alpha_ij (x_j W_V + b_V) W_O by head, (B, H, N, N, D), with W_V and W_O cut out
     of the model's weights, and rows of `tokens` on the left as in the paper."""
     block = model.blocks[layer]
@@ -33,14 +33,16 @@ def received(model, layer, tokens, attention):
 
 
 @torch.no_grad()
-def test_norms_equal_those_of_explicit_vectors(model):
+def test_norms_equal_those_of_explicit_weighted_values(model):
     found = trace(model, random_images(model))
     products = value_products(model, found.tokens)
     L, H = len(model.blocks), model.blocks[0].attn.num_heads
     assert products.shape == (L, 2, found.tokens.shape[2], H, H)
-    heads, layers = (norms(found.attention, products) for norms in (head_norms, layer_norms))
+    heads, layers = (norms(found.attention, products) for norms in (head_norms, summed_head_norms))
     for layer in range(L):
-        vectors = received(model, layer, found.tokens[layer], found.attention[layer])
+        vectors = reference_weighted_values(
+            model, layer, found.tokens[layer], found.attention[layer]
+        )
         wanted = vectors.norm(dim=-1)
         torch.testing.assert_close(heads[layer], wanted, atol=1e-10, rtol=1e-8)
         joined = vectors.sum(dim=1).norm(dim=-1)
@@ -49,7 +51,7 @@ def test_norms_equal_those_of_explicit_vectors(model):
 
 
 @torch.no_grad()
-def test_the_vectors_sum_to_what_the_attention_adds_to_the_residual_stream(model):
+def test_weighted_values_sum_to_the_attention_output(model):
     images = random_images(model)
     found, added = trace(model, images), []
     block = model.blocks[1]
@@ -57,38 +59,40 @@ def test_the_vectors_sum_to_what_the_attention_adds_to_the_residual_stream(model
     handle = part.register_forward_hook(lambda module, inputs, out: added.append(out))
     model(images)
     handle.remove()
-    vectors = received(model, 1, found.tokens[1], found.attention[1])
+    vectors = reference_weighted_values(model, 1, found.tokens[1], found.attention[1])
     bias = block.attn.proj.bias
     bias = bias * block.ls1.gamma if hasattr(getattr(block, "ls1", None), "gamma") else bias
     torch.testing.assert_close(vectors.sum(dim=(1, 3)) + bias, added[0], atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
-def test_single_precision_is_close_to_double():
+def test_norm_shares_in_float32_are_close_to_float64():
     model = random_model(MODELS["registers"])
     found = trace(model, random_images(model).float())
     exact = trace(model.double(), random_images(model))
-    for norms in (head_norms, layer_norms):
-        wanted = norm_shares(norms(exact.attention, value_products(model, exact.tokens)))
+    for norms in (head_norms, summed_head_norms):
+        wanted = norms_to_weights(norms(exact.attention, value_products(model, exact.tokens)))
         single = model.float()
-        shares = norm_shares(norms(found.attention, value_products(single, found.tokens)))
+        shares = norms_to_weights(norms(found.attention, value_products(single, found.tokens)))
         torch.testing.assert_close(shares.double(), wanted, atol=1e-4, rtol=0)
         model.double()
 
 
-def test_shares_of_a_row_sum_to_one_and_a_row_of_zeros_is_uniform():
-    shares = norm_shares(torch.tensor([[3.0, 1.0], [0.0, 0.0]]))
+def test_norm_shares_sum_to_one_and_zero_rows_are_uniform():
+    shares = norms_to_weights(torch.tensor([[3.0, 1.0], [0.0, 0.0]]))
     assert shares.tolist() == [[0.75, 0.25], [0.5, 0.5]]
 
 
-def test_a_token_without_a_value_passes_on_nothing_however_large_its_weight():
+def test_token_with_zero_value_has_norm_zero_despite_its_weight():
     attention = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]])  # one head
     products = torch.tensor([[[0.0]], [[4.0]]])  # f(x_1) is 0, f(x_2) has length 2
     assert torch.allclose(head_norms(attention, products), torch.tensor([[[0, 0.2], [0, 1.0]]]))
-    assert torch.allclose(layer_norms(attention, products), torch.tensor([[0, 0.2], [0, 1.0]]))
+    assert torch.allclose(
+        summed_head_norms(attention, products), torch.tensor([[0, 0.2], [0, 1.0]])
+    )
 
 
-def test_joined_heads_that_are_normalised_are_refused():
+def test_models_that_normalise_joined_heads_are_rejected():
     model = random_model(timm_spec(scale_attn_norm=True))
     tokens = trace(model, random_images(model).float()).tokens
     with pytest.raises(TypeError, match="normalises its joined heads"):

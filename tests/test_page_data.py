@@ -8,39 +8,46 @@ from PIL import Image
 from tests.making import RESNET, make_run, noise
 from tests.test_perturb import noise as batch
 from vitdemo import data
-from vitdemo.augment import Augmentation, draw_flip, flip
-from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, Pictures
+from vitdemo.augment import Augmentation, draw_flip, flip_images
+from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, LabelledImages
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.inputs import crop_and_resize, to_uint8
 from vitdemo.page.data import classes, patches
-from vitdemo.page.data.augmentation import augmentations, first_of
+from vitdemo.page.data.augmentation import apply_augmentations, order_recipes
 from vitdemo.recipes import RECIPES, get_recipe
-from vitdemo.training import augment
-from vitdemo.workbench import Workbench
+from vitdemo.training import augment_batch
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
-UNEQUAL = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9, "test/<b>ant": 3, "test/cow": 4}
+UNEQUAL_COUNTS = {
+    "train/<b>ant": 5,
+    "train/bee": 2,
+    "train/cow": 9,
+    "test/<b>ant": 3,
+    "test/cow": 4,
+}
 
 
 def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
-    unequal = Workbench([], put_pictures(UNEQUAL), CPU)
-    found = classes.overview(unequal)
-    assert classes.overview(unequal) is found  # counted once
+    unequal = AppContext([], put_pictures(UNEQUAL_COUNTS), CPU)
+    found = classes.count_classes(unequal)
+    assert classes.count_classes(unequal) is found  # counted once
     assert found.classes == ("<b>ant", "bee", "cow")
     assert found.train.tolist() == [5, 2, 9]
     assert found.test.tolist() == [3, 0, 4]
     note = "test/ has no folder for these classes: bee."
     assert found.notes == (note,)
     assert note in [
-        getattr(p, "text", "") for p in classes.article(found, classes.statistics(unequal))
+        getattr(p, "text", "")
+        for p in classes.class_blocks(found, classes.colour_statistics(unequal))
     ]
-    pixels = classes.statistics(unequal)
-    assert (pixels.read, pixels.total) == (16, 16)
-    assert pixels.histograms.sum(1).tolist() == [16 * classes.SIDE**2] * 3
-    assert pixels.means.shape == (3, classes.SIDE, classes.SIDE, 3)
-    monkeypatch.setattr(classes, "READ", 6)
-    pixels = classes.statistics(Workbench([], unequal.source().root, CPU))
-    assert (pixels.read, pixels.total) == (6, 16)
+    pixels = classes.colour_statistics(unequal)
+    assert (pixels.images_read, pixels.images_total) == (16, 16)
+    assert pixels.histograms.sum(1).tolist() == [16 * classes.STATISTICS_SIDE**2] * 3
+    assert pixels.mean_images.shape == (3, classes.STATISTICS_SIDE, classes.STATISTICS_SIDE, 3)
+    monkeypatch.setattr(classes, "MAX_IMAGES_READ", 6)
+    pixels = classes.colour_statistics(AppContext([], unequal.open_dataset().root, CPU))
+    assert (pixels.images_read, pixels.images_total) == (6, 16)
 
 
 def test_channel_histograms_equal_numpy():
@@ -51,7 +58,7 @@ def test_channel_histograms_equal_numpy():
 
 def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
     images, labels = batch(6), torch.tensor([0, 2, 0, 2, 2, 0])
-    means = classes.class_means(Pictures(images, labels), 3)
+    means = classes.compute_mean_images(LabelledImages(images, labels), 3)
     for label in (0, 2):
         own = [images[i].double().numpy() for i in range(6) if labels[i] == label]
         wanted = np.rint(sum(own) / len(own)).transpose(1, 2, 0)
@@ -59,33 +66,33 @@ def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
     assert (means[1] == 127).all()
 
 
-def test_cifar10_has_its_known_counts_and_colours(cifar10):
-    workbench = Workbench([], cifar10.root, CPU)
-    assert classes.overview(workbench).train.tolist() == [5000] * 10
-    assert classes.overview(workbench).test.tolist() == [1000] * 10
-    found = classes.statistics(workbench)
-    assert (found.read, found.total) == (classes.READ, 50_000)
+def test_cifar10_has_its_published_counts_and_colours(cifar10):
+    workbench = AppContext([], cifar10.root, CPU)
+    assert classes.count_classes(workbench).train.tolist() == [5000] * 10
+    assert classes.count_classes(workbench).test.tolist() == [1000] * 10
+    found = classes.colour_statistics(workbench)
+    assert (found.images_read, found.images_total) == (classes.MAX_IMAGES_READ, 50_000)
     assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
 
 
 def test_missing_dataset_and_missing_patches_raise_errors(tmp_path):
     with pytest.raises(DataError, match=r"train\.py download"):
-        classes.overview(Workbench([], tmp_path / "none", CPU))
+        classes.count_classes(AppContext([], tmp_path / "none", CPU))
     run = make_run(tmp_path / "resnet", RESNET)
     with pytest.raises(RunError, match="has no patches"):
-        patches.article(Workbench([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
+        patches.patch_blocks(AppContext([tmp_path], None, CPU), run, Image.new("RGB", (9, 9)))
 
 
-def test_load_some_returns_the_same_images_as_load(put_pictures):
-    source = data.open_source(put_pictures(UNEQUAL), download=False)
-    some, everything = source.load_some("test", torch.tensor([4, 0, 6])), source.load("test")
+def test_load_subset_returns_the_same_images_as_load(put_pictures):
+    source = data.open_dataset(put_pictures(UNEQUAL_COUNTS), download=False)
+    some, everything = source.load_subset("test", torch.tensor([4, 0, 6])), source.load("test")
     assert torch.equal(some.images, everything.images[[4, 0, 6]])
     assert torch.equal(some.labels, everything.labels[[4, 0, 6]])
-    assert torch.equal(source.labels("train"), source.load("train").labels)
+    assert torch.equal(source.load_labels("train"), source.load("train").labels)
 
 
-def pictures() -> list[Image.Image]:
+def make_images() -> list[Image.Image]:
     return [noise(seed, (20, 20)) for seed in range(4)]
 
 
@@ -93,15 +100,15 @@ def test_recipes_of_available_models_with_augmentation_come_first(tmp_path):
     changing, plain = "vit-plain-cpu-augmented", "first-steps"
     assert (RECIPES[changing].policy, RECIPES[plain].policy) == ("trivial", "none")
     here = [make_run(tmp_path / name) for name in (plain, changing, "of-no-recipe")]
-    assert first_of(here)[:2] == [changing, plain]
-    assert sorted(first_of(here)) == sorted(RECIPES)
-    assert RECIPES[first_of([])[0]].policy != "none"
+    assert order_recipes(here)[:2] == [changing, plain]
+    assert sorted(order_recipes(here)) == sorted(RECIPES)
+    assert RECIPES[order_recipes([])[0]].policy != "none"
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_augmentations_follow_the_recipe(name):
     recipe = get_recipe(name)
-    found = augmentations(recipe, pictures(), "abca", side=16, seed=5)
+    found = apply_augmentations(recipe, make_images(), "abca", side=16, seed=5)
     wanted = {
         "Random crop": recipe.crop_padding,
         "Random flip": recipe.flip,
@@ -118,19 +125,21 @@ def test_augmentations_follow_the_recipe(name):
     assert ("patch tokens are dropped" in found[-1].words) == bool(recipe.patch_dropout)
 
 
-def seen() -> torch.Tensor:
-    return torch.stack([torch.from_numpy(to_uint8(square_crop(p, 16))) for p in pictures()])
+def make_model_inputs() -> torch.Tensor:
+    return torch.stack([torch.from_numpy(to_uint8(crop_and_resize(p, 16))) for p in make_images()])
 
 
 def test_each_step_equals_the_training_step_without_side_effects():
     recipe = get_recipe("vit-small-cpu")
     before = torch.random.get_rng_state()
     found, same, other = (
-        augmentations(recipe, pictures(), "abca", side=16, seed=seed) for seed in (7, 7, 8)
+        apply_augmentations(recipe, make_images(), "abca", side=16, seed=seed) for seed in (7, 7, 8)
     )
     assert torch.equal(torch.random.get_rng_state(), before)
     chosen = draw_flip(4, torch.Generator().manual_seed(7))
-    assert np.array_equal(found[2].pictures, flip(seen(), chosen).permute(0, 2, 3, 1))
+    assert np.array_equal(
+        found[2].pictures, flip_images(make_model_inputs(), chosen).permute(0, 2, 3, 1)
+    )
     assert 0 < chosen.sum() < 4
     assert np.array_equal(found[-1].pictures, same[-1].pictures)
     assert not np.array_equal(found[-1].pictures, other[-1].pictures)
@@ -143,19 +152,21 @@ def test_all_steps_together_equal_the_trainer_input():
     generator = torch.Generator().manual_seed(11)
     draws = whole.draw(4, 16, generator)
     partners = torch.rand((4,), generator=generator).argsort()
-    pixels, targets = augment(whole, seen(), torch.eye(4), draws, partners, torch.zeros(3, 1, 1))
-    step = augmentations(recipe, pictures(), "abcd", side=16, seed=11)[-1]
+    pixels, targets = augment_batch(
+        whole, make_model_inputs(), torch.eye(4), draws, partners, torch.zeros(3, 1, 1)
+    )
+    step = apply_augmentations(recipe, make_images(), "abcd", side=16, seed=11)[-1]
     wanted = pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1)
     assert np.array_equal(step.pictures, wanted.numpy())
     for row, shares in zip(targets.tolist(), step.targets, strict=True):
         named = {name: share for name, share in zip("abcd", row, strict=True) if share > 0}
         assert shares == pytest.approx(named)
-    cats = augmentations(recipe, pictures(), ["cat"] * 4, side=16, seed=0)[-1]
+    cats = apply_augmentations(recipe, make_images(), ["cat"] * 4, side=16, seed=0)[-1]
     assert all(shares == {"cat": pytest.approx(1)} for shares in cats.targets)  # they add up
 
 
 def test_patches_tile_the_image():
     seen = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    found = patches.cut(seen, (4, 4))
+    found = patches.split_patches(seen, (4, 4))
     assert found.shape == (4, 4, 4, 4, 3)
     assert np.array_equal(found[2, 1], seen[8:12, 4:8])

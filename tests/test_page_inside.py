@@ -8,18 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.making import TIMM, gone_on_from, make_run
+from tests.making import TIMM, make_run, record_start_weights
 from vitdemo import runs
-from vitdemo.attention.packed import unpack
+from vitdemo.attention.packed import unpack_matrices
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.inside.attention_distance import Distances
-from vitdemo.inside.head_ablation import Effects
+from vitdemo.inside.attention_distance import AttentionDistances
+from vitdemo.inside.head_ablation import AblationEffects
 from vitdemo.inside.learned import PatchFilters
-from vitdemo.inside.logit_lens import Lens
-from vitdemo.metrics import signed
-from vitdemo.metrics.paired import McNemar
+from vitdemo.inside.logit_lens import LogitLens
+from vitdemo.metrics import format_signed
+from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components import positions
-from vitdemo.page.components.head_wall import Drawn, HeadWall
+from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
 from vitdemo.page.components.lens import LensView
 from vitdemo.page.look.inside import ablation, distance, filters, lens
 
@@ -30,35 +30,41 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
 
 
-def run(classes, **options):
+def fake_run(classes, **options):
     return SimpleNamespace(name="vit", classes=tuple(classes), **options)
 
 
-def shares(*shape, seed=0):
+def random_probabilities(*shape, seed=0):
     values = np.random.default_rng(seed).random(shape)
     return values / values.sum(-1, keepdims=True)
 
 
-def effects(L=2, H=3):
+def make_effects(L=2, H=3):
     random = np.random.default_rng(0)
     logits = np.array([2.0, 1.0, *[0.0] * 8])
-    return Effects(run(CIFAR10), logits, logits + random.normal(size=(L, H, 10)))
+    return AblationEffects(fake_run(CIFAR10), logits, logits + random.normal(size=(L, H, 10)))
 
 
-def look_through(classes, L=2, P=4):
+def make_lens(classes, L=2, P=4):
     C = len(classes)
     seen = np.zeros((8, 8, 3), np.uint8)
-    return Lens(run(classes), seen, (2, P // 2), shares(L + 1, C), shares(L + 1, P, C, seed=1))
+    return LogitLens(
+        fake_run(classes),
+        seen,
+        (2, P // 2),
+        random_probabilities(L + 1, C),
+        random_probabilities(L + 1, P, C, seed=1),
+    )
 
 
-def test_short_names_are_as_short_as_they_can_differ():
-    assert " ".join(lens.short_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
-    assert lens.short_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
-    assert lens.short_names(["spider monkey", "spider web"]) == ["0", "1"]
+def test_short_names_are_the_shortest_unique_prefixes():
+    assert " ".join(lens.abbreviate_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
+    assert lens.abbreviate_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
+    assert lens.abbreviate_names(["spider monkey", "spider web"]) == ["0", "1"]
 
 
-def test_each_of_ten_classes_keeps_its_colour_and_no_two_are_alike():
-    assert lens.class_colours(shares(3, 4, 10)) == list(lens.CLASS_COLOURS)
+def test_ten_classes_have_fixed_and_distinct_colours():
+    assert lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(lens.CLASS_COLOURS)
     distances = [
         sum(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) for i in (1, 3, 5))
         for a, b in itertools.combinations(lens.CLASS_COLOURS, 2)
@@ -66,26 +72,26 @@ def test_each_of_ten_classes_keeps_its_colour_and_no_two_are_alike():
     assert len(distances) == 45 and min(distances) > 60
 
 
-def test_of_many_classes_those_that_patches_say_get_the_colours_and_the_strongest_a_strip():
+def test_most_predicted_classes_get_colours_and_strips():
     patches = np.zeros((1, 30, 1000))
     predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
     patches[0, np.arange(30), predicted] = 1
-    colours = lens.class_colours(patches)
+    colours = lens.assign_class_colours(patches)
     assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
     assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
     answers = np.zeros((3, 100))  # of which the last word comes first
     answers[0, 40], answers[1, 50], answers[2, 60], answers[2, 50] = 0.9, 0.8, 0.7, 0.1
-    shown = lens.strongest(answers)
+    shown = lens.select_classes(answers)
     assert len(shown) == 8 and shown[:2] == [60, 50] and 40 in shown
-    assert lens.strongest(answers[:, :10]) == list(range(10))
+    assert lens.select_classes(answers[:, :10]) == list(range(10))
 
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
-def test_the_lens_travels_with_every_layer_and_patch(classes):
-    found = look_through(classes)
-    value = LensView().drawn(lens.drawn(found, 1))
+def test_lens_payload_contains_every_layer_and_patch(classes):
+    found = make_lens(classes)
+    value = LensView().to_payload(lens.lens_data(found, 1))
     shown = [classes.index(name) for name in value["classes"]]
-    np.testing.assert_allclose(value["answers"], found.answers[:, shown], atol=1e-6)
+    np.testing.assert_allclose(value["answers"], found.predictions[:, shown], atol=1e-6)
     names = np.array([each["name"] for each in value["named"]])
     expected = np.array(classes)[found.patches.argmax(2)]
     assert (names[np.array(value["predicted"])] == expected).all()
@@ -93,41 +99,41 @@ def test_the_lens_travels_with_every_layer_and_patch(classes):
     assert ("The 8 most probable of" in value["words"][0]) is (len(classes) > 12)
 
 
-def test_heads_are_read_from_an_address_and_nothing_else_is():
-    assert ablation.read("1.2 2.3", 2, 3) == {(0, 1), (1, 2)}
-    assert ablation.written({(1, 2), (0, 1)}) == "1.2 2.3"
-    assert ablation.read("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
-    assert ablation.read(None, 2, 3) == frozenset()
+def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
+    assert ablation.parse_heads("1.2 2.3", 2, 3) == {(0, 1), (1, 2)}
+    assert ablation.format_heads({(1, 2), (0, 1)}) == "1.2 2.3"
+    assert ablation.parse_heads("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
+    assert ablation.parse_heads(None, 2, 3) == frozenset()
 
 
-def test_the_wall_has_the_change_of_every_head():
-    found = effects()
-    value = HeadWall().drawn(Drawn(found, "words", "2.3"))
+def test_head_grid_contains_the_change_of_every_head():
+    found = make_effects()
+    value = HeadSwitches().to_payload(HeadSwitchData(found, "words", "2.3"))
     assert (value["name"], value["off"]) == ("airplane", "2.3")
     np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
     np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
-    assert "the logit of airplane changes" in ablation.words_of(found)
+    assert "the logit of airplane changes" in ablation.effects_caption(found)
     texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
     for mean_of, words in texts.items():
-        assert words in ablation.words_of(replace(found, mean_of=mean_of))
+        assert words in ablation.effects_caption(replace(found, mean_source=mean_of))
 
 
-def test_many_heads_are_listed_up_to_six_and_signs_are_written():
+def test_head_list_is_cut_after_six_and_signs_are_formatted():
     heads = {(layer, 0) for layer in range(8)}
-    assert ablation.listed(heads).endswith("layer 6 head 1 and 2 more")
-    signs = [signed(value) for value in (2.54, -2.54, -0.01, np.nan)]
-    assert signs == ["+2.5", "−2.5", "0.0", "–"] and signed(0.254, 2) == "+0.25"
+    assert ablation.list_heads(heads).endswith("layer 6 head 1 and 2 more")
+    signs = [format_signed(value) for value in (2.54, -2.54, -0.01, np.nan)]
+    assert signs == ["+2.5", "−2.5", "0.0", "–"] and format_signed(0.254, 2) == "+0.25"
 
 
-def test_an_answer_that_turns_is_among_those_compared():
+def test_comparison_includes_the_new_prediction():
     before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
     without[9] = 0.91
-    words, card = ablation.comparison(run(CIFAR10), before, without, {(0, 0), (1, 1)})
+    words, card = ablation.comparison_blocks(fake_run(CIFAR10), before, without, {(0, 0), (1, 1)})
     assert words.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
     assert card.title == "Without layer 1 head 1, layer 2 head 2"
     assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
-    words, card = ablation.comparison(run(CIFAR10), before, before, ())
-    assert words.text == ablation.CHOOSE and card.title == "All heads are on"
+    words, card = ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
+    assert words.text == ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
 
 
 @pytest.mark.parametrize(
@@ -138,56 +144,60 @@ def test_an_answer_that_turns_is_among_those_compared():
         (50, 20, "a significant gain"),
     ],
 )
-def test_a_change_within_its_interval_is_not_called_one(won, lost, words):
-    test = McNemar(800 - lost, won, lost, 1000, p=math.nan)
-    text = ablation.change_words("vit", test, {(0, 0)})
+def test_accuracy_change_within_its_interval_is_not_significant(won, lost, words):
+    test = McNemarResult(800 - lost, won, lost, 1000, p=math.nan)
+    text = ablation.describe_accuracy_change("vit", test, {(0, 0)})
     assert words in text and "**80.0%** with all heads" in text
     assert "without layer 1 head 1." in text
     assert text.startswith("vit, accuracy on 1,000 test images")
 
 
-def test_all_similarities_of_positions_travel_in_one_file():
+def test_position_similarities_are_sent_in_one_file():
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
-    view = positions.Positions()
-    value = view.drawn(positions.Drawn("vit", similarity, (1, 2), "words"))
+    view = positions.PositionView()
+    value = view.to_payload(positions.PositionData("vit", similarity, (1, 2), "words"))
     with open(value["similarity"].path, "rb") as file:
-        np.testing.assert_allclose(unpack(file.read())[0, 0], similarity)
+        np.testing.assert_allclose(unpack_matrices(file.read())[0, 0], similarity)
     assert value["limit"] == 0.5
-    assert positions.Drawn("vit", np.ones((1, 1)), (1, 1), "").limit == 1  # of a single patch
+    assert (
+        positions.PositionData("vit", np.ones((1, 1)), (1, 1), "").limit == 1
+    )  # of a single patch
 
 
-def test_filters_are_tiles_with_their_numbers_and_colours_last():
+def test_filter_tiles_have_captions_and_channels_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
     found = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
-    words, tiles = filters.filter_pieces(found, filters.STRONGEST)
+    words, tiles = filters.filter_blocks(found, filters.LARGEST_FILTERS)
     assert "2 x 2 pixels" in words.text and "of 9" in words.text
     assert tiles.items[0].alt == "Filter 1: norm 2.50"
     assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # of the second tile, its lower left
-    _, tiles = filters.filter_pieces(found, filters.PRINCIPAL)
+    _, tiles = filters.filter_blocks(found, filters.PRINCIPAL_COMPONENTS)
     assert [each.caption for each in tiles.items] == ["25.0%"]
 
 
-def test_a_model_that_began_without_labels_is_from_scratch(tmp_path):
+def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):
     masked = make_run(tmp_path / "masked")
-    first = gone_on_from(make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3)
-    assert distance.origin(first) == "from scratch"
+    first = record_start_weights(
+        make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3
+    )
+    assert distance.describe_origin(first) == "from scratch"
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert distance.origin(first) == "from scratch, self-supervised first"
+    assert distance.describe_origin(first) == "from scratch, self-supervised first"
     for pretrained, words in ((True, "pretrained"), (False, "from scratch")):
         timm = make_run(tmp_path / words, TIMM, recipe={"pretrained": pretrained})
-        assert distance.origin(timm) == words
+        assert distance.describe_origin(timm) == words
 
 
-def test_distances_have_a_plot_and_a_table_a_model():
+def test_distances_have_a_plot_and_a_table_per_model():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
-    short = run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
-    found = Distances(short, heads, 0.52, 32)
-    _, plots, numbers, problem = distance.distance_pieces([found], ["'bad'"])
+    short = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
+    found = AttentionDistances(short, heads, 0.52, 32)
+    _, plots, numbers, problem = distance.distance_blocks([found], ["'bad'"])
     assert plots.figures[0].words == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
     assert problem.text == "'bad'"
-    (nothing,) = distance.distance_pieces([], [])
+    (nothing,) = distance.distance_blocks([], [])
     assert "No Vision Transformer is available" in nothing.text

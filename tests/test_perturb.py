@@ -10,10 +10,10 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
 from vitdemo import perturb
-from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.perturb import PERTURBATIONS, apply_perturbation
 
 SIDE = 32
-SIZED = {"noise": 20, "blur": 3, "jpeg": 20, "rotate": 30, "brightness": 1.5} | {
+STRENGTHS = {"noise": 20, "blur": 3, "jpeg": 20, "rotate": 30, "brightness": 1.5} | {
     "shuffle": 4, "remove": 50
 }  # fmt: skip
 GREY = torch.full((1, 3, SIDE, SIDE), 128, dtype=torch.uint8)
@@ -24,7 +24,7 @@ def noise(count=3, side=SIDE, seed=0):
     return torch.randint(0, 256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
 
 
-def patches(image, pieces):
+def split_into_patches(image, pieces):
     """The squares of (3, S, S) in reading order, as tuples."""
     side = image.shape[-1] // pieces
     return [
@@ -35,89 +35,93 @@ def patches(image, pieces):
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
-def test_a_change_is_a_function_of_one_picture_its_strength_and_its_seed(name):
+def test_perturbation_depends_only_on_image_strength_and_seed(name):
     images, seeds = noise(), [5, 6, 7]
     before = images.clone()
-    same = apply(name, images, PERTURBATIONS[name].neutral)
+    same = apply_perturbation(name, images, PERTURBATIONS[name].neutral)
     assert torch.equal(same, images) and same.data_ptr() != images.data_ptr()
-    together = apply(name, images, SIZED[name], seeds)
+    together = apply_perturbation(name, images, STRENGTHS[name], seeds)
     torch.manual_seed(99)  # nothing draws from the global generator
     assert together.dtype == torch.uint8 and together.shape == images.shape
     assert all((new != old).any() for new, old in zip(together, images, strict=True))
     assert torch.equal(images, before)
     for i, seed in enumerate(seeds):  # the other pictures of a batch never matter
-        assert torch.equal(apply(name, images[i : i + 1], SIZED[name], seed)[0], together[i])
-    turned = apply(name, images.flip(0), SIZED[name], seeds[::-1])
+        assert torch.equal(
+            apply_perturbation(name, images[i : i + 1], STRENGTHS[name], seed)[0], together[i]
+        )
+    turned = apply_perturbation(name, images.flip(0), STRENGTHS[name], seeds[::-1])
     assert torch.equal(turned.flip(0), together)
-    other = apply(name, images, SIZED[name], [1, 2, 3])
+    other = apply_perturbation(name, images, STRENGTHS[name], [1, 2, 3])
     assert torch.equal(other, together) != (name in ("noise", "shuffle", "remove"))
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
 @pytest.mark.parametrize("side", [1, 2, 50])
-def test_any_side_will_do_at_every_strength_of_the_curves(name, side):
+def test_perturbations_work_at_any_image_size_and_strength(name, side):
     images = noise(1, side)
     for strength in (*PERTURBATIONS[name].strengths, PERTURBATIONS[name].high):
         if name == "shuffle" and side % strength:
             with pytest.raises(ValueError, match="equal pieces"):
-                apply(name, images, strength)
+                apply_perturbation(name, images, strength)
         else:
-            assert apply(name, images, strength).shape == images.shape
+            assert apply_perturbation(name, images, strength).shape == images.shape
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: apply("fog", noise(), 1), "'fog': choose one of noise, blur"),
-        (lambda: apply("blur", noise(), 99), "Blur of 99 is not in 0 to 15"),
-        (lambda: apply("noise", noise(), float("nan")), "Noise of nan"),
-        (lambda: apply("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
-        (lambda: perturb.patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),
+        (lambda: apply_perturbation("fog", noise(), 1), "'fog': choose one of noise, blur"),
+        (lambda: apply_perturbation("blur", noise(), 99), "Blur of 99 is not in 0 to 15"),
+        (lambda: apply_perturbation("noise", noise(), float("nan")), "Noise of nan"),
+        (lambda: apply_perturbation("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
+        (lambda: perturb.make_patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),
     ],
 )
-def test_a_bad_wish_is_named(ask, message):
+def test_invalid_perturbation_arguments_are_rejected(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
 
 
-def test_noise_has_the_deviation_it_says_and_grows_with_the_strength():
-    weak, middle, strong = (apply("noise", GREY, s).double() - 128 for s in (10, 20, 30))
+def test_noise_has_the_requested_deviation_and_scales_linearly():
+    weak, middle, strong = (
+        apply_perturbation("noise", GREY, s).double() - 128 for s in (10, 20, 30)
+    )
     assert middle.std().item() == pytest.approx(20, rel=0.05)
     assert middle.mean().item() == pytest.approx(0, abs=1.5)
     assert (strong - 3 * weak).abs().max() <= 2  # rounding, once and three times half a level
 
 
-def test_a_larger_picture_meets_the_same_noise_in_larger_grains():
-    small = apply("noise", GREY, 20, 3)
-    large = apply("noise", torch.full((1, 3, 96, 96), 128, dtype=torch.uint8), 20, 3)
+def test_noise_pattern_scales_with_the_image_size():
+    small = apply_perturbation("noise", GREY, 20, 3)
+    large = apply_perturbation("noise", torch.full((1, 3, 96, 96), 128, dtype=torch.uint8), 20, 3)
     assert torch.equal(large, small.repeat_interleave(3, -1).repeat_interleave(3, -2))
 
 
 @pytest.mark.parametrize("percent", [1.0, 10.0])
-def test_blur_is_torchvisions(percent):
+def test_blur_equals_torchvision(percent):
     images, sigma = noise(), percent / 100 * SIDE
     reach = int(np.ceil(3 * sigma))
     wanted = tv.gaussian_blur(images, [2 * reach + 1] * 2, [sigma] * 2)
-    assert torch.equal(apply("blur", images, percent), wanted)
+    assert torch.equal(apply_perturbation("blur", images, percent), wanted)
 
 
 @pytest.mark.parametrize("quality", [5, 50, 99])
-def test_jpeg_is_pillows(quality):
+def test_jpeg_equals_pillow(quality):
     image = noise(1)
     buffer = io.BytesIO()
     Image.fromarray(image[0].permute(1, 2, 0).numpy()).save(buffer, "JPEG", quality=quality)
     wanted = np.asarray(Image.open(buffer)).transpose(2, 0, 1)
-    assert np.array_equal(apply("jpeg", image, quality)[0].numpy(), wanted)
+    assert np.array_equal(apply_perturbation("jpeg", image, quality)[0].numpy(), wanted)
 
 
 @pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (180, 2), (-90, 3), (-180, 2)])
-def test_right_angles_are_exact(degrees, turns):
-    assert torch.equal(apply("rotate", noise(), degrees), noise().rot90(turns, (2, 3)))
+def test_rotation_by_right_angles_is_exact(degrees, turns):
+    assert torch.equal(apply_perturbation("rotate", noise(), degrees), noise().rot90(turns, (2, 3)))
 
 
-def test_rotation_is_torchvisions_around_the_pictures_own_mean():
+def test_rotation_equals_torchvision_filled_with_the_image_mean():
     images = noise(2)
-    turned = apply("rotate", images, 30)
+    turned = apply_perturbation("rotate", images, 30)
     for image, result in zip(images, turned, strict=True):
         mean = image.double().mean((1, 2))  # (3,)
         fill = mean.tolist()
@@ -127,42 +131,46 @@ def test_rotation_is_torchvisions_around_the_pictures_own_mean():
         assert (result[:, 0, 0] - mean).abs().max() <= 0.51  # a corner
 
 
-def test_brightness_is_torchvisions_but_for_rounding():
+def test_brightness_equals_torchvision_up_to_rounding():
     wanted = tv.adjust_brightness(noise(), 1.5)  # which cuts off where we round
-    assert (apply("brightness", noise(), 1.5).int() - wanted.int()).abs().max() <= 1
-    assert apply("brightness", noise(), 0).max() == 0
+    assert (apply_perturbation("brightness", noise(), 1.5).int() - wanted.int()).abs().max() <= 1
+    assert apply_perturbation("brightness", noise(), 0).max() == 0
 
 
 @pytest.mark.parametrize("pieces", [2, 16])
 def test_shuffling_keeps_every_patch(pieces):
     image = noise(1)
     for seed in range(5):
-        shuffled = apply("shuffle", image, pieces, seed)
+        shuffled = apply_perturbation("shuffle", image, pieces, seed)
         assert not torch.equal(shuffled, image)
-        assert sorted(patches(shuffled[0], pieces)) == sorted(patches(image[0], pieces))
+        assert sorted(split_into_patches(shuffled[0], pieces)) == sorted(
+            split_into_patches(image[0], pieces)
+        )
 
 
 @pytest.mark.parametrize("lost", [([0, 5], [0, 5]), ([1], [2])], ids=["the same", "each its own"])
 def test_removed_patches_have_the_mean_colour_and_the_others_stay(lost):
     images = noise(2)
-    masks = [perturb.patch_mask(cells, (4, 4)) for cells in lost]
+    masks = [perturb.make_patch_mask(cells, (4, 4)) for cells in lost]
     changed = perturb.remove_patches(images, masks[0] if lost[0] == lost[1] else torch.stack(masks))
     for image, result, cells in zip(images, changed, lost, strict=True):
         mean = image.double().mean((1, 2)).round()
-        for cell, (old, new) in enumerate(zip(patches(image, 4), patches(result, 4), strict=True)):
+        for cell, (old, new) in enumerate(
+            zip(split_into_patches(image, 4), split_into_patches(result, 4), strict=True)
+        ):
             colours = tuple(v for c in mean.tolist() for v in [c] * 64)
             assert new == (colours if cell in cells else old)
 
 
-def test_a_grid_that_does_not_divide_the_side_still_covers_it():
+def test_grid_that_does_not_divide_the_side_covers_the_image():
     image = noise(1, 32)
     everything = torch.ones(12, 12, dtype=torch.bool)
     assert len(perturb.remove_patches(image, everything).unique(dim=-1)[0, 0, 0]) == 1
-    one = perturb.remove_patches(image, perturb.patch_mask([143], (12, 12)))
+    one = perturb.remove_patches(image, perturb.make_patch_mask([143], (12, 12)))
     assert (one != image).any(1)[0].nonzero().min() == 30  # pixels 30 and 31: 11/12 of 32 on
 
 
-def test_a_larger_share_removes_more_of_the_same_seed():
-    few, many = (perturb.random_mask(share, [7])[0] for share in (0.25, 0.5))
+def test_larger_fraction_removes_a_superset_of_patches():
+    few, many = (perturb.sample_patch_masks(share, [7])[0] for share in (0.25, 0.5))
     assert (few.sum(), many.sum()) == (16, 32)
     assert (many | few).equal(many)

@@ -12,13 +12,13 @@ from vitdemo.errors import ModelError, RecipeError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.masked import (
     MaskedAutoencoder,
-    draw_visible,
-    normalised,
-    patches_of,
+    normalise_patches,
+    patchify,
     reconstruction_loss,
+    sample_visible_patches,
 )
 
-SIDE, P, K = 8, 4, 2  # of a patch; patches of a picture; those that are visible
+PATCH_SIDE, P, K = 8, 4, 2  # of a patch; patches of a picture; those that are visible
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def images():
 
 @pytest.fixture
 def visible():
-    return draw_visible(3, P, 0.5, torch.Generator().manual_seed(0))
+    return sample_visible_patches(3, P, 0.5, torch.Generator().manual_seed(0))
 
 
 @pytest.fixture
@@ -41,67 +41,67 @@ def autoencoder():
 
 
 def test_patches_are_cut_row_by_row(images):
-    patches = patches_of(images, SIDE)
-    assert patches.shape == (3, P, 3 * SIDE * SIDE)
-    assert patches[1, 1].equal(images[1, :, :SIDE, SIDE:].flatten())
-    assert patches[2, 2].equal(images[2, :, SIDE:, :SIDE].flatten())
+    patches = patchify(images, PATCH_SIDE)
+    assert patches.shape == (3, P, 3 * PATCH_SIDE * PATCH_SIDE)
+    assert patches[1, 1].equal(images[1, :, :PATCH_SIDE, PATCH_SIDE:].flatten())
+    assert patches[2, 2].equal(images[2, :, PATCH_SIDE:, :PATCH_SIDE].flatten())
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.0, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
-def test_some_patches_are_visible_and_some_are_not(share, count):
-    places = draw_visible(2000, 16, share, torch.Generator().manual_seed(0))
+def test_visible_patches_are_sampled_uniformly(share, count):
+    places = sample_visible_patches(2000, 16, share, torch.Generator().manual_seed(0))
     assert places.shape == (2000, count)
     assert all(len(set(row)) == count for row in places.tolist())
     often = places.flatten().bincount(minlength=16) / len(places)
     assert often.sub(count / 16).abs().max() < 0.05  # every place alike
 
 
-def test_an_encoder_that_sees_all_is_the_plain_model(autoencoder, images):
+def test_encoder_with_all_patches_equals_the_plain_model(autoencoder, images):
     everything = torch.arange(P).expand(3, P)
     tokens = autoencoder.encode(images, everything)
     torch.testing.assert_close(tokens, autoencoder.encoder.forward_features(images))
 
 
-def test_the_order_of_the_visible_patches_does_not_matter(autoencoder, images, visible):
+def test_order_of_visible_patches_has_no_effect(autoencoder, images, visible):
     torch.testing.assert_close(autoencoder(images, visible), autoencoder(images, visible.flip(1)))
 
 
-def test_masked_pixels_say_nothing_and_visible_ones_do(autoencoder, images):
+def test_output_depends_on_visible_pixels_only(autoencoder, images):
     predicted = autoencoder(images, torch.tensor([[0, 3]] * 3))
-    assert predicted.shape == (3, P, 3 * SIDE * SIDE)
+    assert predicted.shape == (3, P, 3 * PATCH_SIDE * PATCH_SIDE)
     hidden, visible = images.clone(), images.clone()
-    hidden[:, :, :SIDE, SIDE:] += 1  # patch 1
-    visible[:, :, :SIDE, :SIDE] += torch.randn(SIDE, SIDE)  # patch 0
+    hidden[:, :, :PATCH_SIDE, PATCH_SIDE:] += 1  # patch 1
+    visible[:, :, :PATCH_SIDE, :PATCH_SIDE] += torch.randn(PATCH_SIDE, PATCH_SIDE)  # patch 0
     assert autoencoder(hidden, torch.tensor([[0, 3]] * 3)).equal(predicted)
     assert (autoencoder(visible, torch.tensor([[0, 3]] * 3)) - predicted).abs().max() > 1e-3
 
 
-def test_only_masked_patches_are_judged(images):
+def test_loss_covers_masked_patches_only(images):
     visible = torch.tensor([[0, 3]] * 3)
-    right = normalised(patches_of(images, SIDE))
-    assert reconstruction_loss(right, images, visible, SIDE).abs().max() < 1e-6
+    right = normalise_patches(patchify(images, PATCH_SIDE))
+    assert reconstruction_loss(right, images, visible, PATCH_SIDE).abs().max() < 1e-6
     wrong = right.clone()
     wrong[:, [0, 3]] += 5
-    assert reconstruction_loss(wrong, images, visible, SIDE).abs().max() < 1e-6
+    assert reconstruction_loss(wrong, images, visible, PATCH_SIDE).abs().max() < 1e-6
     wrong[:, 1] += torch.tensor([0.0, 1.0, 2.0])[:, None]
     expected = torch.tensor([0.0, 0.5, 2.0])  # mean of (d^2, 0) over the two masked patches
-    torch.testing.assert_close(reconstruction_loss(wrong, images, visible, SIDE), expected)
+    torch.testing.assert_close(reconstruction_loss(wrong, images, visible, PATCH_SIDE), expected)
 
 
-def test_a_flat_guess_has_a_loss_of_one(images, visible):
-    values = 3 * SIDE * SIDE
-    loss = reconstruction_loss(torch.zeros(3, P, values), images, visible, SIDE)
+def test_zero_prediction_has_a_loss_of_about_one(images, visible):
+    values = 3 * PATCH_SIDE * PATCH_SIDE
+    loss = reconstruction_loss(torch.zeros(3, P, values), images, visible, PATCH_SIDE)
     torch.testing.assert_close(loss, torch.full((3,), (values - 1) / values), rtol=1e-4, atol=0)
 
 
-def test_every_part_but_the_head_learns(autoencoder, images, visible):
-    reconstruction_loss(autoencoder(images, visible), images, visible, SIDE).mean().backward()
+def test_all_parameters_except_the_head_get_gradients(autoencoder, images, visible):
+    reconstruction_loss(autoencoder(images, visible), images, visible, PATCH_SIDE).mean().backward()
     without = {n for n, p in autoencoder.named_parameters() if p.grad is None}
     assert without == {"encoder.head.weight", "encoder.head.bias"}
 
 
 @pytest.mark.parametrize("stem", ["conv", None])
-def test_a_model_whose_tokens_see_beyond_their_patch_is_refused(stem):
+def test_models_without_separate_patches_are_rejected(stem):
     conv_stem = replace(TINY, options=SIZES | {"patch_size": 4, "stem": stem})
     with pytest.raises(ModelError, match="the stem 'patch'"):
         MaskedAutoencoder(build_model(conv_stem if stem else ModelSpec("resnet18", 16), 4))
@@ -110,18 +110,18 @@ def test_a_model_whose_tokens_see_beyond_their_patch_is_refused(stem):
 # --- its training --------------------------------------------------------------------------------
 
 
-def test_a_pretraining_learns_and_says_so_in_its_records():
+def test_pretraining_reduces_the_loss_and_writes_records():
     recipe = replace(PLAIN, mask_ratio=0.5, ema_decay=0.9, epochs=30, learning_rate=1e-2)
     recipe = replace(recipe, flip=False, crop_padding=0)
     records = list(make_trainer(recipe).fit())
     assert tuple(records[0]) == runs.RECORD_FIELDS
     assert {r["stage"] for r in records} == {"masked"}
-    assert {r[name] for r in records for name in runs.ACCURACIES} == {None}
+    assert {r[name] for r in records for name in runs.ACCURACY_FIELDS} == {None}
     assert records[-1]["train_loss"] < 0.9 * records[0]["train_loss"]
     assert records[-1]["val_loss"] < 0.9 * records[0]["val_loss"]
 
 
-def test_each_epoch_masks_other_patches_and_validation_the_same():
+def test_masks_vary_by_epoch_but_not_in_validation():
     trainer, drawn = make_trainer(MASKED), []
     for _ in islice(trainer.fit(), 2):
         drawn.append(trainer.visible)
@@ -132,33 +132,33 @@ def test_each_epoch_masks_other_patches_and_validation_the_same():
     assert trainer._validate() == before
 
 
-def test_what_was_learnt_starts_another_training_with_a_new_head(tmp_path):
+def test_pretrained_encoder_is_loaded_with_a_new_head(tmp_path):
     trainer = make_trainer(MASKED)
     list(trainer.fit())
     runs.write_weights(tmp_path, trainer.final_weights())
     torch.manual_seed(5)
     fresh = build_model(TINY, 7)
     torch.manual_seed(5)
-    started = build_model(TINY, 7, pretrained=True, weights=tmp_path / runs.WEIGHTS)
-    learnt = trainer.averaged_model().encoder.state_dict()
+    started = build_model(TINY, 7, pretrained=True, weights=tmp_path / runs.WEIGHTS_FILE)
+    learnt = trainer.ema_model().encoder.state_dict()
     for name, tensor in started.state_dict().items():
         if name.startswith("head."):
             assert tensor.equal(fresh.state_dict()[name])
         else:
             torch.testing.assert_close(tensor, learnt[name], rtol=1e-3, atol=1e-6)  # float16
-    whole = build_model(TINY, 4, weights=tmp_path / runs.WEIGHTS, keep_head=True)
+    whole = build_model(TINY, 4, weights=tmp_path / runs.WEIGHTS_FILE, keep_head=True)
     torch.testing.assert_close(whole.head.weight, learnt["head.weight"], rtol=1e-3, atol=1e-6)
 
 
-def test_weights_of_another_model_are_refused(tmp_path):
+def test_weights_of_another_model_are_rejected(tmp_path):
     runs.write_weights(tmp_path, build_model(TINY, 4).state_dict())
     deeper = replace(TINY, options=SIZES | {"depth": 3})
     with pytest.raises(ModelError, match=r"not of this model: .*blocks\.2"):
-        build_model(deeper, 4, weights=tmp_path / runs.WEIGHTS)
+        build_model(deeper, 4, weights=tmp_path / runs.WEIGHTS_FILE)
     wider = replace(TINY, options=SIZES | {"embed_dim": 32})
     shapes = r"a width of 16, not 32; 'cls_token' has shape \(1, 1, 16\), not \(1, 1, 32\)"
     with pytest.raises(ModelError, match=shapes):
-        build_model(wider, 4, weights=tmp_path / runs.WEIGHTS)
+        build_model(wider, 4, weights=tmp_path / runs.WEIGHTS_FILE)
 
 
 @pytest.mark.parametrize(
@@ -171,16 +171,16 @@ def test_weights_of_another_model_are_refused(tmp_path):
         (ModelSpec("resnet18"), "any.safetensors", "remove --weights"),
     ],
 )
-def test_weights_that_are_missing_or_useless_are_named(spec, weights, words):
+def test_missing_or_unusable_weights_raise_model_errors(spec, weights, words):
     with pytest.raises(ModelError, match=words):
         build_model(spec, 4, pretrained=True, weights=weights)
 
 
-USELESS = {"mixup": 0.5, "cutmix": 0.5, "patch_dropout": 0.5, "head_epochs": 2}
-USELESS |= {"teacher": "runs/x", "pretrained": True, "layer_decay": 0.9}
+INCOMPATIBLE_FIELDS = {"mixup": 0.5, "cutmix": 0.5, "patch_dropout": 0.5, "head_epochs": 2}
+INCOMPATIBLE_FIELDS |= {"teacher": "runs/x", "pretrained": True, "layer_decay": 0.9}
 
 
-@pytest.mark.parametrize(("field", "value"), USELESS.items())
-def test_a_training_without_labels_has_no_use_for_them(field, value):
+@pytest.mark.parametrize(("field", "value"), INCOMPATIBLE_FIELDS.items())
+def test_pretraining_rejects_supervised_recipe_fields(field, value):
     with pytest.raises(RecipeError, match=rf"without labels.*combined with: {field} {value}\."):
         replace(MASKED, **{field: value})

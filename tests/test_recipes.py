@@ -10,7 +10,7 @@ import pytest
 import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
-from vitdemo.recipes import ALIASES, RECIPES, Recipe, get_recipe
+from vitdemo.recipes import RECIPE_ALIASES, RECIPES, Recipe, get_recipe
 from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ ABLATION = {
     "muon": {"optimizer", "learning_rate", "momentum"},
     "mimetic": {"model"},
 }
-FITTED_ABLATION = {
+MUON_ABLATION = {
     "augmented": {"policy"},
     "mixed": {"mixup", "cutmix"},
     "pooled": {"model"},
@@ -36,7 +36,7 @@ FITTED_ABLATION = {
 }
 
 
-def changed(name, base):
+def list_changed_fields(name, base):
     """Return the fields in which two recipes differ, except name, summary and note."""
     one, other = asdict(RECIPES[name]), asdict(RECIPES[base])
     fields = {field for field, value in other.items() if one[field] != value}
@@ -45,10 +45,12 @@ def changed(name, base):
 
 @pytest.mark.parametrize(
     ("base", "ablation"),
-    [("vit-plain", ABLATION), ("vit-plain-cpu", ABLATION), ("vit-muon-cpu", FITTED_ABLATION)],
+    [("vit-plain", ABLATION), ("vit-plain-cpu", ABLATION), ("vit-muon-cpu", MUON_ABLATION)],
 )
 def test_each_ablation_recipe_changes_one_setting_of_its_base(base, ablation):
-    assert {change: changed(f"{base}-{change}", base) for change in ablation} == ablation
+    assert {
+        change: list_changed_fields(f"{base}-{change}", base) for change in ablation
+    } == ablation
 
 
 @pytest.mark.parametrize("name", ["vit-scratch", "vit-conv-stem"])
@@ -68,7 +70,7 @@ def test_setting_that_is_used_in_no_epoch_raises(field):
     Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
 
 
-def test_failing_recipes_say_so_and_change_only_the_named_setting():
+def test_failing_recipes_have_a_note_and_the_expected_changes():
     memory = {"epochs", "learning_rate", "flip", "crop_padding", "train_pictures"}
     for change, fields in {
         "no-positions": {"model"},
@@ -76,7 +78,7 @@ def test_failing_recipes_say_so_and_change_only_the_named_setting():
         "too-fast": {"learning_rate", "epochs"},
     }.items():
         name = f"vit-plain-cpu-{change}"
-        assert changed(name, "vit-plain-cpu") == fields
+        assert list_changed_fields(name, "vit-plain-cpu") == fields
         how = "Worse" if name.endswith("no-positions") else "Fails"
         assert RECIPES[name].note.startswith(f"{how} on purpose")
 
@@ -90,17 +92,17 @@ def test_every_note_has_a_date_or_says_not_measured():
 def test_every_option_has_a_help_text():
     parser = train.build_parser()
     assert [action.dest for action in parser._actions if not action.help] == []
-    assert set(RECIPE_HELP) == {field.name for field in train.TUNABLE}
-    assert set(MODEL_HELP) == set(train.SIZES)
+    assert set(RECIPE_HELP) == {field.name for field in train.RECIPE_OPTIONS}
+    assert set(MODEL_HELP) == set(train.MODEL_OPTIONS)
 
 
 def test_former_names_of_recipes_still_work():
-    for former, name in ALIASES.items():
+    for former, name in RECIPE_ALIASES.items():
         assert former not in RECIPES
         assert get_recipe(former) == RECIPES[name]
 
 
-def test_an_included_model_has_the_name_of_its_recipe():
+def test_included_models_match_the_recipe_of_their_name():
     for name in ("finetune-deit-tiny", "vit-scratch", "conv-baseline", "vit-conv-stem"):
         config = json.loads((ROOT / "assets" / "runs" / name / "config.json").read_text())
         assert config["recipe"]["name"] == name

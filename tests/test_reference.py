@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import CONVNET, KINDS, RESNET, VIT, make_run, noise
+from tests.making import CONVNET, RESNET, TIMM_KINDS, VIT, make_run, noise
 from vitdemo import data, models, runs
 from vitdemo.errors import RunError
 from vitdemo.runs import reference
@@ -14,20 +14,20 @@ from vitdemo.runs.reference import (
     read_reference,
     write_reference,
 )
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 
 
-def with_fingerprint(run, value="1" * 16):
+def set_fingerprint(run, value="1" * 16):
     runs.write_config(run.path, run.config | {"data": {"name": "test", "fingerprint": value}})
     return runs.read_run(run.path)
 
 
-def images(count, seed=0, classes=10):
+def make_images(count, seed=0, classes=10):
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.randint(0, 256, (count, 3, 16, 16), generator=generator, dtype=torch.uint8)
-    return data.Pictures(pixels, torch.arange(count) % classes)
+    return data.LabelledImages(pixels, torch.arange(count) % classes)
 
 
 def test_the_score_is_the_mean_cosine_to_the_ten_nearest():
@@ -43,7 +43,7 @@ def test_the_score_is_the_mean_cosine_to_the_ten_nearest():
     np.testing.assert_allclose(found.score(7 * queries), found.score(queries), atol=1e-6)
 
 
-def test_the_percentile_is_the_share_of_less_similar_validation_images():
+def test_percentile_is_the_fraction_of_less_similar_images():
     random = np.random.default_rng(0)
     train = np.eye(8)[0] + 0.1 * random.normal(size=(50, 8))
     validation = np.eye(8)[0] + 0.2 * random.normal(size=(200, 8))
@@ -54,8 +54,8 @@ def test_the_percentile_is_the_share_of_less_similar_validation_images():
     assert found.percentile(validation[middle]) == 50
 
 
-def test_a_reference_is_read_as_it_was_written_for_its_own_data_alone(tmp_path):
-    run = with_fingerprint(make_run(tmp_path / "vit"))
+def test_reference_round_trips_and_requires_its_own_dataset(tmp_path):
+    run = set_fingerprint(make_run(tmp_path / "vit"))
     random = np.random.default_rng(0)
     found = build_reference(random.normal(size=(20, 32)), random.normal(size=(100, 32)))
     before = run.stamp
@@ -66,7 +66,7 @@ def test_a_reference_is_read_as_it_was_written_for_its_own_data_alone(tmp_path):
     np.testing.assert_array_equal(again.features, found.features)
     np.testing.assert_array_equal(again.validation_scores, found.validation_scores)
     assert again.features.dtype == np.float16
-    assert read_reference(with_fingerprint(run, "2" * 16)) is None
+    assert read_reference(set_fingerprint(run, "2" * 16)) is None
     (run.path / runs.REFERENCE).write_bytes(b"PK\x03\x04 and no more")
     assert read_reference(run) is None
     (run.path / runs.REFERENCE).unlink()
@@ -74,50 +74,48 @@ def test_a_reference_is_read_as_it_was_written_for_its_own_data_alone(tmp_path):
 
 
 @pytest.mark.parametrize("spec", [VIT, CONVNET, RESNET])
-def test_a_sample_of_the_images_is_stored_and_training_images_are_usual(
-    spec, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(reference, "REFERENCE_IMAGES", 40)
+def test_reference_stores_a_sample_and_needs_enough_images(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(reference, "NUM_REFERENCE_IMAGES", 40)
     run = make_run(tmp_path / "run", spec)
-    found = compute_reference(run, images(60), images(150, seed=1), CPU)
+    found = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
     assert len(found.features) == 40 and len(found.validation_scores) == 150
     np.testing.assert_allclose(np.linalg.norm(found.features.astype(float), axis=1), 1, atol=1e-2)
-    assert compute_reference(run, images(60), images(99, seed=1), CPU) is None
-    assert compute_reference(run, images(9), images(150, seed=1), CPU) is None
+    assert compute_reference(run, make_images(60), make_images(99, seed=1), CPU) is None
+    assert compute_reference(run, make_images(9), make_images(150, seed=1), CPU) is None
 
 
-def test_features_of_nan_are_refused(tmp_path):
+def test_nan_features_are_rejected(tmp_path):
     run = make_run(tmp_path / "vit")
     weights = runs.load_model(run).state_dict()
     weights["norm.weight"][:] = float("nan")
     runs.write_weights(run.path, weights)
     with pytest.raises(RunError, match="are NaN"):
-        compute_reference(runs.read_run(run.path), images(60), images(150), CPU)
+        compute_reference(runs.read_run(run.path), make_images(60), make_images(150), CPU)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "convnet", "resnet"])
+@pytest.mark.parametrize("kind", [*TIMM_KINDS, "convnet", "resnet"])
 def test_one_pass_gives_the_features_and_the_logits(kind, tmp_path):
-    spec = {"convnet": CONVNET, "resnet": RESNET}.get(kind) or KINDS[kind]
+    spec = {"convnet": CONVNET, "resnet": RESNET}.get(kind) or TIMM_KINDS[kind]
     run = make_run(tmp_path / "run", spec)
     model = runs.load_model(run)
-    pixels = run.preprocessing(images(3).images)
+    pixels = run.preprocessing(make_images(3).images)
     with torch.inference_mode():
         features, logits = models.features_and_logits(model, pixels)
         torch.testing.assert_close(logits, model(pixels))
-        torch.testing.assert_close(features, models.features(model, pixels))
+        torch.testing.assert_close(features, models.extract_features(model, pixels))
 
 
 @pytest.mark.parametrize("spec", [VIT, CONVNET])
-def test_an_answer_has_the_percentile_whether_or_not_the_image_was_traced(spec, tmp_path):
-    run = with_fingerprint(make_run(tmp_path / "run", spec))
-    found = compute_reference(run, images(60), images(150, seed=1), CPU)
-    plain = Workbench([tmp_path], None, CPU)
-    assert plain.answer(plain.run("run"), noise(3)).similarity_percentile is None
+def test_prediction_has_the_percentile_with_and_without_a_trace(spec, tmp_path):
+    run = set_fingerprint(make_run(tmp_path / "run", spec))
+    found = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
+    plain = AppContext([tmp_path], None, CPU)
+    assert plain.predict(plain.find_run("run"), noise(3)).similarity_percentile is None
     write_reference(run.path, found, "1" * 16)
-    passed, traced = (Workbench([tmp_path], None, CPU) for _ in range(2))
-    first = passed.answer(passed.run("run"), noise(3))
+    passed, traced = (AppContext([tmp_path], None, CPU) for _ in range(2))
+    first = passed.predict(passed.find_run("run"), noise(3))
     assert 0 <= first.similarity_percentile <= 100
     if spec is VIT:
-        traced.look(traced.run("run"), noise(3))
-        second = traced.answer(traced.run("run"), noise(3))
+        traced.trace_image(traced.find_run("run"), noise(3))
+        second = traced.predict(traced.find_run("run"), noise(3))
         assert second.similarity_percentile == pytest.approx(first.similarity_percentile, abs=1)

@@ -9,13 +9,20 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.making import CLASSES, RESNET, VIT, evaluation, make_run
+from tests.making import CLASSES, RESNET, VIT, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
-from vitdemo.metrics.calibrated_runs import calibration
-from vitdemo.metrics.tested_runs import paired_test, three_decimals
-from vitdemo.report import Table, flat, pairs_of, report, report_name, split_columns
+from vitdemo.metrics.calibrated_runs import compute_calibration_report
+from vitdemo.metrics.tested_runs import compare_runs, format_three_decimals
+from vitdemo.report import (
+    ReportTable,
+    compare_pairs,
+    flatten_dict,
+    get_report_name,
+    render_report,
+    split_columns,
+)
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
@@ -42,7 +49,7 @@ class Reader(HTMLParser):
             self.cells[-1] += data
 
 
-def words_of(page: str) -> str:
+def unescape_page(page: str) -> str:
     """Return the unescaped page as one line, with tags."""
     return " ".join(unescape(page).split())
 
@@ -50,7 +57,7 @@ def words_of(page: str) -> str:
 EVIL = "<script>alert(1)</script>"
 
 
-def put(path, spec=VIT, tested=None, **recipe):
+def make_run_with_recipe(path, spec=VIT, tested=None, **recipe):
     """Create a run with the given fields of its recipe."""
     run = make_run(path, spec, tested=tested)
     runs.write_config(path, run.config | {"recipe": run.config["recipe"] | recipe})
@@ -65,19 +72,21 @@ def shown(tmp_path_factory):
     no evaluation, and its training accuracy is below its validation accuracy.
     """
     root = tmp_path_factory.mktemp("runs")
-    worse, asked = evaluation(0), evaluation(1)
+    worse, asked = make_evaluation(0), make_evaluation(1)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
     held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
     found = [
-        put(root / "vit", note="94.32%, not measured yet"),
-        put(root / "b", RESNET, worse),
-        put(root / "c", tested=replace(worse, **held_out), cutout=8),
-        put(root / "d", flip=False),
+        make_run_with_recipe(root / "vit", note="94.32%, not measured yet"),
+        make_run_with_recipe(root / "b", RESNET, worse),
+        make_run_with_recipe(root / "c", tested=replace(worse, **held_out), cutout=8),
+        make_run_with_recipe(root / "d", flip=False),
     ]
     runs.rewrite_history(root / "d", [r | {"train_accuracy": 0.1} for r in found[3].history])
-    (root / "d" / runs.EVALUATION).unlink()
+    (root / "d" / runs.EVALUATION_FILE).unlink()
     found[3] = runs.read_run(root / "d")
-    evil = put(root / "<img src=x>", tested=replace(evaluation(2), fingerprint="?"), summary=EVIL)
+    evil = make_run_with_recipe(
+        root / "<img src=x>", tested=replace(make_evaluation(2), fingerprint="?"), summary=EVIL
+    )
     recipe = evil.config["recipe"] | {EVIL: EVIL}
     changes = {"recipe": recipe, "classes": [EVIL, *CLASSES[1:]], "command": EVIL}
     runs.write_config(evil.path, evil.config | changes)
@@ -86,12 +95,12 @@ def shown(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(shown):
-    return report(shown, order=["first", "c", "b", "vit", "d", "<img src=x>"], now=NOW)
+    return render_report(shown, order=["first", "c", "b", "vit", "d", "<img src=x>"], now=NOW)
 
 
 @pytest.fixture(scope="module")
 def alone(shown):
-    return report(shown[:1])
+    return render_report(shown[:1])
 
 
 def test_report_is_self_contained_and_escapes_names(page):
@@ -110,36 +119,36 @@ def test_report_is_self_contained_and_escapes_names(page):
 
 def test_models_are_compared_on_the_same_images(shown, page, alone):
     vit, b, *_ = shown
-    found = paired_test(vit, b).overall
+    found = compare_runs(vit, b).overall
     assert (found.first_only, found.second_only) == (6, 0)
     assert found.p == pytest.approx(2 / 2**6)  # 0.031, before
     cells = Reader(page).cells
     assert {"vit, b", "+3.00", "6"} <= set(cells)
     assert cells.count("p = 0.094") == 2  # after correction for three pairs
-    words = words_of(page)
+    words = unescape_page(page)
     assert "Only vit is correct on 6 images, only b on 0: the difference is not" in words
     assert words.count("were tested on different images") == 3
     assert "evaluation.npz" in words  # missing in one run
     assert "below the validation accuracy in 3 of 3 epochs" in words
-    many = pairs_of([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
+    many = compare_pairs([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
     assert len(many["table"].rows) == 6 and many["sentences"] == []
     assert "Pairwise comparison" in page and "Pairwise comparison" not in alone
 
 
 def test_calibration_text_with_and_without_temperature(shown, page, alone):
-    found = calibration(shown[0])
-    words = words_of(alone)
-    assert f"calibration error (ECE) is {100 * found.before.error:.2f}%" in words
+    found = compute_calibration_report(shown[0])
+    words = unescape_page(alone)
+    assert f"calibration error (ECE) is {100 * found.reliability.calibration_error:.2f}%" in words
     assert "No temperature was fitted" in words
-    scaled = calibration(shown[2]).scaled
+    scaled = compute_calibration_report(shown[2]).scaled
     told = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
-    assert told in words_of(page)
-    limit = f"scaled probabilities, it is at most {100 * scaled.chance.error:.2f}%"
-    assert limit in words_of(page)
+    assert told in unescape_page(page)
+    limit = f"scaled probabilities, it is at most {100 * scaled.chance.max_calibration_error:.2f}%"
+    assert limit in unescape_page(page)
 
 
 def test_ablation_section_reports_the_gain_of_each_change(page, alone):
-    words = words_of(page)
+    words = unescape_page(page)
     assert "changes to the recipe of vit" in words and "Ablation" not in alone
     words_of_gain = "Not significant on these test images: model: vit → resnet18 (−3.0 points)"
     assert f"{words_of_gain}; Cutout" in words
@@ -169,39 +178,44 @@ def test_matrix_is_complete_and_figures_name_the_run(alone):
 
 def test_missing_evaluation_and_history_are_reported(tmp_path):
     run = make_run(tmp_path / "vit")
-    (run.path / runs.EVALUATION).unlink()
+    (run.path / runs.EVALUATION_FILE).unlink()
     runs.rewrite_history(run.path, [])
-    page = report([runs.read_run(run.path)])
+    page = render_report([runs.read_run(run.path)])
     assert "evaluation.npz" in page and "not finished" in page
     assert "no epoch has ended yet" in page and "<svg" not in page
 
 
 def test_evaluation_with_nan_is_reported_and_the_rest_is_shown(tmp_path):
-    bad = evaluation(0)
+    bad = make_evaluation(0)
     bad.probabilities[4] = float("nan")
-    page = report([make_run(tmp_path / "vit", tested=bad)])
+    page = render_report([make_run(tmp_path / "vit", tested=bad)])
     assert "NaN or infinite probabilities" in page and page.count("<svg") == 4
 
 
 def test_report_names(shown):
-    assert report_name(shown[:1], now=NOW) == "report-vit-2026-05-04-0302.html"
-    strange = report_name([shown[-1], shown[0]], now=NOW)
+    assert get_report_name(shown[:1], now=NOW) == "report-vit-2026-05-04-0302.html"
+    strange = get_report_name([shown[-1], shown[0]], now=NOW)
     assert strange == "report--img-src-x--and-1-more-2026-05-04-0302.html"
-    assert report_name([], now=NOW).startswith("report-nothing")
+    assert get_report_name([], now=NOW).startswith("report-nothing")
     with pytest.raises(RunError, match="at least one run"):
-        report([])
+        render_report([])
 
 
 def test_formatting_of_numbers_and_nested_dicts():
-    found = flat({"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""})
+    found = flatten_dict(
+        {"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""}
+    )
     assert found == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}
-    assert flat({"resumed": [{"a": 1}, {"a": 2}]}) == {"resumed.1.a": "1", "resumed.2.a": "2"}
-    told = [three_decimals(value) for value in (0.9994, 0.9996, 1, float("nan"))]
+    assert flatten_dict({"resumed": [{"a": 1}, {"a": 2}]}) == {
+        "resumed.1.a": "1",
+        "resumed.2.a": "2",
+    }
+    told = [format_three_decimals(value) for value in (0.9994, 0.9996, 1, float("nan"))]
     assert told == ["0.999", "> 0.999", "1.000", "–"]
 
 
 def test_a_wide_table_is_split_and_repeats_its_first_column():
-    table = Table(("Field", *"abcde"), [["x", *"12345"], ["y", *"67890"]], (1,))
+    table = ReportTable(("Field", *"abcde"), [["x", *"12345"], ["y", *"67890"]], (1,))
     first, second, third = split_columns(table, 2)
     assert (first.header, third.header) == (("Field", "a", "b"), ("Field", "e"))
     assert second.rows == [["x", "3", "4"], ["y", "8", "9"]] and third.marked == (1,)

@@ -7,19 +7,19 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.making import KINDS, VIT, random_model, timm_spec
-from vitdemo.attention import answer_rows, trace
-from vitdemo.attention.one_head import head_scale, queries_keys_values
-from vitdemo.attention.residual import contributions, lengths
+from tests.making import TIMM_KINDS, VIT, random_model, timm_spec
+from vitdemo.attention import classifier_rows, trace
+from vitdemo.attention.one_head import compute_qkv, head_scale
+from vitdemo.attention.residual import compute_contributions, mean_token_norms
 from vitdemo.models import ModelSpec
 
-AVERAGE = ModelSpec("vit", 32, options=VIT.options | {"global_pool": "avg"})
+AVERAGE_POOLED = ModelSpec("vit", 32, options=VIT.options | {"global_pool": "avg"})
 MODELS = {
     "ours": VIT,
-    "ours, averaged": AVERAGE,
+    "ours, averaged": AVERAGE_POOLED,
     "layer scale, norms": timm_spec(init_values=0.3, qk_norm=True, scale_attn_norm=True),
     "RMS norms": timm_spec(norm_layer="rmsnorm"),
-    **KINDS,
+    **TIMM_KINDS,
 }
 CLASSES = [2, 0]
 
@@ -42,27 +42,27 @@ def traced(model, kind):
         return trace(model, picture)
 
 
-def part(module, name):
+def find_submodule(module, name):
     return getattr(module, name, torch.nn.Identity())
 
 
-def one_head(block, tokens, h):
+def compute_head_qkv(block, tokens, h):
     """Queries, keys and values of head `h`, each (N, d)."""
     qkv = block.attn.qkv(block.norm1(tokens)).unflatten(1, (3, block.attn.num_heads, -1))
     q, k, v = qkv[:, :, h].unbind(1)
-    return part(block.attn, "q_norm")(q), part(block.attn, "k_norm")(k), v
+    return find_submodule(block.attn, "q_norm")(q), find_submodule(block.attn, "k_norm")(k), v
 
 
-def handed_on(block, tokens):
+def compute_head_outputs(block, tokens):
     """What each head hands on to each token: (N, H, d)."""
     found = []
     for h in range(block.attn.num_heads):
-        q, k, v = one_head(block, tokens, h)
+        q, k, v = compute_head_qkv(block, tokens, h)
         found.append((q @ k.T / math.sqrt(q.shape[1])).softmax(dim=1) @ v)
     return torch.stack(found, dim=1)
 
 
-def held(norm, change, at):
+def apply_norm_with_fixed_scale(norm, change, at):
     """A change (..., D) of `at` through `norm`, whose scale is held as it is there."""
     if isinstance(norm, torch.nn.Identity):
         return change
@@ -72,22 +72,25 @@ def held(norm, change, at):
     return (change - change.mean(-1, keepdim=True)) / spread * norm.weight
 
 
-def read(model, change, final, target):
+def compute_logit_change(model, change, final, target):
     """What a change of the answer tokens (R, D) adds to the logit of `target`."""
-    rows = held(model.norm, change, final)
+    rows = apply_norm_with_fixed_scale(model.norm, change, final)
     if hasattr(model, "head_dist"):
         pair = zip((model.head, model.head_dist), rows, strict=True)
         return float(sum(head.weight[target] @ row for head, row in pair) / 2)
     pooled = model.norm(final).mean(0)
-    return float(model.head.weight[target] @ held(part(model, "fc_norm"), rows.mean(0), pooled))
+    return float(
+        model.head.weight[target]
+        @ apply_norm_with_fixed_scale(find_submodule(model, "fc_norm"), rows.mean(0), pooled)
+    )
 
 
 @torch.no_grad()
-def test_a_heads_numbers_are_those_of_the_reference(model, traced):
+def test_queries_keys_values_and_weights_equal_the_reference(model, traced):
     for layer, block in enumerate(model.blocks):
-        found = queries_keys_values(model, traced.tokens[layer], layer)
+        found = compute_qkv(model, traced.tokens[layer], layer)
         for h in range(block.attn.num_heads):
-            expected = one_head(block, traced.tokens[layer, 0], h)
+            expected = compute_head_qkv(block, traced.tokens[layer, 0], h)
             for one, other in zip(found, expected, strict=True):
                 assert_close(one[0, h], other, atol=1e-5, rtol=1e-7)
         q, k, _ = found
@@ -96,50 +99,50 @@ def test_a_heads_numbers_are_those_of_the_reference(model, traced):
 
 
 @torch.no_grad()
-def test_parts_are_those_of_the_reference(model, traced):
-    rows, tokens = answer_rows(model), traced.tokens[:, 0]
-    found = contributions(model, tokens, CLASSES)
+def test_logit_contributions_equal_the_reference(model, traced):
+    rows, tokens = classifier_rows(model), traced.tokens[:, 0]
+    found = compute_contributions(model, tokens, CLASSES)
     for k, target in enumerate(CLASSES):
 
         def check(found, change, target=target):
-            expected = read(model, change, tokens[-1, rows], target)
+            expected = compute_logit_change(model, change, tokens[-1, rows], target)
             assert float(found) == pytest.approx(expected, abs=1e-5)
 
         check(found.embedding[k], tokens[0, rows])
         for layer, (block, x) in enumerate(zip(model.blocks, tokens, strict=False)):
-            attn, scale = block.attn, part(block, "ls1")
-            handed = handed_on(block, x)[rows]  # (R, H, d)
-            update = scale(attn.proj(part(attn, "norm")(handed.flatten(1))))
+            attn, scale = block.attn, find_submodule(block, "ls1")
+            handed = compute_head_outputs(block, x)[rows]  # (R, H, d)
+            update = scale(attn.proj(find_submodule(attn, "norm")(handed.flatten(1))))
             check(found.heads[k, layer].sum() + found.attention_bias[k, layer], update)
-            mlp = part(block, "ls2")(block.mlp(block.norm2(x[rows] + update)))
+            mlp = find_submodule(block, "ls2")(block.mlp(block.norm2(x[rows] + update)))
             check(found.mlps[k, layer], mlp)
-            if not isinstance(part(attn, "norm"), torch.nn.Identity):
+            if not isinstance(find_submodule(attn, "norm"), torch.nn.Identity):
                 continue  # its heads share a norm, and the loop below leaves that out
             for h, own in enumerate(attn.proj.weight.chunk(attn.num_heads, dim=1)):
                 check(found.heads[k, layer, h], scale(handed[:, h] @ own.T))
 
 
 @torch.no_grad()
-def test_parts_add_up_to_the_logits(model, traced):
+def test_logit_contributions_sum_to_the_logits(model, traced):
     every = list(range(traced.logits.shape[1]))
-    found = contributions(model, traced.tokens[:, 0], every)
+    found = compute_contributions(model, traced.tokens[:, 0], every)
     assert_close(found.total, traced.logits[0], atol=1e-10, rtol=0)
     assert found.heads.shape[:2] == (len(every), len(model.blocks))
     assert found.heads.abs().min() > 0
 
 
 @torch.no_grad()
-def test_lengths_are_means_of_norms(model, traced):
-    rows = answer_rows(model)
-    found = lengths(traced.tokens[:, 0], rows)
+def test_mean_token_norms_equal_the_reference(model, traced):
+    rows = classifier_rows(model)
+    found = mean_token_norms(traced.tokens[:, 0], rows)
     norms = np.linalg.norm(traced.tokens[:, 0].numpy()[:, rows], axis=-1)  # (L+1, R)
     np.testing.assert_allclose(found, norms.mean(axis=1), atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
-def test_a_norm_that_is_not_linear_is_refused():
+def test_unsupported_norm_raises_type_error():
     model = random_model(VIT)
     traced = trace(model, torch.randn(1, 3, VIT.image_size, VIT.image_size))
     model.norm = torch.nn.RMSNorm(model.embed_dim)
     with pytest.raises(TypeError, match="RMSNorm"):
-        contributions(model, traced.tokens[:, 0], [0])
+        compute_contributions(model, traced.tokens[:, 0], [0])

@@ -5,16 +5,16 @@ import shutil
 import pytest
 import torch
 
-from tests.conftest import write_pictures
+from tests.conftest import write_noise_images
 from tests.making import CLASSES, VIT, make_run
 from vitdemo import robustness
 from vitdemo.errors import DataError
-from vitdemo.perturb import PERTURBATIONS, apply
-from vitdemo.robustness import measure
-from vitdemo.workbench import Workbench
+from vitdemo.perturb import PERTURBATIONS, apply_perturbation
+from vitdemo.robustness import measure_robustness
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
-FEW = 12
+SAMPLE_SIZE = 12
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,16 @@ def folder(tmp_path_factory):
     """The run "vit" and pictures of all ten classes, two of each to test with."""
     root = tmp_path_factory.mktemp("robust")
     each = {"train": 1, "test": 2}.items()
-    write_pictures(root / "data", {f"{p}/{name}": count for p, count in each for name in CLASSES})
+    write_noise_images(
+        root / "data", {f"{p}/{name}": count for p, count in each for name in CLASSES}
+    )
     make_run(root / "runs" / "vit", VIT)
     return root
 
 
 @pytest.fixture
 def workbench(folder):
-    return Workbench([folder / "runs"], folder / "data", CPU)
+    return AppContext([folder / "runs"], folder / "data", CPU)
 
 
 @pytest.fixture
@@ -41,29 +43,29 @@ def passes(monkeypatch):
         seen.append((change, strength))
         return real(model, preprocessing, sample, change, strength)
 
-    real = robustness.accuracy_under
-    monkeypatch.setattr(robustness, "accuracy_under", counted)
+    real = robustness.perturbed_accuracy
+    monkeypatch.setattr(robustness, "perturbed_accuracy", counted)
     return seen
 
 
-def test_accuracy_is_that_of_single_pictures(workbench):
-    run = workbench.run("vit")
-    found = list(measure(workbench, run, ["noise", "shuffle"], FEW))
-    pictures, model = workbench.sample(run, FEW), workbench.model(run)
+def test_batched_accuracy_equals_single_image_accuracy(workbench):
+    run = workbench.find_run("vit")
+    found = list(measure_robustness(workbench, run, ["noise", "shuffle"], SAMPLE_SIZE))
+    pictures, model = workbench.sample_test_images(run, SAMPLE_SIZE), workbench.load_model(run)
     for point in found:
         right = 0
         for i, (image, label) in enumerate(zip(pictures.images, pictures.labels, strict=True)):
-            changed = apply(point.change, image[None], point.strength, i)
+            changed = apply_perturbation(point.change, image[None], point.strength, i)
             with torch.no_grad():
                 right += int(model(run.preprocessing(changed)).argmax()) == label
-        assert point.accuracy == int(right) / FEW
+        assert point.accuracy == int(right) / SAMPLE_SIZE
     arguments = (model, run.preprocessing, pictures, "noise", 40)
-    in_parts = robustness.accuracy_under(*arguments, batch_size=5)
-    assert robustness.accuracy_under(*arguments) == in_parts
+    in_parts = robustness.perturbed_accuracy(*arguments, batch_size=5)
+    assert robustness.perturbed_accuracy(*arguments) == in_parts
 
 
-def test_all_changes_are_measured_and_told_step_by_step(workbench):
-    found = list(measure(workbench, workbench.run("vit"), count=FEW))
+def test_all_changes_are_measured_with_progress(workbench):
+    found = list(measure_robustness(workbench, workbench.find_run("vit"), count=SAMPLE_SIZE))
     asked = [(name, each) for name, one in PERTURBATIONS.items() for each in one.strengths]
     assert [(point.change, point.strength) for point in found] == asked
     assert [point.done for point in found] == list(range(1, found[0].total + 1))
@@ -71,37 +73,39 @@ def test_all_changes_are_measured_and_told_step_by_step(workbench):
     assert len({point.accuracy for point in neutral}) == 1 and len(neutral) == len(PERTURBATIONS)
 
 
-def test_a_point_is_measured_once_even_of_what_was_cancelled(workbench, passes):
-    run = workbench.run("vit")
-    points = measure(workbench, run, ["blur"], FEW)
+def test_points_are_measured_once_even_after_cancellation(workbench, passes):
+    run = workbench.find_run("vit")
+    points = measure_robustness(workbench, run, ["blur"], SAMPLE_SIZE)
     next(points), next(points)
     points.close()
-    first = list(measure(workbench, run, ["blur", "jpeg"], FEW))
+    first = list(measure_robustness(workbench, run, ["blur", "jpeg"], SAMPLE_SIZE))
     assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
-    assert list(measure(workbench, run, ["blur", "jpeg"], FEW)) == first
-    list(measure(workbench, run, ["blur"], FEW))
+    assert list(measure_robustness(workbench, run, ["blur", "jpeg"], SAMPLE_SIZE)) == first
+    list(measure_robustness(workbench, run, ["blur"], SAMPLE_SIZE))
     assert len(passes) == 9
 
 
 def test_new_weights_are_measured_again(folder, passes, tmp_path):
     shutil.copytree(folder / "runs", tmp_path / "runs")
-    workbench = Workbench([tmp_path / "runs"], folder / "data", CPU)
-    list(measure(workbench, workbench.run("vit"), ["blur"], FEW))
+    workbench = AppContext([tmp_path / "runs"], folder / "data", CPU)
+    list(measure_robustness(workbench, workbench.find_run("vit"), ["blur"], SAMPLE_SIZE))
     make_run(tmp_path / "runs" / "vit", VIT, seed=7)
-    list(measure(workbench, workbench.run("vit"), ["blur"], FEW))
+    list(measure_robustness(workbench, workbench.find_run("vit"), ["blur"], SAMPLE_SIZE))
     assert len(passes) == 10
 
 
-def test_what_cannot_be_measured_is_named(workbench, put_pictures):
+def test_unknown_changes_and_unusable_data_raise_errors(workbench, put_pictures):
     def ask(source):
-        list(measure(Workbench(workbench.roots, source, CPU), workbench.run("vit")))
+        list(
+            measure_robustness(AppContext(workbench.roots, source, CPU), workbench.find_run("vit"))
+        )
 
     def pictures(name, classes):
         parts = ("train", "test")
         return put_pictures({f"{part}/{each}": 1 for part in parts for each in classes}, name)
 
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
-        list(measure(workbench, workbench.run("vit"), ["fog"]))
+        list(measure_robustness(workbench, workbench.find_run("vit"), ["fog"]))
     with pytest.raises(DataError, match="'vit' was trained on other classes"):
         ask(pictures("insects", ("ant", "bee")))
     broken = pictures("broken", CLASSES)
@@ -110,15 +114,15 @@ def test_what_cannot_be_measured_is_named(workbench, put_pictures):
         ask(broken)
 
 
-def test_pictures_of_any_side_can_be_shuffled():
+def test_images_of_any_size_can_be_shuffled():
     images = torch.randint(0, 256, (2, 3, 30, 30), dtype=torch.uint8)
-    assert robustness.change_all(images, "shuffle", 8).shape == (2, 3, 32, 32)
-    assert robustness.change_all(images, "shuffle", 2).shape == images.shape
+    assert robustness.perturb_images(images, "shuffle", 8).shape == (2, 3, 32, 32)
+    assert robustness.perturb_images(images, "shuffle", 2).shape == images.shape
 
 
-def test_each_picture_meets_a_draw_of_its_own():
+def test_each_image_gets_its_own_noise():
     images = torch.full((3, 3, 8, 8), 128, dtype=torch.uint8)
-    noisy = robustness.change_all(images, "noise", 30)
+    noisy = robustness.perturb_images(images, "noise", 30)
     assert not torch.equal(noisy[0], noisy[1])
-    later = robustness.change_all(images, "noise", 30, first=1)
+    later = robustness.perturb_images(images, "noise", 30, first=1)
     assert torch.equal(later[0], noisy[1])

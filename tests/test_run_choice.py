@@ -7,11 +7,15 @@ import pytest
 
 from tests.making import make_run
 from vitdemo import runs
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.runs import read_run
-from vitdemo.timm_models import timm_run
+from vitdemo.timm_models import create_timm_run
 
-INGREDIENTS = {"longer": {"epochs": 9}, "trivial": {"policy": "trivial"}, "ema": {"ema_decay": 0.9}}
+RECIPE_CHANGES = {
+    "longer": {"epochs": 9},
+    "trivial": {"policy": "trivial"},
+    "ema": {"ema_decay": 0.9},
+}
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +25,13 @@ def several(tmp_path_factory):
     Not to be changed.
     """
     root, found = tmp_path_factory.mktemp("runs"), []
-    changes = {"plain": {}, **INGREDIENTS, "other": {"epochs": 3, "mixup": 1, "clip_norm": 1}}
+    changes = {"plain": {}, **RECIPE_CHANGES, "other": {"epochs": 3, "mixup": 1, "clip_norm": 1}}
     for name, change in {"model": None, **changes}.items():
         run = make_run(root / name)
         if change is not None:
             recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
             runs.write_config(run.path, run.config | {"recipe": recipe})
-            (run.path / runs.WEIGHTS).unlink()
+            (run.path / runs.WEIGHTS_FILE).unlink()
         found.append(read_run(run.path))
     return found
 
@@ -35,18 +39,18 @@ def several(tmp_path_factory):
 def test_each_run_is_in_one_group(several):
     figures = ("Results only (no weights)", ["other"])
     table = ("Ablation of plain", ["plain", "ema", "longer", "trivial"])
-    assert grouped(several) == [("Models", ["model"]), table, figures]
-    timms = timm_run("timm:vit_tiny_patch16_224", pretrained=False)
-    assert grouped([timms, *several])[0] == ("Models", [timms.name, "model"])
+    assert group_runs(several) == [("Models", ["model"]), table, figures]
+    timms = create_timm_run("timm:vit_tiny_patch16_224", pretrained=False)
+    assert group_runs([timms, *several])[0] == ("Models", [timms.name, "model"])
 
 
 def test_groups_of_trained_ablation_runs_and_unfinished_runs(several, tmp_path):
     """The base of an ablation stands with the models then, its ingredient stays."""
     found = [Path(shutil.copytree(run.path, tmp_path / run.name)) for run in several]
     for folder in found[1:3]:
-        (folder / runs.WEIGHTS).write_bytes(b"weights")
-    (found[-1] / runs.EVALUATION).unlink()
-    assert grouped([read_run(folder) for folder in found]) == [
+        (folder / runs.WEIGHTS_FILE).write_bytes(b"weights")
+    (found[-1] / runs.EVALUATION_FILE).unlink()
+    assert group_runs([read_run(folder) for folder in found]) == [
         ("Models", ["model", "plain"]),
         ("Not finished", ["other"]),
         ("Ablation of plain", ["ema", "longer", "trivial"]),
@@ -54,11 +58,11 @@ def test_groups_of_trained_ablation_runs_and_unfinished_runs(several, tmp_path):
 
 
 def test_the_default_is_the_first_model_or_none(several):
-    assert RunChoice(grouped(several)).value == "model"
-    assert RunChoice(grouped(several), nobody="no other model").value is None
-    assert grouped([]) == []
+    assert RunChoice(group_runs(several)).value == "model"
+    assert RunChoice(group_runs(several), nobody="no other model").value is None
+    assert group_runs([]) == []
     assert RunChoice([]).value is None
-    assert renewed_runs([], "gone")[1] is None
+    assert update_run_choices([], "gone")[1] is None
 
 
 @pytest.mark.parametrize(
@@ -70,10 +74,10 @@ def test_browser_values_are_checked(sent, name):
 
 
 def test_updates_keep_existing_choices_and_replace_missing_ones(several):
-    update, name = renewed_runs(several, "ema")
-    assert (name, update["groups"]) == ("ema", grouped(several))
+    update, name = update_run_choices(several, "ema")
+    assert (name, update["groups"]) == ("ema", group_runs(several))
     assert "value" not in update  # which would undo a choice made meanwhile
-    update, name = renewed_runs(several, "gone")
+    update, name = update_run_choices(several, "gone")
     assert (name, update["value"]) == ("model", "model")
-    update, name = renewed_runs(several, "gone", optional=True)
+    update, name = update_run_choices(several, "gone", optional=True)
     assert (name, update["value"]) == (None, "")

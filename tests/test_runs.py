@@ -15,17 +15,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from vitdemo import runs
-from vitdemo.data import synthetic
+from vitdemo.data import make_synthetic_images
 from vitdemo.errors import ModelError, PretrainingError, RunError
 from vitdemo.models import ModelSpec
-from vitdemo.runs.origin import knows, source_of, started_from
-from vitdemo.runs.steps import STEPS, read_steps
-from vitdemo.training import predict
+from vitdemo.runs.origin import has_same_classes, origin_entry, read_origin
+from vitdemo.runs.steps import STEPS_FILE, read_steps
+from vitdemo.training import predict_logits
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
 
 
-def test_a_run_tells_what_it_was(tiny_run):
+def test_run_has_its_config_history_and_files(tiny_run):
     run = runs.read_run(tiny_run)
     assert run.name == "tiny"
     assert run.classes == ("one", "two", "three", "four")
@@ -36,11 +36,11 @@ def test_a_run_tells_what_it_was(tiny_run):
     promised = "recipe model classes normalisation input_size split data parameters macs"
     promised += " packages device git_commit started command"
     assert set(promised.split()) <= run.config.keys()
-    lines = (tiny_run / runs.HISTORY).read_text().splitlines()
+    lines = (tiny_run / runs.HISTORY_FILE).read_text().splitlines()
     assert [tuple(json.loads(line)) for line in lines] == [runs.RECORD_FIELDS] * 3
 
 
-def test_a_run_names_each_device_that_trained_it(tiny_run):
+def test_device_text_has_the_number_of_processes_and_threads(tiny_run):
     run = runs.read_run(tiny_run)
     others = {k: v for k, v in run.config.items() if k not in ("device", "processes")}
 
@@ -54,25 +54,25 @@ def test_a_run_names_each_device_that_trained_it(tiny_run):
     assert words(processes=4) is None
 
 
-def test_config_comes_back_whole(tmp_path):
+def test_config_round_trips(tmp_path):
     config = {"recipe": {}, "model": {"family": "vit"}, "classes": ["Föhre"], "normalisation": {}}
     runs.write_config(tmp_path / "new" / "run", config)
     assert runs.read_config(tmp_path / "new" / "run") == config
 
 
-def test_a_byte_order_mark_is_no_fault(tiny_run, tmp_path):
+def test_byte_order_marks_are_ignored(tiny_run, tmp_path):
     """Editors on Windows put one before the text."""
     folder = tmp_path / "run"
     shutil.copytree(tiny_run, folder)
     plain = runs.read_run(folder)
-    for name in (runs.CONFIG, runs.HISTORY, STEPS):
+    for name in (runs.CONFIG_FILE, runs.HISTORY_FILE, STEPS_FILE):
         (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
     run = runs.read_run(folder)
     assert (run.config, run.history) == (plain.config, plain.history)
     assert read_steps(folder) == read_steps(tiny_run) != []
 
 
-def test_class_names_are_in_one_unicode_form_and_odd_paths_are_kept(tiny_run, tmp_path):
+def test_class_names_are_nfc_and_invalid_unicode_paths_are_kept(tiny_run, tmp_path):
     composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
     config = runs.read_config(tiny_run) | {"classes": [decomposed, "b", "c", "d"]}
     config["command"] = "train.py --out caf\udce9"  # a path that is not valid Unicode
@@ -82,7 +82,7 @@ def test_class_names_are_in_one_unicode_form_and_odd_paths_are_kept(tiny_run, tm
     assert run.config == config
 
 
-def test_evaluation_comes_back_in_its_types_and_validation_may_be_absent(tmp_path):
+def test_evaluation_round_trips_with_and_without_validation(tmp_path):
     test = (np.full((3, 2), 0.5), np.array([0, 1, 1], np.int32), "abc", 0.25)
     held = (np.full((2, 2), 0.5), np.array([1, 0], np.int32))
     runs.write_evaluation(tmp_path, runs.Evaluation(*test, *held))
@@ -98,7 +98,7 @@ def test_evaluation_comes_back_in_its_types_and_validation_may_be_absent(tmp_pat
     assert read.validation_probabilities is read.validation_labels is None
 
 
-def test_probabilities_are_kept_to_sixteen_bits_and_what_is_none_stays_none(tmp_path):
+def test_probabilities_are_stored_with_16_bits_and_nan_survives(tmp_path):
     shares = np.random.default_rng(0).dirichlet([0.1] * 10, 500).astype(np.float32)
     shares[0] = np.nan
     shares[1] = np.eye(10)[3]
@@ -109,27 +109,27 @@ def test_probabilities_are_kept_to_sixteen_bits_and_what_is_none_stays_none(tmp_
     assert not (read[2:].view(np.uint32) % 256).any()  # the eight last bits of a float32's 24
 
 
-def test_validation_of_other_classes_is_refused(run_copy):
+def test_validation_predictions_of_other_classes_are_rejected(run_copy):
     held = {"validation_probabilities": np.full((2, 3), 1 / 3), "validation_labels": np.zeros(2)}
     runs.write_evaluation(run_copy, replace(runs.read_evaluation(run_copy), **held))
     with pytest.raises(RunError, match=r"\(2, 3\), but the run has 4 classes"):
         _ = runs.read_run(run_copy).evaluation
 
 
-TORN = [b'{"epoch": 2, "tr', b'{"epoch": 2}\n', b"\0\0\0\n", b"7\n", b"\n"]
-TORN.append('{"stage": "ä'.encode()[:-1])  # inside a letter
+DAMAGED_LINES = [b'{"epoch": 2, "tr', b'{"epoch": 2}\n', b"\0\0\0\n", b"7\n", b"\n"]
+DAMAGED_LINES.append('{"stage": "ä'.encode()[:-1])  # inside a letter
 
 
-@pytest.mark.parametrize("rest", TORN)
-def test_a_torn_last_line_is_skipped(tmp_path, rest):
+@pytest.mark.parametrize("rest", DAMAGED_LINES)
+def test_damaged_last_line_is_skipped(tmp_path, rest):
     assert runs.read_history(tmp_path) == ()
     runs.append_record(tmp_path, RECORD)
-    with open(tmp_path / runs.HISTORY, "ab") as file:
+    with open(tmp_path / runs.HISTORY_FILE, "ab") as file:
         file.write(rest)
     assert runs.read_history(tmp_path) == (RECORD,)
 
 
-def write_on_and_on(folder):
+def write_forever(folder):
     long = "x" * 20_000
     config = {"recipe": {"name": long}, "model": {"family": "vit"}, "classes": [long]}
     config |= {"normalisation": {"mean": [0.5], "std": [0.5]}}
@@ -138,11 +138,11 @@ def write_on_and_on(folder):
         runs.append_record(folder, RECORD | {"stage": long, "epoch": epoch})
 
 
-def test_a_writer_killed_at_any_moment_leaves_a_readable_run(tmp_path):
+def test_killed_writer_leaves_a_readable_run(tmp_path):
     context = multiprocessing.get_context("fork")
-    writer = context.Process(target=write_on_and_on, args=(tmp_path,), daemon=True)
+    writer = context.Process(target=write_forever, args=(tmp_path,), daemon=True)
     writer.start()
-    history, deadline = tmp_path / runs.HISTORY, time.monotonic() + 120
+    history, deadline = tmp_path / runs.HISTORY_FILE, time.monotonic() + 120
     while not history.exists() or history.stat().st_size < 500_000:
         assert writer.is_alive() and time.monotonic() < deadline
         time.sleep(0.01)
@@ -153,7 +153,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_readable_run(tmp_path):
     assert run.config["epoch"] - len(run.history) in (0, 1)
 
 
-def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
+def test_files_are_replaced_atomically(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
 
@@ -175,15 +175,15 @@ def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
 
 
 READERS = {
-    runs.CONFIG: runs.read_run,
-    runs.EVALUATION: runs.read_evaluation,
-    runs.CHECKPOINT: runs.read_checkpoint,
-    runs.WEIGHTS: lambda folder: runs.load_model(runs.read_run(folder)),
+    runs.CONFIG_FILE: runs.read_run,
+    runs.EVALUATION_FILE: runs.read_evaluation,
+    runs.CHECKPOINT_FILE: runs.read_checkpoint,
+    runs.WEIGHTS_FILE: lambda folder: runs.load_model(runs.read_run(folder)),
 }
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_that_is_cut_short_or_missing_is_named(run_copy, name):
+def test_truncated_and_missing_files_raise_run_errors(run_copy, name):
     path = run_copy / name
     content = path.read_bytes()
     for share in (0.0, 0.5, 0.99):
@@ -195,8 +195,8 @@ def test_a_file_that_is_cut_short_or_missing_is_named(run_copy, name):
         READERS[name](run_copy)
 
 
-def test_a_spoilt_byte_in_the_evaluation_is_found(run_copy):
-    path = run_copy / runs.EVALUATION
+def test_corrupted_evaluation_raises_run_error(run_copy):
+    path = run_copy / runs.EVALUATION_FILE
     content = path.read_bytes()
     start = content.index(b"probabilities.npy") + 40
     for place in range(start, start + 40, 4):
@@ -206,13 +206,13 @@ def test_a_spoilt_byte_in_the_evaluation_is_found(run_copy):
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}}', "7"])
-def test_a_config_that_lacks_something_says_what(tmp_path, text):
-    (tmp_path / runs.CONFIG).write_text(text)
+def test_missing_config_field_is_named_in_the_error(tmp_path, text):
+    (tmp_path / runs.CONFIG_FILE).write_text(text)
     with pytest.raises(RunError, match=r"no field '(recipe|model)'"):
         runs.read_run(tmp_path)
 
 
-def test_a_training_without_labels_is_no_run_to_ask(run_copy):
+def test_pretraining_runs_are_not_listed_as_models(run_copy):
     config = runs.read_config(run_copy)
     runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
     assert runs.find_runs(run_copy.parent) == ([], [])
@@ -220,7 +220,7 @@ def test_a_training_without_labels_is_no_run_to_ask(run_copy):
         runs.read_run(run_copy)
 
 
-def test_the_training_without_labels_that_a_run_goes_back_to_is_found_beside_it(run_copy):
+def test_pretraining_of_a_run_is_found_in_a_sibling_folder(run_copy):
     config = runs.read_config(run_copy)
 
     def beside(name, origin=None, **settings):
@@ -234,31 +234,31 @@ def test_the_training_without_labels_that_a_run_goes_back_to_is_found_beside_it(
 
     beside("masked", mask_ratio=0.75)
     second = beside("second", beside("first", "masked").name)
-    assert runs.pretraining(second).path == run_copy.parent / "masked"
-    assert runs.pretraining(runs.read_run(run_copy)) is None
-    assert runs.pretraining(beside("lone", "gone")) is None
-    assert runs.pretraining(beside("circle", "circle")) is None
+    assert runs.find_pretraining(second).path == run_copy.parent / "masked"
+    assert runs.find_pretraining(runs.read_run(run_copy)) is None
+    assert runs.find_pretraining(beside("lone", "gone")) is None
+    assert runs.find_pretraining(beside("circle", "circle")) is None
     beside("masked", "masked", mask_ratio=0.75)
     anew = runs.read_config(run_copy.parent / "masked") | {"started": "since then"}
     runs.write_config(run_copy.parent / "masked", anew)
-    assert runs.pretraining(second) is None
+    assert runs.find_pretraining(second) is None
 
 
-def test_only_a_training_that_was_taught_the_same_classes_knows_the_answers(run_copy, tmp_path):
-    config, weights = runs.read_config(run_copy), run_copy / runs.WEIGHTS
+def test_source_run_has_same_classes_only_if_labelled_and_equal(run_copy, tmp_path):
+    config, weights = runs.read_config(run_copy), run_copy / runs.WEIGHTS_FILE
     classes = tuple(config["classes"])
-    assert knows(source_of(weights), classes)
-    assert not knows(source_of(weights), classes[::-1])
+    assert has_same_classes(read_origin(weights), classes)
+    assert not has_same_classes(read_origin(weights), classes[::-1])
     elsewhere = tmp_path / "some.safetensors"
     elsewhere.write_bytes(weights.read_bytes())
     for none in (None, elsewhere, run_copy / "other.safetensors"):
-        assert source_of(none) is None
-    assert not knows(None, classes)
+        assert read_origin(none) is None
+    assert not has_same_classes(None, classes)
     runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
-    assert not knows(source_of(weights), classes)
+    assert not has_same_classes(read_origin(weights), classes)
 
 
-def test_what_is_started_from_counts_up_to_the_epoch_of_its_weights(run_copy):
+def test_origin_counts_epochs_up_to_the_loaded_weights(run_copy):
     record = runs.read_history(run_copy)[-1]
     losses = (0.9, 0.4, 0.5)  # with patience, the weights are those of the lowest
     history = [
@@ -270,7 +270,7 @@ def test_what_is_started_from_counts_up_to_the_epoch_of_its_weights(run_copy):
 
     def origin(weights, **settings):
         runs.write_config(run_copy, config | {"recipe": config["recipe"] | settings})
-        found = started_from(source_of(weights))["started_from"]
+        found = origin_entry(read_origin(weights))["started_from"]
         return found["epochs"], found["seconds"]
 
     weights, first = runs.weights_path(run_copy), runs.weights_path(run_copy, epoch=1)
@@ -279,21 +279,21 @@ def test_what_is_started_from_counts_up_to_the_epoch_of_its_weights(run_copy):
     assert origin(first, patience=1) == (1, 10)
     legs = [{"after_epoch": epoch, "device": f"machine {epoch}"} for epoch in (1, 2)]
     runs.write_config(run_copy, config | {"resumed": legs})
-    assert started_from(source_of(weights))["started_from"]["resumed"] == legs
-    assert "resumed" not in started_from(source_of(first))["started_from"]
-    assert started_from(None) == {}
+    assert origin_entry(read_origin(weights))["started_from"]["resumed"] == legs
+    assert "resumed" not in origin_entry(read_origin(first))["started_from"]
+    assert origin_entry(None) == {}
 
 
-def test_a_record_without_accuracy_is_one_without_labels(tmp_path):
-    record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACIES)
+def test_records_without_accuracy_require_the_masked_stage(tmp_path):
+    record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACY_FIELDS)
     runs.rewrite_history(tmp_path, [record | {"stage": "masked"}, record | {"stage": "all"}])
     assert [found["stage"] for found in runs.read_history(tmp_path)] == ["masked"]
 
 
-def test_a_damaged_run_is_named_and_the_others_are_found(run_copy):
+def test_damaged_run_is_reported_and_the_others_are_found(run_copy):
     broken = run_copy.parent / "broken"
     broken.mkdir()
-    (run_copy / f".{runs.WEIGHTS}.x7f3").write_bytes(b"half")  # which a killed writer left
+    (run_copy / f".{runs.WEIGHTS_FILE}.x7f3").write_bytes(b"half")  # which a killed writer left
     (run_copy.parent / ".hidden").mkdir()
     found, problems = runs.find_runs(run_copy.parent, run_copy.parent / "nowhere")
     assert [run.name for run in found] == ["tiny"]
@@ -302,7 +302,7 @@ def test_a_damaged_run_is_named_and_the_others_are_found(run_copy):
     runs.load_model(found[0])
 
 
-def test_a_name_that_is_taken_gets_its_root_behind_it(run_copy, tiny_run):
+def test_duplicate_run_names_get_their_folder_as_suffix(run_copy, tiny_run):
     found, problems = runs.find_runs(run_copy.parent, tiny_run.parent)
     assert problems == []
     assert {run.name: run.path for run in found} == {
@@ -311,68 +311,68 @@ def test_a_name_that_is_taken_gets_its_root_behind_it(run_copy, tiny_run):
     }
 
 
-def test_the_loaded_model_is_the_trained_one_and_the_evaluation_is_its_own(tiny_run):
+def test_loaded_weights_and_evaluation_match_the_trained_model(tiny_run):
     run = runs.read_run(tiny_run)
     model, trained = runs.load_model(run), runs.read_checkpoint(tiny_run)["ema"]
     assert not model.training
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, trained[name].half().float())
-    logits = predict(model, synthetic(seed=1).images, run.preprocessing)
+    logits = predict_logits(model, make_synthetic_images(seed=1).images, run.preprocessing)
     assert np.allclose(run.evaluation.probabilities, logits.softmax(1), rtol=2**-15, atol=1e-7)
-    assert run.evaluation.labels.tolist() == synthetic(seed=1).labels.tolist()
+    assert run.evaluation.labels.tolist() == make_synthetic_images(seed=1).labels.tolist()
 
 
 @pytest.mark.parametrize("damage", ["more", "fewer", "other shape"])
-def test_weights_that_do_not_fit_are_refused(run_copy, damage):
-    weights = load_file(run_copy / runs.WEIGHTS)
+def test_mismatched_weights_are_rejected(run_copy, damage):
+    weights = load_file(run_copy / runs.WEIGHTS_FILE)
     if damage == "more":
         weights["extra.weight"] = weights["head.weight"].clone()
     elif damage == "fewer":
         del weights["head.bias"]
     else:
         weights["head.weight"] = weights["head.weight"][:2].clone()
-    save_file(weights, run_copy / runs.WEIGHTS)
+    save_file(weights, run_copy / runs.WEIGHTS_FILE)
     with pytest.raises(RunError, match=f"The weights of '{run_copy.name}'"):
         runs.load_model(runs.read_run(run_copy))
 
 
-def test_a_model_that_this_version_lacks_is_named(run_copy):
+def test_unknown_model_family_raises_model_error(run_copy):
     runs.write_config(run_copy, runs.read_config(run_copy) | {"model": {"family": "cnn"}})
     with pytest.raises(ModelError, match="'cnn': choose one of vit, convnet, resnet18, timm"):
         runs.load_model(runs.read_run(run_copy))
 
 
-def test_weights_are_float16_and_counters_survive_the_run_folder(run_copy):
+def test_weights_are_saved_as_float16_and_counters_exactly(run_copy):
     model = runs.build_model(ModelSpec("resnet18", 16), 4)
     model.bn1.num_batches_tracked.fill_(70_001)  # more than float16 holds
     runs.write_weights(run_copy, model.state_dict() | {"fc.weight": torch.rand(512, 4).T})
-    assert load_file(run_copy / runs.WEIGHTS)["fc.weight"].dtype == torch.float16
+    assert load_file(run_copy / runs.WEIGHTS_FILE)["fc.weight"].dtype == torch.float16
     config = runs.read_config(run_copy) | {"model": {"family": "resnet18", "image_size": 16}}
     runs.write_config(run_copy, config)
     assert runs.load_model(runs.read_run(run_copy)).bn1.num_batches_tracked == 70_001
 
 
-def test_a_checkpoint_holds_tensors_and_builtins_alone(tiny_run, tmp_path):
-    state = torch.load(tiny_run / runs.CHECKPOINT, weights_only=True)
+def test_checkpoint_contains_only_tensors_and_builtins(tiny_run, tmp_path):
+    state = torch.load(tiny_run / runs.CHECKPOINT_FILE, weights_only=True)
     assert state["epoch"] == 3
     assert {"model", "ema", "optimizer", "best"} <= state.keys()
-    torch.save({"epoch": fractions.Fraction(1)}, tmp_path / runs.CHECKPOINT)  # code
-    with pytest.raises(RunError, match=runs.CHECKPOINT):
+    torch.save({"epoch": fractions.Fraction(1)}, tmp_path / runs.CHECKPOINT_FILE)  # code
+    with pytest.raises(RunError, match=runs.CHECKPOINT_FILE):
         runs.read_checkpoint(tmp_path)
 
 
-MODELS = [{"options": None}, {"options": []}, {"colour": 1}]
-BROKEN = [{"model": {"family": "vit", **wrong}} for wrong in MODELS]
+INVALID_MODELS = [{"options": None}, {"options": []}, {"colour": 1}]
+INVALID_CONFIGS = [{"model": {"family": "vit", **wrong}} for wrong in INVALID_MODELS]
 
 
-@pytest.mark.parametrize("broken", [*BROKEN, {"data": 3}, {"data": []}])
-def test_settings_of_another_kind_are_refused_where_they_are_read(run_copy, broken):
+@pytest.mark.parametrize("broken", [*INVALID_CONFIGS, {"data": 3}, {"data": []}])
+def test_config_fields_of_wrong_type_are_rejected(run_copy, broken):
     runs.write_config(run_copy, runs.read_config(run_copy) | broken)
     with pytest.raises(RunError, match="is not the file of a run"):
         runs.read_run(run_copy)
 
 
-def test_what_a_run_was_trained_on_begins_with_what_it_started_from(run_copy):
+def test_devices_and_epochs_include_the_source_runs(run_copy):
     run = runs.read_run(run_copy)
     before = {"run": "first", "epochs": 2, "device": "NVIDIA H200", "processes": 2}
     before |= {

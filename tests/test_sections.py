@@ -4,17 +4,17 @@ import gradio as gr
 import pytest
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page.components.maps import Maps
-from vitdemo.page.kit import FreeDropdown, LayerSlider
-from vitdemo.page.sections import Sections
+from vitdemo.page.components.maps import MapRowView
+from vitdemo.page.kit import UncheckedDropdown, UncheckedSlider
+from vitdemo.page.sections import LazySections
 
-STAYS = gr.skip()
+UNCHANGED = gr.skip()
 
 
 @pytest.fixture
 def sections():
     """Two sections, of which the second has two parts; each draws what it was given."""
-    found = Sections([gr.Textbox(), gr.Radio()], [gr.State()])
+    found = LazySections([gr.Textbox(), gr.Radio()], [gr.State()])
     kind, depth = gr.Radio(), gr.Slider()
     found.add("one", lambda *given: given, [kind], [gr.JSON()])
     found.add("two/a", lambda *given: (given, "more"), [depth], [gr.JSON(), gr.JSON()])
@@ -22,27 +22,31 @@ def sections():
     return found
 
 
-def test_only_what_is_open_is_drawn_and_that_from_a_picture(sections):
+def test_only_the_open_section_is_rendered_if_there_is_an_image(sections):
     def drawn(tab, part, picture="picture"):
-        return sections.drawn(sections.all, [picture, tab, part, "kind", 0.5])
+        return sections.render_open(sections.section_list, [picture, tab, part, "kind", 0.5])
 
-    assert drawn("one", "a") == [("picture", "kind"), STAYS, STAYS, STAYS]
-    assert drawn("two", "a") == [STAYS, ("picture", 0.5), "more", STAYS]
-    assert drawn("two", "b") == [STAYS, STAYS, STAYS, ("picture",)]
-    assert drawn("three", "b") == drawn("one", "a", None) == [STAYS] * 4
+    assert drawn("one", "a") == [("picture", "kind"), UNCHANGED, UNCHANGED, UNCHANGED]
+    assert drawn("two", "a") == [UNCHANGED, ("picture", 0.5), "more", UNCHANGED]
+    assert drawn("two", "b") == [UNCHANGED, UNCHANGED, UNCHANGED, ("picture",)]
+    assert drawn("three", "b") == drawn("one", "a", None) == [UNCHANGED] * 4
 
 
-def test_an_error_is_told_and_what_was_drawn_goes_but_no_choice():
+def test_error_is_shown_and_clears_outputs_except_choices():
     def draw(choice):
         raise VitdemoError("no <such> class")
 
     choice = gr.Radio()
-    found = Sections([gr.Textbox()])
-    found.add("one", draw, [choice], [Maps(), gr.HTML(), choice])
-    assert found.drawn(found.all, ["one", "this"]) == ["no <such> class", None, STAYS]
+    found = LazySections([gr.Textbox()])
+    found.add("one", draw, [choice], [MapRowView(), gr.HTML(), choice])
+    assert found.render_open(found.section_list, ["one", "this"]) == [
+        "no <such> class",
+        None,
+        UNCHANGED,
+    ]
 
 
 @pytest.mark.parametrize("sent", ["3", [3], {"a": 1}, True, float("nan"), float("inf")])
-def test_what_is_no_number_or_no_name_is_none(sent):
-    assert LayerSlider(1, 12, 1).preprocess(sent) is None
-    assert isinstance(sent, str) or FreeDropdown([]).preprocess(sent) is None
+def test_invalid_browser_values_become_none(sent):
+    assert UncheckedSlider(1, 12, 1).preprocess(sent) is None
+    assert isinstance(sent, str) or UncheckedDropdown([]).preprocess(sent) is None

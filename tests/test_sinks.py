@@ -3,21 +3,21 @@
 import pytest
 import torch
 
-from benchmarks.faithfulness import by_layer
-from benchmarks.sinks import measured
+from benchmarks.faithfulness import score_layers
+from benchmarks.sinks import measure_sinks
 from tests.making import RESNET, TIMM, VIT
 from vitdemo import attention, faithfulness
 from vitdemo.models import build_model
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM], ids=lambda spec: spec.family)
-def test_the_first_three_patches_are_told_of(spec):
+def test_sink_measurements_equal_a_plain_implementation(spec):
     torch.manual_seed(0)
     model = build_model(spec, 10).eval()
     for parameter in model.parameters():  # heads that differ
         parameter.data += 0.1 * torch.randn_like(parameter)
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
-    found = measured(model, image, seed=0)
+    found = measure_sinks(model, image, seed=0)
     with torch.no_grad():
         trace = attention.trace(model, image)
         heads = trace.attention[-1, 0, :, 0, 1:]
@@ -73,13 +73,15 @@ def test_layers_are_scored_by_the_mean_of_their_heads(spec):
     model = build_model(spec, 10).eval().requires_grad_(False)
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
     settings = {"fill": "mean", "steps": 4, "seed": 3}
-    scores = by_layer(model, image, 5, **settings)
+    scores = score_layers(model, image, 5, **settings)
     layers = attention.trace(model, image).attention[:, 0]
     assert len(scores) == len(layers)
     for score, heads in zip(scores, layers, strict=True):
         own = heads[:, 0, 1:].mean(0).view(model.patch_embed.grid_size)
-        found = faithfulness.measure(model, image, 5, {"own": own}, random_orders=1, **settings)
+        found = faithfulness.measure_perturbation_curves(
+            model, image, 5, {"own": own}, random_orders=1, **settings
+        )
         assert score == pytest.approx(found.scores["own"], abs=1e-6)
     assert len({round(score, 6) for score in scores}) > 1
     network = build_model(RESNET, 10).eval()
-    assert by_layer(network, torch.randn(1, 3, 16, 16), 5, **settings) == []
+    assert score_layers(network, torch.randn(1, 3, 16, 16), 5, **settings) == []

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from tests.making import KINDS, random_model
+from tests.making import TIMM_KINDS, random_model
 from vitdemo.attention import trace
 from vitdemo.attention.statistics import (
-    distance,
     entropy,
     largest_weight,
+    mean_attention_distance,
+    softmax_without_scale,
     token_similarity,
-    unscaled,
 )
 
 
@@ -33,59 +33,68 @@ def reference_entropy(rows):
     return sum(-sum(w * math.log2(w) for w in row if w > 0) for row in rows) / len(rows)
 
 
-def over_heads(attention, reference):
+def apply_per_head(attention, reference):
     """`reference` of every head of (L, B, H, N, N), as (L, B, H)."""
     values = [reference(head.tolist()) for head in attention.flatten(0, 2)]
     return torch.tensor(values, dtype=torch.float64).reshape(attention.shape[:3])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TIMM_KINDS)
 def test_distance_and_entropy_equal_the_reference(kind):
-    model = random_model(KINDS[kind]).double()
+    model = random_model(TIMM_KINDS[kind]).double()
     pictures = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
     with torch.no_grad():
         attention = trace(model, pictures).attention  # (L, B, H, N, N)
     grid, p = model.patch_embed.grid_size, model.num_prefix_tokens
     for found, wanted in (
-        (distance(attention, grid, p), lambda rows: reference_distance(rows, grid, p)),
+        (
+            mean_attention_distance(attention, grid, p),
+            lambda rows: reference_distance(rows, grid, p),
+        ),
         (entropy(attention), reference_entropy),
     ):
-        expected = over_heads(attention, wanted)
+        expected = apply_per_head(attention, wanted)
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
         assert expected.std() > 0.01  # else heads hardly differ, and this tests little
 
 
-def test_weights_without_their_scale_are_the_softmax_of_the_plain_products():
+def test_unscaled_attention_is_the_softmax_of_the_products():
     products = 6 * torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).double()
     attention = (0.25 * products).softmax(-1)
-    torch.testing.assert_close(unscaled(attention, 0.25), products.softmax(-1))
+    torch.testing.assert_close(softmax_without_scale(attention, 0.25), products.softmax(-1))
     largest = largest_weight(attention)
     assert largest.shape == (2, 3)
     rows = [[max(row) for row in head] for head in attention[0].tolist()]
     assert largest[0].tolist() == pytest.approx([sum(head) / 5 for head in rows])
-    assert unscaled(torch.eye(4), 0.1).tolist() == torch.eye(4).tolist()  # zeros stay zeros
+    assert (
+        softmax_without_scale(torch.eye(4), 0.1).tolist() == torch.eye(4).tolist()
+    )  # zeros stay zeros
 
 
-def test_distance_follows_a_rectangle_of_patches():
+def test_distance_supports_rectangular_patch_grids():
     right = torch.eye(6).roll(1, dims=1)  # on 2 x 3: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 0
     hops = [1, 1, math.sqrt(5), 1, 1, math.sqrt(5)]
-    assert distance(right[None], (2, 3), 0).item() == pytest.approx(sum(hops) / 6)
+    assert mean_attention_distance(right[None], (2, 3), 0).item() == pytest.approx(sum(hops) / 6)
 
 
-def test_a_head_that_looks_at_itself_or_at_no_patch_stays_where_it_is():
+def test_attention_to_self_or_class_token_has_distance_zero():
     itself, to_class_token = torch.eye(5)[None], torch.zeros(1, 5, 5)
     to_class_token[..., 0] = 1
-    assert distance(itself, (2, 2), 1).item() == distance(to_class_token, (2, 2), 1).item() == 0
+    assert (
+        mean_attention_distance(itself, (2, 2), 1).item()
+        == mean_attention_distance(to_class_token, (2, 2), 1).item()
+        == 0
+    )
     assert entropy(itself).item() == entropy(to_class_token).item() == 0
 
 
 @pytest.mark.parametrize(("grid", "prefix"), [((2, 3), 1), ((2, 2), 0), ((2, 3), -1)])
-def test_distance_names_a_grid_that_does_not_fit(grid, prefix):
+def test_distance_rejects_a_mismatched_grid(grid, prefix):
     with pytest.raises(ValueError, match=rf"{prefix} prefix tokens and 2 x {grid[1]}.* 5 tokens"):
-        distance(torch.full((1, 5, 5), 0.2), grid, prefix)
+        mean_attention_distance(torch.full((1, 5, 5), 0.2), grid, prefix)
 
 
-def test_tokens_are_as_alike_as_their_directions():
+def test_token_similarity_is_the_cosine():
     tokens = torch.tensor([[[1.0, 0.0], [3.0, 0.0], [0.0, 2.0], [-1.0, 0.0], [0.0, 0.0]]])
     wanted = torch.tensor(
         [[1, 1, 0, -1, 0], [1, 1, 0, -1, 0], [0, 0, 1, 0, 0], [-1, -1, 0, 1, 0], [0, 0, 0, 0, 0.0]]

@@ -13,36 +13,36 @@ from vitdemo.training import Preprocessing, Teacher
 NORMALISED = Preprocessing(16, (0.4,) * 3, (0.2,) * 3)
 
 
-def teacher(share=0.5, seed=3):
+def make_teacher(share=0.5, seed=3):
     return Teacher(random_model(TINY, seed, 4).requires_grad_(False), NORMALISED, share)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_the_loss_is_the_sum_of_both_losses(share):
+def test_distillation_loss_is_the_weighted_sum_of_both_losses(share):
     """Hinton et al. 2015, section 2, at a temperature of 1."""
     recipe = replace(PLAIN, label_smoothing=0.1)  # of the labels alone
-    one, plain = make_trainer(recipe, teacher=teacher(share)), make_trainer(recipe)
+    one, plain = make_trainer(recipe, teacher=make_teacher(share)), make_trainer(recipe)
     for trainer in (one, plain):
         trainer.autocast = False
-        trainer._make_forward()
+        trainer._prepare_forward()
         trainer._draw_epoch()
         trainer.model.eval()
-    pixels, _ = one._batch(0)
+    pixels, _ = one._load_batch(0)
     predicted = one.teacher.model(NORMALISED(pixels)).softmax(1)
-    logits = one.model(one._inputs(pixels))
-    expected = (1 - share) * plain._loss(0)[0] + share * F.cross_entropy(logits, predicted)
-    torch.testing.assert_close(one._loss(0)[0], expected)
+    logits = one.model(one._preprocess(pixels))
+    expected = (1 - share) * plain._compute_loss(0)[0] + share * F.cross_entropy(logits, predicted)
+    torch.testing.assert_close(one._compute_loss(0)[0], expected)
 
 
-def test_the_teacher_sees_the_very_pixels_of_its_student():
-    trainer, seen = make_trainer(RICH, teacher=teacher()), []
+def test_teacher_and_student_see_the_same_pixels():
+    trainer, seen = make_trainer(RICH, teacher=make_teacher()), []
     for side in (trainer, trainer.teacher):
         norm = side.preprocessing
         mean, std = (torch.tensor(v).view(3, 1, 1) for v in (norm.mean, norm.std))
         side.model.register_forward_pre_hook(
             lambda _, inputs, mean=mean, std=std: seen.append(inputs[0] * std + mean)
         )
-    trainer._make_forward()
+    trainer._prepare_forward()
     trainer._draw_epoch()
-    trainer._loss(0)
+    trainer._compute_loss(0)
     torch.testing.assert_close(seen[0], seen[1])

@@ -14,28 +14,28 @@ from timm.models import PretrainedCfg
 
 import app
 from benchmarks import timm_sweep
-from tests.hub import hub
+from tests.hub import serve_hub
 from tests.making import make_run
 from vitdemo import attributions, timm_models
-from vitdemo.class_maps import maps
+from vitdemo.class_maps import compute_class_maps
 from vitdemo.errors import ModelError, RunError
-from vitdemo.export import all_maps
-from vitdemo.inside.diagram import diagram
-from vitdemo.inside.head_ablation import head_effects
-from vitdemo.inside.logit_lens import logit_lens
-from vitdemo.inside.residual_stream import residual_stream
+from vitdemo.export import compute_all_maps
+from vitdemo.inside.diagram import load_model_parts
+from vitdemo.inside.head_ablation import compute_head_effects
+from vitdemo.inside.logit_lens import compute_logit_lens
+from vitdemo.inside.residual_stream import compute_logit_attribution
 from vitdemo.models import patch_side
 from vitdemo.page.look import side
-from vitdemo.runs import told_apart
+from vitdemo.runs import disambiguate_names
 from vitdemo.timm_models import (
-    SUGGESTIONS,
-    class_names,
-    download,
-    known_weights,
-    licence,
-    timm_run,
+    MODEL_SUGGESTIONS,
+    create_timm_run,
+    download_weights,
+    find_downloaded_weights,
+    get_class_names,
+    get_licence,
 )
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 KINDS = {  # name: grid, prefix tokens, classes
@@ -47,25 +47,25 @@ KINDS = {  # name: grid, prefix tokens, classes
 }
 
 
-def picture() -> Image.Image:
+def make_image() -> Image.Image:
     pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request):
-    run = timm_run(f"timm:{request.param}", pretrained=False)
-    return request.param, run, Workbench([], None, CPU, [run])
+    run = create_timm_run(f"timm:{request.param}", pretrained=False)
+    return request.param, run, AppContext([], None, CPU, [run])
 
 
-def test_each_kind_answers_and_shows_its_maps(kind):
+def test_each_kind_predicts_classes_and_has_maps(kind):
     name, run, workbench = kind
     grid, prefix, classes = KINDS[name]
-    (answer,), problems = workbench.answers(picture())
+    (answer,), problems = workbench.predict_all(make_image())
     assert problems == []
     assert answer.grid == grid
     assert answer.probabilities.shape == (classes,)
-    look = workbench.look(run, picture())
+    look = workbench.trace_image(run, make_image())
     assert look.num_prefix_tokens == prefix
     rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
     assert rolled.shape == grid
@@ -77,12 +77,12 @@ def test_each_kind_answers_and_shows_its_maps(kind):
     assert np.allclose(look.head_maps(1), wanted, atol=1e-7)
 
 
-def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(tmp_path):
+def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
     torch.manual_seed(0)
     model = timm.create_model("deit_tiny_patch16_224")
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
-    run = timm_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
-    loaded = Workbench([], None, CPU, [run]).model(run)
+    run = create_timm_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
+    loaded = AppContext([], None, CPU, [run]).load_model(run)
     assert torch.equal(loaded.head.weight, model.head.weight)
     assert run.classes[281] == "tabby, tabby cat"
     assert run.config["parameters"] == 5_717_416
@@ -113,12 +113,12 @@ def test_imagenets_classes_have_their_names_and_a_local_file_of_weights_is_used(
         ("timm:vit_base_patch16_siglip_224", "is not supported"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_in_a_sentence(text, words):
+def test_unsupported_models_and_weights_raise_model_errors(text, words):
     with pytest.raises(ModelError, match=words):
-        timm_run(text)
+        create_timm_run(text)
 
 
-LABELS = {  # name: how many labelled classes
+CLASS_COUNTS = {  # name: how many labelled classes
     "vit_base_patch16_clip_224.openai": 0,  # 512 numbers of an embedding
     "vit_base_patch32_clip_224.laion2b": 0,
     "vit_large_patch14_clip_quickgelu_224.dfn2b": 0,
@@ -134,18 +134,18 @@ LABELS = {  # name: how many labelled classes
 }
 
 
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", CLASS_COUNTS)
 def test_classes_are_those_of_a_classifier_with_known_labels(name):
-    run = timm_run(f"timm:{name}", pretrained=False)
-    assert len(run.classes) == len(set(run.classes)) == LABELS[name]
+    run = create_timm_run(f"timm:{name}", pretrained=False)
+    assert len(run.classes) == len(set(run.classes)) == CLASS_COUNTS[name]
 
 
-def test_labels_that_timm_describes_are_the_classes():
+def test_class_names_are_the_label_descriptions_of_timm():
     config = PretrainedCfg(
         num_classes=2, label_names=("n1", "n2"), label_descriptions={"n1": "cat", "n2": "dog"}
     )
-    assert class_names(config) == ("cat", "dog")
-    assert class_names(PretrainedCfg(num_classes=2, label_names=("cat",))) == ()
+    assert get_class_names(config) == ("cat", "dog")
+    assert get_class_names(PretrainedCfg(num_classes=2, label_names=("cat",))) == ()
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_labels_that_timm_describes_are_the_classes():
         ("vit_base_patch14_dinov2", 224),  # not 518: 37 x 37 patches
     ],
 )
-def test_an_image_is_whole_patches_and_not_too_many(name, size):
-    assert timm_run(f"timm:{name}", pretrained=False).spec.image_size == size
+def test_image_size_is_a_limited_number_of_whole_patches(name, size):
+    assert create_timm_run(f"timm:{name}", pretrained=False).spec.image_size == size
 
 
-def made(path: Path, name: str = "test_vit", seed: int = 0, **options) -> Path:
+def save_random_weights(path: Path, name: str = "test_vit", seed: int = 0, **options) -> Path:
     torch.manual_seed(seed)
     save_file(timm.create_model(name, **options).state_dict(), path)
     return path
 
 
-NOT_OF_IT = {
+MISMATCHED_WEIGHTS = {
     "classes": ({"num_classes": 10}, r"10 classes, not 1000; 'head.weight' has shape \(10, 64\)"),
     "no head": ({"num_classes": 0}, "missing: 'head.weight', 'head.bias'"),
     "depth": ({"depth": 3}, "a depth of 3, not 6; missing: 'blocks.3.norm1.weight', "),
@@ -180,11 +180,13 @@ NOT_OF_IT = {
 }
 
 
-@pytest.mark.parametrize("kind", NOT_OF_IT)
-def test_a_local_file_that_does_not_fit_is_told_why(kind, tmp_path):
-    options, words = NOT_OF_IT[kind]
-    run = timm_run(f"timm:test_vit={made(tmp_path / 'own.safetensors', **options)}")
-    answers, (problem,) = Workbench([], None, CPU, [run]).answers(picture())
+@pytest.mark.parametrize("kind", MISMATCHED_WEIGHTS)
+def test_mismatched_local_weights_are_reported_with_the_reason(kind, tmp_path):
+    options, words = MISMATCHED_WEIGHTS[kind]
+    run = create_timm_run(
+        f"timm:test_vit={save_random_weights(tmp_path / 'own.safetensors', **options)}"
+    )
+    answers, (problem,) = AppContext([], None, CPU, [run]).predict_all(make_image())
     assert answers == []
     start = rf"The weights in '{tmp_path}/own.safetensors' are not of this model: "
     assert re.match(start + words, problem)
@@ -192,47 +194,54 @@ def test_a_local_file_that_does_not_fit_is_told_why(kind, tmp_path):
     assert (tmp_path / "own.safetensors").is_file()  # only a damaged download is deleted
 
 
-def test_the_files_of_a_clip_tower_and_of_another_image_size_fit(tmp_path):
+def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
     tower = "vit_xsmall_patch16_clip_224"
-    run = timm_run(f"timm:{tower}={made(tmp_path / 'tower.safetensors', tower)}")
-    workbench = Workbench([], None, CPU, [run])
-    assert workbench.model(run).num_classes == 0 and run.classes == ()
-    assert workbench.look(run, picture()).head_maps(1).shape[1:] == (14, 14)
-    larger = made(tmp_path / "larger.safetensors", img_size=320)
-    run = timm_run(f"timm:test_vit={larger}")
-    (answer,), problems = Workbench([], None, CPU, [run]).answers(picture())
+    run = create_timm_run(
+        f"timm:{tower}={save_random_weights(tmp_path / 'tower.safetensors', tower)}"
+    )
+    workbench = AppContext([], None, CPU, [run])
+    assert workbench.load_model(run).num_classes == 0 and run.classes == ()
+    assert workbench.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
+    larger = save_random_weights(tmp_path / "larger.safetensors", img_size=320)
+    run = create_timm_run(f"timm:test_vit={larger}")
+    (answer,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
     assert problems == [] and answer.grid == (10, 10)
 
 
-def test_models_of_one_name_are_told_apart_by_their_files(tmp_path):
-    texts = [f"timm:test_vit={made(tmp_path / f'{n}.safetensors', seed=n)}" for n in (0, 1)]
-    twice = [timm_run(text) for text in (texts[0], *texts)]
+def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
+    texts = [
+        f"timm:test_vit={save_random_weights(tmp_path / f'{n}.safetensors', seed=n)}"
+        for n in (0, 1)
+    ]
+    twice = [create_timm_run(text) for text in (texts[0], *texts)]
     run = make_run(tmp_path / "runs" / "timm:test_vit2")
-    other = timm_run("timm:test_vit2", pretrained=False)
-    workbench = Workbench([tmp_path / "runs"], None, CPU, [*twice, other])
+    other = create_timm_run("timm:test_vit2", pretrained=False)
+    workbench = AppContext([tmp_path / "runs"], None, CPU, [*twice, other])
     names = [model.name for model in workbench.timm_models]
     second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
     assert names == ["timm:test_vit", second, third]
     assert [r.name for r in workbench.trained_runs()] == [*names, "timm:test_vit2"]
-    assert workbench.run("timm:test_vit2").path == run.path
-    heads = [workbench.model(workbench.run(name)).head.weight for name in names[:2]]
+    assert workbench.find_run("timm:test_vit2").path == run.path
+    heads = [workbench.load_model(workbench.find_run(name)).head.weight for name in names[:2]]
     assert not torch.equal(*heads)
-    answers, problems = workbench.answers(picture())
+    answers, problems = workbench.predict_all(make_image())
     assert problems == [] and len({answer.run.name for answer in answers}) == 4
-    alone = [workbench.answers(picture(), [workbench.run(name)])[0][0] for name in names[:2]]
+    alone = [
+        workbench.predict_all(make_image(), [workbench.find_run(name)])[0][0] for name in names[:2]
+    ]
     for answer, own in zip(answers, alone, strict=False):
         assert np.array_equal(answer.probabilities, own.probabilities)
-    workbench.remove(second, for_all=True)
+    workbench.remove_timm_model(second, for_all=True)
     assert [model.name for model in workbench.timm_models] == ["timm:test_vit", third]
 
 
-def test_runs_of_one_name_and_place_are_numbered(tmp_path):
+def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
     run = make_run(tmp_path / "vit")
-    names = [each.name for each in told_apart([run, run, run])]
+    names = [each.name for each in disambiguate_names([run, run, run])]
     assert names == ["vit", f"vit ({tmp_path})", f"vit ({tmp_path}, 2)"]
 
 
-SWEPT = {  # what differs -> timm's name, options that make it small, pixels
+MODEL_VARIANTS = {  # what differs -> timm's name, options that make it small, pixels
     "hybrid": ("vit_tiny_r_s16_p8_224", {}, 64),
     "stem, gated MLP": ("vitamin_small_224", {}, 32),
     "mobile stem": ("vit_base_mci_224", {}, 32),
@@ -252,123 +261,127 @@ SWEPT = {  # what differs -> timm's name, options that make it small, pixels
 }
 
 
-@pytest.mark.parametrize("kind", SWEPT)
+@pytest.mark.parametrize("kind", MODEL_VARIANTS)
 def test_every_map_of_each_kind_of_model_works(kind, monkeypatch):
-    monkeypatch.setattr(attributions, "STEPS", (4,))  # the sum matters in its own test
-    name, options, size = SWEPT[kind]
-    run = timm_run(f"timm:{name}", pretrained=False)
+    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))  # the sum matters in its own test
+    name, options, size = MODEL_VARIANTS[kind]
+    run = create_timm_run(f"timm:{name}", pretrained=False)
     spec = replace(run.spec, image_size=size, options={"depth": 2, **options})
     run = replace(run, spec=spec, preprocessing=replace(run.preprocessing, size=size))
-    patches, refused = timm_sweep.check_run(run)
+    patches, refused = timm_sweep.check_views(run)
     assert refused == []
-    assert patches == f"{size // side_of(run)} x {size // side_of(run)}"
+    assert patches == f"{size // get_patch_side(run)} x {size // get_patch_side(run)}"
 
 
-def side_of(run) -> int:
-    return patch_side(Workbench([], None, CPU, [run]).model(run))
+def get_patch_side(run) -> int:
+    return patch_side(AppContext([], None, CPU, [run]).load_model(run))
 
 
-LABELLESS = "timm:vit_small_patch14_reg4_dinov2.lvd142m"
+UNLABELLED_MODEL = "timm:vit_small_patch14_reg4_dinov2.lvd142m"
 
 
 @pytest.fixture(scope="module")
 def labelless():
-    run = timm_run(LABELLESS, pretrained=False)
-    return run, Workbench([], None, CPU, [run])
+    run = create_timm_run(UNLABELLED_MODEL, pretrained=False)
+    return run, AppContext([], None, CPU, [run])
 
 
-def test_a_model_without_labels_has_maps_but_no_answer(labelless):
+def test_model_without_labels_has_maps_but_no_predictions(labelless):
     run, workbench = labelless
     assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
-    assert workbench.answers(picture()) == ([], [])
-    assert workbench.answer(run, picture()).probabilities.shape == (0,)
-    look = workbench.look(run, picture())
+    assert workbench.predict_all(make_image()) == ([], [])
+    assert workbench.predict(run, make_image()).probabilities.shape == (0,)
+    look = workbench.trace_image(run, make_image())
     assert look.head_maps(12).shape == (6, 16, 16)
     assert look.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
-    arrays = all_maps(workbench, run, picture())
+    arrays = compute_all_maps(workbench, run, make_image())
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
-    assert "head" not in [part.kind for part in diagram(workbench, run)]
-    panels, problems = side.side_by_side(
-        workbench, [run.name], picture(), depth=1.0, kind="rollout"
+    assert "head" not in [part.kind for part in load_model_parts(workbench, run)]
+    panels, problems = side.compute_side_by_side(
+        workbench, [run.name], make_image(), depth=1.0, kind="rollout"
     )
     assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
 
 
-@pytest.mark.parametrize("ask", [logit_lens, residual_stream, head_effects, maps])
-def test_what_needs_a_class_says_that_there_is_none(labelless, ask):
+@pytest.mark.parametrize(
+    "ask", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
+)
+def test_class_dependent_views_raise_run_error_without_labels(labelless, ask):
     run, workbench = labelless
     with pytest.raises(
         RunError, match="no classifier with known labels, so it predicts no classes"
     ):
-        ask(workbench, run, picture())
+        ask(workbench, run, make_image())
 
 
-def test_each_suggestion_can_be_shown_and_is_there_when_a_space_starts():
+def test_suggested_models_are_supported_and_preloaded_in_the_space():
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    for suggestion in SUGGESTIONS:
-        run = timm_run(f"timm:{suggestion.name}")
-        assert licence(run) == "apache-2.0"
-        assert f"\n  - timm/{suggestion.name} {timm_models.WEIGHTS}\n" in readme
+    for suggestion in MODEL_SUGGESTIONS:
+        run = create_timm_run(f"timm:{suggestion.name}")
+        assert get_licence(run) == "apache-2.0"
+        assert f"\n  - timm/{suggestion.name} {timm_models.HUB_WEIGHTS_FILE}\n" in readme
 
 
-def test_a_download_is_used_and_stays_for_the_next_process(monkeypatch, tmp_path):
+def test_downloaded_weights_are_cached_and_deleted_if_damaged(monkeypatch, tmp_path):
     monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
     torch.manual_seed(0)
     model = timm.create_model("test_vit")
-    run = timm_run("timm:test_vit.r160_in1k")
-    assert known_weights(run) is None
-    with hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as asked:
-        assert download(run).weights == known_weights(run)
-        assert download(run).weights is None  # there is nothing left to fetch
+    run = create_timm_run("timm:test_vit.r160_in1k")
+    assert find_downloaded_weights(run) is None
+    with serve_hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as asked:
+        assert download_weights(run).weights == find_downloaded_weights(run)
+        assert download_weights(run).weights is None  # there is nothing left to fetch
     assert [line for line in asked if line.startswith("GET")] == ["GET 0"]
-    loaded = Workbench([], None, CPU, [run]).model(timm_run(run.name))
+    loaded = AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
     assert torch.equal(loaded.head.weight, model.head.weight)
-    known_weights(run).write_bytes(b"damaged on the way")
+    find_downloaded_weights(run).write_bytes(b"damaged on the way")
     with pytest.raises(ModelError):
-        Workbench([], None, CPU, [run]).model(timm_run(run.name))
-    assert known_weights(run) is None  # the next one begins anew
+        AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
+    assert find_downloaded_weights(run) is None  # the next one begins anew
 
 
-def test_without_a_network_the_way_out_is_named(monkeypatch, tmp_path):
+def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
     monkeypatch.setattr(timm_models, "HF_HOME", str(tmp_path))
     with (
-        hub(monkeypatch, {}),
+        serve_hub(monkeypatch, {}),
         pytest.raises(ModelError, match=r"404.*network, or use a local weights file: --mo"),
     ):
-        download(timm_run("timm:test_vit.r160_in1k"))
+        download_weights(create_timm_run("timm:test_vit.r160_in1k"))
 
 
-def test_a_model_is_added_for_all_or_for_one_visit():
+def test_model_is_added_for_all_users_or_one_session():
     who = ["a"]
-    workbench = Workbench([], None, CPU, visitor=lambda: who[0])
-    one, two = (timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2"))
-    workbench.add(one, for_all=True)
-    workbench.add(two, for_all=False)
-    workbench.add(two, for_all=False)
+    workbench = AppContext([], None, CPU, get_session_id=lambda: who[0])
+    one, two = (
+        create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
+    )
+    workbench.add_timm_model(one, for_all=True)
+    workbench.add_timm_model(two, for_all=False)
+    workbench.add_timm_model(two, for_all=False)
     assert workbench.timm_models == (one, two)
     who[0] = "b"
     assert workbench.timm_models == (one,)
-    assert workbench.is_removable(one.name, for_all=True)
-    assert not workbench.is_removable(one.name, for_all=False)
-    workbench.remove(two.name, for_all=False)
-    workbench.remove(one.name, for_all=True)
+    assert workbench.is_removable_model(one.name, for_all=True)
+    assert not workbench.is_removable_model(one.name, for_all=False)
+    workbench.remove_timm_model(two.name, for_all=False)
+    workbench.remove_timm_model(one.name, for_all=True)
     assert workbench.timm_models == ()
     who[0] = "a"
     assert workbench.timm_models == (two,)
-    assert workbench.is_removable(two.name, for_all=False)
+    assert workbench.is_removable_model(two.name, for_all=False)
     who[0] = "b"
-    workbench.add(two, for_all=True)
+    workbench.add_timm_model(two, for_all=True)
     who[0] = "a"
     assert workbench.timm_models == (two,)  # once
     who[0] = None  # nobody in particular: neither all, nor anybody
-    assert not workbench.is_removable(two.name, for_all=False)
-    for change in (workbench.add, workbench.remove):
+    assert not workbench.is_removable_model(two.name, for_all=False)
+    for change in (workbench.add_timm_model, workbench.remove_timm_model):
         with pytest.raises(RunError, match="needs a browser session"):
-            change(two if change == workbench.add else two.name, for_all=False)
+            change(two if change == workbench.add_timm_model else two.name, for_all=False)
     assert workbench.timm_models == (two,)
 
 
-def test_a_model_that_timm_lacks_is_told_where_it_was_named(monkeypatch, capsys):
+def test_app_reports_unknown_timm_models(monkeypatch, capsys):
     assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
     assert "nonsense" in capsys.readouterr().err
     monkeypatch.setenv("VITDEMO_MODELS", "test_vit, timm:nonsense")

@@ -20,19 +20,21 @@ import torch
 from safetensors.torch import load_file
 
 import train
-from tests.conftest import TINY, train_py, write_pictures
+from tests.conftest import TINY_RECIPE, run_train_py, write_noise_images
 from tests.making import make_run
-from tests.serving import fork, free_port
+from tests.serving import free_port, start_fork
 from vitdemo import data, runs, training
-from vitdemo.data import synthetic
-from vitdemo.recipes import ALIASES, RECIPES, smoke_recipe
+from vitdemo.data import make_synthetic_images
+from vitdemo.recipes import RECIPE_ALIASES, RECIPES, get_smoke_recipe
 from vitdemo.runs import reference, writer
 from vitdemo.runs.evaluate import split_of
-from vitdemo.runs.steps import STEPS
-from vitdemo.training import STEPS_BETWEEN, Processes, bar
-from vitdemo.training.pictures import split
+from vitdemo.runs.steps import STEPS_FILE
+from vitdemo.training import STOP_CHECK_STEPS, Processes, bar
+from vitdemo.training.pictures import split_training_set
 
-THREE = {f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")}
+THREE_CLASSES = {
+    f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
+}
 ROOT = Path(train.__file__).parent
 
 pytestmark = pytest.mark.usefixtures("tiny_recipe")
@@ -40,14 +42,14 @@ pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
 @pytest.fixture(autouse=True)
 def _every_checkpoint(monkeypatch):
-    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", 0.0)
 
 
 @pytest.fixture
 def cli(capsys):
     """cli(*arguments) -> (exit code, stdout, stderr)."""
 
-    return lambda *arguments: (train_py(*arguments), *capsys.readouterr())
+    return lambda *arguments: (run_train_py(*arguments), *capsys.readouterr())
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def smoke(cli, tmp_path):
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
     """A folder of pictures of three classes."""
-    return write_pictures(tmp_path_factory.mktemp("three") / "pictures", THREE)
+    return write_noise_images(tmp_path_factory.mktemp("three") / "pictures", THREE_CLASSES)
 
 
 @pytest.fixture(scope="module")
@@ -67,25 +69,25 @@ def three_run(three):
     """A finished run on `three`; not to be changed."""
     folder = three.parent / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "tiny", TINY)
-        assert train_py("tiny", "--data", three, "--out", folder, "--epochs", 1) == 0
+        patch.setitem(RECIPES, "tiny", TINY_RECIPE)
+        assert run_train_py("tiny", "--data", three, "--out", folder, "--epochs", 1) == 0
     return folder
 
 
-def epochs(folder):
+def read_epochs(folder):
     return [record["epoch"] for record in runs.read_history(folder)]
 
 
-def losses(folder):
+def read_losses(folder):
     return [(r["train_loss"], r["val_loss"]) for r in runs.read_history(folder)]
 
 
-def printed(out):
+def parse_printed_command(out):
     """The arguments of the command that goes on."""
     return shlex.split(out.split("python train.py ")[1])
 
 
-def assert_refused(result, *words):
+def assert_rejected(result, *words):
     code, out, err = result
     assert (code, out) == (2, "")
     assert err.startswith("train.py: ") and err.count("\n") == 1
@@ -138,7 +140,7 @@ def test_the_recipes_are_listed(cli, arguments):
         ("report {none}", ["{none}", "not a run"]),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_written(
+def test_invalid_commands_are_rejected_without_writing(
     cli, command, words, run_copy, three, three_run, put_pictures, tmp_path
 ):
     places = {"none": tmp_path / "none", "tiny": run_copy, "run": three_run, "three": three}
@@ -151,10 +153,10 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     places["untested"] = put_pictures({"train/cat": 4, "train/dog": 4, "test/cat": 0}, "untested")
     places["damaged"] = put_pictures(pair, "damaged")
     (places["damaged"] / "test" / "cat" / "0.png").write_bytes(b"")
-    before = [(run / runs.WEIGHTS).read_bytes() for run in (run_copy, three_run)]
+    before = [(run / runs.WEIGHTS_FILE).read_bytes() for run in (run_copy, three_run)]
     result = cli(*shlex.split(command.format(**places)))
-    assert_refused(result, *(word.format(**places) for word in words))
-    assert [(run / runs.WEIGHTS).read_bytes() for run in (run_copy, three_run)] == before
+    assert_rejected(result, *(word.format(**places) for word in words))
+    assert [(run / runs.WEIGHTS_FILE).read_bytes() for run in (run_copy, three_run)] == before
     assert not places["none"].exists()
 
 
@@ -175,29 +177,29 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         ("--alternating-flip", "--no-flip", "flip is off"),
     ],
 )
-def test_a_value_that_cannot_work_is_named_before_the_run(smoke, tmp_path, option, value, word):
-    assert_refused(smoke(option, value), word)
+def test_invalid_option_values_are_rejected_before_the_run(smoke, tmp_path, option, value, word):
+    assert_rejected(smoke(option, value), word)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("field", ["betas", "model", "name", "colour"])
-def test_resume_of_a_recipe_of_other_fields_names_them(smoke, run_copy, field):
+def test_resume_names_missing_and_unknown_recipe_fields(smoke, run_copy, field):
     config = runs.read_config(run_copy)
     if field == "colour":  # of another version
         config["recipe"][field] = 1
     else:
         del config["recipe"][field]
     runs.write_config(run_copy, config)
-    assert_refused(smoke("--out", run_copy, "--resume"), field)
+    assert_rejected(smoke("--out", run_copy, "--resume"), field)
 
 
-def test_download_tells_where_the_data_is(cli, three):
+def test_download_reports_an_existing_dataset(cli, three):
     code, out, _ = cli("download", "--data", three)
     assert code == 0
     assert "3 classes" in out
 
 
-def test_only_the_download_command_makes_a_named_folder(cli, tmp_path):
+def test_failed_download_is_reported_with_its_folder(cli, tmp_path):
     code, _, err = cli("download", "--data", tmp_path / "new")
     assert code == 2
     assert f"CIFAR-10 could not be downloaded into '{tmp_path / 'new'}'" in err  # no network here
@@ -206,16 +208,23 @@ def test_only_the_download_command_makes_a_named_folder(cli, tmp_path):
 # --- a run ---------------------------------------------------------------------------------------
 
 
-def test_smoke_leaves_a_whole_run(cli, tmp_path):
+def test_smoke_run_writes_all_files(cli, tmp_path):
     short = ("--epochs", 1, "--batch-size", 64, "--image-size", 64, "--device", "cpu")
     code, out, _ = cli("finetune-deit-tiny", "--smoke", *short, "--out", tmp_path / "r")
-    files = {runs.CONFIG, runs.HISTORY, runs.WEIGHTS, runs.EVALUATION, runs.CHECKPOINT, STEPS}
+    files = {
+        runs.CONFIG_FILE,
+        runs.HISTORY_FILE,
+        runs.WEIGHTS_FILE,
+        runs.EVALUATION_FILE,
+        runs.CHECKPOINT_FILE,
+        STEPS_FILE,
+    }
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
-    assert json.loads(out.splitlines()[-1])["test_pictures"] == len(synthetic())
+    assert json.loads(out.splitlines()[-1])["test_pictures"] == len(make_synthetic_images())
 
 
-def test_a_run_and_its_evaluation_leave_reference_features(cli, tmp_path, monkeypatch):
+def test_training_and_evaluation_write_reference_features(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(reference, "MIN_VALIDATION", 8)  # few of the synthetic images are held out
     folder = tmp_path / "run"
     words = ("tiny", "--smoke", "--epochs", 2, "--device", "cpu", "--out", folder)
@@ -225,27 +234,27 @@ def test_a_run_and_its_evaluation_leave_reference_features(cli, tmp_path, monkey
     counts = run.config["split"]["train_pictures"], run.config["split"]["validation_pictures"]
     assert (len(first.features), len(first.validation_scores)) == counts
     (folder / runs.REFERENCE).unlink()
-    monkeypatch.setattr(data, "open_source", lambda root, **_: data.SYNTHETIC)
+    monkeypatch.setattr(data, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
     assert cli("evaluate", folder, "--device", "cpu")[0] == 0
     again = reference.read_reference(runs.read_run(folder))
     np.testing.assert_array_equal(again.features, first.features)
     np.testing.assert_array_equal(again.validation_scores, first.validation_scores)
 
 
-def test_the_split_of_a_run_is_that_of_its_training(tmp_path):
-    recipe = replace(TINY, train_pictures=50, seed=3)
-    pictures = data.SYNTHETIC.load("train")
-    print_ = data.fingerprint(pictures, data.SYNTHETIC.classes)
-    run = make_run(tmp_path / "run", classes=data.SYNTHETIC.classes, recipe=asdict(recipe))
+def test_split_of_a_run_equals_its_training_split(tmp_path):
+    recipe = replace(TINY_RECIPE, train_pictures=50, seed=3)
+    pictures = data.SYNTHETIC_DATASET.load("train")
+    print_ = data.compute_fingerprint(pictures, data.SYNTHETIC_DATASET.classes)
+    run = make_run(tmp_path / "run", classes=data.SYNTHETIC_DATASET.classes, recipe=asdict(recipe))
     run.config["data"] = {"fingerprint": print_}
-    parts = split_of(run, data.SYNTHETIC)
-    for part, indices in zip(parts, split(pictures, recipe), strict=True):
+    parts = split_of(run, data.SYNTHETIC_DATASET)
+    for part, indices in zip(parts, split_training_set(pictures, recipe), strict=True):
         assert torch.equal(part.images, pictures.images[indices])
     assert len(parts[0]) == 50
 
 
-def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(cli, monkeypatch, tmp_path):
-    recipe = replace(TINY, name="staged", head_epochs=4, train_pictures=20_000, patience=8)
+def test_smoke_run_supports_two_stages_and_training_subsets(cli, monkeypatch, tmp_path):
+    recipe = replace(TINY_RECIPE, name="staged", head_epochs=4, train_pictures=20_000, patience=8)
     monkeypatch.setitem(RECIPES, "staged", recipe)
     assert cli("staged", "--smoke", "--device", "cpu", "--out", tmp_path / "run")[0] == 0
     stages = [record["stage"] for record in runs.read_history(tmp_path / "run")]
@@ -253,16 +262,16 @@ def test_smoke_takes_a_recipe_of_two_stages_and_fewer_pictures(cli, monkeypatch,
 
 
 @pytest.mark.parametrize("changes", [{}, {"epochs": 1}], ids=["two epochs", "one"])
-def test_smoke_tries_each_part_of_a_recipe(changes):
+def test_smoke_recipe_includes_each_part_of_the_recipe(changes):
     for name in RECIPES:
-        recipe = smoke_recipe(name, **changes)
+        recipe = get_smoke_recipe(name, **changes)
         rests = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
         rests = max(rests, recipe.patch_dropout and recipe.whole_epochs)
         assert rests <= recipe.epochs - 1 <= 1, name
         assert recipe.mixup == RECIPES[name].mixup, name
 
 
-def test_a_recipes_fields_and_the_input_size_can_be_set_and_stay(smoke, tmp_path):
+def test_options_set_recipe_fields_and_input_size(smoke, tmp_path):
     values = ("--learning-rate", "0.01", "--label-smoothing", "0.2", "--image-size", 24)
     assert smoke("--epochs", 1, *values)[0] == 0
     config = runs.read_config(tmp_path / "run")
@@ -284,7 +293,7 @@ def test_a_folder_of_three_classes_is_trained_end_to_end(three_run):
 def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_pictures, tmp_path):
     folder, first = tmp_path / "copy", runs.read_evaluation(three_run)
     shutil.copytree(three_run, folder)
-    (folder / runs.EVALUATION).unlink()
+    (folder / runs.EVALUATION_FILE).unlink()
     code, out, _ = cli("evaluate", folder, "--data", three)
     again = runs.read_evaluation(folder)
     share = (again.probabilities.argmax(1) == again.labels).mean()
@@ -295,31 +304,33 @@ def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_picture
     assert again.validation_probabilities.tolist() == first.validation_probabilities.tolist()
     assert again.validation_labels.tolist() == first.validation_labels.tolist()
     # Where the training pictures differ, nobody knows which were held out.
-    code, _, err = cli("evaluate", folder, "--data", put_pictures(THREE | {"train/ant": 11}))
+    code, _, err = cli(
+        "evaluate", folder, "--data", put_pictures(THREE_CLASSES | {"train/ant": 11})
+    )
     again = runs.read_evaluation(folder)
     assert code == 0
     assert "validation set is not evaluated" in err
     assert again.validation_probabilities is again.validation_labels is None
 
 
-def spoil(folder):
+def damage_image(folder):
     (folder / "test" / "ant" / "3.png").write_bytes(b"no image")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (spoil, "test/ant/3.png' cannot be used"),
+        (damage_image, "test/ant/3.png' cannot be used"),
         (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
         (lambda folder: (folder / "test" / "fly").mkdir(), "contains the class 'fly'"),
         (lambda folder: shutil.rmtree(folder / "test"), "test' cannot be read"),
     ],
     ids=["image", "class less", "class more", "all"],
 )
-def test_a_test_set_that_changes_meanwhile_loses_nothing(
+def test_weights_are_kept_if_the_test_set_changes_during_training(
     cli, monkeypatch, put_pictures, tmp_path, change, words
 ):
-    folder, out = put_pictures(THREE, "my images"), tmp_path / "my run"
+    folder, out = put_pictures(THREE_CLASSES, "my images"), tmp_path / "my run"
     write_weights = runs.write_weights
 
     def write_then_change(*values):
@@ -336,27 +347,27 @@ def test_a_test_set_that_changes_meanwhile_loses_nothing(
     assert f"weights are saved in '{out}'" in err
     assert runs.read_run(out).has_weights and not runs.read_run(out).has_evaluation
     shutil.rmtree(folder)
-    put_pictures(THREE, "my images")
+    put_pictures(THREE_CLASSES, "my images")
     command = err.split("Evaluate them with: ")[1]
     assert shlex.split(command)[:3] == ["python", "train.py", "evaluate"]
-    code, out_text, _ = cli(*printed(command))
+    code, out_text, _ = cli(*parse_printed_command(command))
     assert code == 0
     assert json.loads(out_text)["test_pictures"] == 30
     assert runs.read_run(out).has_evaluation
 
 
-def test_ctrl_c_while_evaluating_tells_how_to_evaluate_later(cli, monkeypatch, three, tmp_path):
+def test_ctrl_c_during_evaluation_prints_the_evaluate_command(cli, monkeypatch, three, tmp_path):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, train, "evaluation_of", 1, KeyboardInterrupt)
+        interrupt_at(patch, train, "evaluate_run", 1, KeyboardInterrupt)
         code, _, err = cli("tiny", "--epochs", 1, "--data", three, "--out", tmp_path / "run")
     assert code == 130
     assert "weights are saved" in err
-    assert cli(*printed(err.removesuffix("train.py: stopped.\n")))[0] == 0
+    assert cli(*parse_printed_command(err.removesuffix("train.py: stopped.\n")))[0] == 0
     assert runs.read_run(tmp_path / "run").has_evaluation
 
 
-def test_what_is_left_out_of_a_folder_is_told_once(cli, put_pictures, tmp_path):
-    folder = put_pictures(THREE)
+def test_skipped_files_are_reported_once(cli, put_pictures, tmp_path):
+    folder = put_pictures(THREE_CLASSES)
     for name in ("train/ant/notes.txt", "test/bee/notes.txt", "train/cow/film.mov"):
         (folder / name).write_text("x")
     (folder / "train" / "ant" / "._0.png").write_bytes(b"x")
@@ -367,7 +378,7 @@ def test_what_is_left_out_of_a_folder_is_told_once(cli, put_pictures, tmp_path):
     assert runs.read_config(tmp_path / "run")["split"]["train_pictures"] == 27
 
 
-def test_many_small_classes_are_all_validated_and_the_number_is_told(cli, put_pictures, tmp_path):
+def test_larger_validation_set_for_many_classes_is_reported(cli, put_pictures, tmp_path):
     counts = {f"train/c{i:02}": 4 for i in range(30)} | {f"test/c{i:02}": 1 for i in range(30)}
     folder, out = put_pictures(counts), tmp_path / "run"
     code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
@@ -390,31 +401,29 @@ def test_a_run_with_another_split_is_neither_resumed_nor_validated(cli, three, t
     config["split"]["validation_pictures"] += 1
     runs.write_config(folder, config)
     resumed = cli("tiny", "--resume", "--data", three, "--out", folder)
-    assert_refused(resumed, "held out 4 images for validation, not 3")
+    assert_rejected(resumed, "held out 4 images for validation, not 3")
     assert cli("evaluate", folder, "--data", three)[0] == 0
     assert runs.read_evaluation(folder).validation_labels is None
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_a_console_without_the_letters_of_a_path_gets_escapes(monkeypatch, tmp_path, encoding):
+def test_unencodable_path_characters_are_printed_as_escapes(monkeypatch, tmp_path, encoding):
     """As on Windows where the output goes to a file."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     folder = tmp_path / "猫"
     started = ("tiny", "--smoke", "--out", folder)
-    assert train_py(*started, "--minutes", 1e-6) == 130
-    assert train_py(*started, "--resume") == 0
-    assert train_py("report", folder, "--out", tmp_path / "猫.html") == 0
-    assert train_py("evaluate", tmp_path / "größe 犬") == 2
+    assert run_train_py(*started, "--minutes", 1e-6) == 130
+    assert run_train_py(*started, "--resume") == 0
+    assert run_train_py("report", folder, "--out", tmp_path / "猫.html") == 0
+    assert run_train_py("evaluate", tmp_path / "größe 犬") == 2
     told, warned = (stream.buffer.getvalue().decode(encoding) for stream in (out, err))
     assert told.count("\\u732b") >= 3 and "\\u72ac" in warned
     assert "Traceback" not in warned
 
 
-def test_report_writes_one_file_of_the_named_runs_and_tells_them_apart(
-    cli, tiny_run, run_copy, tmp_path
-):
+def test_report_is_one_file_with_disambiguated_run_names(cli, tiny_run, run_copy, tmp_path):
     path = tmp_path / "hand-in.html"
     code, out, _ = cli("report", tiny_run, run_copy, "--out", path)
     assert code == 0
@@ -424,29 +433,29 @@ def test_report_writes_one_file_of_the_named_runs_and_tells_them_apart(
     assert f"{tiny_run.name}, {run_copy.name} ({run_copy.parent})" in page
 
 
-def test_kept_epochs_stay_in_the_run_folder(smoke, tmp_path, tiny_run):
+def test_keep_option_saves_the_weights_of_listed_epochs(smoke, tmp_path, tiny_run):
     assert smoke("--keep", "1,3,8")[0] == 0
     run = runs.read_run(tmp_path / "run")
-    assert runs.kept_epochs(run) == [1, 3]
+    assert runs.list_saved_epochs(run) == [1, 3]
     first, last, final = (runs.load_model(run, epoch=e).state_dict() for e in (1, 3, None))
     assert not first["head.weight"].equal(last["head.weight"])
     assert all(last[name].equal(tensor) for name, tensor in final.items())
     with pytest.raises(runs.RunError, match="Epochs with weights: 1, 3"):
         runs.load_model(run, epoch=2)
-    assert runs.kept_epochs(runs.read_run(tiny_run)) == []
+    assert runs.list_saved_epochs(runs.read_run(tiny_run)) == []
     assert smoke("--epochs", 1)[0] == 0  # the same folder again
-    assert runs.kept_epochs(run) == []
+    assert runs.list_saved_epochs(run) == []
 
 
-def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp_path, tiny_run):
+def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, tiny_run):
     masked, out = tmp_path / "masked", ("--mask-ratio", 0.5, "--mixup", 0)
     out += ("--keep", 1, "--out", masked)
     began = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
     assert began[0] == 130
-    code, out, _ = cli(*printed(began[1]))
+    code, out, _ = cli(*parse_printed_command(began[1]))
     assert code == 0
-    assert epochs(masked) == [1, 2]
-    assert not (masked / runs.EVALUATION).exists()
+    assert read_epochs(masked) == [1, 2]
+    assert not (masked / runs.EVALUATION_FILE).exists()
     weights, first = out.split()[-1], runs.weights_path(masked, epoch=1)
     config = runs.read_config(masked)
     assert config["parameters"] == sum(t.numel() for t in load_file(weights).values())
@@ -462,24 +471,26 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
         assert (origin["run"], origin["recipe"], origin["epochs"]) == ("masked", "tiny", count)
         assert origin["seconds"] == pytest.approx(sum(took[:count]))
         assert origin["command"] == config["command"]
-    assert losses(tmp_path / "on") != losses(tiny_run)
+    assert read_losses(tmp_path / "on") != read_losses(tiny_run)
     again = start("again", runs.weights_path(tmp_path / "on"), "--epochs", 1)
     assert again["started_from"] == origins[0]
     assert runs.read_run(tmp_path / "again").epochs_before == [3, 2]
     still = (weights, runs.weights_path(tmp_path / "on"))  # a head is gone on with where it answers
     for name, source, seed in zip(("new", "same"), still, (1, 0), strict=True):
         start(name, source, "--epochs", 1, "--learning-rate", 1e-12, "--seed", seed)
-        head = [load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS)]
+        head = [
+            load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS_FILE)
+        ]
         assert head[0].equal(head[1]) == (name == "same")
     told = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", still[1], "--seed", 1)
-    assert_refused(told, "with seed 0, not 1", "validation images of this run")
+    assert_rejected(told, "with seed 0, not 1", "validation images of this run")
     hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
     hub.mkdir()
-    (hub / runs.CONFIG).write_text('{"architecture": "vit"}')
-    for elsewhere in (tmp_path / "elsewhere.safetensors", hub / runs.WEIGHTS):
+    (hub / runs.CONFIG_FILE).write_text('{"architecture": "vit"}')
+    for elsewhere in (tmp_path / "elsewhere.safetensors", hub / runs.WEIGHTS_FILE):
         elsewhere.write_bytes(first.read_bytes())
         assert start("unknown", elsewhere, "--epochs", 1) is None
-    assert_refused(cli("evaluate", masked), "without labels", f"--weights {weights}")
+    assert_rejected(cli("evaluate", masked), "without labels", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
     assert code == 0
     assert "not in the report" in err
@@ -488,7 +499,7 @@ def test_a_training_without_labels_can_be_gone_on_with_and_started_from(cli, tmp
     assert "at least one run" in err
 
 
-def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, three_run, tmp_path):
+def test_teacher_must_have_the_same_classes_and_split(cli, tiny_run, three_run, tmp_path):
     out = tmp_path / "student"
 
     def taught(folder, *more):
@@ -496,34 +507,34 @@ def test_a_teacher_is_a_run_of_the_same_pictures(cli, tiny_run, three_run, tmp_p
 
     assert taught(tiny_run, "--epochs", 3)[0] == 0
     assert runs.read_config(out)["recipe"]["teacher"] == str(tiny_run)
-    assert losses(out) != losses(tiny_run)
-    assert_refused(taught(tmp_path), f"no teacher model in '{tmp_path}'", "--teacher")
-    assert_refused(taught(three_run), "other classes (ant, bee, cow")
-    assert_refused(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validation images of this run")
+    assert read_losses(out) != read_losses(tiny_run)
+    assert_rejected(taught(tmp_path), f"no teacher model in '{tmp_path}'", "--teacher")
+    assert_rejected(taught(three_run), "other classes (ant, bee, cow")
+    assert_rejected(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validation images of this run")
 
 
-def test_a_compiler_that_fails_is_not_said_to_have_compiled(smoke, monkeypatch, tmp_path):
+def test_failed_compilation_is_recorded_as_off(smoke, monkeypatch, tmp_path):
     def fail(function, mode):
         def compiled(*args):
             raise RuntimeError("no C compiler")
 
         return compiled
 
-    monkeypatch.setattr(training, "compiled", fail)
+    monkeypatch.setattr(training, "compile_static", fail)
     code, _, err = smoke("--compile", "default", "--epochs", 1)
     assert code == 0
     assert "continues without compilation" in err
     assert runs.read_config(tmp_path / "run")["compile"] == "off"
 
 
-def test_a_training_that_diverges_ends_with_a_sentence(smoke):
+def test_diverged_run_ends_with_an_error_message(smoke):
     code, _, err = smoke("--optimizer", "sgd", "--learning-rate", 1e30, "--ema-decay", 0)
     assert code == 2
     assert "lower --learning-rate" in err
     assert "Traceback" not in err
 
 
-def test_training_needs_no_library_of_the_page():
+def test_training_imports_no_libraries_of_the_page():
     libraries = {"gradio", "captum", "matplotlib", "sklearn", "scipy", "pandas"}
     code = f"import sys, train; print(*{libraries} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -549,59 +560,59 @@ def interrupt_at(monkeypatch, owner, name, call, error):
 @pytest.mark.parametrize(
     ("owner", "name", "call", "every", "saved"),
     [
-        (bar, "show", 1, 0.0, 0),
-        (bar, "show", 2, 0.0, 1),
+        (bar, "update_progress_bar", 1, 0.0, 0),
+        (bar, "update_progress_bar", 2, 0.0, 1),
         (runs, "append_record", 2, 0.0, 1),
         (runs, "write_checkpoint", 3, 0.0, 1),
-        (bar, "show", 3, 1000.0, 2),  # a checkpoint that waits is written then
+        (bar, "update_progress_bar", 3, 1000.0, 2),  # a checkpoint that waits is written then
     ],
     ids=["at first", "in an epoch", "before its record", "before its checkpoint", "waiting"],
 )
-def test_ctrl_c_loses_nothing_finished(
+def test_ctrl_c_keeps_finished_epochs_and_allows_resume(
     cli, smoke, monkeypatch, tmp_path, tiny_run, owner, name, call, every, saved
 ):
     folder = tmp_path / "run"
-    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", every)
+    monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", every)
     with monkeypatch.context() as patch:
         interrupt_at(patch, owner, name, call, KeyboardInterrupt)
         code, out, _ = smoke()
     began = runs.read_config(folder)
     assert code == 130
     assert f"{saved} of 3 epochs" in out
-    assert cli(*printed(out))[0] == 0
-    assert epochs(folder) == [1, 2, 3]
-    assert losses(folder) == losses(tiny_run)
-    assert (folder / runs.WEIGHTS).read_bytes() == (tiny_run / runs.WEIGHTS).read_bytes()
+    assert cli(*parse_printed_command(out))[0] == 0
+    assert read_epochs(folder) == [1, 2, 3]
+    assert read_losses(folder) == read_losses(tiny_run)
+    assert (folder / runs.WEIGHTS_FILE).read_bytes() == (tiny_run / runs.WEIGHTS_FILE).read_bytes()
     config = runs.read_config(folder)
     assert config["command"] == began["command"]  # that which began it
     assert config["resumed"][0]["after_epoch"] == saved
 
 
-def test_the_printed_command_goes_on_with_a_folder_of_pictures(cli, monkeypatch, three, tmp_path):
+def test_printed_command_resumes_with_a_custom_dataset(cli, monkeypatch, three, tmp_path):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, bar, "show", 1, KeyboardInterrupt)
+        interrupt_at(patch, bar, "update_progress_bar", 1, KeyboardInterrupt)
         code, out, _ = cli("tiny", "--data", three, "--out", tmp_path / "my run")
     assert code == 130
-    assert cli(*printed(out))[0] == 0
-    assert epochs(tmp_path / "my run") == [1, 2, 3]
+    assert cli(*parse_printed_command(out))[0] == 0
+    assert read_epochs(tmp_path / "my run") == [1, 2, 3]
 
 
-def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run):
+def test_run_stopped_by_time_limit_is_resumable(cli, smoke, tmp_path, tiny_run):
     folder, shorter = tmp_path / "run", tmp_path / "shorter"
     code, out, _ = smoke("--minutes", 1e-6)
     assert code == 130
     assert "1 of 3 epochs" in out
     shutil.copytree(folder, shorter)
-    assert cli(*printed(out), "--minutes", 1e-6)[0] == 130
-    assert cli(*printed(out), "--minutes", 10)[0] == 0
-    assert losses(folder) == losses(tiny_run)
+    assert cli(*parse_printed_command(out), "--minutes", 1e-6)[0] == 130
+    assert cli(*parse_printed_command(out), "--minutes", 10)[0] == 0
+    assert read_losses(folder) == read_losses(tiny_run)
     config = runs.read_config(folder)
     assert "--resume" not in config["command"]
     assert [leg["after_epoch"] for leg in config["resumed"]] == [1, 2]
     assert all("--resume" in leg["command"] for leg in config["resumed"])
     # It may end at another epoch, where the schedule then ends.
     assert cli("tiny", "--smoke", "--resume", "--epochs", 2, "--out", shorter)[0] == 0
-    assert epochs(shorter) == [1, 2]
+    assert read_epochs(shorter) == [1, 2]
     assert runs.read_history(shorter)[-1]["learning_rate"] == 0
     config = runs.read_config(shorter)
     assert config["recipe"]["epochs"] == 2
@@ -610,23 +621,27 @@ def test_a_run_out_of_minutes_can_be_gone_on_with(cli, smoke, tmp_path, tiny_run
 
 @pytest.mark.parametrize("typed", ["tiny", "old-tiny"])
 def test_a_run_of_a_renamed_recipe_resumes_under_both_names(cli, run_copy, monkeypatch, typed):
-    monkeypatch.setitem(ALIASES, "old-tiny", "tiny")
+    monkeypatch.setitem(RECIPE_ALIASES, "old-tiny", "tiny")
     config = runs.read_config(run_copy)
     config["recipe"]["name"] = "old-tiny"
     runs.write_config(run_copy, config)
     assert cli(typed, "--resume", "--smoke", "--out", run_copy)[0] == 0
 
 
-def test_resume_of_a_finished_run_only_writes_what_is_missing(cli, run_copy, tiny_run):
-    (run_copy / runs.WEIGHTS).unlink()
+def test_resume_of_a_finished_run_writes_only_missing_files(cli, run_copy, tiny_run):
+    (run_copy / runs.WEIGHTS_FILE).unlink()
     assert cli("tiny", "--resume", "--smoke", "--out", run_copy)[0] == 0
-    assert (run_copy / runs.WEIGHTS).read_bytes() == (tiny_run / runs.WEIGHTS).read_bytes()
-    assert epochs(run_copy) == [1, 2, 3]
+    assert (run_copy / runs.WEIGHTS_FILE).read_bytes() == (
+        tiny_run / runs.WEIGHTS_FILE
+    ).read_bytes()
+    assert read_epochs(run_copy) == [1, 2, 3]
     assert "resumed" not in runs.read_config(run_copy)
 
 
 @pytest.mark.parametrize("name", ["rewrite_history", "write_checkpoint", "write_config"])
-def test_a_run_killed_before_it_began_can_be_begun(cli, monkeypatch, three, tmp_path, name):
+def test_run_killed_before_the_first_epoch_can_be_restarted(
+    cli, monkeypatch, three, tmp_path, name
+):
     options = ("tiny", "--epochs", 1, "--data", three, "--out", tmp_path / "run")
     with monkeypatch.context() as patch:
         interrupt_at(patch, runs, name, 1, SystemExit)
@@ -636,7 +651,7 @@ def test_a_run_killed_before_it_began_can_be_begun(cli, monkeypatch, three, tmp_
 
 
 @pytest.mark.parametrize("call", [1, 4, 7], ids=["at once", "in training", "at the end"])
-def test_a_full_disk_is_one_sentence_and_the_run_goes_on(smoke, monkeypatch, tmp_path, call):
+def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_path, call):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patch:
         interrupt_at(patch, os, "replace", call, full)
@@ -644,20 +659,20 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on(smoke, monkeypatch, tmp
     assert code == 2
     assert "train.py: No space left on device" in err and "Traceback" not in err
     assert smoke(*["--resume"] * (call > 1))[0] == 0
-    assert epochs(tmp_path / "run") == [1, 2, 3]
+    assert read_epochs(tmp_path / "run") == [1, 2, 3]
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
 
 
-def test_ctrl_c_while_the_data_is_read_leaves_without_a_traceback(cli, monkeypatch, tmp_path):
-    interrupt_at(monkeypatch, train.data, "synthetic", 1, KeyboardInterrupt)
+def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):
+    interrupt_at(monkeypatch, train.data, "make_synthetic_images", 1, KeyboardInterrupt)
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_stops_the_writing_of_a_checkpoint(number):
+def test_signals_are_deferred_in_an_uninterrupted_block(number):
     handler = signal.signal(number, signal.default_int_handler)
     try:
-        with train.uninterrupted():
+        with train.ignore_stop_signals():
             signal.raise_signal(number)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
@@ -666,24 +681,26 @@ def test_nothing_stops_the_writing_of_a_checkpoint(number):
 
 
 @pytest.mark.parametrize(("compiling", "late"), [(0, True), (100, False)])
-def test_another_epoch_is_not_expected_to_compile(compiling, late):
+def test_time_estimate_of_an_epoch_excludes_compilation(compiling, late):
     trainer = SimpleNamespace(
         compile_seconds=compiling, processes=Processes(), device=torch.device("cpu")
     )
     deadline = time.monotonic() + 50
-    assert train.too_late(trainer, {"epoch_seconds": 101.0}, deadline) == late
+    assert train.would_exceed_deadline(trainer, {"epoch_seconds": 101.0}, deadline) == late
 
 
 @pytest.mark.parametrize(
     ("epoch", "saved"), [(30, [1, 2, 3, 4]), (12, [1, 2, 3, 4]), (9, [2, 4]), (4, [4])]
 )
-def test_a_killed_training_loses_an_epoch_or_twenty_seconds(tmp_path, monkeypatch, epoch, saved):
+def test_checkpoints_are_written_each_epoch_or_every_20_seconds(
+    tmp_path, monkeypatch, epoch, saved
+):
     clock, written = [0.0], []
-    monkeypatch.setattr(writer, "CHECKPOINT_SECONDS", 20.0)
+    monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", 20.0)
     monkeypatch.setattr(writer.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(runs, "write_checkpoint", lambda _, state: written.append(state["epoch"]))
-    trainer = SimpleNamespace(recipe=SimpleNamespace(kept_epochs=()), compile="off")
-    saver = writer.Saver(tmp_path, trainer)
+    trainer = SimpleNamespace(recipe=SimpleNamespace(saved_epochs=()), compile="off")
+    saver = writer.EpochSaver(tmp_path, trainer)
     for number in (1, 2, 3, 4):
         clock[0] += epoch
         trainer.state_dict = lambda number=number: {"epoch": number}
@@ -693,55 +710,66 @@ def test_a_killed_training_loses_an_epoch_or_twenty_seconds(tmp_path, monkeypatc
 
 # --- several processes ---------------------------------------------------------------------------
 
-OPTIONS = "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
-OPTIONS += " --depth 2 --embed-dim 48 --num-heads 2"
-OPTIONS += " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
-WITHOUT_LABELS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
+TWO_PROCESS_OPTIONS = (
+    "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
+)
+TWO_PROCESS_OPTIONS += " --depth 2 --embed-dim 48 --num-heads 2"
+TWO_PROCESS_OPTIONS += (
+    " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
+)
+PRETRAINING_OPTIONS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
 
-def in_two_processes(words, log):
+def run_two_processes(words, log):
     """What two processes print that torchrun's variables tell of each other."""
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-    both = [fork("train", words, log, variables=shared | rank) for rank in ranks]
+    both = [start_fork("train", words, log, variables=shared | rank) for rank in ranks]
     for one in both:
         one.join(timeout=300)
     assert [one.exitcode for one in both] == [0, 0], log.read_text()
     return log.read_text()
 
 
-@pytest.mark.parametrize("more", ["", WITHOUT_LABELS], ids=["with labels", "without"])
-def test_two_processes_train_as_one(cli, tmp_path, more):
+@pytest.mark.parametrize("more", ["", PRETRAINING_OPTIONS], ids=["with labels", "without"])
+def test_two_processes_have_the_same_losses_as_one(cli, tmp_path, more):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = ["vit-small-cpu", *(OPTIONS + more).split(), "--threads", "1"]
+    words = ["vit-small-cpu", *(TWO_PROCESS_OPTIONS + more).split(), "--threads", "1"]
     assert cli(*words, "--out", one)[0] == 0
-    printed = in_two_processes([*words, "--out", str(two)], tmp_path / "log")
+    printed = run_two_processes([*words, "--out", str(two)], tmp_path / "log")
     end = "encoder is trained" if more else "test_accuracy"
     assert printed.count(end) == 1  # the first process alone speaks
     config = runs.read_config(two)
     assert config["processes"] == 2
     assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
-    assert len(losses(two)) == 2
+    assert len(read_losses(two)) == 2
     assert "stopped" not in config
-    for alone, together in zip(losses(one), losses(two), strict=True):
+    for alone, together in zip(read_losses(one), read_losses(two), strict=True):
         assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
 
 
-def test_two_processes_end_together_and_keep_what_there_is(tmp_path):
-    words = ["vit-small-cpu", *OPTIONS.split(), "--epochs", "99", "--keep-after", "1e-6"]
-    in_two_processes([*words, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
+def test_two_processes_stop_together_and_evaluate(tmp_path):
+    words = [
+        "vit-small-cpu",
+        *TWO_PROCESS_OPTIONS.split(),
+        "--epochs",
+        "99",
+        "--keep-after",
+        "1e-6",
+    ]
+    run_two_processes([*words, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
     run = runs.read_run(tmp_path / "run")
     assert run.has_evaluation and run.has_weights
     stopped = run.config["stopped"]
-    assert (stopped["epoch"] - 1) * stopped["steps"] + stopped["step"] == STEPS_BETWEEN
+    assert (stopped["epoch"] - 1) * stopped["steps"] + stopped["step"] == STOP_CHECK_STEPS
 
 
-def test_torchrun_starts_two_that_stop_in_time_and_save_what_they_did(tmp_path):
+def test_torchrun_processes_stop_at_the_time_limit_and_save(tmp_path):
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    words += ["train.py", "vit-small-cpu", *OPTIONS.split(), "--threads", "1"]
+    words += ["train.py", "vit-small-cpu", *TWO_PROCESS_OPTIONS.split(), "--threads", "1"]
     words += ["--minutes", "1e-6", "--out", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1  # torchrun's own for our 130
     assert "1 of 2 epochs are saved" in done.stdout, done.stderr
-    assert runs.read_checkpoint(tmp_path)["epoch"] == len(losses(tmp_path)) == 1
+    assert runs.read_checkpoint(tmp_path)["epoch"] == len(read_losses(tmp_path)) == 1

@@ -8,82 +8,89 @@ import numpy as np
 import pytest
 
 import app
-from tests.making import evaluation, make_run
+from tests.making import make_evaluation, make_run
 from vitdemo.errors import JobError
-from vitdemo.jobs import ACTIONS, Jobs
-from vitdemo.jobs.gain import gain
-from vitdemo.jobs.options import OPTIONS, values_of
-from vitdemo.jobs.state import AT_WORK, Job
+from vitdemo.jobs import JOB_ACTIONS, JobQueue
+from vitdemo.jobs.gain import measure_validation_gain
+from vitdemo.jobs.options import OPTIONS, preset_values
+from vitdemo.jobs.state import ACTIVE_STATES, Job
 from vitdemo.metrics.intervals import difference_interval
-from vitdemo.page.components.task_list import wanted
+from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.training import live
-from vitdemo.page.training.here import check_who, points_guessed, switch
+from vitdemo.page.training.here import build_option_input, check_training_allowed, parse_guess
 
-HELD = np.repeat(np.arange(10), 20)  # labels (M,)
+VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
 
 
-def wrong_on(folder, wrong: int, seed: int = 0):
+def make_run_with_errors(folder, wrong: int, seed: int = 0):
     """A run that is wrong on the first `wrong` of 200 validation pictures."""
-    shares = np.eye(10, dtype=np.float32)[(HELD + (np.arange(200) < wrong)) % 10]
+    shares = np.eye(10, dtype=np.float32)[(VALIDATION_LABELS + (np.arange(200) < wrong)) % 10]
     tested = replace(
-        evaluation(0), validation_probabilities=shares, validation_labels=HELD.astype(np.int64)
+        make_evaluation(0),
+        validation_probabilities=shares,
+        validation_labels=VALIDATION_LABELS.astype(np.int64),
     )
     return make_run(folder, tested=tested, recipe={"seed": seed})
 
 
 def test_the_gain_is_paired_on_the_same_images(tmp_path):
-    old, new = wrong_on(tmp_path / "old", 60), wrong_on(tmp_path / "new", 50)
-    found = gain(new, old)
+    old, new = (
+        make_run_with_errors(tmp_path / "old", 60),
+        make_run_with_errors(tmp_path / "new", 50),
+    )
+    found = measure_validation_gain(new, old)
     assert found.paired and found.points == pytest.approx(5.0)
     assert (found.low, found.high) == pytest.approx(tuple(100 * difference_interval(10, 0, 200)))
-    apart = gain(wrong_on(tmp_path / "elsewhere", 50, seed=1), old)
+    apart = measure_validation_gain(make_run_with_errors(tmp_path / "elsewhere", 50, seed=1), old)
     assert not apart.paired and apart.points == pytest.approx(5.0)
     assert apart.low < -3 and apart.high > 13  # far less is known
 
 
 def test_the_guess_is_compared_with_the_result(tmp_path):
-    found = {name: wrong_on(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()}
+    found = {
+        name: make_run_with_errors(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()
+    }
     asked = {"beside": "old", "guess": 4.0, "arguments": []}
     job = Job("new", tmp_path / "new", asked, "finished", epoch=3, epochs=3)
-    words = live.guessed(job, found["new"], found)
+    words = live.describe_guess(job, found["new"], found)
     asked = "Guess: +4.0 percentage points of validation accuracy compared with old."
     assert words.startswith(f"{asked} Result: +5.0")
     assert "The guess is within this interval" in words
-    assert "no longer exists" in live.guessed(job, found["new"], {})
+    assert "no longer exists" in live.describe_guess(job, found["new"], {})
     queued = replace(job, state="queued")
-    assert live.guessed(queued, None, found) == asked
-    assert live.guessed(replace(job, asked={}), found["new"], found) == ""
+    assert live.describe_guess(queued, None, found) == asked
+    assert live.describe_guess(replace(job, record={}), found["new"], found) == ""
 
 
 def test_every_state_has_a_text_and_known_actions(tmp_path):
-    run = wrong_on(tmp_path / "new", 50)
-    for state, actions in live.ACTIONS.items():
+    run = make_run_with_errors(tmp_path / "new", 50)
+    for state, actions in live.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
-        row = live.row(job, run, {})
-        assert row.words and {action for action, _ in actions} <= set(ACTIONS)
+        row = live.job_row(job, run, {})
+        assert row.words and {action for action, _ in actions} <= set(JOB_ACTIONS)
         assert (row.done == 1) == (state in ("finished", "stopped"))
-    assert set(AT_WORK) < set(live.ACTIONS)
+    assert set(ACTIVE_STATES) < set(live.STATE_ACTIONS)
     training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)
-    assert live.words(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+    assert live.describe_job(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
 
 
 def test_inputs_return_values_that_their_options_accept():
-    for name, value in values_of("shuffled-labels").items():
-        component = switch(name, OPTIONS[name], value)
+    for name, value in preset_values("shuffled-labels").items():
+        component = build_option_input(name, OPTIONS[name], value)
         assert component.preprocess(component.value) == value
-        assert OPTIONS[name].checked(value) == value
+        assert OPTIONS[name].validate(value) == value
 
 
 def test_browser_events_and_guesses_are_checked():
     event = SimpleNamespace(_data={"action": "pause", "name": "a"})
-    assert wanted(event, list(ACTIONS)) == ("pause", "a")
+    assert parse_task_action(event, list(JOB_ACTIONS)) == ("pause", "a")
     for data in (None, {}, {"action": "launch", "name": "a"}, {"action": "pause", "name": 3}):
         with pytest.raises(JobError):
-            wanted(SimpleNamespace(_data=data), list(ACTIONS))
-    assert points_guessed(" −2,5 ", "old") == -2.5
+            parse_task_action(SimpleNamespace(_data=data), list(JOB_ACTIONS))
+    assert parse_guess(" −2,5 ", "old") == -2.5
     for words in ("", None, "nan", "1e9", "many"):
         with pytest.raises(JobError, match=r"Enter a guess|is not a number"):
-            points_guessed(words, "old")
+            parse_guess(words, "old")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,7 @@ def test_training_is_enabled_only_on_localhost(arguments, variables, alone, monk
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     args = app.build_parser().parse_args(arguments.split())
-    assert app.serves_this_machine_alone(args) == alone
+    assert app.is_local_only(args) == alone
 
 
 @pytest.mark.parametrize(
@@ -126,4 +133,4 @@ def test_requests_through_a_proxy_are_not_local(tmp_path, host, headers, for_all
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
     refused = pytest.raises(JobError, match="Only this computer can train")
     with nullcontext() if may else refused:
-        check_who(Jobs(tmp_path, for_all=for_all), request)
+        check_training_allowed(JobQueue(tmp_path, for_all=for_all), request)

@@ -14,63 +14,69 @@ from tests.making import VIT, make_run, timm_spec
 from vitdemo.errors import ModelError, RunError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.masked import MaskedAutoencoder
-from vitdemo.models.weights import find_tensors, read_content
+from vitdemo.models.weights import find_tensors, read_weights_file
 from vitdemo.runs.origin import check_same_heads
 
 SPEC = timm_spec()  # 8 px patches of 32 px, 2 layers, width 48
 
 
-def model_of(spec: ModelSpec = SPEC, seed: int = 1, classes: int = 7) -> torch.nn.Module:
+def build_random_model(spec: ModelSpec = SPEC, seed: int = 1, classes: int = 7) -> torch.nn.Module:
     torch.manual_seed(seed)
     return build_model(spec, classes)
 
 
-def renamed(tensors: dict, prefix: str) -> dict:
+def add_prefix(tensors: dict, prefix: str) -> dict:
     return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
 
 
-def wrapped_blocks(tensors: dict) -> dict:
+def rename_compiled_blocks(tensors: dict) -> dict:
     """As `torch.compile` of each block names them."""
     return {name.replace(".norm1.", "._orig_mod.norm1."): t for name, t in tensors.items()}
 
 
-def noise_like(tensors: dict) -> dict:
+def make_noise_like(tensors: dict) -> dict:
     return {name: torch.randn_like(tensor) for name, tensor in tensors.items()}
 
 
-def dino(tensors: dict, prefix: str = "backbone.") -> dict:
+def make_dino_checkpoint(tensors: dict, prefix: str = "backbone.") -> dict:
     """DINO's checkpoint: two networks with projection heads, and the options of the training."""
     head = {"head.mlp.0.weight": torch.ones(4, 48), "head.last_layer.weight_v": torch.ones(9, 4)}
-    student = renamed(noise_like(tensors), f"module.{prefix}") | renamed(head, "module.")
-    teacher = renamed(tensors, prefix) | head
+    student = add_prefix(make_noise_like(tensors), f"module.{prefix}") | add_prefix(head, "module.")
+    teacher = add_prefix(tensors, prefix) | head
     return {"student": student, "teacher": teacher, "args": argparse.Namespace(lr=0.1), "epoch": 3}
 
 
 LAYOUTS = {
     "as it is": lambda t: t,
-    "module": lambda t: renamed(t, "module."),
-    "module.backbone": lambda t: renamed(t, "module.backbone."),
-    "compiled": lambda t: renamed(t, "_orig_mod."),
-    "compiled inside DDP": lambda t: renamed(t, "module._orig_mod."),
-    "DDP inside compiled": lambda t: renamed(t, "_orig_mod.module."),
-    "compiled blocks": wrapped_blocks,
+    "module": lambda t: add_prefix(t, "module."),
+    "module.backbone": lambda t: add_prefix(t, "module.backbone."),
+    "compiled": lambda t: add_prefix(t, "_orig_mod."),
+    "compiled inside DDP": lambda t: add_prefix(t, "module._orig_mod."),
+    "DDP inside compiled": lambda t: add_prefix(t, "_orig_mod.module."),
+    "compiled blocks": rename_compiled_blocks,
     "state_dict": lambda t: {"state_dict": t, "epoch": 3},
-    "model_state_dict": lambda t: {"model_state_dict": renamed(t, "module.")},
-    "lightning": lambda t: {"state_dict": renamed(t, "model.encoder.")},
-    "DINO": dino,
-    "DINOv2": lambda t: dino(t | {"mask_token": torch.ones(1, 48)}),
+    "model_state_dict": lambda t: {"model_state_dict": add_prefix(t, "module.")},
+    "lightning": lambda t: {"state_dict": add_prefix(t, "model.encoder.")},
+    "DINO": make_dino_checkpoint,
+    "DINOv2": lambda t: make_dino_checkpoint(t | {"mask_token": torch.ones(1, 48)}),
     "teacher alone, nested": lambda t: {"teacher": {"backbone": t}},
     "MAE with its decoder": lambda t: {
         "model": t
         | {"mask_token": torch.ones(1, 1, 8), "decoder_blocks.0.norm1.bias": torch.ones(8)}
     },
     "MoCo v3": lambda t: {
-        "state_dict": renamed(noise_like(t), "module.base_encoder.")
-        | renamed(t, "module.momentum_encoder.")
+        "state_dict": add_prefix(make_noise_like(t), "module.base_encoder.")
+        | add_prefix(t, "module.momentum_encoder.")
     },
-    "timm's averaged model": lambda t: {"state_dict": noise_like(t), "state_dict_ema": t},
-    "DeiT's averaged model": lambda t: {"model": noise_like(t), "model_ema": t, "optimizer": {}},
-    "an averaged model of torch": lambda t: renamed(t, "module.") | {"n_averaged": torch.tensor(3)},
+    "timm's averaged model": lambda t: {"state_dict": make_noise_like(t), "state_dict_ema": t},
+    "DeiT's averaged model": lambda t: {
+        "model": make_noise_like(t),
+        "model_ema": t,
+        "optimizer": {},
+    },
+    "an averaged model of torch": lambda t: (
+        add_prefix(t, "module.") | {"n_averaged": torch.tensor(3)}
+    ),
     "half precision": lambda t: {name: tensor.bfloat16() for name, tensor in t.items()},
 }
 
@@ -78,7 +84,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("spec", [SPEC, replace(VIT, options={**VIT.options, "embed_dim": 48})])
 def test_a_known_layout_loads_all_but_the_head(layout, spec, tmp_path):
-    trained = model_of(spec).state_dict()
+    trained = build_random_model(spec).state_dict()
     torch.save(LAYOUTS[layout](trained), tmp_path / "weights.pth")
     started = build_model(spec, 5, pretrained=True, weights=tmp_path / "weights.pth").state_dict()
     precision = {"rtol": 1e-2, "atol": 1e-3} if layout == "half precision" else {}
@@ -89,16 +95,16 @@ def test_a_known_layout_loads_all_but_the_head(layout, spec, tmp_path):
             torch.testing.assert_close(started[name], tensor, msg=name, **precision)
 
 
-def test_a_masked_autoencoder_gives_its_encoder():
+def test_encoder_is_extracted_from_a_masked_autoencoder():
     encoder = build_model(VIT, 4)
-    content = {"model": renamed(MaskedAutoencoder(encoder).state_dict(), "module.")}
+    content = {"model": add_prefix(MaskedAutoencoder(encoder).state_dict(), "module.")}
     found = find_tensors(content, build_model(VIT, 4))
     assert set(found) == set(encoder.state_dict())
     assert all(torch.equal(found[name], t) for name, t in encoder.state_dict().items())
 
 
 def test_position_embeddings_are_resized_as_timm_does(tmp_path):
-    trained = model_of(replace(SPEC, image_size=64))
+    trained = build_random_model(replace(SPEC, image_size=64))
     save_file(trained.state_dict(), tmp_path / "weights.safetensors")
     started = build_model(SPEC, 5, pretrained=True, weights=tmp_path / "weights.safetensors")
     wanted = timm.layers.resample_abs_pos_embed(trained.pos_embed, [4, 4], num_prefix_tokens=1)
@@ -107,9 +113,9 @@ def test_position_embeddings_are_resized_as_timm_does(tmp_path):
     assert "state_dict" not in started.pretrained_cfg  # a second copy of all weights
 
 
-def test_names_of_an_older_layout_are_renamed_as_timm_does(tmp_path):
+def test_parameter_names_of_older_layouts_are_converted(tmp_path):
     spec = ModelSpec("timm", 32, "deit3_small_patch16_224", {"depth": 1})
-    trained = model_of(spec)
+    trained = build_random_model(spec)
     old = {name.replace("ls1.gamma", "gamma_1"): t for name, t in trained.state_dict().items()}
     old = {name.replace("ls2.gamma", "gamma_2"): t + 1 for name, t in old.items()}
     torch.save({"model": old}, tmp_path / "deit3.pth")
@@ -117,7 +123,7 @@ def test_names_of_an_older_layout_are_renamed_as_timm_does(tmp_path):
     assert torch.equal(started.blocks[0].ls1.gamma, trained.blocks[0].ls1.gamma + 1)
 
 
-OTHERS = {
+OTHER_ARCHITECTURES = {
     "depth": (timm_spec(depth=3), "a depth of 3, not 2; unexpected: 'blocks.2.attn.proj.bias', "),
     "less depth": (timm_spec(depth=1), "a depth of 1, not 2; missing: 'blocks.1.norm1.weight', "),
     "width": (
@@ -134,27 +140,27 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_weights_of_another_architecture_are_refused_by_their_first_keys(other, tmp_path):
-    spec, words = OTHERS[other]
+@pytest.mark.parametrize("other", OTHER_ARCHITECTURES)
+def test_weights_of_other_architectures_are_rejected_with_reason(other, tmp_path):
+    spec, words = OTHER_ARCHITECTURES[other]
     file = tmp_path / "weights.safetensors"
-    save_file(model_of(spec).state_dict(), file)
+    save_file(build_random_model(spec).state_dict(), file)
     with pytest.raises(ModelError, match=f"not of this model: {words}") as refused:
         build_model(SPEC, 5, pretrained=True, weights=file)
     assert str(file) in str(refused.value) and "network" not in str(refused.value)
 
 
-def test_a_model_without_one_grid_refuses_a_vision_transformers_weights(tmp_path):
-    save_file(model_of().state_dict(), tmp_path / "vit.safetensors")
+def test_swin_model_rejects_vision_transformer_weights(tmp_path):
+    save_file(build_random_model().state_dict(), tmp_path / "vit.safetensors")
     with pytest.raises(ModelError, match=r"are not of this model: .*missing: "):
         swin = ModelSpec("timm", 224, "swin_tiny_patch4_window7_224")
         build_model(swin, 5, weights=tmp_path / "vit.safetensors")
 
 
 def make_file(path, kind: str) -> None:
-    state = model_of().state_dict()
+    state = build_random_model().state_dict()
     if kind == "pickled model":
-        torch.save(model_of(), path)
+        torch.save(build_random_model(), path)
     elif kind == "cut off":
         save_file(state, path)
         path.write_bytes(path.read_bytes()[:-100])
@@ -185,21 +191,21 @@ def make_file(path, kind: str) -> None:
         ("empty", "is empty"),
     ],
 )
-def test_a_file_without_weights_is_refused_with_its_kind(kind, words, tmp_path):
+def test_invalid_weights_files_are_rejected_with_the_reason(kind, words, tmp_path):
     make_file(tmp_path / "weights.bin", kind)
     with pytest.raises(ModelError, match=words):
-        read_content(tmp_path / "weights.bin")
+        read_weights_file(tmp_path / "weights.bin")
 
 
-def test_a_name_does_not_decide_how_a_file_is_read(tmp_path):
-    state = model_of().state_dict()
+def test_file_format_is_detected_from_the_content(tmp_path):
+    state = build_random_model().state_dict()
     torch.save(state, tmp_path / "torch.safetensors")
     save_file(state, tmp_path / "safetensors.pth")
     for name in ("torch.safetensors", "safetensors.pth"):
-        assert torch.equal(read_content(tmp_path / name)["cls_token"], state["cls_token"])
+        assert torch.equal(read_weights_file(tmp_path / name)["cls_token"], state["cls_token"])
 
 
-def test_heads_that_no_shape_tells_of_are_compared_with_the_runs_own(tmp_path):
+def test_number_of_heads_is_compared_with_the_source_run(tmp_path):
     options = {**VIT.options, "num_heads": 3}
     origin = make_run(tmp_path / "three-heads", replace(VIT, options=options))
     check_same_heads(origin, replace(VIT, options=options))
@@ -210,7 +216,7 @@ def test_heads_that_no_shape_tells_of_are_compared_with_the_runs_own(tmp_path):
         check_same_heads(origin, VIT)
 
 
-def test_a_refused_file_leaves_no_run_and_an_accepted_one_its_origin(tmp_path, capsys, monkeypatch):
+def test_rejected_weights_create_no_run_and_valid_ones_an_origin(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     other = make_run(tmp_path / "runs" / "other", ModelSpec("convnet", 16))
     asked = ["finetune-deit-tiny", "--smoke", "--image-size", "32", "--weights"]

@@ -9,61 +9,70 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from tests.making import bench, make_run
+from tests.making import make_run, make_workbench
 from vitdemo.errors import Stopped
-from vitdemo.jobs import Jobs
+from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, compare, kit, own_classes
 from vitdemo.page.compare import robustness
 from vitdemo.page.data import similar
-from vitdemo.page.kit import MODEL_QUEUE, Stops
+from vitdemo.page.kit import MODEL_QUEUE, Cancellation
 from vitdemo.page.look.inside import ablation
 
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
 
 
-def reporting(*_, report, **__):
+def report_then_fail(*_, report, **__):
     """Work that tells how far it is, and then more."""
     report(0.1, "the first step")
     pytest.fail("It went on.")
 
 
-def positional(workbench, name, count, report):
-    return reporting(report=report)
+def report_then_fail_positional(workbench, name, count, report):
+    return report_then_fail(report=report)
 
 
-def stepping(*_):
+def yield_then_fail(*_):
     """Work in steps, of which the first is the last."""
     yield STEP
     pytest.fail("It went on.")
 
 
-def timing(*_):
+def fail_if_not_stopped(*_):
     pytest.fail("It went on.")
 
 
 # The handler of each button: where the work lies that it does, and what it is asked with
-WORK = {
-    "lay_out": (similar, "planes", positional, ("vit", 200)),
+LONG_HANDLERS = {
+    "lay_out": (similar, "load_planes", report_then_fail_positional, ("vit", 200)),
     "train_them": (
         own_classes,
-        "learn",
-        reporting,
-        (own_classes.Kept(), "vit"),
+        "fit_linear_probe",
+        report_then_fail,
+        (own_classes.CustomClassesState(), "vit"),
     ),
-    "time_all": (compare, "latency", timing, ({},)),
-    "measure_all": (robustness, "measure", stepping, (["vit"], ["noise"], 100)),
-    "measure": (ablation, "accuracy_without", stepping, ("vit", "1.1", "vit", "mean")),
+    "time_all": (compare, "measure_run_latency", fail_if_not_stopped, ({},)),
+    "measure_all": (robustness, "measure_robustness", yield_then_fail, (["vit"], ["noise"], 100)),
+    "measure_accuracy": (
+        ablation,
+        "measure_accuracy_without_heads",
+        yield_then_fail,
+        ("vit", "1.1", "vit", "mean"),
+    ),
 }
 
 
 # Handlers that ask a model for an answer, by name: in every section of Look and of Data, and others
-ASKING = (
-    "Sections._draw_on.<locals>.draw_open",
-    *(f"Look.{name}" for name in ("ask", "change_model", "view_of", "begin", "answer_again")),
-    "Look.look_again",
-    "Look.connect.<locals>.show",
-    "Handlers.compare",
-    *(f"build.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
+MODEL_HANDLERS = (
+    "LazySections._draw_on.<locals>.draw_open",
+    "ExploreTab.handle_image_request",
+    "ExploreTab.change_model",
+    "ExploreTab.render_attention",
+    "ExploreTab.load_initial_view",
+    "ExploreTab.rerun_all_models",
+    "ExploreTab.load_query",
+    "ExploreTab.open_test_image_on.<locals>.show",
+    "AblationHandlers.compare",
+    *(f"register_endpoints.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
 )
 
 
@@ -71,9 +80,9 @@ ASKING = (
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
     make_run(folder / "runs" / "vit")
-    workbench = bench(folder / "runs")
-    workbench.sample = lambda run, count: range(count)  # the work itself is not done
-    jobs = Jobs(folder / "trained", folder / "none", "cpu")
+    workbench = make_workbench(folder / "runs")
+    workbench.sample_test_images = lambda run, count: range(count)  # the work itself is not done
+    jobs = JobQueue(folder / "trained", folder / "none", "cpu")
 
     async def built():
         return build_page(workbench, jobs)  # in no loop gradio makes some, and leaves them open
@@ -85,10 +94,10 @@ def page(tmp_path_factory):
 @pytest.fixture
 def person(monkeypatch):
     """person(name): whose events are answered from now on."""
-    return lambda name: monkeypatch.setattr(kit, "visitor", lambda: name)
+    return lambda name: monkeypatch.setattr(kit, "session_id", lambda: name)
 
 
-def is_over(raise_if_stopped) -> bool:
+def is_stopped(raise_if_stopped) -> bool:
     try:
         raise_if_stopped()
     except Stopped:
@@ -96,26 +105,34 @@ def is_over(raise_if_stopped) -> bool:
     return False
 
 
-def bound(page, method) -> list[Stops]:
-    """Whose `method` of `Stops` a button of the page calls."""
+def list_bound_cancellations(page, method) -> list[Cancellation]:
+    """Whose `method` of `Cancellation` a button of the page calls."""
     events = [each.fn for each in page.fns.values() if inspect.ismethod(each.fn)]
     return [fn.__self__ for fn in events if fn.__func__ is method]
 
 
-OF_FILES = {"models", "reported", "gains-base", "gains", "robust-models"}  # drawn without a model
+OUTPUTS_WITHOUT_MODEL = {
+    "models",
+    "reported",
+    "gains-base",
+    "gains",
+    "robust-models",
+}  # drawn without a model
 
 
-@pytest.mark.parametrize("name", ASKING)
-def test_who_asks_a_model_waits_for_a_turn(page, name):
+@pytest.mark.parametrize("name", MODEL_HANDLERS)
+def test_model_handlers_use_the_model_queue(page, name):
     named = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
-    asking = [fn for fn in named if not {each.elem_id for each in fn.outputs} <= OF_FILES]
+    asking = [
+        fn for fn in named if not {each.elem_id for each in fn.outputs} <= OUTPUTS_WITHOUT_MODEL
+    ]
     assert asking
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in asking} == {
         ("model", MODEL_QUEUE["concurrency_limit"])
     }
 
 
-def test_no_tab_hides_where_the_window_is_narrow(page):
+def test_tabs_wrap_in_narrow_windows(page):
     tabs = [block for block in page.blocks.values() if isinstance(block, gr.Tabs)]
     assert len(tabs) >= 3
     assert {block.overflow_behavior for block in tabs} == {"wrap"}
@@ -126,26 +143,28 @@ def test_a_click_removes_16_patches_by_default(page):
     assert sliders["hands-count"].value == 16
 
 
-def test_long_work_waits_for_its_like_alone(page):
-    names = {*WORK, "why", "find", "time_it"}
+def test_long_handlers_share_one_serial_queue(page):
+    names = {*LONG_HANDLERS, "why", "find", "time_it"}
     assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}
     assert {fn.concurrency_limit for fn in page.fns.values() if fn.concurrency_id == "long"} == {1}
 
 
-def test_all_long_work_ends_in_the_one_way_and_has_a_button_for_it(page):
-    assert len(bound(page, Stops.arm)) == len(WORK)
-    assert bound(page, Stops.arm) == bound(page, Stops.stop)
+def test_every_long_handler_has_a_stop_button(page):
+    assert len(list_bound_cancellations(page, Cancellation.start)) == len(LONG_HANDLERS)
+    assert list_bound_cancellations(page, Cancellation.start) == list_bound_cancellations(
+        page, Cancellation.stop
+    )
     assert not any(each.cancels for each in page.fns.values())
 
 
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize("name", LONG_HANDLERS)
 def test_stop_ends_the_work_at_its_next_step(page, name, person, monkeypatch):
-    module, attribute, work, asked = WORK[name]
+    module, attribute, work, asked = LONG_HANDLERS[name]
     monkeypatch.setattr(module, attribute, work)
     ((number, handler),) = [(i, fn.fn) for i, fn in page.fns.items() if fn.name == name]
     stops = page.fns[number - 1].fn.__self__  # its button arms it
     person("anna")
-    stops.arm()
+    stops.start()
     stops.stop()
     found = handler(*asked)
     if inspect.isgenerator(found):
@@ -153,35 +172,35 @@ def test_stop_ends_the_work_at_its_next_step(page, name, person, monkeypatch):
         assert name != "measure" or "cancelled" in last[0][0]
     else:
         assert "topped" in str(found)
-    stops.arm()  # and begun again it is not over
+    stops.start()  # and begun again it is not over
     with pytest.raises(pytest.fail.Exception, match="It went on"):
         deque(handler(*asked), maxlen=1)
 
 
-def test_work_is_over_once_its_person_stops_it_or_asks_for_something_else(person):
-    stops = Stops()
+def test_work_is_stopped_by_its_user_or_by_a_new_request(person):
+    stops = Cancellation()
     person("anna")
-    stops.arm("cat")
-    cat = stops.watch("cat")
-    assert is_over(stops.watch("dog"))  # which was not asked for
+    stops.start("cat")
+    cat = stops.make_check("cat")
+    assert is_stopped(stops.make_check("dog"))  # which was not asked for
     person("ben")
     stops.stop()  # he has nothing under way
-    assert is_over(stops.watch("cat"))
-    stops.arm("cat")
-    assert not is_over(cat)
+    assert is_stopped(stops.make_check("cat"))
+    stops.start("cat")
+    assert not is_stopped(cat)
     person("anna")
-    stops.stop_others("cat")  # the same drawn once more
-    assert not is_over(cat)
-    stops.arm("cat")  # begun anew, which ends the first
-    again = stops.watch("cat")
-    assert (is_over(cat), is_over(again)) == (True, False)
-    stops.stop_others("dog")
-    assert is_over(again)
+    stops.stop_different("cat")  # the same drawn once more
+    assert not is_stopped(cat)
+    stops.start("cat")  # begun anew, which ends the first
+    again = stops.make_check("cat")
+    assert (is_stopped(cat), is_stopped(again)) == (True, False)
+    stops.stop_different("dog")
+    assert is_stopped(again)
     person("ben")
-    assert not is_over(stops.watch("cat"))
+    assert not is_stopped(stops.make_check("cat"))
 
 
-def test_what_a_page_keeps_of_a_person_is_forgotten_in_its_time(page):
+def test_session_state_has_a_time_to_live(page):
     states = [block for block in page.blocks.values() if isinstance(block, gr.State)]
     assert len(states) > 8
     assert all(state.time_to_live for state in states)

@@ -12,12 +12,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-LENT = {"idle": False, "nvidiaIndex": 0, "nvidiaUUID": "GPU-0", "allowToken": "lent"}
+GPU_LEASE = {"idle": False, "nvidiaIndex": 0, "nvidiaUUID": "GPU-0", "allowToken": "lent"}
 
 
-class Lender(BaseHTTPRequestHandler):
+class GpuLeaseHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        content = json.dumps(LENT if self.path.startswith("/schedule") else {}).encode()
+        content = json.dumps(GPU_LEASE if self.path.startswith("/schedule") else {}).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
@@ -29,7 +29,7 @@ class Lender(BaseHTTPRequestHandler):
 
 
 def main() -> int:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Lender)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), GpuLeaseHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # ends the processes with a GPU, too
     os.environ["SPACES_ZERO_GPU"] = "true"

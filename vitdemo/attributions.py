@@ -1,9 +1,10 @@
 """Attribution maps of a class, all computed by one function, `attribute`.
 
-A `Method` describes its map, the map's limit and the supported models. `METHODS` lists all methods
-by name. No method leaves a hook, a flag or a gradient on the model, so threads can share it.
-Integrated Gradients and occlusion explain the log-probability of the class, as the faithfulness
-test does. The maps of attention and features use the gradient of the logit, as in their papers.
+A `AttributionMethod` describes its map, the map's limit and the supported models. `METHODS` lists
+all methods by name. No method leaves a hook, a flag or a gradient on the model, so threads can
+share it. Integrated Gradients and occlusion explain the log-probability of the class, as the
+faithfulness test does. The maps of attention and features use the gradient of the logit, as in
+their papers.
 
 Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
 
@@ -24,45 +25,49 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import patch_sides
 
-CELLS = 8  # cells per side of the grid on which pixels are summed if a model has no patches
+CELLS_PER_SIDE = (
+    8  # cells per side of the grid on which pixels are summed if a model has no patches
+)
 # Integrated Gradients doubles its number of steps until the completeness gap is small enough.
-STEPS, MOST_GAP = (32, 64, 128, 256, 512), 0.01
-CHUNK = 64  # images per forward pass; `on_step` is called once per pass
+INTEGRATION_STEPS, MAX_COMPLETENESS_GAP = (32, 64, 128, 256, 512), 0.01
+ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
 
 OnStep = Callable[[int, int], None]  # (done, total); an exception in it stops the computation
 
 
 @dataclass(frozen=True)
-class Method:
+class AttributionMethod:
     """One attribution method.
 
-    `caption` describes the map and its limit. `kinds` are the supported values of `kind_of`. Maps
-    of a `signed` method also have negative values. A `long` method takes many forward passes. Maps
-    of a `linear` method are linear in the score: the map of a difference of scores is the
-    difference of the maps. Values of a `complete` method add up to the change of the score
-    (`completeness_gap`).
+    `caption` describes the map and its limit. `model_kinds` are the supported values of
+    `get_model_kind`. Maps of a `is_signed` method also have negative values. A `is_slow` method
+    takes many forward passes. Maps of a `linear` method are linear in the score: the map of a
+    difference of scores is the difference of the maps. Values of a `is_complete` method add up to
+    the change of the score (`completeness_gap`).
     """
 
     name: str
     title: str
     caption: str
-    kinds: tuple[str, ...]
-    compute: Callable[["_Subject", OnStep], Tensor]
-    class_specific: bool = True
-    signed: bool = False
-    long: bool = False
-    linear: bool = False
-    complete: bool = False
+    model_kinds: tuple[str, ...]
+    compute: Callable[["_AttributionInput", OnStep], Tensor]
+    is_class_specific: bool = True
+    is_signed: bool = False
+    is_slow: bool = False
+    is_linear: bool = False
+    is_complete: bool = False
 
 
-def kind_of(model: nn.Module) -> str:
+def get_model_kind(model: nn.Module) -> str:
     """Return "vit", or "cnn" for vitdemo's ConvNet and torchvision's ResNet.
 
     Raises `ValueError` for any other model.
     """
     if is_vision_transformer(model):
         return "vit"
-    if isinstance(model, ConvNet) or all(hasattr(model, n) for n in (*_STAGES, "avgpool", "fc")):
+    if isinstance(model, ConvNet) or all(
+        hasattr(model, n) for n in (*_RESNET_STAGES, "avgpool", "fc")
+    ):
         return "cnn"
     raise ValueError(
         f"Cannot explain {type(model).__name__}: use a Vision Transformer, vitdemo's ConvNet or "
@@ -70,27 +75,27 @@ def kind_of(model: nn.Module) -> str:
     )
 
 
-def methods_for(model: nn.Module) -> list[Method]:
+def list_methods(model: nn.Module) -> list[AttributionMethod]:
     """Return the methods that support `model`, in the order of `METHODS`."""
-    kind = kind_of(model)
-    return [method for method in METHODS.values() if kind in method.kinds]
+    kind = get_model_kind(model)
+    return [method for method in METHODS.values() if kind in method.model_kinds]
 
 
-def class_count(model: nn.Module) -> int:
+def get_num_classes(model: nn.Module) -> int:
     """Return the number of classes of `model`."""
     return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
 
 
 def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
-    """Return rows and columns of the patch grid, or of a grid of `CELLS` without patches."""
+    """Return rows and columns of the patch grid, else of a grid of `CELLS_PER_SIDE`."""
     height, width = images.shape[-2:]
     if is_vision_transformer(model):
         rows, columns = patch_sides(model.patch_embed)
         return height // rows, width // columns
-    return min(CELLS, height), min(CELLS, width)
+    return min(CELLS_PER_SIDE, height), min(CELLS_PER_SIDE, width)
 
 
-def cells(height: int, width: int, grid: tuple[int, int], device: torch.device) -> Tensor:
+def cell_indices(height: int, width: int, grid: tuple[int, int], device: torch.device) -> Tensor:
     """Return the index, 0 to P-1, of the cell that contains each pixel, (height, width)."""
     row = torch.arange(height, device=device) * grid[0] // height
     column = torch.arange(width, device=device) * grid[1] // width
@@ -103,7 +108,7 @@ def attribute(
     images: Tensor,
     target: int | Tensor,
     *,
-    path_steps: tuple[int, ...] = STEPS,
+    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
     on_step: OnStep | None = None,
 ) -> Tensor:
     """Compute the attribution (B, rows, columns) of each patch for the class `target`.
@@ -116,13 +121,13 @@ def attribute(
         images: normalised, (B, 3, S, S), so that zero is the mean colour.
         target: one class for all images, or a LongTensor (B,) with one class per image.
         path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
-            gap is below `MOST_GAP`.
+            gap is below `MAX_COMPLETENESS_GAP`.
         on_step: called as (done, total) during a long method. An exception in it stops the method.
 
     Rows and columns are those of a ViT's patch grid. For a convolutional model, they are those of
-    its last features (Grad-CAM), or `CELLS` x `CELLS`. Raises `ValueError` for an unknown method,
-    for a method that does not support the model, and for an unknown class. Raises `TypeError` as
-    `attention.trace` does.
+    its last features (Grad-CAM), or `CELLS_PER_SIDE` x `CELLS_PER_SIDE`. Raises `ValueError` for an
+    unknown method, for a method that does not support the model, and for an unknown class. Raises
+    `TypeError` as `attention.trace` does.
     """
     settings = {"path_steps": path_steps, "on_step": on_step}
     return attribute_many([method], model, images, target, **settings)[method]
@@ -136,14 +141,16 @@ def attribute_many(
     images: Tensor,
     target: int | Tensor,
     *,
-    path_steps: tuple[int, ...] = STEPS,
+    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
     """Run `attribute` for several methods; those with gradients share one backward pass."""
-    chosen = [_served(name, model) for name in methods]
-    classes = attention.check_target(target, len(images), class_count(model), images.device)
+    chosen = [_get_supported_method(name, model) for name in methods]
+    classes = attention.check_target(target, len(images), get_num_classes(model), images.device)
     weights = _one_hot(classes, model, images)  # (B, C)
-    return _compute(chosen, _Subject(model, images, classes, weights, path_steps), on_step)
+    return _compute_maps(
+        chosen, _AttributionInput(model, images, classes, weights, path_steps), on_step
+    )
 
 
 @torch.inference_mode(False)
@@ -155,17 +162,17 @@ def attribute_classes(
     Only for the fast methods that depend on the class. All classes share one forward pass. Other
     arguments and errors are as in `attribute_many`.
     """
-    chosen, count = [_served(name, model) for name in methods], class_count(model)
+    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
     shared = [None] * len(targets)
-    if kind_of(model) == "vit":
-        shared = attention.gradients_of_classes(model, image, targets)
+    if get_model_kind(model) == "vit":
+        shared = attention.iter_class_gradients(model, image, targets)
     maps = {name: [] for name in methods}
     for target, gradients in zip(targets, shared, strict=True):
         classes = attention.check_target(target, 1, count, image.device)
-        subject = _Subject(model, image, classes, _one_hot(classes, model, image))
+        subject = _AttributionInput(model, image, classes, _one_hot(classes, model, image))
         if gradients is not None:
             subject.gradients = gradients
-        for name, values in _compute(chosen, subject, None).items():
+        for name, values in _compute_maps(chosen, subject, None).items():
             maps[name].append(values)
     return {name: torch.cat(own) for name, own in maps.items()}
 
@@ -187,42 +194,46 @@ def contrast_many(
     method that does not depend on the class. Other arguments and errors are as in
     `attribute_many`.
     """
-    chosen, count = [_served(name, model) for name in methods], class_count(model)
+    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
     pair = [attention.check_target(t, len(images), count, images.device) for t in (target, against)]
     hot = [_one_hot(classes, model, images) for classes in pair]  # each (B, C)
-    apart = [method for method in chosen if not method.linear]
+    apart = [method for method in chosen if not method.is_linear]
     first, second = (
-        _compute(apart, _Subject(model, images, classes, weights), on_step)
+        _compute_maps(apart, _AttributionInput(model, images, classes, weights), on_step)
         for classes, weights in zip(pair, hot, strict=True)
     )
     found = {name: values - second[name] for name, values in first.items()}
-    linear = [method for method in chosen if method.linear]
-    found |= _compute(linear, _Subject(model, images, pair[0], hot[0] - hot[1]), on_step)
+    linear = [method for method in chosen if method.is_linear]
+    found |= _compute_maps(
+        linear, _AttributionInput(model, images, pair[0], hot[0] - hot[1]), on_step
+    )
     return {method.name: found[method.name] for method in chosen}
 
 
 def _one_hot(classes: Tensor, model: nn.Module, images: Tensor) -> Tensor:
     dtype = torch.promote_types(images.dtype, torch.float32)
-    return F.one_hot(classes, class_count(model)).to(dtype)  # (B, C)
+    return F.one_hot(classes, get_num_classes(model)).to(dtype)  # (B, C)
 
 
-def _served(name: str, model: nn.Module) -> Method:
+def _get_supported_method(name: str, model: nn.Module) -> AttributionMethod:
     if name not in METHODS:
         raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
-    if kind_of(model) not in METHODS[name].kinds:
-        served = ", ".join(method.name for method in methods_for(model))
+    if get_model_kind(model) not in METHODS[name].model_kinds:
+        served = ", ".join(method.name for method in list_methods(model))
         kind = type(model).__name__
         raise ValueError(f"'{name}' does not support {kind}: choose one of {served}.")
     return METHODS[name]
 
 
-def _compute(methods: list[Method], subject: "_Subject", on_step: OnStep | None) -> dict:
-    subject.needs_gradients = any(method.compute in _BY_GRADIENTS for method in methods)
+def _compute_maps(
+    methods: list[AttributionMethod], subject: "_AttributionInput", on_step: OnStep | None
+) -> dict:
+    subject.needs_gradients = any(method.compute in _GRADIENT_METHODS for method in methods)
     report = on_step or (lambda done, total: None)
     return {method.name: method.compute(subject, report).detach() for method in methods}
 
 
-class _Subject:
+class _AttributionInput:
     """Model, images and classes to explain, with cached passes that several methods share."""
 
     def __init__(
@@ -231,13 +242,13 @@ class _Subject:
         images: Tensor,
         target: Tensor,
         weights: Tensor,
-        path_steps: tuple[int, ...] = STEPS,
+        path_steps: tuple[int, ...] = INTEGRATION_STEPS,
     ):
         self.model = model
         self.path_steps = path_steps
         self.images = images.clone() if images.is_inference() else images
         self.target = target  # (B,)
-        self.weights = weights  # (B, C): factors of the log-probabilities in the score
+        self.class_weights = weights  # (B, C): factors of the log-probabilities in the score
         self.grid = cell_grid(model, images)
         self.needs_gradients = False
 
@@ -252,92 +263,92 @@ class _Subject:
         with torch.no_grad():
             return attention.trace(self.model, self.images).attention
 
-    def only(self, i: int) -> "_Subject":
+    def single(self, i: int) -> "_AttributionInput":
         """Return the subject of only the image `i`."""
         one = slice(i, i + 1)
-        classes = self.target[one], self.weights[one]
-        return _Subject(self.model, self.images[one], *classes, self.path_steps)
+        classes = self.target[one], self.class_weights[one]
+        return _AttributionInput(self.model, self.images[one], *classes, self.path_steps)
 
     def score(self, images: Tensor) -> Tensor:
         """Compute the score (n,) of variants (n, 3, S, S) of the only image."""
-        return log_score(self.model, images.to(self.images.dtype), self.weights)
+        return log_score(self.model, images.to(self.images.dtype), self.class_weights)
 
-    def on_patches(self, matrix: Tensor) -> Tensor:
+    def to_patch_maps(self, matrix: Tensor) -> Tensor:
         """Return the rows of a matrix that the classifier reads, as maps (B, rows, columns)."""
-        prefix, rows = self.model.num_prefix_tokens, attention.answer_rows(self.model)
-        return attention.answer_map(matrix, prefix, rows).unflatten(1, self.grid)
+        prefix, rows = self.model.num_prefix_tokens, attention.classifier_rows(self.model)
+        return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
 
-    def on_cells(self, pixels: Tensor) -> Tensor:
+    def sum_over_cells(self, pixels: Tensor) -> Tensor:
         """Sum `pixels` (B, S, S) over each cell, as (B, rows, columns)."""
         B, height, width = pixels.shape
-        cell = cells(height, width, self.grid, pixels.device).flatten()  # (S*S,)
+        cell = cell_indices(height, width, self.grid, pixels.device).flatten()  # (S*S,)
         total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
         return total.index_add(1, cell, pixels.flatten(1)).unflatten(1, self.grid)
 
 
-def _relevance(subject: _Subject, on_step: OnStep) -> Tensor:
+def _relevance(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     found = subject.gradients
     matrix = attention.accumulate_relevance(found.attention, found.attention_gradients)
-    return subject.on_patches(attention.without_itself(matrix))
+    return subject.to_patch_maps(attention.subtract_identity(matrix))
 
 
-def _gradient_rollout(subject: _Subject, on_step: OnStep) -> Tensor:
+def _gradient_rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     found = subject.gradients
-    matrix = gradient_rollout(found.attention, found.attention_gradients, skips=False)
-    return subject.on_patches(matrix)
+    matrix = gradient_rollout(found.attention, found.attention_gradients, include_skips=False)
+    return subject.to_patch_maps(matrix)
 
 
-def _grad_cam(subject: _Subject, on_step: OnStep) -> Tensor:
-    if kind_of(subject.model) == "cnn":
+def _grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    if get_model_kind(subject.model) == "cnn":
         return _convolutional_grad_cam(subject)
     found, prefix = subject.gradients, subject.model.num_prefix_tokens
     maps = token_grad_cam(found.features, found.feature_gradients, prefix)  # (B, P)
     return maps.unflatten(1, subject.grid)
 
 
-_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
+_RESNET_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
 
 
 @torch.enable_grad()
-def _convolutional_grad_cam(subject: _Subject) -> Tensor:
+def _convolutional_grad_cam(subject: _AttributionInput) -> Tensor:
     """Compute Grad-CAM (Selvaraju et al. 2017) from the last features, without a hook."""
     with torch.no_grad():
         x = _last_features(subject.model, subject.images)
     x = x.requires_grad_()  # (B, D, rows, columns)
-    logits = _answer_from(subject.model, x)  # (B, C)
-    (gradient,) = torch.autograd.grad((logits * subject.weights).sum(), x)
-    weights = attention.widen(gradient).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
-    return (attention.widen(x) * weights).sum(dim=1).clamp(min=0)
+    logits = _classify_features(subject.model, x)  # (B, C)
+    (gradient,) = torch.autograd.grad((logits * subject.class_weights).sum(), x)
+    weights = attention.upcast(gradient).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
+    return (attention.upcast(x) * weights).sum(dim=1).clamp(min=0)
 
 
 def _last_features(model: nn.Module, x: Tensor) -> Tensor:
     """Compute the output (B, D, rows, columns) of the last convolution for images `x`."""
     if isinstance(model, ConvNet):
         return model.forward_features(x)
-    for name in _STAGES:
+    for name in _RESNET_STAGES:
         x = getattr(model, name)(x)
     return x
 
 
-def _answer_from(model: nn.Module, features: Tensor) -> Tensor:
+def _classify_features(model: nn.Module, features: Tensor) -> Tensor:
     """Compute logits (B, C) from the last features (B, D, rows, columns)."""
     if isinstance(model, ConvNet):
         return model.forward_head(features)
     return model.fc(model.avgpool(features).flatten(1))
 
 
-def _integrated_gradients(subject: _Subject, on_step: OnStep) -> Tensor:
+def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     """Compute Integrated Gradients, summed over the pixels of each cell.
 
     Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. Each image takes the
-    first number of `path_steps` with a gap below `MOST_GAP`, or else the last number.
+    first number of `path_steps` with a gap below `MAX_COMPLETENESS_GAP`, or else the last number.
     """
-    maps = [_path_integral(subject.only(i), on_step) for i in range(len(subject.images))]
+    maps = [_path_integral(subject.single(i), on_step) for i in range(len(subject.images))]
     return torch.cat(maps)
 
 
 @torch.enable_grad()
-def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
+def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     """Compute the map (1, rows, columns) of the only image of `subject`."""
     from captum.attr import IntegratedGradients  # importing takes two seconds
 
@@ -351,16 +362,17 @@ def _path_integral(subject: _Subject, on_step: OnStep) -> Tensor:
             return subject.score(images)
 
         pixels = IntegratedGradients(score).attribute(
-            attention.widen(
+            attention.upcast(
                 subject.images.clone()
             ),  # float32, because steps of the path are finer than bfloat16
             baselines=0.0,  # the mean colour
             n_steps=steps,
-            internal_batch_size=CHUNK // 4,  # a backward pass needs more time and memory
+            internal_batch_size=ATTRIBUTION_BATCH_SIZE
+            // 4,  # a backward pass needs more time and memory
         )  # (1, 3, S, S)
-        found = subject.on_cells(pixels.sum(dim=1))
-        gap = completeness_gap(subject.model, subject.images, found, subject.weights)
-        if float(gap) < MOST_GAP:
+        found = subject.sum_over_cells(pixels.sum(dim=1))
+        gap = completeness_gap(subject.model, subject.images, found, subject.class_weights)
+        if float(gap) < MAX_COMPLETENESS_GAP:
             break
     on_step(steps, steps)
     return found
@@ -384,12 +396,12 @@ def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
 
     For the difference of two classes, log-probabilities and logits give the same score.
     """
-    return (attention.widen(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
+    return (attention.upcast(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
 
 
-def _occlusion(subject: _Subject, on_step: OnStep) -> Tensor:
+def _occlusion(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     def score(images: Tensor, picture: Tensor) -> Tensor:
-        return log_score(subject.model, images, subject.weights[picture])
+        return log_score(subject.model, images, subject.class_weights[picture])
 
     return occlude(score, subject.images, subject.grid, on_step)
 
@@ -408,11 +420,11 @@ def occlude(
     It returns (n, ...). `images` are (B, 3, S, S), `on_step` is as in `attribute`.
     """
     B, (rows, columns) = len(images), grid
-    cell = cells(*images.shape[-2:], grid, images.device)  # (S, S)
+    cell = cell_indices(*images.shape[-2:], grid, images.device)  # (S, S)
     total = B * rows * columns
     which = torch.arange(total, device=images.device)  # all cells of the first image come first
     report, scores = on_step or (lambda done, total: None), []
-    for chunk in which.split(CHUNK):
+    for chunk in which.split(ATTRIBUTION_BATCH_SIZE):
         report(int(chunk[0]), total)
         picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
         kept = cell != hidden[:, None, None]  # (chunk, S, S)
@@ -423,22 +435,22 @@ def occlude(
     return whole[:, None, None] - torch.cat(scores).unflatten(0, (B, rows, columns))
 
 
-def _last_attention(subject: _Subject, on_step: OnStep) -> Tensor:
-    return subject.on_patches(attention.fuse_heads(subject.attention[-1]))
+def _last_attention(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    return subject.to_patch_maps(attention.fuse_heads(subject.attention[-1]))
 
 
-def _rollout(subject: _Subject, on_step: OnStep) -> Tensor:
+def _rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     prefix = subject.model.num_prefix_tokens
-    return subject.on_patches(attention.rollout(subject.attention, num_prefix_tokens=prefix))
+    return subject.to_patch_maps(attention.rollout(subject.attention, num_prefix_tokens=prefix))
 
 
-_BY_GRADIENTS = (_relevance, _gradient_rollout, _grad_cam)
-_BOTH = ("vit", "cnn")
+_GRADIENT_METHODS = (_relevance, _gradient_rollout, _grad_cam)
+_ALL_KINDS = ("vit", "cnn")
 
 METHODS = {
     method.name: method
     for method in (
-        Method(
+        AttributionMethod(
             "relevance",
             "Relevance",
             "Attention weights of all layers, weighted by the gradient of the class's logit and "
@@ -447,7 +459,7 @@ METHODS = {
             ("vit",),
             _relevance,
         ),
-        Method(
+        AttributionMethod(
             "gradient_rollout",
             "Gradient-weighted rollout",
             "Attention rollout in which the attention weights of each layer are multiplied by the "
@@ -456,41 +468,41 @@ METHODS = {
             ("vit",),
             _gradient_rollout,
         ),
-        Method(
+        AttributionMethod(
             "grad_cam",
             "Grad-CAM",
             "Input features of the last attention layer (in a convolutional model: output of the "
             "last convolution), weighted by their mean gradient for the class. Negative values are "
             "set to 0. A position in a late layer may contain information from other patches.",
-            _BOTH,
+            _ALL_KINDS,
             _grad_cam,
         ),
-        Method(
+        AttributionMethod(
             "integrated_gradients",
             "Integrated Gradients",
             "Gradient of the class's log-probability, integrated from a uniform image of the mean "
             "colour to this image (Sundararajan et al. 2017). The values add up to the change of "
             "the log-probability. A different starting image gives a different map.",
-            _BOTH,
+            _ALL_KINDS,
             _integrated_gradients,
-            signed=True,
-            long=True,
-            linear=True,
-            complete=True,
+            is_signed=True,
+            is_slow=True,
+            is_linear=True,
+            is_complete=True,
         ),
-        Method(
+        AttributionMethod(
             "occlusion",
             "Occlusion",
             "Decrease of the class's log-probability when a single patch is replaced by the mean "
             "colour (Zeiler & Fergus 2014). A patch gets a low value if its neighbours contain the "
             "same information. The model may never have seen such a patch in training.",
-            _BOTH,
+            _ALL_KINDS,
             _occlusion,
-            signed=True,
-            long=True,
-            linear=True,
+            is_signed=True,
+            is_slow=True,
+            is_linear=True,
         ),
-        Method(
+        AttributionMethod(
             "attention",
             "Last layer's attention",
             "Attention of the class token (without one: mean of the patch tokens) to each patch "
@@ -498,16 +510,16 @@ METHODS = {
             "token of the last layer also contains information from other patches.",
             ("vit",),
             _last_attention,
-            class_specific=False,
+            is_class_specific=False,
         ),
-        Method(
+        AttributionMethod(
             "rollout",
             "Attention rollout",
             "Product of the attention matrices of all layers (Abnar & Zuidema 2020). The map is "
             "the same for every class, and gives all heads and layers the same importance.",
             ("vit",),
             _rollout,
-            class_specific=False,
+            is_class_specific=False,
         ),
     )
 }

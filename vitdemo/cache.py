@@ -6,8 +6,8 @@ Concurrent calls with the same key compute the result once; calls with other key
 Results are shared, so callers must not modify them.
 
     cache = Cache(2**20)
-    cache.of(sorted, "banana")  # computes the list
-    cache.of(sorted, "banana")  # returns the same list
+    cache.call(sorted, "banana")  # computes the list
+    cache.call(sorted, "banana")  # returns the same list
 """
 
 import dataclasses
@@ -30,75 +30,79 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Least-recently-used cache of at most `limit` bytes; the newest result is always kept."""
+    """Least-recently-used cache of at most `max_bytes` bytes; the newest result is always kept."""
 
-    def __init__(self, limit: int):
-        self.limit = limit
-        self.bytes = 0
-        self._kept: OrderedDict[Hashable, tuple[object, int]] = (
+    def __init__(self, max_bytes: int):
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = (
             OrderedDict()
         )  # value and size in bytes
-        self._turns: dict[Hashable, threading.Lock] = {}  # one lock per key that is being computed
+        self._key_locks: dict[
+            Hashable, threading.Lock
+        ] = {}  # one lock per key that is being computed
         self._lock = threading.Lock()
 
-    def of(self, function: Callable[..., T], *arguments) -> T:
+    def call(self, function: Callable[..., T], *arguments) -> T:
         """Return `function(*arguments)`, which must be deterministic; exceptions are not cached."""
-        return self.get_or_make((function, *arguments), partial(function, *arguments))
+        return self.get_or_compute((function, *arguments), partial(function, *arguments))
 
-    def get_or_make(self, key: tuple, make: Callable[[], T]) -> T:
+    def get_or_compute(self, key: tuple, compute: Callable[[], T]) -> T:
         """Return the cached value of `key`, or compute it with `make` and cache it."""
-        key = as_key(key)
+        key = make_key(key)
         while True:
             with self._lock:
-                if key in self._kept:
-                    return self._newest(key)
-                turn = self._turns.setdefault(key, threading.Lock())
+                if key in self._entries:
+                    return self._get_and_mark_used(key)
+                turn = self._key_locks.setdefault(key, threading.Lock())
             with turn:
                 with self._lock:
-                    if self._turns.get(key) is not turn:  # Another thread has finished this key.
+                    if (
+                        self._key_locks.get(key) is not turn
+                    ):  # Another thread has finished this key.
                         continue
-                with self._turn_ends(key):
-                    return self.put(key, make())
+                with self._release_key_lock(key):
+                    return self.put(key, compute())
 
     def get(self, key: tuple):
         """Return the cached value of `key`, or None."""
-        key = as_key(key)
+        key = make_key(key)
         with self._lock:
-            return self._newest(key) if key in self._kept else None
+            return self._get_and_mark_used(key) if key in self._entries else None
 
-    def _newest(self, key: Hashable):
-        self._kept.move_to_end(key)
-        return self._kept[key][0]
+    def _get_and_mark_used(self, key: Hashable):
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
 
-    def put(self, key: tuple, answer: T) -> T:
+    def put(self, key: tuple, value: T) -> T:
         """Cache `answer` under `key` and return it."""
-        key, size = as_key(key), bytes_of(answer)
+        key, size = make_key(key), estimate_bytes(value)
         with self._lock:
-            self.bytes -= self._kept.pop(key, (None, 0))[1]
-            self._kept[key] = answer, size
-            self.bytes += size
-            while self.bytes > self.limit and len(self._kept) > 1:
-                _, (_, gone) = self._kept.popitem(last=False)
-                self.bytes -= gone
-        return answer
+            self.used_bytes -= self._entries.pop(key, (None, 0))[1]
+            self._entries[key] = value, size
+            self.used_bytes += size
+            while self.used_bytes > self.max_bytes and len(self._entries) > 1:
+                _, (_, gone) = self._entries.popitem(last=False)
+                self.used_bytes -= gone
+        return value
 
     @contextmanager
-    def _turn_ends(self, key: Hashable):
+    def _release_key_lock(self, key: Hashable):
         try:
             yield
         finally:
             with self._lock:
-                self._turns.pop(key, None)
+                self._key_locks.pop(key, None)
 
 
-def as_key(value: object) -> Hashable:
+def make_key(value: object) -> Hashable:
     """Return a hashable key: equal for equal content of runs, arrays, tensors and images."""
     if isinstance(value, Run):
         return value.path, value.name, value.stamp
     if isinstance(value, (tuple, list)):
-        return tuple(map(as_key, value))
+        return tuple(map(make_key, value))
     if isinstance(value, Image.Image):
-        return _of_picture(value)
+        return _image_key(value)
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
@@ -106,7 +110,7 @@ def as_key(value: object) -> Hashable:
     return value
 
 
-def _of_picture(image: Image.Image) -> Hashable:
+def _image_key(image: Image.Image) -> Hashable:
     """Return the key of an image, computed once per object, since images are never modified."""
     if not hasattr(image, "vitdemo_key"):
         image.vitdemo_key = image.mode, image.size, _digest(image.tobytes())
@@ -117,22 +121,24 @@ def _digest(content) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def bytes_of(value: object) -> int:
+def estimate_bytes(value: object) -> int:
     """Return the approximate memory of a value: its arrays, tensors, weights and texts."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, Tensor):
         return value.numel() * value.element_size()
     if isinstance(value, nn.Module):
-        return sum(map(bytes_of, [*value.parameters(), *value.buffers()]))
+        return sum(map(estimate_bytes, [*value.parameters(), *value.buffers()]))
     if isinstance(value, Image.Image):
         return value.width * value.height * len(value.getbands())
     if isinstance(value, Run):
         return 0  # Runs are stored elsewhere.
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return sum(bytes_of(getattr(value, field.name)) for field in dataclasses.fields(value))
+        return sum(
+            estimate_bytes(getattr(value, field.name)) for field in dataclasses.fields(value)
+        )
     if isinstance(value, Mapping):
-        return sum(bytes_of(key) + bytes_of(item) for key, item in value.items())
+        return sum(estimate_bytes(key) + estimate_bytes(item) for key, item in value.items())
     if isinstance(value, (tuple, list, set, frozenset)):
-        return sys.getsizeof(value) + sum(map(bytes_of, value))
+        return sys.getsizeof(value) + sum(map(estimate_bytes, value))
     return sys.getsizeof(value)

@@ -30,25 +30,25 @@ from vitdemo.cifar10 import CLASSES as CIFAR10_CLASSES
 from vitdemo.downloads import OnBytes
 from vitdemo.errors import DataError, ImageError, Stopped
 from vitdemo.image_folders import (
-    class_folders,
     describe_skipped,
+    format_some_names,
     is_image_name,
     is_system_name,
-    list_content,
-    loose_files,
-    name_some,
+    list_class_content,
+    list_class_folders,
+    list_loose_files,
 )
-from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
+from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image, to_uint8
 
 # Over all pixels of the 50,000 training images. Many repositories use the std (0.2023, 0.1994,
 # 0.2010), which is the mean of the stds of single images and therefore smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-LOCK = ".cifar10.lock"  # file in the root; only the process that holds it downloads
-PARTS = ("train", "test")
+DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root; only the process that holds it downloads
+DATASET_PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
-class Pictures:
+class LabelledImages:
     """Images (N, 3, S, S) uint8 and their class indices `labels` (N,) int64."""
 
     images: Tensor
@@ -57,15 +57,15 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def subset(self, indices: Tensor) -> "Pictures":
-        return Pictures(self.images[indices], self.labels[indices])
+    def subset(self, indices: Tensor) -> "LabelledImages":
+        return LabelledImages(self.images[indices], self.labels[indices])
 
-    def to(self, device: torch.device) -> "Pictures":
-        return Pictures(self.images.to(device), self.labels.to(device))
+    def to(self, device: torch.device) -> "LabelledImages":
+        return LabelledImages(self.images.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageDataset:
     """Location and classes of a dataset, known before any image is read."""
 
     name: str
@@ -73,18 +73,18 @@ class Source:
     classes: tuple[str, ...]
     is_cifar10: bool = False
 
-    def load(self, part: str, size: int = 32) -> Pictures:
+    def load(self, part: str, size: int = 32) -> LabelledImages:
         """Read `part` ("train" or "test"); images of a folder become size x size squares.
 
         Raises `DataError` with the name of an unknown part or an unreadable image.
         """
-        if part not in PARTS:
+        if part not in DATASET_PARTS:
             raise DataError(f"Unknown part '{part}' of a dataset. Choose 'train' or 'test'.")
         if self.is_cifar10:
             return _load_cifar10(self.root, part)
-        return _load_files(self.files(part), size)
+        return _load_files(self.list_files(part), size)
 
-    def check(self, part: str) -> None:
+    def check_images(self, part: str) -> None:
         """Check that every image of `part` can be read, without storing the images.
 
         Raises the same `DataError` as `load`, with the name of the invalid class or image.
@@ -93,15 +93,19 @@ class Source:
             self.load(part)
             return
         with ThreadPoolExecutor() as pool:
-            for _ in pool.map(lambda file: bool(_read_file(file[0])), self.files(part)):
+            for _ in pool.map(lambda file: bool(_read_file(file[0])), self.list_files(part)):
                 pass  # the images of a large folder would not fit into memory
 
-    def notes(self) -> list[str]:
+    def list_notes(self) -> list[str]:
         """Return messages about skipped files and about classes without test images."""
         if self.is_cifar10:
             return []
-        parts = {part: _list_folder(self.root / part, self.classes) for part in PARTS}
-        loose = [f"{part}/{name}" for part in PARTS for name in loose_files(self.root / part)]
+        parts = {part: _list_folder(self.root / part, self.classes) for part in DATASET_PARTS}
+        loose = [
+            f"{part}/{name}"
+            for part in DATASET_PARTS
+            for name in list_loose_files(self.root / part)
+        ]
         inside = [Path(path).relative_to(self.root).as_posix()
                   for found in parts.values() for path in found.skipped]  # fmt: skip
         outside = [name for name in loose if is_image_name(name)]
@@ -110,25 +114,27 @@ class Source:
         notes = [describe_skipped(inside)]
         if outside:
             images = "1 image" if len(outside) == 1 else f"{len(outside)} images"
-            notes.append(f"Skipped {images} outside the class folders: {name_some(outside)}.")
+            notes.append(
+                f"Skipped {images} outside the class folders: {format_some_names(outside)}."
+            )
         if untested:
-            notes.append(f"test/ has no folder for these classes: {name_some(untested)}.")
+            notes.append(f"test/ has no folder for these classes: {format_some_names(untested)}.")
         return [note for note in notes if note]
 
-    def labels(self, part: str) -> Tensor:
+    def load_labels(self, part: str) -> Tensor:
         """Return the class indices of `part`, (N,) int64, without reading images of a folder."""
         if self.is_cifar10:
             return self.load(part).labels
-        return torch.tensor([label for _, label in self.files(part)])
+        return torch.tensor([label for _, label in self.list_files(part)])
 
-    def load_some(self, part: str, indices: Tensor, size: int = 32) -> Pictures:
+    def load_subset(self, part: str, indices: Tensor, size: int = 32) -> LabelledImages:
         """Read only the images `indices` (M,) of `part`, in this order, like `load`."""
         if self.is_cifar10:
             return self.load(part).subset(indices)
-        files = self.files(part)
+        files = self.list_files(part)
         return _load_files([files[i] for i in indices.tolist()], size)
 
-    def files(self, part: str) -> list[tuple[str, int]]:
+    def list_files(self, part: str) -> list[tuple[str, int]]:
         """Return (file, class index) of each image in a folder's `part`, without reading images.
 
         Raises `DataError` if a class folder has no images, or its class is not in train/.
@@ -141,21 +147,21 @@ def default_root() -> Path:
     return Path(os.environ.get("VITDEMO_DATA") or "data")
 
 
-def find_source(root: Path | str | None = None) -> Source:
+def find_dataset(root: Path | str | None = None) -> ImageDataset:
     """Find the dataset to train or evaluate on.
 
     CIFAR-10 is downloaded automatically only into the default folder `data`. A folder that is set
     by `root` or `VITDEMO_DATA` must exist. Otherwise, a typing error would train on CIFAR-10.
     """
-    return open_source(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
+    return open_dataset(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
 
 
-def open_source(
+def open_dataset(
     root: Path | str | None = None,
     *,
     download: bool = False,
     on_bytes: OnBytes | None = None,
-) -> Source:
+) -> ImageDataset:
     """Find the dataset in `root`; with `download`, fetch CIFAR-10 if it is missing or empty.
 
     `on_bytes(done, total)` is called during each file's download. It may raise `Stopped` to stop
@@ -166,22 +172,22 @@ def open_source(
     if (root / "train").is_dir():
         if not (root / "test").is_dir():
             raise DataError(f"'{root}' has train/ but no test/. A dataset needs both folders.")
-        return Source(root.resolve().name, root, _folder_classes(root / "train"))
+        return ImageDataset(root.resolve().name, root, _list_folder_classes(root / "train"))
     base = root / CIFAR10.base_folder
     if not base.is_dir():
-        other = root.is_file() or (root.is_dir() and _holds_something_else(root))
+        other = root.is_file() or (root.is_dir() and _has_foreign_files(root))
         if other and not base.is_dir():  # Another process may just have created it.
             raise DataError(
                 f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
                 "train/<class>/ and test/<class>/. Set --data to a folder that does."
             )
         if not download:
-            raise DataError(_absent(root))
+            raise DataError(_missing_dataset_message(root))
         _download_cifar10(root, on_bytes)
-    return Source("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
+    return ImageDataset("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
 
 
-def _absent(root: Path) -> str:
+def _missing_dataset_message(root: Path) -> str:
     """Return the error message for a missing or empty `root`."""
     state = "is empty" if root.is_dir() else "does not exist"
     named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
@@ -192,15 +198,15 @@ def _absent(root: Path) -> str:
     )
 
 
-def is_absent(root: Path | str | None = None) -> bool:
+def is_dataset_missing(root: Path | str | None = None) -> bool:
     """Return whether `root` is missing or empty, so that CIFAR-10 can be downloaded into it."""
     root = Path(root) if root is not None else default_root()
-    return not root.exists() or (root.is_dir() and not _holds_something_else(root))
+    return not root.exists() or (root.is_dir() and not _has_foreign_files(root))
 
 
-def _holds_something_else(root: Path) -> bool:
+def _has_foreign_files(root: Path) -> bool:
     """Return whether `root` contains more than an incomplete download of CIFAR-10."""
-    parts = (CIFAR10.filename, cifar10.PARTS, LOCK)
+    parts = (CIFAR10.filename, cifar10.PARTIAL_FOLDER, DOWNLOAD_LOCK_FILE)
     names = (entry.name for entry in root.iterdir())
     return any(name not in parts and not is_system_name(name) for name in names)
 
@@ -210,40 +216,41 @@ def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         # Concurrent downloads would write the same files, so other processes wait here.
-        alone = FileLock(root / LOCK).acquire()
+        alone = FileLock(root / DOWNLOAD_LOCK_FILE).acquire()
     except OSError as error:
         raise DataError(
-            f"'{root}' cannot be written to ({_one_line(error)}). Set --data to another folder."
+            f"'{root}' cannot be written to ({_first_line(error)}). Set --data to another folder."
         ) from error
     with alone:
         if not (root / CIFAR10.base_folder).is_dir():
-            _download_alone(root, on_bytes)
+            _download_with_fallback(root, on_bytes)
     with suppress(OSError):  # On Windows, a waiting process may still have the file open.
-        (root / LOCK).unlink()
+        (root / DOWNLOAD_LOCK_FILE).unlink()
 
 
-def _download_alone(root: Path, on_bytes: OnBytes | None) -> None:
+def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
     """Download from the Hugging Face Hub or, if it cannot be reached, from the slow own site."""
     try:
-        cifar10.fetch(root, on_bytes)
+        cifar10.fetch_from_hub(root, on_bytes)
     except (DataError, Stopped):
         raise
     except Exception as unreached:  # errors of httpx, huggingface_hub or the disk
         try:
-            cifar10.fetch_from_its_site(root, on_bytes)
+            cifar10.fetch_from_official_site(root, on_bytes)
         except Stopped:
             raise
         except Exception as error:  # errors of httpx, tarfile or torchvision
-            _remove_empty(root / cifar10.PARTS, root)
+            _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
-                f"Hub ({_one_line(unreached)}) nor from its own site ({_one_line(error)}). Check "
+                f"Hub ({_first_line(unreached)}) nor from its own site ({_first_line(error)}). "
+                "Check "
                 "the network, or set --data to a folder with CIFAR-10 or with train/<class>/ and "
                 "test/<class>/ images."
             ) from error
 
 
-def _one_line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
@@ -257,7 +264,7 @@ def _remove_empty(*folders: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load_cifar10(root: Path, part: str) -> Pictures:
+def _load_cifar10(root: Path, part: str) -> LabelledImages:
     try:
         raw = CIFAR10(str(root), train=part == "train", download=False)
     except Exception as error:  # torchvision raises RuntimeError, and pickle any type
@@ -266,11 +273,11 @@ def _load_cifar10(root: Path, part: str) -> Pictures:
             f"'{root / CIFAR10.base_folder}'."
         ) from error
     images = torch.from_numpy(raw.data).permute(0, 3, 1, 2).contiguous()  # (N, 3, 32, 32)
-    return Pictures(images, torch.tensor(raw.targets))
+    return LabelledImages(images, torch.tensor(raw.targets))
 
 
-def _folder_classes(folder: Path) -> tuple[str, ...]:
-    classes = tuple(class_folders(folder))
+def _list_folder_classes(folder: Path) -> tuple[str, ...]:
+    classes = tuple(list_class_folders(folder))
     if len(classes) < 2:
         raise DataError(
             f"'{folder}' contains {len(classes)} class folders, but a classifier needs at least "
@@ -280,7 +287,7 @@ def _folder_classes(folder: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Listing:
+class _PartListing:
     """The (file, class index) pairs of the images of one part, and the skipped files."""
 
     files: list[tuple[str, int]]
@@ -291,9 +298,9 @@ class _Listing:
         return {label for _, label in self.files}
 
 
-def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
+def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
     """List one part. Raises `DataError` for an unknown class or a class without images."""
-    found = class_folders(folder)
+    found = list_class_folders(folder)
     strangers = sorted(set(found) - set(classes))
     if strangers:
         raise DataError(
@@ -304,7 +311,7 @@ def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
         raise DataError(f"'{folder}' contains no images. Put them into {folder}/<class>/.")
     files, skipped, owners = [], [], {}
     for label, name in enumerate(classes):
-        content = list_content(found.get(name, ()))
+        content = list_class_content(found.get(name, ()))
         if name in found and not content.images:
             left_out = describe_skipped(Path(path).name for path in content.skipped)
             raise DataError(
@@ -319,17 +326,19 @@ def _list_folder(folder: Path, classes: tuple[str, ...]) -> _Listing:
                 )
         files += [(path, label) for path in content.images]
         skipped += content.skipped
-    return _Listing(files, skipped)
+    return _PartListing(files, skipped)
 
 
-def _load_files(files: list[tuple[str, int]], size: int) -> Pictures:
+def _load_files(files: list[tuple[str, int]], size: int) -> LabelledImages:
     with ThreadPoolExecutor() as pool:  # Pillow releases the interpreter lock while decoding.
         images = list(pool.map(lambda file: _read_square(file[0], size), files))
-    return Pictures(torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files]))
+    return LabelledImages(
+        torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files])
+    )
 
 
 def _read_square(path: str, size: int) -> np.ndarray:
-    return to_uint8(square_crop(_read_file(path), size))  # (3, S, S)
+    return to_uint8(crop_and_resize(_read_file(path), size))  # (3, S, S)
 
 
 def _read_file(path: str) -> Image.Image:
@@ -356,7 +365,7 @@ def stratified_split(
     Raises `DataError` for a class with a single image, which cannot be in both parts.
     """
     values = labels.numpy()
-    C, N = _check_pairs(values, classes), len(values)
+    C, N = _check_class_sizes(values, classes), len(values)
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
@@ -364,7 +373,9 @@ def stratified_split(
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]
-    place = _with_every_class(values, _places(values, seed), leave_one=True)
+    place = _move_one_per_class_first(
+        values, _rank_within_classes(values, seed), move_one_last=True
+    )
     order = np.argsort(place, kind="stable")
     held = min(max(wanted, C), N - C)
     kept, held = np.sort(order[held:]), np.sort(order[:held])
@@ -386,18 +397,18 @@ def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
     split = _scikit_learn_split(values, len(values) - count, seed)
     if split is not None and len(np.unique(values[split[0]])) == C:
         return torch.from_numpy(split[0])
-    place = _with_every_class(values, _places(values, seed))
+    place = _move_one_per_class_first(values, _rank_within_classes(values, seed))
     return torch.from_numpy(np.sort(np.argsort(place, kind="stable")[:count]))
 
 
-def _check_pairs(labels: np.ndarray, classes: Sequence[str]) -> int:
+def _check_class_sizes(labels: np.ndarray, classes: Sequence[str]) -> int:
     """Return the number of classes. Raises `DataError` if one of them has a single image."""
     found, counts = np.unique(labels, return_counts=True)
     single = [str(classes[label] if classes else label) for label in found[counts == 1]]
     if single:
         raise DataError(
             "Every class needs at least two training images, one of them for validation. Add "
-            f"images to the classes with a single image: {name_some(single)}."
+            f"images to the classes with a single image: {format_some_names(single)}."
         )
     return len(found)
 
@@ -421,29 +432,29 @@ def _scikit_learn_split(
     return np.sort(parts[0]), np.sort(parts[1])
 
 
-def _with_every_class(
-    labels: np.ndarray, place: np.ndarray, *, leave_one: bool = False
+def _move_one_per_class_first(
+    labels: np.ndarray, place: np.ndarray, *, move_one_last: bool = False
 ) -> np.ndarray:
     """Move one image of each class to the front of `place`, with `leave_one` another to the end."""
     moved = place.copy()
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         moved[members[place[members].argmin()]] = -1
-        if leave_one:
+        if move_one_last:
             moved[members[place[members].argmax()]] = 2
     return moved
 
 
-def stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+def sample_stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
     """Return the sorted indices of `count` labels (or of all, if there are fewer), stratified.
 
     The proportion of each class is exact within one image. Unlike scikit-learn's split, this
     accepts classes of any size.
     """
-    return np.sort(np.argsort(_places(labels, seed), kind="stable")[:count])
+    return np.sort(np.argsort(_rank_within_classes(labels, seed), kind="stable")[:count])
 
 
-def _places(labels: np.ndarray, seed: int) -> np.ndarray:
+def _rank_within_classes(labels: np.ndarray, seed: int) -> np.ndarray:
     """Return the relative rank, 0 to 1, of each of N images in a random order of its class."""
     random = np.random.default_rng(seed)
     place = np.empty(len(labels))
@@ -453,7 +464,7 @@ def _places(labels: np.ndarray, seed: int) -> np.ndarray:
     return place
 
 
-def fingerprint(pictures: Pictures, classes: tuple[str, ...]) -> str:
+def compute_fingerprint(pictures: LabelledImages, classes: tuple[str, ...]) -> str:
     """Return a hash of pixels, labels, order and class names as 16 hexadecimal digits."""
     digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
     digest.update(pictures.labels.cpu().numpy().tobytes())
@@ -475,7 +486,9 @@ def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ..
     return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())
 
 
-def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+def preprocess_images(
+    images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]
+) -> Tensor:
     """Convert image squares to the model input: resized (bicubic, antialiased) and normalised.
 
     Args:
@@ -483,7 +496,7 @@ def prepare(images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float
         size: width of the model input in pixels.
         mean, std: values per channel, for pixels in 0 to 1.
 
-    Returns (B, 3, size, size) float32. Equals `inputs.square_crop` within one grey level.
+    Returns (B, 3, size, size) float32. Equals `inputs.crop_and_resize` within one grey level.
     """
     pixels = images.float()
     if pixels.shape[-1] != size:
@@ -498,39 +511,41 @@ def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
     return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
 
 
-class SyntheticSource(Source):
+class SyntheticDataset(ImageDataset):
     """Synthetic images, which `--smoke` learns in seconds."""
 
-    def load(self, part: str, size: int = 32) -> Pictures:
-        return synthetic(len(self.classes), seed=int(part == "test"))
+    def load(self, part: str, size: int = 32) -> LabelledImages:
+        return make_synthetic_images(len(self.classes), seed=int(part == "test"))
 
-    def check(self, part: str) -> None:
+    def check_images(self, part: str) -> None:
         """Do nothing: synthetic images are always there."""
 
-    def notes(self) -> list[str]:
+    def list_notes(self) -> list[str]:
         return []
 
 
-SYNTHETIC = SyntheticSource("synthetic", Path(), ("one", "two", "three", "four"))
+SYNTHETIC_DATASET = SyntheticDataset("synthetic", Path(), ("one", "two", "three", "four"))
 
 
-def synthetic(classes: int = 4, each: int = 24, size: int = 32, seed: int = 0) -> Pictures:
+def make_synthetic_images(
+    num_classes: int = 4, images_per_class: int = 24, size: int = 32, seed: int = 0
+) -> LabelledImages:
     """Draw coloured stripes with noise: angle and colour by class, noise by `seed`."""
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.arange(classes).repeat(each)  # (N,)
+    labels = torch.arange(num_classes).repeat(images_per_class)  # (N,)
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
-    angle = labels * torch.pi / classes
+    angle = labels * torch.pi / num_classes
     wave = torch.sin(
         (angle.cos().view(-1, 1, 1) * columns + angle.sin().view(-1, 1, 1) * rows) * 0.8
     )  # (N, S, S)
-    colour = torch.rand(classes, 3, 1, 1, generator=torch.Generator().manual_seed(0))[labels]
+    colour = torch.rand(num_classes, 3, 1, 1, generator=torch.Generator().manual_seed(0))[labels]
     noise = 0.2 * torch.randn(len(labels), 3, size, size, generator=generator)
     images = 255 * (0.5 + 0.4 * wave[:, None] * colour + noise).clamp(0, 1)
-    return Pictures(images.to(torch.uint8), labels)
+    return LabelledImages(images.to(torch.uint8), labels)
 
 
 @dataclass(frozen=True)
-class TestPicture:
+class TestImage:
     """One image of the test set, and the name of its true class."""
 
     image: Image.Image
@@ -538,40 +553,42 @@ class TestPicture:
 
 
 class TestSet:
-    """The test images of `source`. Images of a folder are read one by one, on request."""
+    """The test images of `open_dataset`. Images of a folder are read one by one, on request."""
 
-    def __init__(self, source: Source):
-        self.classes = source.classes
-        self._source = source
-        self._pictures = source.load("test") if source.is_cifar10 else None
-        self._files = [] if source.is_cifar10 else source.files("test")
-        self._squares: dict[int, tuple[Pictures, str]] = {}  # by image width, with the fingerprint
-        self._square_lock = threading.Lock()
+    def __init__(self, dataset: ImageDataset):
+        self.classes = dataset.classes
+        self._dataset = dataset
+        self._images = dataset.load("test") if dataset.is_cifar10 else None
+        self._files = [] if dataset.is_cifar10 else dataset.list_files("test")
+        self._squares: dict[
+            int, tuple[LabelledImages, str]
+        ] = {}  # by image width, with the fingerprint
+        self._squares_lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._pictures or self._files)
+        return len(self._images or self._files)
 
-    def __getitem__(self, index: int) -> TestPicture:
+    def __getitem__(self, index: int) -> TestImage:
         """Return image `index`. Raises `DataError` (out of range) or `ImageError` (bad file)."""
         if not 0 <= index < len(self):
             raise DataError(f"There is no test image {index}. Choose 0 to {len(self) - 1}.")
-        if self._pictures:
-            pixels = self._pictures.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
-            image, label = Image.fromarray(pixels), int(self._pictures.labels[index])
+        if self._images:
+            pixels = self._images.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
+            image, label = Image.fromarray(pixels), int(self._images.labels[index])
         else:
             path, label = self._files[index]
-            image = visible_square(load_image(path))
-        return TestPicture(image, self.classes[label])
+            image = crop_visible_square(load_image(path))
+        return TestImage(image, self.classes[label])
 
-    def squares(self, side: int) -> tuple[Pictures, str]:
+    def load_squares(self, side: int) -> tuple[LabelledImages, str]:
         """Return all images as squares of width `side`, as in a run's evaluation, and their hash.
 
         CIFAR-10 images keep their size. The first call for a large folder is slow, because it
         reads all images. Raises `DataError` with the name of an invalid image file.
         """
-        with self._square_lock:
-            side = 0 if self._pictures else side
+        with self._squares_lock:
+            side = 0 if self._images else side
             if side not in self._squares:
-                pictures = self._pictures or self._source.load("test", side)
-                self._squares[side] = (pictures, fingerprint(pictures, self.classes))
+                pictures = self._images or self._dataset.load("test", side)
+                self._squares[side] = (pictures, compute_fingerprint(pictures, self.classes))
             return self._squares[side]

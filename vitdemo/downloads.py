@@ -13,15 +13,15 @@ from filelock import FileLock
 
 from vitdemo.errors import Stopped
 
-TIMEOUT = 20  # seconds without a byte
-CHUNK = 2**20
-SPEED_SECONDS = 1  # before a speed is shown
+TIMEOUT_SECONDS = 20  # seconds without a byte
+CHUNK_BYTES = 2**20
+MIN_SPEED_SECONDS = 1  # before a speed is shown
 
 OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to end the download
 
 
-def download(
-    url: str, file: Path, *, words: str, size: int | None = None, on_bytes: OnBytes | None = None
+def download_file(
+    url: str, file: Path, *, label: str, size: int | None = None, on_bytes: OnBytes | None = None
 ) -> None:
     """Download `url` to `file`, or continue its download; an existing file is kept.
 
@@ -32,10 +32,12 @@ def download(
     # Two processes must not write to the same partial file.
     with FileLock(f"{file}.lock"):
         if not file.exists():
-            _download(url, file, words, size, on_bytes)
+            _download_unlocked(url, file, label, size, on_bytes)
 
 
-def _download(url: str, file: Path, words: str, size: int | None, on_bytes: OnBytes | None) -> None:
+def _download_unlocked(
+    url: str, file: Path, label: str, size: int | None, on_bytes: OnBytes | None
+) -> None:
     # Imported late, because an existing file needs neither.
     import httpx
     from tqdm.auto import tqdm
@@ -47,18 +49,20 @@ def _download(url: str, file: Path, words: str, size: int | None, on_bytes: OnBy
         return
     # Without compression, a partial download is a prefix of the file.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
-    stream = httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=TIMEOUT)
+    stream = httpx.stream(
+        "GET", url, headers=headers, follow_redirects=True, timeout=TIMEOUT_SECONDS
+    )
     with stream as answer:
         if done and answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()  # It is complete already, or belongs to another file.
-            _download(url, file, words, size, on_bytes)
+            _download_unlocked(url, file, label, size, on_bytes)
             return
         answer.raise_for_status()
         done = done if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0
         total = size or done + int(answer.headers.get("Content-Length", 0))
-        bar = tqdm(total=total, initial=done, unit="B", unit_scale=True, desc=words)
+        bar = tqdm(total=total, initial=done, unit="B", unit_scale=True, desc=label)
         with part.open("ab" if done else "wb") as written, bar as shown:
-            for chunk in answer.iter_bytes(CHUNK):
+            for chunk in answer.iter_bytes(CHUNK_BYTES):
                 written.write(chunk)
                 shown.update(len(chunk))
                 if on_bytes is not None:
@@ -73,11 +77,11 @@ def download_from_hub(
     name: str,
     folder: Path,
     *,
-    words: str,
+    label: str,
     repo_type: str = "model",
     on_bytes: OnBytes | None = None,
 ) -> Path:
-    """Download the file `name` of a Hugging Face Hub repository into `folder`; see `download`.
+    """Download the file `name` of a Hugging Face Hub repository into `folder`; see `download_file`.
 
     The name of the local file begins with the tag of its version, so each version has its own file.
     Without a network, it also raises the exceptions of huggingface_hub.
@@ -86,15 +90,15 @@ def download_from_hub(
 
     endpoint = os.environ.get("HF_ENDPOINT")
     url = hf_hub_url(repository, name, repo_type=repo_type, endpoint=endpoint)
-    remote = get_hf_file_metadata(url, timeout=TIMEOUT)
+    remote = get_hf_file_metadata(url, timeout=TIMEOUT_SECONDS)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{remote.etag}-{Path(name).name}"
-    download(remote.location, file, words=words, size=remote.size, on_bytes=on_bytes)
+    download_file(remote.location, file, label=label, size=remote.size, on_bytes=on_bytes)
     return file
 
 
-def followed(
-    work: Callable[[OnBytes], object], stopped: Callable[[], bool], every: float = 0.5
+def run_with_progress(
+    work: Callable[[OnBytes], object], is_stopped: Callable[[], bool], interval: float = 0.5
 ) -> Iterator[tuple[int, int]]:
     """Run `work(on_bytes)` in a thread; yield (done, total) in bytes every `every` seconds.
 
@@ -105,7 +109,7 @@ def followed(
 
     def on_bytes(done: int, total: int) -> None:
         now[0] = done, total
-        if left.is_set() or stopped():
+        if left.is_set() or is_stopped():
             raise Stopped
 
     def run() -> None:
@@ -119,8 +123,8 @@ def followed(
     try:
         while thread.is_alive():
             yield now[0]
-            thread.join(every)
-            if stopped():  # The thread may still be waiting for bytes.
+            thread.join(interval)
+            if is_stopped():  # The thread may still be waiting for bytes.
                 raise Stopped
     finally:
         left.set()
@@ -128,7 +132,7 @@ def followed(
         raise errors[0]
 
 
-class Speed:
+class DownloadSpeed:
     """Progress of a download as text: "62 of 170 MB, 8.0 MB/s, 13 s left".
 
     The timing of each file starts with its first reported bytes.
@@ -136,22 +140,22 @@ class Speed:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self.clock = clock
-        self.total, self.first, self.begin = 0, 0, 0.0
+        self.total, self.first_done, self.started = 0, 0, 0.0
 
-    def told(self, done: int, total: int) -> str:
+    def format_progress(self, done: int, total: int) -> str:
         """Return the text for `done` of `total` bytes."""
         if not done:
             return "connecting …"
         now = self.clock()
-        if total != self.total or done < self.first:  # another file has started
-            self.total, self.first, self.begin = total, done, now
+        if total != self.total or done < self.first_done:  # another file has started
+            self.total, self.first_done, self.started = total, done, now
         if done >= total:
             return f"{total / 1e6:.0f} MB downloaded, checking …"
         words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
-        seconds = now - self.begin
-        if seconds < SPEED_SECONDS or done == self.first:
+        seconds = now - self.started
+        if seconds < MIN_SPEED_SECONDS or done == self.first_done:
             return words
-        speed = (done - self.first) / seconds
+        speed = (done - self.first_done) / seconds
         left = (total - done) / speed
         rest = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
         return f"{words}, {speed / 1e6:.1f} MB/s, {rest} left"

@@ -16,96 +16,102 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo import data, models
-from vitdemo.data import stratified
+from vitdemo.data import sample_stratified
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import square_crop, to_uint8
+from vitdemo.inputs import crop_and_resize, to_uint8
 from vitdemo.runs import Run
 from vitdemo.tsne import tsne_apart
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-PIXELS = "Raw pixels"
-MOST = 2_000  # maximum number of images in a plot
-SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
-FEWEST = 4  # minimum number of images for t-SNE
-BATCH = 50  # images per forward pass
+PIXEL_SPACE = "Raw pixels"
+MAX_SAMPLE_SIZE = 2_000  # maximum number of images in a plot
+SAMPLE_SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
+MIN_TSNE_IMAGES = 4  # minimum number of images for t-SNE
+FEATURE_BATCH_SIZE = 50  # images per forward pass
 # Called with the finished fraction (None: unknown) and a description. An exception in it stops the
 # computation.
-Report = Callable[[float | None, str], None]
+ProgressReport = Callable[[float | None, str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class ImageSample:
     """A stratified sample of test images with a fixed seed, the same for every space.
 
     `indices` (N,) are indices in the test set, `labels` (N,) are classes, and `small`
     (N, S, S, 3) uint8 are thumbnails.
     """
 
-    source: data.Source
+    source: data.ImageDataset
     indices: np.ndarray
     labels: np.ndarray
-    small: np.ndarray
+    thumbnails: np.ndarray
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class FeatureSpace:
     """The sample in one feature space: `features` (N, D) float32.
 
-    `ratio` is the mean distance between classes divided by the mean distance within classes.
-    `purity` is the fraction of images whose nearest neighbour has the same class.
+    `distance_ratio` is the mean distance between classes divided by the mean distance within
+    classes. `purity` is the fraction of images whose nearest neighbour has the same class.
     """
 
     name: str
-    sample: Sample
+    sample: ImageSample
     features: np.ndarray
-    ratio: float
+    distance_ratio: float
     purity: float
 
 
-def nothing(share: float | None, words: str) -> None:
+def ignore_progress(fraction: float | None, description: str) -> None:
     """Ignore all progress reports."""
 
 
-def sample(workbench: Workbench, most: int = MOST) -> Sample:
+def load_sample(workbench: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
     """Return the sample of at most `most` images. Raises `DataError` without the dataset."""
-    return workbench.cache.of(_sample, workbench.source(), most)
+    return workbench.cache.call(_draw_sample, workbench.open_dataset(), max_images)
 
 
-def _sample(found: data.Source, most: int) -> Sample:
-    indices = stratified(found.labels("test").numpy(), most)  # (N,)
-    pictures = found.load_some("test", torch.from_numpy(indices), SIDE)
+def _draw_sample(found: data.ImageDataset, max_images: int) -> ImageSample:
+    indices = sample_stratified(found.load_labels("test").numpy(), max_images)  # (N,)
+    pictures = found.load_subset("test", torch.from_numpy(indices), SAMPLE_SIDE)
     small = pictures.images.permute(0, 2, 3, 1).contiguous().numpy()  # (N, S, S, 3)
-    return Sample(found, indices, pictures.labels.numpy(), small)
+    return ImageSample(found, indices, pictures.labels.numpy(), small)
 
 
-def space(
-    workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
-) -> Space:
+def load_feature_space(
+    workbench: AppContext,
+    run: Run | None,
+    *,
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> FeatureSpace:
     """Compute the features of `run`'s model, or raw pixels without a run; the result is cached.
 
     Raises `DataError` without the dataset. Raises `RunError` for a model that cannot be loaded or
     whose features are not finite.
     """
-    found = sample(workbench, most)
-    return workbench.cache.get_or_make(
-        ("space", found.source, most, run),
-        lambda: _space(workbench, run, found, report),
+    found = load_sample(workbench, max_images)
+    return workbench.cache.get_or_compute(
+        ("space", found.source, max_images, run),
+        lambda: _compute_feature_space(workbench, run, found, report),
     )
 
 
-def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report) -> Space:
+def _compute_feature_space(
+    workbench: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
+) -> FeatureSpace:
     if run is None:
-        features = found.small.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
+        features = found.thumbnails.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
     else:
         chosen = torch.from_numpy(found.indices)
-        pictures = found.source.load_some("test", chosen, run.spec.image_size).images
-        features = model_features(workbench, run, pictures, report)
-    distances = pair_distances(features)
-    return Space(
-        run.name if run else PIXELS,
+        pictures = found.source.load_subset("test", chosen, run.spec.image_size).images
+        features = compute_features(workbench, run, pictures, report)
+    distances = pairwise_distances(features)
+    return FeatureSpace(
+        run.name if run else PIXEL_SPACE,
         found,
         features,
         distance_ratio(distances, found.labels),
@@ -113,16 +119,18 @@ def _space(workbench: Workbench, run: Run | None, found: Sample, report: Report)
     )
 
 
-def model_features(workbench: Workbench, run: Run, images: Tensor, report: Report) -> np.ndarray:
+def compute_features(
+    workbench: AppContext, run: Run, images: Tensor, report: ProgressReport
+) -> np.ndarray:
     """Compute the features (N, D) float32 of `run`'s model for `images` (N, 3, S, S) uint8.
 
     Raises `RunError` if a feature is not finite.
     """
-    model, parts = workbench.model(run), []
-    for batch in images.split(BATCH):
-        done = BATCH * len(parts)
+    model, parts = workbench.load_model(run), []
+    for batch in images.split(FEATURE_BATCH_SIZE):
+        done = FEATURE_BATCH_SIZE * len(parts)
         report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} images")
-        parts.append(_features(model, run.preprocessing(batch.to(workbench.device))))
+        parts.append(_extract_batch(model, run.preprocessing(batch.to(workbench.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
         raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
@@ -130,11 +138,11 @@ def model_features(workbench: Workbench, run: Run, images: Tensor, report: Repor
 
 
 @torch.inference_mode()
-def _features(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
-    return models.features(model, pixels).float().cpu().numpy()  # (B, D)
+def _extract_batch(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
+    return models.extract_features(model, pixels).float().cpu().numpy()  # (B, D)
 
 
-def pair_distances(features: np.ndarray) -> np.ndarray:
+def pairwise_distances(features: np.ndarray) -> np.ndarray:
     """Compute the Euclidean distances (N, N) of all pairs of `features` (N, D)."""
     from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's cdist
 
@@ -171,72 +179,81 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
     return float((labels[others] == labels).mean())
 
 
-def plane(
-    workbench: Workbench, run: Run | None, *, most: int = MOST, report: Report = nothing
-) -> tuple[Space, np.ndarray]:
-    """Return a space and its t-SNE positions (N, 2) in 0..1, both cached. Raises as `space`."""
-    found = space(workbench, run, most=most, report=report)
-    key = ("plane", found.sample.source, most, run)
-    return found, workbench.cache.get_or_make(key, lambda: _laid_out(found, report))
+def load_plane(
+    workbench: AppContext,
+    run: Run | None,
+    *,
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> tuple[FeatureSpace, np.ndarray]:
+    """Return a space and its t-SNE positions (N, 2) in 0..1. Raises as `load_feature_space`."""
+    found = load_feature_space(workbench, run, max_images=max_images, report=report)
+    key = ("plane", found.sample.source, max_images, run)
+    return found, workbench.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
 
 
-def planes(
-    workbench: Workbench, name: str | None, most: int, report: Report = nothing
-) -> list[tuple[Space, np.ndarray]]:
+def load_planes(
+    workbench: AppContext,
+    name: str | None,
+    max_images: int,
+    report: ProgressReport = ignore_progress,
+) -> list[tuple[FeatureSpace, np.ndarray]]:
     """Compute the planes of raw pixels and, with a `name`, of this run's features.
 
     Both use the same images. `report` is called a few times per second from two threads. An
     exception in it stops the computation.
     """
     if name is None:
-        return [plane(workbench, None, most=most, report=report)]
-    run = workbench.run(name)
-    sample(workbench, most)  # cached here, so that the two threads do not both compute it
+        return [load_plane(workbench, None, max_images=max_images, report=report)]
+    run = workbench.find_run(name)
+    load_sample(workbench, max_images)  # cached here, so that the threads do not both compute it
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
-        pixels = worker.submit(plane, workbench, None, most=most, report=report)
-        learned = plane(workbench, run, most=most, report=report)
+        pixels = worker.submit(load_plane, workbench, None, max_images=max_images, report=report)
+        learned = load_plane(workbench, run, max_images=max_images, report=report)
         return [pixels.result(), learned]
 
 
-def _laid_out(found: Space, report: Report) -> np.ndarray:
-    """Compute t-SNE. Raises `DataError` for fewer than `FEWEST` images or equal features."""
+def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
+    """Compute t-SNE. Raises `DataError` for too few images or equal features."""
     features = found.features
-    if len(features) < FEWEST:
+    if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
-            f"t-SNE needs at least {FEWEST} test images, but there are {len(features)}."
+            f"t-SNE needs at least {MIN_TSNE_IMAGES} test images, but there are {len(features)}."
         )
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("t-SNE cannot be computed: all images have the same features.")
     return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
 
 
-def neighbours(
-    workbench: Workbench,
+def find_neighbours(
+    workbench: AppContext,
     name: str | None,
     image: Image.Image,
     *,
     count: int = 8,
-    most: int = MOST,
-    report: Report = nothing,
-) -> tuple[Sample, np.ndarray, np.ndarray]:
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> tuple[ImageSample, np.ndarray, np.ndarray]:
     """Find the test images of the sample with the highest cosine similarity to an RGB image.
 
     Uses the features of the run `name`, or raw pixels without a name. Returns the sample, indices
     in the sample (K,), nearest first, and the cosine similarities (K,).
     """
-    run = workbench.run(name) if name else None
-    found = space(workbench, run, most=most, report=report)
+    run = workbench.find_run(name) if name else None
+    found = load_feature_space(workbench, run, max_images=max_images, report=report)
     if run is None:
-        small = to_uint8(square_crop(image, SIDE)).transpose(1, 2, 0)  # (S, S, 3)
+        small = to_uint8(crop_and_resize(image, SAMPLE_SIDE)).transpose(1, 2, 0)  # (S, S, 3)
         query = small.reshape(-1).astype(np.float32) / 255  # (D,)
     else:
-        _, pixels = workbench.input(run.preprocessing, image)
-        query = _features(workbench.model(run), pixels)[0]  # (D,)
-    places, cosines = nearest(found.features, query, count)
+        _, pixels = workbench.prepare_input(run.preprocessing, image)
+        query = _extract_batch(workbench.load_model(run), pixels)[0]  # (D,)
+    places, cosines = find_nearest(found.features, query, count)
     return found.sample, places, cosines
 
 
-def nearest(features: np.ndarray, query: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def find_nearest(
+    features: np.ndarray, query: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return indices and cosines of the `count` rows of (N, D) nearest to `query` (D,)."""
     from sklearn.neighbors import NearestNeighbors
 

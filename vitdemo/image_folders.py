@@ -31,7 +31,7 @@ SYSTEM_NAMES = {
 }
 # Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
 _SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
-MAX_NAMED = 3  # file names in one sentence
+MAX_LISTED_NAMES = 3  # file names in one sentence
 
 
 def is_system_name(name: str) -> bool:
@@ -63,15 +63,15 @@ def describe_skipped(names: Iterable[str]) -> str:
     if not names:
         return ""
     files = "1 file" if len(names) == 1 else f"{len(names)} files"
-    words = f"Skipped {files} without an image suffix: {name_some(names)}."
+    words = f"Skipped {files} without an image suffix: {format_some_names(names)}."
     needs_heif = {PurePath(name).suffix.lower() for name in names} & set(HEIF_SUFFIXES)
     return words + (" HEIC images need the package pillow-heif." if needs_heif else "")
 
 
-def name_some(names: Iterable[str]) -> str:
-    """Return the first `MAX_NAMED` names and the number of further names as text."""
+def format_some_names(names: Iterable[str]) -> str:
+    """Return the first `MAX_LISTED_NAMES` names and the number of further names as text."""
     names = list(names)
-    shown = [_printable_path(name) for name in names[:MAX_NAMED]]
+    shown = [_printable_path(name) for name in names[:MAX_LISTED_NAMES]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
@@ -80,15 +80,15 @@ def _printable_path(name: str) -> str:
     return "/".join(printable_name(part) for part in PurePath(name).parts)
 
 
-def class_folders(parent: Path) -> dict[str, list[Path]]:
+def list_class_folders(parent: Path) -> dict[str, list[Path]]:
     """Return the direct subfolders of `parent` by class name (NFC), sorted by name.
 
     Two folders whose names are equal in NFC form one class. A link to `parent` or to a folder
     above it is not a class. Raises `DataError` for a name that is not valid Unicode.
     """
-    above, found = _folders_above(parent) | {_identity(parent)}, {}
-    for entry in _entries(parent):
-        if not _is_folder(entry) or _identity(entry.path) in above:
+    above, found = _parent_ids(parent) | {_folder_id(parent)}, {}
+    for entry in _list_entries(parent):
+        if not _is_folder(entry) or _folder_id(entry.path) in above:
             continue
         try:
             entry.name.encode()
@@ -101,13 +101,13 @@ def class_folders(parent: Path) -> dict[str, list[Path]]:
     return dict(sorted(found.items()))
 
 
-def loose_files(parent: Path) -> list[str]:
+def list_loose_files(parent: Path) -> list[str]:
     """Return the names of the files directly in `parent`, which belong to no class."""
-    return [entry.name for entry in _entries(parent) if not _is_folder(entry)]
+    return [entry.name for entry in _list_entries(parent) if not _is_folder(entry)]
 
 
 @dataclass
-class FolderContent:
+class ClassContent:
     """The paths of `images` and `skipped` files, and their `folders` by (device, inode)."""
 
     images: list[str] = field(default_factory=list)
@@ -115,15 +115,15 @@ class FolderContent:
     folders: dict[tuple[int, int], str] = field(default_factory=dict)
 
 
-def list_content(folders: Iterable[Path]) -> FolderContent:
+def list_class_content(folders: Iterable[Path]) -> ClassContent:
     """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
 
     Links to files and folders are followed, but no folder is read twice, and a link to a folder
     above itself is ignored. Raises `DataError` for a folder that cannot be read.
     """
-    found = FolderContent()
+    found = ClassContent()
     for folder in folders:
-        files = sorted(_walk(str(folder), _folders_above(folder), found.folders))
+        files = sorted(_iter_files(str(folder), _parent_ids(folder), found.folders))
         for place, name in files:
             (found.images if is_image_name(name) else found.skipped).append(
                 os.path.join(place, name)
@@ -131,28 +131,28 @@ def list_content(folders: Iterable[Path]) -> FolderContent:
     return found
 
 
-def _walk(
+def _iter_files(
     folder: str, above: frozenset[tuple[int, int]], seen: dict[tuple[int, int], str]
 ) -> Iterator[tuple[str, str]]:
     """Yield (folder, file name); `above` are the folders that contain `folder`."""
-    identity = _identity(folder)
+    identity = _folder_id(folder)
     if identity in above or identity in seen:
         return
     seen[identity] = folder
     linked = []
-    for entry in _entries(folder):
+    for entry in _list_entries(folder):
         if not _is_folder(entry):
             yield folder, entry.name
         elif entry.is_symlink():
             # Links come last, so that a folder is listed under its real path if it has one here.
             linked.append(entry.path)
         else:
-            yield from _walk(entry.path, above | {identity}, seen)
+            yield from _iter_files(entry.path, above | {identity}, seen)
     for path in linked:
-        yield from _walk(path, above | {identity} | _folders_above(path), seen)
+        yield from _iter_files(path, above | {identity} | _parent_ids(path), seen)
 
 
-def _entries(folder: str | Path) -> list[os.DirEntry]:
+def _list_entries(folder: str | Path) -> list[os.DirEntry]:
     """Return the entries of `folder` sorted by name, without system files."""
     try:
         with os.scandir(folder) as entries:
@@ -171,7 +171,7 @@ def _is_folder(entry: os.DirEntry) -> bool:
         return False
 
 
-def _identity(folder: str | Path) -> tuple[int, int]:
+def _folder_id(folder: str | Path) -> tuple[int, int]:
     try:
         status = os.stat(folder)
     except OSError as error:
@@ -181,7 +181,7 @@ def _identity(folder: str | Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _folders_above(folder: str | Path) -> frozenset[tuple[int, int]]:
+def _parent_ids(folder: str | Path) -> frozenset[tuple[int, int]]:
     """Return the identities of all parents of `folder`, by its given and its real path."""
     paths = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
-    return frozenset(_identity(parent) for path in paths for parent in path.parents)
+    return frozenset(_folder_id(parent) for path in paths for parent in path.parents)

@@ -5,9 +5,10 @@ bytes that allocate gigabytes. All files are read by `load_image`. It returns an
 raises `ImageError` with a message for the user. It does not change Pillow's global settings,
 because other users decode images at the same time.
 
-Pillow limits the number of pixels, but not the work of reading a file. `_screen` and `_Meter` limit
-this work. The costs in their comments were measured with Pillow 12.3 on two CPU cores in November
-2026. They do not protect against a fault in a C decoder, which would need a separate process.
+Pillow limits the number of pixels, but not the work of reading a file. `_sanitise` and
+`_LimitedReader` limit this work. The costs in their comments were measured with Pillow 12.3 on two
+CPU cores in November 2026. They do not protect against a fault in a C decoder, which would need a
+separate process.
 """
 
 import io
@@ -22,26 +23,26 @@ from PIL import ExifTags, Image, UnidentifiedImageError, features
 from vitdemo.errors import ImageError
 
 # A 40-megapixel photo is 10 to 25 MB as JPEG and about 60 MB as PNG; 30 uploads fit in 2 GB.
-MAX_BYTES = 60_000_000
+MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
 
 # Only common formats: EPS starts Ghostscript, and ICO and ICNS contain a second, unchecked image.
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+SUPPORTED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 if "avif" in features.modules and features.check("avif"):  # Pillow 11.0 to 11.2 cannot read AVIF
-    FORMATS += ("AVIF",)
+    SUPPORTED_FORMATS += ("AVIF",)
 try:  # the format of phone photos; optional, because training does not need it
     from pillow_heif import register_heif_opener
 except ImportError:
     pass
 else:
     register_heif_opener(thumbnails=False)
-    FORMATS += ("HEIF",)
+    SUPPORTED_FORMATS += ("HEIF",)
 
 HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # These suffixes need pillow-heif.
 # Suffixes of BMP and JPEG files that Pillow's table does not contain
-MORE_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
+EXTRA_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
 
-_UPRIGHT = {  # EXIF orientation -> transposition that makes the image upright
+_UPRIGHT_TRANSPOSES = {  # EXIF orientation -> transposition that makes the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -56,31 +57,32 @@ _UPRIGHT = {  # EXIF orientation -> transposition that makes the image upright
 def image_suffixes() -> frozenset[str]:
     """Return the suffixes of the files that `load_image` reads, in lower case with a dot.
 
-    They are derived from `FORMATS` and Pillow's table, so they depend on the installed packages.
+    They are derived from `SUPPORTED_FORMATS` and Pillow's table, so they depend on the installed
+    packages.
     """
     Image.init()  # imports the plugins, which register their suffixes
-    known = (suffix for suffix, kind in Image.EXTENSION.items() if kind in FORMATS)
-    return frozenset((*known, *MORE_SUFFIXES))
+    known = (suffix for suffix, kind in Image.EXTENSION.items() if kind in SUPPORTED_FORMATS)
+    return frozenset((*known, *EXTRA_SUFFIXES))
 
 
 def load_image(path: str | Path) -> Image.Image:
     """Read the first frame of an untrusted image file as an upright, opaque RGB image.
 
     Transparent pixels are drawn over white. 16-bit grey values are divided by 257. 32-bit integers
-    and floats are scaled as described in `_tonal_range`. Colour profiles are ignored, as in
+    and floats are scaled as described in `_find_tonal_range`. Colour profiles are ignored, as in
     training. The result has no metadata.
 
     Raises:
         ImageError: the message names the file (without its folder) and what to do.
     """
     name = printable_name(path)
-    data = _read(path, name)
+    data = _read_bytes(path, name)
     try:
         return _decode(data, name)
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(_too_many_pixels(name)) from error
+        raise ImageError(_pixel_limit_message(name)) from error
     except MemoryError as error:
         raise ImageError(
             f"'{name}' needs more memory than is available. Make it smaller and try again."
@@ -96,23 +98,25 @@ def load_image(path: str | Path) -> Image.Image:
         ) from error
 
 
-def visible_square(image: Image.Image, most: int = 1024, at: float = 0.5) -> Image.Image:
+def crop_visible_square(
+    image: Image.Image, max_side: int = 1024, position: float = 0.5
+) -> Image.Image:
     """Return the largest square of an image, reduced to at most `most` pixels.
 
     `at` is the position of the square along the longer side: 0 is the left or top end, 1 the right
     or bottom end.
     """
-    square = _square(image, at)
-    return square_crop(square, most) if square.width > most else square
+    square = _crop_square(image, position)
+    return crop_and_resize(square, max_side) if square.width > max_side else square
 
 
-def _square(image: Image.Image, at: float = 0.5) -> Image.Image:
+def _crop_square(image: Image.Image, position: float = 0.5) -> Image.Image:
     side = min(image.size)
-    left, top = int((image.width - side) * at), int((image.height - side) * at)
+    left, top = int((image.width - side) * position), int((image.height - side) * position)
     return image.crop((left, top, left + side, top + side))
 
 
-def square_crop(image: Image.Image, size: int) -> Image.Image:
+def crop_and_resize(image: Image.Image, size: int) -> Image.Image:
     """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
 
     The result equals `vitdemo.data.prepare` (torch, bicubic, antialiased) within one grey level.
@@ -122,7 +126,7 @@ def square_crop(image: Image.Image, size: int) -> Image.Image:
     """
     channels = [
         band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
-        for band in _square(image).split()
+        for band in _crop_square(image).split()
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))
@@ -139,7 +143,7 @@ def printable_name(path: str | Path) -> str:
     return name if len(name) <= 80 else f"{name[:60]}...{name[-15:]}"
 
 
-def _read(path: str | Path, name: str) -> bytes:
+def _read_bytes(path: str | Path, name: str) -> bytes:
     """Read the whole file: Pillow would memory-map it, and crash if it shrinks meanwhile."""
     file = Path(path)
     try:
@@ -149,11 +153,11 @@ def _read(path: str | Path, name: str) -> bytes:
             raise ImageError(f"'{name}' does not exist. Choose the image again.")
         size = file.stat().st_size
         with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
+            data = opened.read(MAX_FILE_BYTES + 1) if size <= MAX_FILE_BYTES else b""
     except (OSError, ValueError) as error:
         raise ImageError(f"'{name}' cannot be opened. Choose the image again.") from error
-    if max(size, len(data)) > MAX_BYTES:
-        limit = f"{MAX_BYTES / 1e6:g} MB"
+    if max(size, len(data)) > MAX_FILE_BYTES:
+        limit = f"{MAX_FILE_BYTES / 1e6:g} MB"
         raise ImageError(f"'{name}' is larger than {limit}. Make it smaller and try again.")
     if not data:
         raise ImageError(f"'{name}' is empty. Choose another image.")
@@ -161,27 +165,29 @@ def _read(path: str | Path, name: str) -> bytes:
 
 
 def _decode(data: bytes, name: str) -> Image.Image:
-    meter = _Meter(_screen(data))
-    with Image.open(meter, formats=FORMATS) as image:
+    meter = _LimitedReader(_sanitise(data))
+    with Image.open(meter, formats=SUPPORTED_FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
-            raise ImageError(_too_many_pixels(name, f" ({width} x {height})"))
+            raise ImageError(_pixel_limit_message(name, f" ({width} x {height})"))
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
         image.load()
-        method = _UPRIGHT.get(_orientation(image))  # after load(), which already rotates TIFF
+        method = _UPRIGHT_TRANSPOSES.get(
+            _read_orientation(image)
+        )  # after load(), which already rotates TIFF
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
     rgb.info = {}  # removes place and date, and an orientation that would be applied twice
     return rgb
 
 
-def _too_many_pixels(name: str, size: str = "") -> str:
+def _pixel_limit_message(name: str, size: str = "") -> str:
     limit = f"{MAX_PIXELS / 1e6:g} megapixels"
     return f"'{name}' has more than {limit}{size}. Make it smaller and try again."
 
 
-class _Meter(io.BytesIO):
+class _LimitedReader(io.BytesIO):
     """The bytes of a file, with limits on the number of reads and of bytes read.
 
     Pillow joins the comments of a GIF one by one, in quadratic time: 4 MB of them take 44 s.
@@ -202,12 +208,12 @@ class _Meter(io.BytesIO):
         return chunk
 
 
-def _screen(data: bytes) -> bytes:
+def _sanitise(data: bytes) -> bytes:
     """Reject or defuse files that are too expensive before Pillow has read the header."""
     if data.startswith(b"\xff\xd8\xff"):
-        return _screen_jpeg(data)
+        return _sanitise_jpeg(data)
     if data[4:8] == b"ftyp":
-        # Pillow parses an EXIF block of any size in AVIF, at the cost given in `_screen_jpeg`. It
+        # Pillow parses an EXIF block of any size in AVIF, at the cost given in `_sanitise_jpeg`. It
         # is not needed, because AVIF and HEIC store the orientation in `irot` and `imir`.
         return re.sub(rb"(infe.{8,10})Exif", rb"\1Exix", data, flags=re.DOTALL)
     if data.startswith((b"II", b"MM")):
@@ -215,7 +221,7 @@ def _screen(data: bytes) -> bytes:
     return data
 
 
-def _screen_jpeg(data: bytes) -> bytes:
+def _sanitise_jpeg(data: bytes) -> bytes:
     """Hide all EXIF segments except the first, and reject more than 1000 scans.
 
     Pillow joins EXIF segments and copies the data of each tag: four segments of 240 kB in total
@@ -262,7 +268,7 @@ def _check_decoder(image: Image.Image, size: int) -> None:
         raise ValueError("tiles larger than an image may be")
 
 
-def _orientation(image: Image.Image) -> int:
+def _read_orientation(image: Image.Image) -> int:
     """Return the EXIF orientation, or 1 (upright) if it is missing or damaged."""
     block = image.info.get("exif") or image.info.get("Raw profile type exif") or b""
     if len(block) > 150_000:  # A camera writes up to 64 kB, or twice that as hexadecimal text.
@@ -291,7 +297,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
     values = np.asarray(image)  # (H, W) uint16, int32 or float32
     if image.format == "TIFF" and image.mode == "I" and image.tag_v2.get(339, (1,))[0] == 1:
         values = values.view(np.uint32)  # Pillow reads unsigned 32-bit samples as signed
-    black, white = _tonal_range(image, values)
+    black, white = _find_tonal_range(image, values)
     low, high = min(black, white), max(black, white)
     grey = np.empty(values.shape, np.uint8)
     step = 1 + 1_000_000 // values.shape[1]  # rows per block, to limit the float64 copy
@@ -308,7 +314,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
     return grey
 
 
-def _tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
+def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
     """Return the values of black and white.
 
     16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. For 32-bit integers and
@@ -322,12 +328,12 @@ def _tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
     elif image.format == "PPM" and image.mode == "I":
         black, white = 0.0, 65535.0  # Pillow has already scaled the values
     else:
-        black, white = _usual_range(values[np.isfinite(values)])
+        black, white = _guess_tonal_range(values[np.isfinite(values)])
     # In photometric interpretation 0, white is zero. Pillow inverts only up to 8 bits.
     return (white, black) if tags.get(262) == 0 else (black, white)
 
 
-def _usual_range(finite: np.ndarray) -> tuple[float, float]:
+def _guess_tonal_range(finite: np.ndarray) -> tuple[float, float]:
     if not finite.size:
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())

@@ -16,7 +16,7 @@ from PIL import Image
 # high. Merging different images only makes the interval wider, so the thresholds favour merging.
 MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
 MIN_CORRELATION = 0.75  # minimum correlation of small images
-SIDE = 16  # side of the small images, in pixels
+SMALL_SIDE = 16  # side of the small images, in pixels
 MAX_SHIFT = 2  # maximum shift in pixels of the small images, an eighth of the side
 
 
@@ -33,41 +33,41 @@ def group_images(
     """
     from scipy.sparse.csgraph import connected_components
 
-    alike = cosines(features, labels) >= MIN_COSINE
-    alike &= correlations(images, labels) >= MIN_CORRELATION
+    alike = pairwise_cosines(features, labels) >= MIN_COSINE
+    alike &= pairwise_correlations(images, labels) >= MIN_CORRELATION
     _, found = connected_components(alike, directed=False)
     return found
 
 
-def cosines(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def pairwise_cosines(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the cosine similarity (N, N) of all pairs of centred `features` (N, D)."""
-    unit = _normalise(_without_mean(np.asarray(features, np.float64), labels))
+    unit = _normalise(_subtract_class_mean(np.asarray(features, np.float64), labels))
     return unit @ unit.T
 
 
-def _without_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _subtract_class_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Subtract the mean of the class means, so that each class has the same weight."""
     return values - np.mean([values[labels == c].mean(axis=0) for c in np.unique(labels)], axis=0)
 
 
-def correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
+def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
     """Return the highest correlation (N, N) of all pairs of centred images over small shifts."""
-    size = (SIDE, SIDE)
+    size = (SMALL_SIDE, SMALL_SIDE)
     small = np.stack(
         [np.asarray(each.resize(size, Image.Resampling.BOX), float) for each in images]
     )  # (N, S, S, 3)
-    small = _without_mean(small, labels)
-    inner = slice(MAX_SHIFT, SIDE - MAX_SHIFT)
-    middle, width = _centred(small[:, inner, inner]), SIDE - 2 * MAX_SHIFT
+    small = _subtract_class_mean(small, labels)
+    inner = slice(MAX_SHIFT, SMALL_SIDE - MAX_SHIFT)
+    middle, width = _normalise_windows(small[:, inner, inner]), SMALL_SIDE - 2 * MAX_SHIFT
     best = np.full((len(small), len(small)), -1.0)
     for top in range(2 * MAX_SHIFT + 1):
         for left in range(2 * MAX_SHIFT + 1):
-            moved = _centred(small[:, top : top + width, left : left + width])
+            moved = _normalise_windows(small[:, top : top + width, left : left + width])
             np.maximum(best, middle @ moved.T, out=best)
     return np.maximum(best, best.T)
 
 
-def _centred(windows: np.ndarray) -> np.ndarray:
+def _normalise_windows(windows: np.ndarray) -> np.ndarray:
     """Convert windows (N, w, w, 3) to rows with mean 0 and norm 1, or 0 for uniform windows."""
     rows = windows.reshape(len(windows), -1)
     return _normalise(rows - rows.mean(axis=1, keepdims=True))
@@ -82,7 +82,7 @@ def count_groups(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.bincount(_main_classes(labels, groups), minlength=labels.max() + 1)
 
 
-def deal_groups(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
+def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
     """Return the fold (N,) of each image, with whole groups and with every class in every fold.
 
     The largest groups are assigned first, each to the fold with the fewest images of its class.
@@ -109,7 +109,7 @@ def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return counts.argmax(axis=1)
 
 
-def effective_size(groups: np.ndarray) -> float:
+def effective_sample_size(groups: np.ndarray) -> float:
     """Return the effective sample size of grouped images (Kish 1965).
 
     (sum of m)^2 / sum of m^2 for groups of m images, assuming the same outcome for all images of a

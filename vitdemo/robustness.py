@@ -15,17 +15,17 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vitdemo.data import Pictures
-from vitdemo.perturb import PERTURBATIONS, apply
+from vitdemo.data import LabelledImages
+from vitdemo.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.runs import Run
-from vitdemo.training import Preprocessing, predict
-from vitdemo.workbench import Workbench
+from vitdemo.training import Preprocessing, predict_logits
+from vitdemo.workbench import AppContext
 
-PICTURES = 1000  # default number of test images
+DEFAULT_IMAGE_COUNT = 1000  # default number of test images
 
 
 @dataclass(frozen=True)
-class Point:
+class RobustnessPoint:
     """One point of a curve, number `done` of `total`; `accuracy` is from 0 to 1."""
 
     change: str
@@ -35,13 +35,13 @@ class Point:
     total: int
 
 
-def measure(
-    workbench: Workbench,
+def measure_robustness(
+    workbench: AppContext,
     run: Run,
     changes: Sequence[str] = tuple(PERTURBATIONS),
-    count: int = PICTURES,
-) -> Iterator[Point]:
-    """Yield a `Point` for each strength of each change as soon as it is measured.
+    count: int = DEFAULT_IMAGE_COUNT,
+) -> Iterator[RobustnessPoint]:
+    """Yield a `RobustnessPoint` for each strength of each change as soon as it is measured.
 
     Points are cached, also if the generator is closed early, until the run's files or the settings
     change. Raises `DataError` without test images, `RunError` without weights, and `ValueError`
@@ -50,22 +50,22 @@ def measure(
     for change in changes:
         if change not in PERTURBATIONS:
             raise ValueError(f"Unknown change '{change}': choose {', '.join(PERTURBATIONS)}.")
-    sample, source = workbench.sample(run, count), workbench.source()
-    model = workbench.model(run)
+    sample, source = workbench.sample_test_images(run, count), workbench.open_dataset()
+    model = workbench.load_model(run)
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
         what = (None, None) if neutral else (change, strength)  # equal for all changes
-        key = (accuracy_under, run, source, count, *what)
+        key = (perturbed_accuracy, run, source, count, *what)
         asked = model, run.preprocessing, sample, change, strength
-        accuracy = workbench.cache.get_or_make(key, partial(accuracy_under, *asked))
-        yield Point(change, strength, accuracy, done, len(points))
+        accuracy = workbench.cache.get_or_compute(key, partial(perturbed_accuracy, *asked))
+        yield RobustnessPoint(change, strength, accuracy, done, len(points))
 
 
-def accuracy_under(
+def perturbed_accuracy(
     model: nn.Module,
     preprocessing: Preprocessing,
-    sample: Pictures,
+    sample: LabelledImages,
     change: str,
     strength: float,
     batch_size: int = 250,
@@ -75,13 +75,13 @@ def accuracy_under(
     right = 0
     for start in range(0, len(images), batch_size):
         part = slice(start, start + batch_size)
-        changed = change_all(images[part], change, strength, start)
-        predicted = predict(model, changed, preprocessing).argmax(1)  # (B,)
+        changed = perturb_images(images[part], change, strength, start)
+        predicted = predict_logits(model, changed, preprocessing).argmax(1)  # (B,)
         right += int((predicted == labels[part]).sum())
     return right / len(images)
 
 
-def change_all(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:
+def perturb_images(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:
     """Apply `change` to each image with its own seed, counting from `first`.
 
     Before shuffling, images are enlarged to the next side that is divisible into the pieces.
@@ -94,4 +94,4 @@ def change_all(images: Tensor, change: str, strength: float, first: int = 0) -> 
             images.float(), (side, side), mode="bicubic", antialias=True
         )
         images = grown.round().clamp(0, 255).to(torch.uint8)
-    return apply(change, images, strength, seeds)
+    return apply_perturbation(change, images, strength, seeds)

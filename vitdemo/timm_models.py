@@ -24,48 +24,48 @@ from timm.data import ImageNetInfo, infer_imagenet_subset
 from timm.models import PretrainedCfg, get_pretrained_cfg
 from torch import nn
 
-from vitdemo.attention import check_model
+from vitdemo.attention import check_plain_vit
 from vitdemo.downloads import OnBytes, download_from_hub
 from vitdemo.errors import ModelError, RunError, Stopped
 from vitdemo.models import ModelSpec, count_parameters, patch_side
 from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
-from vitdemo.models.weights import existing
+from vitdemo.models.weights import require_weights_file
 from vitdemo.runs import Evaluation, Run
 from vitdemo.training import Preprocessing
 
-PREFIX = "timm:"
-WEIGHTS = "model.safetensors"  # file name in each of timm's repositories
-LARGEST_GRID = 28  # patches per side; the attention of a ViT-S then takes 90 MB per image
-SMALLER_GRID = 16  # patches per side of ViT-L/14 at 224 pixels
-VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
+TIMM_PREFIX = "timm:"
+HUB_WEIGHTS_FILE = "model.safetensors"  # file name in each of timm's repositories
+MAX_GRID_SIDE = 28  # patches per side; the attention of a ViT-S then takes 90 MB per image
+REDUCED_GRID_SIDE = 16  # patches per side of ViT-L/14 at 224 pixels
+MODELS_VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class ModelSuggestion:
     """A suggested model: timm's `name`, its title, and a short description of its use."""
 
     name: str
     title: str
-    use: str
+    description: str
 
 
-SUGGESTIONS = (
-    Suggestion(
+MODEL_SUGGESTIONS = (
+    ModelSuggestion(
         "deit_tiny_patch16_224.fb_in1k",
         "DeiT-Tiny",
         "Predicts one of ImageNet's 1,000 classes for any photo. Small and fast.",
     ),
-    Suggestion(
+    ModelSuggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
         "Same classes, higher accuracy: twice the width, four times the parameters.",
     ),
-    Suggestion(
+    ModelSuggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
         "Self-supervised (Caron et al. 2021). No classes, but some heads segment objects.",
     ),
-    Suggestion(
+    ModelSuggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
         "DINOv2 with registers, ViT-S/14",
         "Self-supervised, with four register tokens (Darcet et al. 2024) and smooth maps.",
@@ -104,7 +104,7 @@ class TimmRun(Run):
         raise RunError(f"'{self.name}' was not trained with vitdemo and has no evaluation.")
 
 
-def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
+def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     """Return the run for `text`: "timm:NAME", or "timm:NAME=FILE" with a file of weights.
 
     The image size is timm's, rounded down to a multiple of the patch size. If this gives more than
@@ -114,25 +114,25 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     Raises `ModelError` for an unknown model, unknown weights or a missing file, and for a model
     that is not a plain Vision Transformer.
     """
-    name, _, file = text.removeprefix(PREFIX).partition("=")
-    if not text.startswith(PREFIX) or not name:
+    name, _, file = text.removeprefix(TIMM_PREFIX).partition("=")
+    if not text.startswith(TIMM_PREFIX) or not name:
         raise ModelError(f"--model '{text}' is not of the form timm:NAME or timm:NAME=FILE.")
     check_name(name)
     if file:
-        existing(file)
+        require_weights_file(file)
     elif pretrained:
         check_has_weights(name)
-    model = _without_weights(name)
+    model = _build_without_weights(name)
     config = get_pretrained_cfg(name)
-    size = _image_size(model, config.input_size[-1])
+    size = _choose_image_size(model, config.input_size[-1])
     return TimmRun(
         path=Path(text),
-        name=PREFIX + name,
+        name=TIMM_PREFIX + name,
         config={
-            "recipe": {"name": PREFIX + name, "summary": f"timm's {name}, not fine-tuned"},
+            "recipe": {"name": TIMM_PREFIX + name, "summary": f"timm's {name}, not fine-tuned"},
             "parameters": count_parameters(model),
         },
-        classes=class_names(config),
+        classes=get_class_names(config),
         spec=ModelSpec("timm", size, name),
         preprocessing=Preprocessing(size, tuple(config.mean), tuple(config.std)),
         history=(),
@@ -142,12 +142,12 @@ def timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     )
 
 
-def licence(run: TimmRun) -> str:
+def get_licence(run: TimmRun) -> str:
     """Return the licence as stated by timm, or ""."""
     return get_pretrained_cfg(run.spec.name).license or ""
 
 
-def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
+def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     """Return `run` with a local file of its weights, which is downloaded if necessary.
 
     `on_bytes(done, total)` may raise `Stopped` to stop; the next download then continues. Weights
@@ -155,12 +155,16 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     if the download fails.
     """
     repository = get_pretrained_cfg(run.spec.name).hf_hub_id
-    if run.weights or not repository or known_weights(run):
+    if run.weights or not repository or find_downloaded_weights(run):
         return run
     words = f"{run.spec.name} from the Hub"
     try:
         file = download_from_hub(
-            repository, WEIGHTS, _folder(repository), words=words, on_bytes=on_bytes
+            repository,
+            HUB_WEIGHTS_FILE,
+            _download_folder(repository),
+            label=words,
+            on_bytes=on_bytes,
         )
     except Stopped:
         raise
@@ -173,17 +177,17 @@ def download(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     return replace(run, weights=file, is_downloaded=True)
 
 
-def known_weights(run: TimmRun) -> Path | None:
-    """Return the file of an earlier download by `download` or by timm, or None."""
+def find_downloaded_weights(run: TimmRun) -> Path | None:
+    """Return the file of an earlier download by `download_weights` or by timm, or None."""
     repository = get_pretrained_cfg(run.spec.name).hf_hub_id
     if not repository:
         return None
-    found = sorted(_folder(repository).glob(f"*-{WEIGHTS}"))
-    kept = found[-1] if found else try_to_load_from_cache(repository, WEIGHTS)
+    found = sorted(_download_folder(repository).glob(f"*-{HUB_WEIGHTS_FILE}"))
+    kept = found[-1] if found else try_to_load_from_cache(repository, HUB_WEIGHTS_FILE)
     return Path(kept) if isinstance(kept, str | Path) else None
 
 
-def _folder(repository: str) -> Path:
+def _download_folder(repository: str) -> Path:
     """Return the folder of downloads, which is next to the cache of huggingface_hub."""
     return Path(HF_HOME) / "vitdemo" / repository.replace("/", "--")
 
@@ -194,7 +198,7 @@ def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     Raises `ModelError` if they are not available, or if a local file belongs to another model.
     """
     own = run.weights if not run.is_downloaded else None
-    kept = (run.weights or known_weights(run)) if run.pretrained and not own else None
+    kept = (run.weights or find_downloaded_weights(run)) if run.pretrained and not own else None
     weights = {"pretrained": run.pretrained, "weights": own, "downloaded": kept, "keep_head": True}
     try:
         with torch.inference_mode(False):
@@ -212,24 +216,24 @@ def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     return model.eval().to(device)
 
 
-def _without_weights(name: str) -> nn.Module:
+def _build_without_weights(name: str) -> nn.Module:
     with torch.device("meta"):  # only shapes, which is fast and needs no memory
         model = timm.create_model(name, pretrained=False)
     try:
-        check_model(model)
+        check_plain_vit(model)
     except TypeError as error:
         raise ModelError(f"timm's '{name}' is not supported. {error}") from error
     return model
 
 
-def _image_size(model: nn.Module, size: int) -> int:
+def _choose_image_size(model: nn.Module, size: int) -> int:
     """Round `size` down to whole patches, or reduce it if attention would need too much memory."""
     side = patch_side(model)
     patches = size // side
-    return side * (patches if patches <= LARGEST_GRID else SMALLER_GRID)
+    return side * (patches if patches <= MAX_GRID_SIDE else REDUCED_GRID_SIDE)
 
 
-def class_names(config: PretrainedCfg) -> tuple[str, ...]:
+def get_class_names(config: PretrainedCfg) -> tuple[str, ...]:
     """Return the labels of the classifier that `config` describes; () if timm knows none.
 
     timm has labels in `config`, or by the number of classes, which differs between subsets of
@@ -237,17 +241,17 @@ def class_names(config: PretrainedCfg) -> tuple[str, ...]:
     """
     count = config.num_classes
     if config.label_names and len(config.label_names) == count:
-        return _told_apart(
+        return _number_duplicate_names(
             [(config.label_descriptions or {}).get(n, n) for n in config.label_names]
         )
     subset = infer_imagenet_subset({"num_classes": count})
     if subset is None:
         return ()
     info = ImageNetInfo(subset)
-    return _told_apart([info.index_to_description(i) for i in range(count)])
+    return _number_duplicate_names([info.index_to_description(i) for i in range(count)])
 
 
-def _told_apart(names: Sequence[str]) -> tuple[str, ...]:
+def _number_duplicate_names(names: Sequence[str]) -> tuple[str, ...]:
     """Add the class index to names that several classes share (ImageNet has two cranes)."""
     times = Counter(names)
     return tuple(

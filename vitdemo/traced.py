@@ -1,6 +1,6 @@
 """Trace of one image through a Vision Transformer, and results that need only the trace.
 
-traced = workbench.look(run, image)
+traced = workbench.trace_image(run, image)
 traced.head_maps(3).shape  # (H, rows, columns)
 """
 
@@ -16,8 +16,8 @@ from vitdemo.runs import Run
 
 
 @dataclass(frozen=True)
-class Traced:
-    """Trace of the image `seen` (S, S, 3) on a patch `grid` (rows, columns).
+class ImageTrace:
+    """Trace of the image `input_image` (S, S, 3) on a patch `grid` (rows, columns).
 
     `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) are as in `attention.Trace`,
     `features` (D,) as in `models.features`. Traces are cached and shared, so callers must not
@@ -25,37 +25,39 @@ class Traced:
     """
 
     run: Run
-    seen: np.ndarray
+    input_image: np.ndarray
     attention: Tensor
     tokens: Tensor
     logits: Tensor
     features: Tensor
     grid: tuple[int, int]
     prefix_names: tuple[str, ...]  # of the special tokens before the patches
-    answer_rows: slice  # rows of a matrix (N, N): the tokens that the classifier reads
+    classifier_rows: slice  # rows of a matrix (N, N): the tokens that the classifier reads
 
     @property
     def num_prefix_tokens(self) -> int:
         return len(self.prefix_names)
 
     @property
-    def from_class_token(self) -> bool:
+    def reads_class_token(self) -> bool:
         """True if the classifier reads a class token instead of the mean of the patches."""
-        return self.answer_rows.stop is not None
+        return self.classifier_rows.stop is not None
 
     @property
-    def reader(self) -> str:
+    def reader_name(self) -> str:
         """Name of the token whose attention the maps show."""
-        return "the class token" if self.from_class_token else "the average patch"
+        return "the class token" if self.reads_class_token else "the average patch"
 
     @property
-    def layers(self) -> int:
+    def num_layers(self) -> int:
         return self.attention.shape[0]
 
     @cached_property
     def distances(self) -> np.ndarray:
         """Mean attention distance of every head in patches, (L, H)."""
-        found = statistics.distance(self.attention, self.grid, self.num_prefix_tokens)
+        found = statistics.mean_attention_distance(
+            self.attention, self.grid, self.num_prefix_tokens
+        )
         return found.float().cpu().numpy()
 
     @cached_property
@@ -64,7 +66,7 @@ class Traced:
         return statistics.entropy(self.attention).float().cpu().numpy()
 
     @cached_property
-    def similarity(self) -> Tensor:
+    def token_similarity(self) -> Tensor:
         """Cosine similarity of every two tokens after each layer, (L, N, N)."""
         return statistics.token_similarity(self.tokens[1:])
 
@@ -73,7 +75,7 @@ class Traced:
 
         The result is per head, (H, rows, columns): what is read in this layer, not before it.
         """
-        return self.answer_maps(self.attention[layer - 1])
+        return self.classifier_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
         """Return the attention rollout from the first layer to layer 1..L, (rows, columns)."""
@@ -83,9 +85,9 @@ class Traced:
             discard_ratio=discard_ratio,
             num_prefix_tokens=self.num_prefix_tokens,
         )  # (1, N, N)
-        return self.answer_maps(matrix)[0]
+        return self.classifier_maps(matrix)[0]
 
-    def answer_maps(self, matrices: Tensor) -> np.ndarray:
-        """Return the mean over `answer_rows` of (B, N, N), over the patches: (B, rows, columns)."""
-        maps = attention.answer_map(matrices, self.num_prefix_tokens, self.answer_rows)
+    def classifier_maps(self, matrices: Tensor) -> np.ndarray:
+        """Average the classifier's rows of (B, N, N): a map over patches (B, rows, columns)."""
+        maps = attention.classifier_map(matrices, self.num_prefix_tokens, self.classifier_rows)
         return maps.float().cpu().numpy().reshape(-1, *self.grid)

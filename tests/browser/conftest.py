@@ -11,17 +11,17 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
-from tests.browser.doing import LISTEN, wait_until_drawn
-from tests.making import KINDS, RESNET, make_run, timm_spec
+from tests.browser.doing import JS_RECORD_DRAWS, wait_until_drawn
+from tests.making import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.serving import serve
 from vitdemo import runs
-from vitdemo.inputs import load_image, visible_square
-from vitdemo.workbench import Workbench
+from vitdemo.inputs import crop_visible_square, load_image
+from vitdemo.workbench import AppContext
 
 # The first draws a page on the processor alone, for a third of what it costs the second.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
-PATIENCE = 60_000  # milliseconds, on two busy cores
-expect.set_options(timeout=PATIENCE)
+TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @contextmanager
@@ -72,8 +72,8 @@ def opener(browser, visitor):
         page.emulate_media(color_scheme=scheme)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-        page.set_default_timeout(PATIENCE)
-        page.add_init_script(LISTEN)
+        page.set_default_timeout(TIMEOUT_MS)
+        page.add_init_script(JS_RECORD_DRAWS)
         page.add_init_script(script)
         page.goto(address)
         opened.append(page)
@@ -122,13 +122,13 @@ def kinds(tmp_path_factory):
     """A folder with a run of each kind of model, two of 14 x 14 patches, of which one looks at few
     of them, one of far more registers than patches, and a ResNet."""
     root = tmp_path_factory.mktemp("kinds")
-    specs = {name.replace(" ", "-"): spec for name, spec in KINDS.items()}
+    specs = {name.replace(" ", "-"): spec for name, spec in TIMM_KINDS.items()}
     specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
     specs |= {"crowded": timm_spec(reg_tokens=90, no_embed_class=True)}
     specs |= {"sinks": timm_spec(image_size=112)}
     for seed, (name, spec) in enumerate(specs.items()):
         make_run(root / name, spec, seed=seed)
-    weights = load_file(root / "sinks" / runs.WEIGHTS)
+    weights = load_file(root / "sinks" / runs.WEIGHTS_FILE)
     weights["blocks.0.attn.qkv.weight"] *= 8
     runs.write_weights(root / "sinks", weights)
     return root
@@ -143,15 +143,15 @@ def kinds_url(kinds):
 
 @pytest.fixture(scope="session")
 def workbench_of_kinds(kinds):
-    return Workbench([kinds], kinds / "none", torch.device("cpu"))
+    return AppContext([kinds], kinds / "none", torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")
 def look_of(workbench_of_kinds):
     """look_of(run name, picture file) -> the trace in Python."""
     workbench = workbench_of_kinds
-    return lambda name, file: workbench.look(
-        workbench.run(name), visible_square(load_image(file), at=0.5)
+    return lambda name, file: workbench.trace_image(
+        workbench.find_run(name), crop_visible_square(load_image(file), position=0.5)
     )
 
 

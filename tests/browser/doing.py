@@ -5,10 +5,12 @@ from PIL import Image
 from playwright.sync_api import Page
 
 # Runs before the page's own scripts: what the attention view draws is kept for the tests.
-LISTEN = "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
+JS_RECORD_DRAWS = (
+    "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
+)
 
 # Moves the pointer over `count` patches of a grid of `side` rows: seconds of each draw.
-POINT = """async ([count, side]) => {
+JS_TIME_DRAWS = """async ([count, side]) => {
     const large = document.querySelector("#attention .large"), times = [];
     const box = large.getBoundingClientRect();
     for (let i = 0; i < count; i++) {
@@ -38,22 +40,22 @@ def wait_until_drawn(page: Page, **expected) -> dict:
         }""",
         arg=expected,
     )
-    return drawn(page)
+    return get_last_draw(page)
 
 
-def drawn(page: Page) -> dict:
+def get_last_draw(page: Page) -> dict:
     """The last draw: run, layer, head, token, direction, source, and values (P,) as an array."""
     last = page.evaluate("({...drawn.at(-1), values: Array.from(drawn.at(-1).values)})")
     return last | {"values": np.array(last["values"])}
 
 
-def wait_for_another(page: Page, before: dict) -> dict:
+def wait_for_new_values(page: Page, before: dict) -> dict:
     """The last draw, once its values are others."""
     page.wait_for_function(
         "before => drawn.at(-1).values.some((value, i) => value !== before[i])",
         arg=before["values"].tolist(),
     )
-    return drawn(page)
+    return get_last_draw(page)
 
 
 def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None:
@@ -68,13 +70,17 @@ def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None
     )
 
 
-DRAWN = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
+JS_IMAGE_SOURCES = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
     : i.src ?? i.style.backgroundImage + i.style.backgroundPosition)"""
 
 
-def sources(page: Page, place: str) -> list[str]:
+def list_image_sources(page: Page, place: str) -> list[str]:
     """The pictures of a place, as they are drawn: images by address, canvases by content."""
-    return page.locator(f"{place} figure").locator("img, canvas, .vd-cut").evaluate_all(DRAWN)
+    return (
+        page.locator(f"{place} figure")
+        .locator("img, canvas, .vd-cut")
+        .evaluate_all(JS_IMAGE_SOURCES)
+    )
 
 
 def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
@@ -82,20 +88,20 @@ def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
         """([place, before]) => {
             const all = document.querySelectorAll(place + ' figure :is(img, canvas, .vd-cut)');
             const now = ("""
-        + DRAWN
+        + JS_IMAGE_SOURCES
         + """)([...all]);
             return now.length && JSON.stringify(now) !== JSON.stringify(before);
         }""",
         arg=[place, before],
     )
-    return sources(page, place)
+    return list_image_sources(page, place)
 
 
 def upload(page: Page, path) -> None:
     page.locator("#picture input[type=file]").set_input_files(path)
 
 
-def give_camera(page: Page) -> None:
+def mock_camera(page: Page) -> None:
     """A camera, of which no two pictures are the same."""
     page.evaluate("""() => {
         const canvas = document.createElement("canvas");
@@ -113,7 +119,7 @@ def choose_model(page: Page, name: str) -> None:
     page.locator("#model select").select_option(name)
 
 
-def saved(page, button):
+def download_image(page, button):
     """The picture that a button saves, and its name."""
     with page.expect_download() as download:
         button.focus()
@@ -128,7 +134,7 @@ def download(page, button):
     return download.value
 
 
-def fill(page: Page, place: str, value) -> None:
+def fill_slider(page: Page, place: str, value) -> None:
     """A number into the field of a slider."""
     field = page.locator(f"{place} input[type=number]")
     field.fill(str(value))
@@ -140,18 +146,18 @@ def open_tab(page: Page, *names: str) -> None:
         page.get_by_role("tab", name=name, exact=True).click()
 
 
-def requests(page: Page, part: str = "") -> list[str]:
+def record_requests(page: Page, part: str = "") -> list[str]:
     """The addresses with this part that the page asks for from now on; the list grows."""
     asked = []
     page.on("request", lambda r: part in r.url and asked.append(r.url))
     return asked
 
 
-def questions(page: Page) -> list[str]:
+def record_model_requests(page: Page) -> list[str]:
     """What the page asks its server of models, from now on; the list grows."""
-    return requests(page, "/queue/join")
+    return record_requests(page, "/queue/join")
 
 
-def fits(page: Page) -> bool:
+def fits_window(page: Page) -> bool:
     """Whether nothing is wider than the window."""
     return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]

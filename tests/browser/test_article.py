@@ -6,11 +6,11 @@ from playwright.sync_api import expect
 
 from tests.browser.doing import download
 from vitdemo.page import CSS, HEAD
-from vitdemo.page.components.article import Article, Choices, Notice, Text
+from vitdemo.page.components.article import Document, Notice, PickList, Text
 from vitdemo.page.components.table import Cell, Column, Table
 
 
-def pieces(chosen: str = "nothing") -> list:
+def make_blocks(chosen: str = "nothing") -> list:
     rows = [
         ["<b>vit</b>", Cell("90.0", 0.9, (0.85, 0.951234567), bar=0.9), "10"],
         ["resnet|18", "> 95.5", "1,200"],
@@ -20,7 +20,7 @@ def pieces(chosen: str = "nothing") -> list:
     return [
         Text("**strong** `code` ${1 + 1} <i>plain</i>"),
         Notice("Look <here>."),
-        Choices({"cat": "the cats"}),
+        PickList({"cat": "the cats"}),
         Table(columns, rows, feet=[["All", "1", "2"]], file="models"),
         Text(f"Chosen: {chosen}"),
     ]
@@ -29,13 +29,13 @@ def pieces(chosen: str = "nothing") -> list:
 @pytest.fixture(scope="module")
 def address():
     with gr.Blocks() as page:
-        view = Article(pieces(), elem_id="view")
+        view = Document(make_blocks(), elem_id="view")
         rows = [["a", "1"], ["b", "3"], ["c", "2"]]
         words = {"file": "some", "folded": [1], "folded_words": "the rest"}
-        Article([Table(["Run", "Count"], rows, **words)], elem_id="folded")
+        Document([Table(["Run", "Count"], rows, **words)], elem_id="folded")
 
         def pick(event: gr.EventData):
-            return pieces(event.pick)
+            return make_blocks(event.pick)
 
         view.pick(pick, outputs=view)
     options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
@@ -52,7 +52,7 @@ def view(open_page, address):
     return view
 
 
-def test_words_are_marked_and_a_table_sorts_saves_and_copies(view):
+def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
     names = view.locator("tbody th")
     expect(view.locator("p").first).to_have_text("strong code ${1 + 1} <i>plain</i>")
     expect(view.locator("p strong")).to_have_text("strong")
@@ -92,7 +92,7 @@ def test_words_are_marked_and_a_table_sorts_saves_and_copies(view):
     expect(names).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
 
 
-def test_rows_that_are_folded_are_sorted_and_saved_with_all(open_page, address):
+def test_hidden_rows_are_sorted_and_downloaded_too(open_page, address):
     page = open_page(address)
     place = page.locator("#folded")
     names = place.locator("tbody th")

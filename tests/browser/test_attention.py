@@ -9,17 +9,17 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PATIENCE
+from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.doing import (
-    LISTEN,
-    POINT,
+    JS_RECORD_DRAWS,
+    JS_TIME_DRAWS,
     choose_model,
     download,
-    drawn,
-    fill,
-    questions,
-    requests,
-    saved,
+    download_image,
+    fill_slider,
+    get_last_draw,
+    record_model_requests,
+    record_requests,
     upload,
     wait_for_values,
     wait_until_drawn,
@@ -28,23 +28,23 @@ from tests.making import make_run, timm_spec
 from tests.serving import serve
 from vitdemo import attention
 from vitdemo.attention import norms, statistics
-from vitdemo.inputs import load_image, visible_square
-from vitdemo.workbench import Workbench
+from vitdemo.inputs import crop_visible_square, load_image
+from vitdemo.workbench import AppContext
 
-CLOSE = 1e-3  # float16 on the way
+TOLERANCE = 1e-3  # float16 on the way
 PRESSED = "[aria-pressed=true]"
-WHOLE = "#attention [data-state=whole]"  # all files of a picture and model have come
+ALL_FILES_LOADED = "#attention [data-state=whole]"  # all files of a picture and model have come
 
 
-def norm_shares_of(look, products, detail: dict) -> torch.Tensor:
+def compute_norm_attention(look, products, detail: dict) -> torch.Tensor:
     """The norm-weighted attention (N, N) that the view must have drawn."""
     attention, products = (each[detail["layer"] - 1] for each in (look.attention, products))
     if detail["source"] == "norm":
-        return norms.norm_shares(norms.layer_norms(attention, products))
-    return norms.norm_shares(norms.head_norms(attention, products))[detail["head"] - 1]
+        return norms.norms_to_weights(norms.summed_head_norms(attention, products))
+    return norms.norms_to_weights(norms.head_norms(attention, products))[detail["head"] - 1]
 
 
-def expected(look, detail: dict, products=None) -> np.ndarray:
+def compute_expected_values(look, detail: dict, products=None) -> np.ndarray:
     """What the view must have drawn, from the trace, and `products` for norm-weighted attention."""
     layer, p = detail["layer"], look.num_prefix_tokens
     matrix = {
@@ -52,8 +52,8 @@ def expected(look, detail: dict, products=None) -> np.ndarray:
         "mean": lambda: look.attention[layer - 1].mean(0),
         "rollout": lambda: attention.rollout(look.attention[:layer, None], num_prefix_tokens=p)[0],
         "similar": lambda: statistics.token_similarity(look.tokens[layer]),
-        "norm": lambda: norm_shares_of(look, products, detail),
-        "norm-head": lambda: norm_shares_of(look, products, detail),
+        "norm": lambda: compute_norm_attention(look, products, detail),
+        "norm-head": lambda: compute_norm_attention(look, products, detail),
     }[detail["source"]]()  # (N, N)
     if detail["direction"] == "incoming" and detail["source"] != "similar":
         matrix = matrix.T
@@ -67,21 +67,23 @@ def expected(look, detail: dict, products=None) -> np.ndarray:
     return matrix[rows].mean(0)[p:].numpy()
 
 
-def holds(page, look, products=None) -> dict:
+def assert_draw_equals_trace(page, look, products=None) -> dict:
     """The last draw equals the trace."""
-    detail = drawn(page)
+    detail = get_last_draw(page)
     assert detail["run"] == look.run.name
-    np.testing.assert_allclose(detail["values"], expected(look, detail, products), atol=CLOSE)
+    np.testing.assert_allclose(
+        detail["values"], compute_expected_values(look, detail, products), atol=TOLERANCE
+    )
     return detail
 
 
-def opened(open_page, url, query: str = "", **options):
+def open_and_wait(open_page, url, query: str = "", **options):
     page = open_page(f"{url}?{query}", **options)
     wait_until_drawn(page)
     return page
 
 
-def point(page, row: int, column: int, side: int, *, inside: float = 0.5):
+def point_at_patch(page, row: int, column: int, side: int, *, inside: float = 0.5):
     """Move the pointer over a patch of the large map; returns where it is."""
     box = page.locator("#attention .large").bounding_box()
     x = box["x"] + (column - 1 + inside) * box["width"] / side
@@ -90,17 +92,17 @@ def point(page, row: int, column: int, side: int, *, inside: float = 0.5):
     return x, y
 
 
-def thumbnail(page, layer: int, head: int):
+def find_thumbnail(page, layer: int, head: int):
     return page.locator("#attention .wall").get_by_role(
         "button", name=f"Layer {layer}, head {head}:"
     )
 
 
-def show(page, source: str) -> None:
+def select_source(page, source: str) -> None:
     page.locator("#attention .source").select_option(source)
 
 
-TOKENS = {  # that are no patch, by their buttons
+SPECIAL_TOKENS = {  # that are no patch, by their buttons
     "registers": ["class token", *(f"register {i}" for i in range(1, 5))],
     "distilled": ["class token", "distillation token", "both tokens together"],
     "average-pooled": [],
@@ -108,20 +110,18 @@ TOKENS = {  # that are no patch, by their buttons
 }
 
 
-def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
-    open_page, kinds_url, look_of, photo
-):
-    page = opened(open_page, kinds_url, "model=class-token&of=mean")
+def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, look_of, photo):
+    page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean")
     upload(page, photo)
     large = page.locator("#attention .large")
-    for model, names in TOKENS.items():
+    for model, names in SPECIAL_TOKENS.items():
         choose_model(page, model)
         # The model may come before the picture: first this model's map of the picture before.
         detail = wait_until_drawn(page, run=model)
         look = look_of(model, photo)
-        wait_for_values(page, expected(look, detail))
+        wait_for_values(page, compute_expected_values(look, detail))
         page.wait_for_timeout(300)  # nothing older comes after it
-        holds(page, look)
+        assert_draw_equals_trace(page, look)
         buttons = page.locator("#attention .tokens button")
         expect(buttons).to_have_count(len(names) + 1)
         for button, name in zip(buttons.all(), [*names, "mean of the patches"], strict=True):
@@ -134,41 +134,41 @@ def test_every_map_equals_the_trace_and_models_and_pictures_never_mix(
         last.click()
         expect(last).to_have_attribute("aria-pressed", "true")
         for source in ("head 2", "mean", "rollout", "similar"):
-            show(page, source)
+            select_source(page, source)
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
-                fill(page, "#layer", layer)
+                fill_slider(page, "#layer", layer)
                 if name != "similar":  # which goes both ways alike
                     page.get_by_role("button", name=direction).click()
                 large.press("Escape")  # back to what the answer is read from
                 wait_until_drawn(page, source=name, layer=layer)
-                holds(page, look)
-                point(page, 2, 3, 4)
+                assert_draw_equals_trace(page, look)
+                point_at_patch(page, 2, 3, 4)
                 assert wait_until_drawn(page, token="2,3")["layer"] == layer
-                holds(page, look)
+                assert_draw_equals_trace(page, look)
                 page.mouse.move(0, 0)
         page.get_by_role("button", name="mean of the patches").click()
         wait_until_drawn(page, token="mean")
-        holds(page, look)
+        assert_draw_equals_trace(page, look)
         large.press("Escape")
 
 
-def test_norm_weighted_attention_is_asked_for_once_and_equals_python(
+def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     open_page, kinds_url, look_of, workbench_of_kinds, photo
 ):
-    page = opened(open_page, kinds_url, "model=class-token&of=mean&layer=1")
-    page.locator(WHOLE).wait_for()
-    asked = questions(page)
-    show(page, "norm")
+    page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean&layer=1")
+    page.locator(ALL_FILES_LOADED).wait_for()
+    asked = record_model_requests(page)
+    select_source(page, "norm")
     wait_until_drawn(page, source="norm", run="class-token")
-    show(page, "norm-head 2")
+    select_source(page, "norm-head 2")
     wait_until_drawn(page, source="norm-head", head=2)
     assert len(asked) == 1
     expect(page.locator("#attention .wall .row").first).to_have_attribute(
         "aria-label", re.compile("norm-weighted, all heads")
     )
     upload(page, photo)
-    for model in TOKENS:
+    for model in SPECIAL_TOKENS:
         choose_model(page, model)
         wait_until_drawn(page, run=model)
         look = look_of(model, photo)
@@ -176,31 +176,31 @@ def test_norm_weighted_attention_is_asked_for_once_and_equals_python(
         for source in ("norm", "norm-head 3"):
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
-                show(page, source)
-                fill(page, "#layer", layer)
+                select_source(page, source)
+                fill_slider(page, "#layer", layer)
                 page.get_by_role("button", name=direction).click()
                 page.locator("#attention .large").press("Escape")
                 detail = wait_until_drawn(page, run=model, source=name, layer=layer)
-                wait_for_values(page, expected(look, detail, products))
-                point(page, 2, 3, 4)
+                wait_for_values(page, compute_expected_values(look, detail, products))
+                point_at_patch(page, 2, 3, 4)
                 wait_until_drawn(page, token="2,3")
-                holds(page, look, products)
+                assert_draw_equals_trace(page, look, products)
                 page.mouse.move(0, 0)
-    thumbnail(page, 1, 2).click()  # the wall shows norm-weighted heads now
+    find_thumbnail(page, 1, 2).click()  # the wall shows norm-weighted heads now
     wait_until_drawn(page, source="norm-head", layer=1, head=2)
     page.wait_for_url(re.compile("of=norm-head.*head=2|head=2.*of=norm-head"))
-    show(page, "head 2")
+    select_source(page, "head 2")
     wait_until_drawn(page, source="head", layer=1, head=2)
-    holds(page, look)
+    assert_draw_equals_trace(page, look)
 
 
-def test_an_address_opens_norm_weighted_attention(
-    open_page, kinds_url, look_of, workbench_of_kinds
-):
-    page = opened(open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2")
+def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, workbench_of_kinds):
+    page = open_and_wait(
+        open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2"
+    )
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
     look = look_of("registers", "assets/photos/cat.jpg")
-    holds(page, look, workbench_of_kinds.value_products(look))
+    assert_draw_equals_trace(page, look, workbench_of_kinds.value_products(look))
     title = (
         "Layer 2, head 3, norm-weighted attention: tokens that pass most to the patch in row 1, "
         "column 2"
@@ -208,21 +208,21 @@ def test_an_address_opens_norm_weighted_attention(
     expect(page.locator("#attention .title")).to_have_text(title)
 
 
-def test_pointing_and_choosing_ask_the_server_nothing(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=fourteen")
-    page.locator(WHOLE).wait_for()
-    asked = requests(page)
+def test_pointing_and_selecting_send_no_requests(open_page, kinds_url):
+    page = open_and_wait(open_page, kinds_url, "model=fourteen")
+    page.locator(ALL_FILES_LOADED).wait_for()
+    asked = record_requests(page)
     for patch in range(1, 15):
-        point(page, patch, patch, 14)
+        point_at_patch(page, patch, patch, 14)
         wait_until_drawn(page, token=f"{patch},{patch}")
     page.mouse.down()
     page.mouse.up()
     page.mouse.move(0, 0)
     assert wait_until_drawn(page, token="14,14")["source"] == "rollout"
-    thumbnail(page, 1, 3).click()
+    find_thumbnail(page, 1, 3).click()
     wait_until_drawn(page, source="head", layer=1, head=3)
     for source in ("mean", "rollout", "similar", "head 1"):
-        show(page, source)
+        select_source(page, source)
         wait_until_drawn(page, source=source.split()[0])
     page.get_by_role("button", name="is attended by").click()
     wait_until_drawn(page, direction="incoming")
@@ -248,55 +248,55 @@ def deep(tmp_path_factory):
         yield root, address
 
 
-def median_draw(page) -> float:
+def measure_median_draw(page) -> float:
     """In seconds. The limits are for two idle cores, and twice as much is let pass here, where
     others work beside."""
-    return sorted(page.evaluate(POINT, [40, 14]))[20]
+    return sorted(page.evaluate(JS_TIME_DRAWS, [40, 14]))[20]
 
 
-def test_a_large_models_layers_come_when_they_are_looked_at_and_a_draw_is_quick(open_page, deep):
+def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     root, address = deep
     fetched = []
     page = open_page("about:blank")
     page.on("response", lambda r: r.url.endswith(".bin") and fetched.append(r.url))
     page.goto(f"{address}?model=twelve&of=mean")
     wait_until_drawn(page, layer=12)
-    page.locator(WHOLE).wait_for()
+    page.locator(ALL_FILES_LOADED).wait_for()
     # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
     assert len(fetched) == 4
-    workbench = Workbench([root], None, torch.device("cpu"))
-    cat = visible_square(load_image("assets/photos/cat.jpg"))
-    look = workbench.look(workbench.run("twelve"), cat)
-    holds(page, look)
-    thumbnail(page, 3, 7).click()
+    workbench = AppContext([root], None, torch.device("cpu"))
+    cat = crop_visible_square(load_image("assets/photos/cat.jpg"))
+    look = workbench.trace_image(workbench.find_run("twelve"), cat)
+    assert_draw_equals_trace(page, look)
+    find_thumbnail(page, 3, 7).click()
     wait_until_drawn(page, layer=3, head=7)
-    holds(page, look)
-    point(page, 5, 6, 14)
+    assert_draw_equals_trace(page, look)
+    point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6")
-    holds(page, look)
+    assert_draw_equals_trace(page, look)
     assert len(fetched) == 5
     waiting = page.locator("#attention .wall .waits")
     expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
     page.mouse.move(0, 0)
     expect(waiting).to_have_count(0)
-    show(page, "norm-head 7")  # its files come as those of the weights do
+    select_source(page, "norm-head 7")  # its files come as those of the weights do
     wait_until_drawn(page, source="norm-head", layer=3, head=7)
-    point(page, 5, 6, 14)
+    point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6", source="norm-head")
-    holds(page, look, workbench.value_products(look))
+    assert_draw_equals_trace(page, look, workbench.value_products(look))
     page.mouse.move(0, 0)
-    page.locator(WHOLE).wait_for()
-    show(page, "rollout")
+    page.locator(ALL_FILES_LOADED).wait_for()
+    select_source(page, "rollout")
     wait_until_drawn(page, source="rollout")
-    assert median_draw(page) < 2 * 0.033
+    assert measure_median_draw(page) < 2 * 0.033
     choose_model(page, "three")
     wait_until_drawn(page, run="three")
-    page.locator(WHOLE).wait_for()
-    assert median_draw(page) < 2 * 0.016
+    page.locator(ALL_FILES_LOADED).wait_for()
+    assert measure_median_draw(page) < 2 * 0.016
 
 
 def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token", width=390)
+    page = open_and_wait(open_page, kinds_url, "model=class-token", width=390)
     for width, model, side in (
         (390, "fourteen", 14),
         (768, "class-token", 4),
@@ -307,7 +307,7 @@ def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_
         wait_until_drawn(page, run=model)
         for row, column, inside in [(1, 1, 0.2), (side, side, 0.8), (2, side - 1, 0.5)]:
             page.locator("#attention .large").scroll_into_view_if_needed()
-            x, _ = point(page, row, column, side, inside=inside)
+            x, _ = point_at_patch(page, row, column, side, inside=inside)
             page.mouse.down()
             page.mouse.up()
             page.mouse.move(0, 0)
@@ -319,9 +319,9 @@ def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_
             )
 
 
-def test_the_pointer_or_the_keyboard_alone_points_and_chooses(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token")
-    point(page, 4, 4, 4)
+def test_patches_are_selected_by_mouse_or_by_keyboard(open_page, kinds_url):
+    page = open_and_wait(open_page, kinds_url, "model=class-token")
+    point_at_patch(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
     expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 receives")
     page.mouse.move(0, 0)  # leaving returns to the chosen token
@@ -344,14 +344,14 @@ def test_the_pointer_or_the_keyboard_alone_points_and_chooses(open_page, kinds_u
         page.keyboard.press(key)
     wait_until_drawn(page, source="head", layer=1, head=2)
     expect(page.locator("#layer input[type=number]")).to_have_value("1")
-    expect(thumbnail(page, 1, 2)).to_be_focused()
+    expect(find_thumbnail(page, 1, 2)).to_be_focused()
 
 
-def test_a_tap_chooses_and_without_the_server_what_is_drawn_stays_usable(browser, kinds_url, photo):
+def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, photo):
     with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True) as context:
         page = context.new_page()  # whatever its console says
-        page.set_default_timeout(PATIENCE)
-        page.add_init_script(LISTEN)
+        page.set_default_timeout(TIMEOUT_MS)
+        page.add_init_script(JS_RECORD_DRAWS)
         page.goto(f"{kinds_url}?model=class-token")
         wait_until_drawn(page)
         large = page.locator("#attention .large")
@@ -359,21 +359,19 @@ def test_a_tap_chooses_and_without_the_server_what_is_drawn_stays_usable(browser
         box = large.bounding_box()
         page.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
         wait_until_drawn(page, token="1,4")
-        page.locator(WHOLE).wait_for()
+        page.locator(ALL_FILES_LOADED).wait_for()
         context.set_offline(True)
-        point(page, 1, 1, 4)
+        point_at_patch(page, 1, 1, 4)
         wait_until_drawn(page, token="1,1")
-        thumbnail(page, 1, 1).click()
+        find_thumbnail(page, 1, 1).click()
         wait_until_drawn(page, layer=1, head=1, source="head")
         upload(page, photo)
         expect(page.locator("#picture .say")).to_contain_text("the server does not respond")
 
 
-def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_order(
-    open_page, kinds_url
-):
+def test_url_restores_the_view_and_heads_are_ordered_by_value(open_page, kinds_url):
     query = "model=distilled&layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
-    page = opened(open_page, kinds_url, f"{query}&scale=true")
+    page = open_and_wait(open_page, kinds_url, f"{query}&scale=true")
     title = "Layer 1, head 2: attention to the patch in row 3, column 4"
     expect(page.locator("#attention .title")).to_have_text(title)
     expect(page.locator("#attention .order")).to_have_value("entropy")
@@ -381,7 +379,7 @@ def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_
     page.wait_for_url(re.compile("token=t1"))
     wait_until_drawn(page, token="t1")
     top = page.locator("#attention .top").inner_text()
-    thumbnail(page, 2, 3).click()
+    find_thumbnail(page, 2, 3).click()
     wait_until_drawn(page, head=3, layer=2)
     assert page.locator("#attention .top").inner_text() == top
     page.locator("#attention summary", has_text="Display").click()
@@ -399,12 +397,12 @@ def test_an_address_opens_its_question_and_a_wall_of_one_scale_that_its_numbers_
     expect(page.locator("#attention .wall button")).to_have_count(8)  # and the rollout of each
 
 
-def test_numbers_are_a_table_and_csv_and_pictures_are_saved(open_page, kinds_url):
-    page = opened(open_page, kinds_url, "model=class-token&opacity=0.2")
+def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url):
+    page = open_and_wait(open_page, kinds_url, "model=class-token&opacity=0.2")
     page.locator("#attention .numbers > summary").click()
     cells = page.locator("#attention .tables table").first.locator("td")
     expect(cells).to_have_count(16)
-    shares = 100 * drawn(page)["values"]
+    shares = 100 * get_last_draw(page)["values"]
     assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(shares, abs=0.006)
     file = download(page, page.get_by_role("button", name="Download CSV").last)
     rows = list(csv.reader(io.StringIO(file.path().read_text())))
@@ -412,42 +410,40 @@ def test_numbers_are_a_table_and_csv_and_pictures_are_saved(open_page, kinds_url
     assert len(rows) == 7
     page.locator("#attention summary", has_text="Display").click()
     box = page.locator("#attention .large").bounding_box()
-    image, name = saved(page, page.get_by_role("button", name="Save map as PNG"))
+    image, name = download_image(page, page.get_by_role("button", name="Save map as PNG"))
     assert abs(image.width - 2 * box["width"]) <= 2
     assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
     assert len(image.getcolors(1 << 24)) > 100  # with the picture: the map alone has 16
-    image, _ = saved(page, page.get_by_role("button", name="Save all heads as PNG"))
+    image, _ = download_image(page, page.get_by_role("button", name="Save all heads as PNG"))
     assert len(image.getcolors(1 << 24)) > 100
 
 
-def test_settings_of_the_rollout_travel_like_a_layer(open_page, kinds_url, look_of):
-    page = opened(open_page, kinds_url, "model=class-token&fusion=max&discard=0.5")
+def test_rollout_settings_are_restored_from_the_url_and_applied(open_page, kinds_url, look_of):
+    page = open_and_wait(open_page, kinds_url, "model=class-token&fusion=max&discard=0.5")
     look = look_of("class-token", "assets/photos/cat.jpg")
     wanted = attention.rollout(look.attention[:, None], fusion="max", discard_ratio=0.5)[0]
     expect(page.locator("#attention .title")).to_contain_text("max")
     wait_for_values(page, wanted[0, 1:])
-    point(page, 1, 2, 4)
+    point_at_patch(page, 1, 2, 4)
     wait_for_values(page, wanted[2, 1:])
     page.mouse.move(0, 0)
     page.get_by_role("button", name="Rollout settings").click()
     expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
     page.wait_for_timeout(500)  # a field is there before it listens
-    fill(page, "#first-layer", 2)
+    fill_slider(page, "#first-layer", 2)
     page.mouse.move(0, 0)  # scrolling may have put the map under the pointer
     wanted = attention.rollout(
         look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
     )[0]
     wait_for_values(page, wanted[0, 1:])
     expect(page.locator("#attention .title")).to_contain_text("50% discarded")
-    thumbnail(page, 1, 1).click()
-    show(page, "rollout")
+    find_thumbnail(page, 1, 1).click()
+    select_source(page, "rollout")
     expect(page.locator("#attention .pointed")).to_contain_text("starts at layer 2")
 
 
-def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little(
-    open_page, kinds_url, look_of
-):
-    page = opened(open_page, kinds_url, "model=fourteen&token=12,3&of=mean&layer=1")
+def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, kinds_url, look_of):
+    page = open_and_wait(open_page, kinds_url, "model=fourteen&token=12,3&of=mean&layer=1")
     wait_until_drawn(page, token="12,3")
     choose_model(page, "registers")
     wait_until_drawn(page, run="registers", token="4,3")
@@ -469,8 +465,10 @@ def test_another_model_keeps_the_nearest_patch_and_says_where_patches_get_little
     expect(page.locator("#attention .sentence")).to_be_hidden()
 
 
-def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, workbench_of_kinds):
-    page = opened(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
+def test_attention_concentrated_on_few_patches_is_reported(
+    open_page, kinds_url, look_of, workbench_of_kinds
+):
+    page = open_and_wait(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
     words = page.locator("#attention .little")
     for model, few in (("fourteen", False), ("sinks", True)):
         choose_model(page, model)
@@ -482,15 +480,15 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
         told = f"Three of 196 patches receive {100 * share:.1f}% of the attention on patches."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
     products = workbench_of_kinds.value_products(look)
-    show(page, "norm")
+    select_source(page, "norm")
     wait_until_drawn(page, source="norm")
-    passed = expected(look, drawn(page), products)
+    passed = compute_expected_values(look, get_last_draw(page), products)
     part = float(passed[patches.topk(3).indices].sum() / passed.sum())
     words_of_norms = (
         f"{100 * share:.1f}% of the attention on patches, and {100 * part:.1f}% of the norms"
     )
     expect(words).to_contain_text(words_of_norms)
-    show(page, "mean")
+    select_source(page, "mean")
     page.locator("#attention .large").press("ArrowRight")  # of a patch it is nothing strange
     expect(words).to_have_text("")
 
@@ -503,6 +501,6 @@ def test_it_is_said_where_few_patches_get_most(open_page, kinds_url, look_of, wo
         ("section=rollout&layer=1&read=patches", {"source": "rollout", "token": "mean"}),  # old
     ],
 )
-def test_what_cannot_be_becomes_the_nearest_that_can(open_page, kinds_url, query, shown):
-    page = opened(open_page, kinds_url, f"model=class-token&{query}")
+def test_invalid_url_values_become_the_nearest_valid_ones(open_page, kinds_url, query, shown):
+    page = open_and_wait(open_page, kinds_url, f"model=class-token&{query}")
     wait_until_drawn(page, **shown)

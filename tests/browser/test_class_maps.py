@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import choose_model, sources, upload, wait_for_change
+from tests.browser.doing import choose_model, list_image_sources, upload, wait_for_change
 from tests.making import make_run
 from vitdemo.models import ModelSpec
 
@@ -19,7 +19,7 @@ def why_page(page):
     return page
 
 
-def choose(page, place, name):
+def choose_option(page, place, name):
     """By keyboard, as any list with many classes is used."""
     box = page.locator(f"{place} input")
     options = page.locator("li[role=option]")
@@ -29,19 +29,19 @@ def choose(page, place, name):
     page.get_by_role("option", name=name, exact=True).click()
 
 
-def test_the_quick_maps_answer_for_any_class_and_model(why_page):
+def test_quick_maps_follow_the_class_and_the_model(why_page):
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
     # Another class draws other maps, and a second one the difference.
-    before = sources(why_page, MAPS)
-    choose(why_page, "#why-class", "ship")
+    before = list_image_sources(why_page, MAPS)
+    choose_option(why_page, "#why-class", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
     first = wait_for_change(why_page, MAPS, before)
-    choose(why_page, "#why-against", "cat")
+    choose_option(why_page, "#why-against", "cat")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
     expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("supports cat")
     second = wait_for_change(why_page, MAPS, first)
     assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
-    choose(why_page, "#why-against", "ship")
+    choose_option(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
     # A ResNet has its own maps and no tokens to drop.
     why_page.get_by_role("radio", name="Token dropped").check()
@@ -52,7 +52,7 @@ def test_the_quick_maps_answer_for_any_class_and_model(why_page):
     expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
 
 
-def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(why_page, photo):
+def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
     for words in ("Rank correlation", "with 19 randomised classifier heads"):
@@ -76,14 +76,14 @@ def test_slow_maps_and_the_truth_meter_of_which_a_new_picture_leaves_no_score(wh
         drawn = why_page.locator(f"{MAPS} figure").nth(figure)
         drawn.get_by_text("Numbers").click()
         expect(drawn.locator("caption, table")).to_contain_text([words])
-    before = sources(why_page, MAPS)
+    before = list_image_sources(why_page, MAPS)
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
     expect(why_page.locator("#why-meter svg")).to_have_count(0)
     expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(0)
 
 
-def test_cancel_stops_the_work_and_frees_the_next(open_page, serve_runs, tmp_path):
+def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs, tmp_path):
     """A model of 576 patches, whose test takes far longer than anything here waits."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))

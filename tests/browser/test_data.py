@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 import train
-from tests.browser.doing import fits, open_tab, sources, wait_for_change
-from tests.conftest import TINY, write_pictures
+from tests.browser.doing import fits_window, list_image_sources, open_tab, wait_for_change
+from tests.conftest import TINY_RECIPE, write_noise_images
 from tests.serving import serve
 from vitdemo.recipes import RECIPES
 
@@ -22,9 +22,9 @@ COUNTS = {
 def own(tmp_path_factory):
     """The address of a page over a model that train.py has trained on those pictures."""
     root, handler = tmp_path_factory.mktemp("own"), signal.getsignal(signal.SIGTERM)
-    data = write_pictures(root / "pictures", COUNTS)
+    data = write_noise_images(root / "pictures", COUNTS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "tiny", TINY)
+        patch.setitem(RECIPES, "tiny", TINY_RECIPE)
         options = ["--data", str(data), "--epochs", "1", "--device", "cpu"]
         assert train.main(["tiny", *options, "--out", str(root / "runs" / "own")]) == 0
         signal.signal(signal.SIGTERM, handler)
@@ -60,7 +60,7 @@ def test_every_tab_shows_a_custom_dataset(page):
     expect(rows.first).to_contain_text("3 (16.7%)")
     expect(page.locator("#classes")).to_contain_text("The classes are imbalanced: 'bee' has 24")
     expect(page.locator("#classes figure")).to_have_count(4)  # colours, and a mean each
-    assert fits(page)
+    assert fits_window(page)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.set_viewport_size({"width": 1280, "height": 900})
@@ -76,7 +76,7 @@ def test_patches_and_augmentation_use_the_explored_image(page):
     expect(steps).to_have_count(7)
     expect(steps.last.locator("figure")).to_have_count(6)
     expect(steps.last).to_contain_text(re.compile(r"\d+% (your image|<b>ant|bee|cow)"))
-    before = sources(page, "#augmentation")
+    before = list_image_sources(page, "#augmentation")
     page.locator("#draw-again").click()
     after = wait_for_change(page, "#augmentation", before)
     expect(page.locator("#seed input")).to_have_value("1")

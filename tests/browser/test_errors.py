@@ -8,18 +8,18 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.doing import (
     download,
-    drawn,
-    fill,
-    fits,
+    fill_slider,
+    fits_window,
+    get_last_draw,
     open_tab,
-    wait_for_another,
+    wait_for_new_values,
     wait_until_drawn,
 )
-from tests.making import ANSWERS, RESNET, make_run
+from tests.making import PREDICTION_COUNTS, RESNET, make_run
 from tests.serving import serve
-from vitdemo.runs import WEIGHTS, read_run
+from vitdemo.runs import WEIGHTS_FILE, read_run
 
-FIRST = ANSWERS["first"]
+FIRST_COUNTS = PREDICTION_COUNTS["first"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def address(tested_runs, tmp_path_factory):
     data = tested_runs[1]
     runs = shutil.copytree(tested_runs[0], tmp_path_factory.mktemp("three") / "runs")
     shutil.copytree(runs / "second", runs / "third")
-    (runs / "third" / WEIGHTS).unlink()
+    (runs / "third" / WEIGHTS_FILE).unlink()
     with serve("--runs", str(runs), "--data", str(data), cwd=data) as address:
         yield address
 
@@ -39,25 +39,25 @@ def page(open_page, address) -> Page:
     return open_page(address)
 
 
-def cell(page: Page, true: int, predicted: int):
+def find_cell(page: Page, true: int, predicted: int):
     return page.locator(f"#confusion-matrix [data-pick='{true}-{predicted}']")
 
 
-def found(page: Page, place: str, count: int) -> None:
+def expect_image_count(page: Page, place: str, count: int) -> None:
     """The place says that it holds `count` pictures, and shows them up to 48."""
     words = "1 image" if count == 1 else f"{count} images" if count else "No image"
     expect(page.locator(f"#{place} .found")).to_contain_text(words)
     expect(page.locator(f"#{place} .pictures button")).to_have_count(min(count, 48))
 
 
-def numbers(page: Page, place: str) -> list[int]:
+def list_image_numbers(page: Page, place: str) -> list[int]:
     picks = page.locator(f"#{place} .pictures button").evaluate_all(
         "all => all.map(b => b.dataset.pick)"
     )
     return list(map(int, picks))
 
 
-def is_open_in_look(page: Page, words: re.Pattern | str) -> None:
+def expect_open_in_explore(page: Page, words: re.Pattern | str) -> None:
     expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
     expect(page.locator("#picture .about")).to_contain_text(words)
     expect(page.locator("#attention .large")).to_be_visible()
@@ -73,7 +73,7 @@ def press_tab_until(page: Page, place: str) -> None:
 
 # --- a click made while a tab opens --------------------------------------------------------------
 
-TAB_THEN_MODEL = """([tab, model]) => {
+JS_OPEN_TAB_AND_SELECT_MODEL = """([tab, model]) => {
   const tabs = [...document.querySelectorAll("#tabs [role=tab]")];
   tabs.find((one) => one.textContent.trim() === tab).click();
   setTimeout(() => {
@@ -88,13 +88,18 @@ def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
     counted = page.locator("#errors-kinds [data-pick=errors]")
     for tab, model, place, shows in (
         ("Errors", "#errors-model", counted, {"first": "Errors 25", "second": "Errors 23"}),
-        ("Confusion matrix", "#confusion-model", cell(page, 0, 0), {"first": "60", "second": "66"}),
+        (
+            "Confusion matrix",
+            "#confusion-model",
+            find_cell(page, 0, 0),
+            {"first": "60", "second": "66"},
+        ),
     ):
         open_tab(page, tab)
         page.locator(f"{model} select").select_option("second")
         expect(place).to_have_text(shows["second"])
         open_tab(page, "Explore")
-        page.evaluate(TAB_THEN_MODEL, [tab, f"{model} select"])
+        page.evaluate(JS_OPEN_TAB_AND_SELECT_MODEL, [tab, f"{model} select"])
         expect(place).to_have_text(shows["first"])
         page.wait_for_timeout(500)  # for an answer to the opening that comes after the click's
         expect(place).to_have_text(shows["first"])
@@ -106,62 +111,62 @@ def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
 
 def test_two_clicks_open_an_image_of_a_cell(page):
     wait_until_drawn(page)
-    before = drawn(page)
+    before = get_last_draw(page)
     open_tab(page, "Confusion matrix")
-    cell(page, 0, 1).click()
-    found(page, "cell-pictures", FIRST[0, 1])
-    expect(cell(page, 0, 1)).to_have_attribute("aria-pressed", "true")
+    find_cell(page, 0, 1).click()
+    expect_image_count(page, "cell-pictures", FIRST_COUNTS[0, 1])
+    expect(find_cell(page, 0, 1)).to_have_attribute("aria-pressed", "true")
     picture = page.locator("#cell-pictures .pictures button").nth(3)
     number = picture.get_attribute("data-pick")
     picture.click()
-    is_open_in_look(page, re.compile(rf"Test image {number}\b.* True class: <b>ant\."))
-    wait_for_another(page, before)
+    expect_open_in_explore(page, re.compile(rf"Test image {number}\b.* True class: <b>ant\."))
+    wait_for_new_values(page, before)
     wait_until_drawn(page, run="first")
     # The cell stays chosen for another model.
     open_tab(page, "Confusion matrix")
     page.locator("#confusion-model select").select_option("second")
-    found(page, "cell-pictures", ANSWERS["second"][0, 1])
+    expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][0, 1])
 
 
 def test_the_keyboard_opens_an_image_of_a_cell(page):
     page.get_by_role("tab", name="Confusion matrix").focus()
     page.keyboard.press("Enter")
-    cell(page, 0, 0).wait_for()
+    find_cell(page, 0, 0).wait_for()
     press_tab_until(page, "#confusion-matrix .vd-cell")
     for key in ("ArrowDown", "ArrowRight", "ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    found(page, "cell-pictures", FIRST[1, 0])
+    expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
     assert page.evaluate("document.activeElement.dataset.pick") == "1-0"
-    shown = numbers(page, "cell-pictures")
+    shown = list_image_numbers(page, "cell-pictures")
     press_tab_until(page, "#cell-pictures .pictures button")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    is_open_in_look(page, re.compile(rf"Test image {shown[1]}\b.* True class: bee\."))
+    expect_open_in_explore(page, re.compile(rf"Test image {shown[1]}\b.* True class: bee\."))
     expect(page.get_by_role("tab", name="Explore")).to_be_focused()
 
 
 def test_cells_show_counts_percentages_and_differences(page):
     open_tab(page, "Confusion matrix")
-    expect(cell(page, 0, 1)).to_have_accessible_name(
+    expect(find_cell(page, 0, 1)).to_have_accessible_name(
         'true class <b>ant, predicted class bee: 10 images, 14.3% of all images of "<b>ant"'
     )
-    cell(page, 2, 2).click()
-    found(page, "cell-pictures", 0)
+    find_cell(page, 2, 2).click()
+    expect_image_count(page, "cell-pictures", 0)
     # A sentence of the confused pairs chooses its cell.
     page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"').click()
-    found(page, "cell-pictures", 10)
+    expect_image_count(page, "cell-pictures", 10)
     file = download(page, page.get_by_role("button", name="Save as PNG"))
     assert file.suggested_filename == "first-confusion.png"
     assert file.path().read_bytes()[:4] == b"\x89PNG"
     page.get_by_role("radio", name="Percentage of predicted class").check()
-    expect(cell(page, 1, 0)).to_have_text("7.2%")  # 5 of 69
+    expect(find_cell(page, 1, 0)).to_have_text("7.2%")  # 5 of 69
     page.get_by_role("radio", name="Counts").check()
     page.get_by_role("checkbox", name="Errors only").check()
-    expect(cell(page, 0, 0)).to_have_text("")
-    expect(cell(page, 0, 1)).to_have_text("10")
+    expect(find_cell(page, 0, 0)).to_have_text("")
+    expect(find_cell(page, 0, 1)).to_have_text("10")
     page.locator("#confusion-other select").select_option("second")
-    expect(cell(page, 1, 0)).to_have_text("−4")
-    cell(page, 1, 0).click()  # the pictures of both
+    expect(find_cell(page, 1, 0)).to_have_text("−4")
+    find_cell(page, 1, 0).click()  # the pictures of both
     expect(page.locator("#cell-title")).to_contain_text("5 images for first, 9 for second")
     pictures = page.locator("#cell-pictures")
     expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) images"))
@@ -186,7 +191,7 @@ def test_an_image_opens_class_maps_for_models_without_attention(open_page, teste
 # --- the Errors tab ------------------------------------------------------------------------------
 
 
-SEEN = """async (all) => Promise.all(all.map(async (thumb) => {
+JS_THUMBNAIL_SIZES = """async (all) => Promise.all(all.map(async (thumb) => {
   const sheet = new Image();
   sheet.src = getComputedStyle(thumb).backgroundImage.slice(5, -2);
   await sheet.decode();
@@ -197,25 +202,27 @@ SEEN = """async (all) => Promise.all(all.map(async (thumb) => {
 @pytest.fixture
 def errors(page) -> Page:
     open_tab(page, "Errors")
-    found(page, "errors-pictures", 25)
+    expect_image_count(page, "errors-pictures", 25)
     return page
 
 
-def kind(page: Page, name: str):
+def find_kind_button(page: Page, name: str):
     return page.locator("#errors-kinds").get_by_role("button", name=name)
 
 
 def test_kinds_show_counts_and_all_pages_of_images(errors):
-    thumbs = errors.locator("#errors-pictures .thumb").evaluate_all(SEEN)
+    thumbs = errors.locator("#errors-pictures .thumb").evaluate_all(JS_THUMBNAIL_SIZES)
     assert len(thumbs) == 25
     assert all(width == height >= 96 and sheet == 8 * 16 for width, height, sheet in thumbs)
-    expect(kind(errors, "Correct predictions")).to_have_text("Correct predictions 85")
+    expect(find_kind_button(errors, "Correct predictions")).to_have_text("Correct predictions 85")
     for name in ("Only this model correct", "All models wrong", "Possible label errors"):
-        kind(errors, name).click()
-        expect(kind(errors, name)).to_have_attribute("aria-pressed", "true")
-        found(errors, "errors-pictures", int(kind(errors, name).locator("b").inner_text()))
+        find_kind_button(errors, name).click()
+        expect(find_kind_button(errors, name)).to_have_attribute("aria-pressed", "true")
+        expect_image_count(
+            errors, "errors-pictures", int(find_kind_button(errors, name).locator("b").inner_text())
+        )
     # Pages turn, and hold every picture once.
-    kind(errors, "All images").click()
+    find_kind_button(errors, "All images").click()
     head, seen = errors.locator("#errors-pictures .found"), []
     previous = errors.get_by_role("button", name="Previous images")
     following = errors.get_by_role("button", name="Next images")
@@ -225,23 +232,23 @@ def test_kinds_show_counts_and_all_pages_of_images(errors):
         expect(head).to_contain_text(f"110 images, {span} shown")
         expect(previous).to_be_enabled(enabled=bool(seen))
         expect(errors.locator("#errors-pictures .pictures button")).to_have_count(count)
-        seen += numbers(errors, "errors-pictures")
+        seen += list_image_numbers(errors, "errors-pictures")
     assert sorted(seen) == list(range(110))
     expect(following).to_be_disabled()
     previous.click()
     expect(head).to_contain_text("110 images, 49 to 96 shown")
     errors.set_viewport_size({"width": 390, "height": 844})
-    assert fits(errors)
+    assert fits_window(errors)
 
 
 def test_filters_combine_and_are_reset_with_the_model(errors):
-    before = numbers(errors, "errors-pictures")
+    before = list_image_numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
     errors.get_by_role("radio", name="Smallest margin first").check()
     expect(first).to_have_attribute("data-pick", str(before[-1]))
     errors.get_by_role("radio", name="By image number").check()
     expect(first).to_have_attribute("data-pick", str(min(before)))
-    assert numbers(errors, "errors-pictures") == sorted(before)
+    assert list_image_numbers(errors, "errors-pictures") == sorted(before)
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
     expect(first.locator("small")).to_have_count(0)
     errors.locator("#errors-pictures .wanted input").check()  # every model's answer
@@ -249,93 +256,95 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     expect(first.locator("small").nth(1)).to_contain_text("second: ")
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
-    found(errors, "errors-pictures", FIRST[1, 0])
-    expect(kind(errors, "Correct predictions")).to_have_text("Correct predictions 25")
+    expect_image_count(errors, "errors-pictures", FIRST_COUNTS[1, 0])
+    expect(find_kind_button(errors, "Correct predictions")).to_have_text("Correct predictions 25")
     turned = errors.get_by_role("checkbox", name="Both directions")
     turned.check()
-    found(errors, "errors-pictures", 5 + 10 + 6)  # bees, and what was predicted to be one
-    fill(errors, "#errors-high", 40)
-    found(errors, "errors-pictures", 0)
-    fill(errors, "#errors-low", 50)
+    expect_image_count(
+        errors, "errors-pictures", 5 + 10 + 6
+    )  # bees, and what was predicted to be one
+    fill_slider(errors, "#errors-high", 40)
+    expect_image_count(errors, "errors-pictures", 0)
+    fill_slider(errors, "#errors-low", 50)
     refused = errors.locator("#errors-kinds .vd-notice", has_text="range 0.5 to 0.4")
     expect(refused).to_be_visible()
-    fill(errors, "#errors-low", 0)
+    fill_slider(errors, "#errors-low", 0)
     errors.get_by_role("button", name="Clear filters").click()
-    found(errors, "errors-pictures", 25)
+    expect_image_count(errors, "errors-pictures", 25)
     # A pair filters both its cells; a second click takes it away.
     note = errors.locator("#errors-kinds .only")
     pair = errors.get_by_role("button", name=re.compile("<b>ant and bee: 15 images, 10 of"))
     expect(note).to_be_hidden()
     pair.click()
     expect(note).to_contain_text("Filter: <b>ant ↔ bee.")
-    found(errors, "errors-pictures", 15)
+    expect_image_count(errors, "errors-pictures", 15)
     expect(errors.locator("#errors-true input")).to_have_value("<b>ant")
     expect(errors.locator("#errors-predicted input")).to_have_value("bee")
     expect(turned).to_be_checked()
     pair.click()
     expect(note).to_be_hidden()
-    found(errors, "errors-pictures", 25)
+    expect_image_count(errors, "errors-pictures", 25)
     expect(turned).not_to_be_checked()
     pair.click()
-    found(errors, "errors-pictures", 15)
+    expect_image_count(errors, "errors-pictures", 15)
     errors.locator("#errors-model select").select_option("second")
-    found(errors, "errors-pictures", 23)
+    expect_image_count(errors, "errors-pictures", 23)
     expect(note).to_be_hidden()
     expect(errors.locator("#errors-predicted input")).to_have_value("any class")
 
 
-def test_the_address_restores_the_filters(errors, open_page, address):
+def test_url_restores_the_filters(errors, open_page, address):
     errors.locator("#errors-model select").select_option("second")
-    found(errors, "errors-pictures", 23)
-    kind(errors, "All images").click()
+    expect_image_count(errors, "errors-pictures", 23)
+    find_kind_button(errors, "All images").click()
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
-    found(errors, "errors-pictures", 30)
+    expect_image_count(errors, "errors-pictures", 30)
     errors.wait_for_url(
         re.compile(r"(?=.*errors\.model=second)(?=.*errors\.true=bee)(?=.*kind=all)")
     )
     page = open_page(errors.url)
-    found(page, "errors-pictures", 30)
+    expect_image_count(page, "errors-pictures", 30)
     expect(page.locator("#errors-model select")).to_have_value("second")
     expect(page.locator("#errors-kinds .only")).to_contain_text("bee → any class")
     page = open_page(
         f"{address}?tab=errors&errors.kind=no&errors.true=<i>&errors.low=nan&errors.model=x"
     )
-    found(page, "errors-pictures", 25)
+    expect_image_count(page, "errors-pictures", 25)
 
 
 def test_an_image_opens_with_the_queried_model(errors):
     errors.locator("#errors-model select").select_option("second")
-    found(errors, "errors-pictures", 23)
+    expect_image_count(errors, "errors-pictures", 23)
     first = errors.locator("#errors-pictures .pictures button").first
     number = first.get_attribute("data-pick")
     first.click()
-    is_open_in_look(errors, f"Test image {number}.")
+    expect_open_in_explore(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="second")
     errors.go_back()  # to the same picture, for another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
     errors.locator("#errors-model select").select_option("first")
-    kind(errors, "All images").click()
+    find_kind_button(errors, "All images").click()
     expect(errors.locator("#errors-pictures .found")).to_contain_text("110 images")
     again = errors.locator(f"#errors-pictures [data-pick='{number}']")
     while not again.count():
-        before = numbers(errors, "errors-pictures")
+        before = list_image_numbers(errors, "errors-pictures")
         errors.get_by_role("button", name="Next images").click()
         expect(errors.locator(f"#errors-pictures [data-pick='{before[0]}']")).to_have_count(0)
     again.click()
-    is_open_in_look(errors, f"Test image {number}.")
+    expect_open_in_explore(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="first")
 
 
 def test_missing_weights_and_a_missing_dataset_are_reported(errors, open_page, page_url):
     expect(errors.locator("#header")).to_contain_text("results of 1 more run")
     errors.locator("#errors-model select").select_option("third")
-    found(errors, "errors-pictures", 23)
+    expect_image_count(errors, "errors-pictures", 23)
     errors.locator("#errors-pictures .pictures button").first.click()
-    is_open_in_look(errors, "The weights of third are not available")
+    expect_open_in_explore(errors, "The weights of third are not available")
     expect(errors.locator("#model select")).not_to_have_value("third")
     page = open_page(f"{page_url}?tab=confusion")
-    cell(page, 3, 5).click()
+    find_cell(page, 3, 5).click()
     place = page.locator("#cell-pictures")
     expect(place.locator("tbody tr")).to_have_count(5)
     expect(place.locator(".vd-notice")).to_contain_text("python train.py download")

@@ -3,7 +3,7 @@
 from tests.golden import HERE, difference, everything
 
 
-def test_what_a_person_gets_is_what_it_was(visitor):
+def test_page_content_matches_the_golden_files(visitor):
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in HERE.glob("*.txt")}
     # Its own page: it leaves while answers are on their way, of which gradio's client complains.
     page = visitor.new_page()

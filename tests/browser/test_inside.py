@@ -7,15 +7,15 @@ from playwright.sync_api import expect
 
 from tests.browser.doing import (
     choose_model,
-    fits,
-    questions,
-    requests,
-    sources,
+    fits_window,
+    list_image_sources,
+    record_model_requests,
+    record_requests,
     upload,
     wait_for_change,
     wait_until_drawn,
 )
-from tests.conftest import write_pictures
+from tests.conftest import write_noise_images
 from tests.making import make_run, random_model
 from vitdemo import runs
 from vitdemo.models import ModelSpec
@@ -42,7 +42,7 @@ def open_part(page, title):
     page.locator("#part").get_by_role("radio", name=title).check()
 
 
-def open_heads(page):
+def open_head_ablation(page):
     """The wall of heads, and which of them are off."""
     open_part(page, "Head ablation")
     wall = page.locator("#head-effects")
@@ -50,11 +50,11 @@ def open_heads(page):
     return wall, wall.locator("[aria-pressed=true]")
 
 
-def patches(page):
+def list_patch_titles(page):
     return page.locator("#lens-patches .vd-patches td").evaluate_all("all => all.map(c => c.title)")
 
 
-def test_the_lens_ends_in_the_answer_and_its_layer_moves_the_slider(inside):
+def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     strip = inside.locator("#lens .vd-strip")
     expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
     last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
@@ -62,23 +62,23 @@ def test_the_lens_ends_in_the_answer_and_its_layer_moves_the_slider(inside):
     top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("li").first
     name, value = top.locator("span").inner_text(), top.locator("b").inner_text()
     assert f"After layer 2: {name} {value}" in last
-    pressed, before = inside.locator("#lens [aria-pressed=true]"), patches(inside)
+    pressed, before = inside.locator("#lens [aria-pressed=true]"), list_patch_titles(inside)
     expect(pressed).to_have_text("2")
     pressed.focus()
     inside.keyboard.press("ArrowLeft")
     inside.keyboard.press("Enter")
     expect(pressed).to_have_text("1")
     expect(inside.locator("#layer input[type=number]")).to_have_value("1")
-    assert patches(inside) != before
+    assert list_patch_titles(inside) != before
     inside.locator("#lens").get_by_role("button", name="Before the first layer").click()
     expect(inside.locator("#lens-patches")).to_contain_text("before the first layer")
     slider = inside.locator("#layer input[type=range]")
     slider.focus()
     inside.keyboard.press("End")
     expect(pressed).to_have_text("2")
-    assert patches(inside) == before
+    assert list_patch_titles(inside) == before
     # A layer asks only the open part, and that only if it has layers.
-    asked = questions(inside)
+    asked = record_model_requests(inside)
     for part, key, count in (
         ("Position embeddings", "ArrowLeft", 0),
         ("One head, number by number", "ArrowRight", 1),
@@ -101,7 +101,7 @@ def contrast(*colours: str) -> float:
     return max(found) / min(found)
 
 
-def test_cells_read_well_and_have_the_colours_of_their_numbers(inside, photo):
+def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
     def cells(place):
         return inside.locator(place).evaluate_all("""all => all.map((cell) => {
             const { backgroundColor, color } = getComputedStyle(cell);
@@ -110,7 +110,7 @@ def test_cells_read_well_and_have_the_colours_of_their_numbers(inside, photo):
 
     painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
     assert len(painted) == 3 * 10 + 16
-    wall, off = open_heads(inside)
+    wall, off = open_head_ablation(inside)
     heads = cells("#head-effects [data-pick]")
     assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
     changes = [float(text.replace("−", "-")) for text, *_ in heads]
@@ -138,8 +138,8 @@ def test_cells_read_well_and_have_the_colours_of_their_numbers(inside, photo):
     expect(wall).not_to_contain_text("layer 3")
 
 
-def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
-    wall, off = open_heads(inside)
+def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
+    wall, off = open_head_ablation(inside)
     answers = inside.locator("#without")
     title, points = answers.locator("h3"), answers.locator(".points")
     expect(title).to_have_text("All heads are on")
@@ -173,25 +173,27 @@ def test_heads_are_switched_off_and_on_and_of_quick_clicks_none_is_lost(inside):
 
 
 LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
-LAYERS_WHEN_DRAWN = """new MutationObserver((_, observer) => {
+JS_RECORD_LAYERS = """new MutationObserver((_, observer) => {
   if (!document.querySelector("#epochs-inside figure")) return;
   observer.disconnect();
   window.layersWhenDrawn = document.querySelector("#layer input[type=range]").max;
 }).observe(document, { childList: true, subtree: true })"""
 
 
-def test_accuracy_without_a_head_and_epochs_that_were_kept(open_page, serve_runs, tmp_path):
+def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
     """A model of 256 patches, which takes seconds over 150 pictures; and one with two epochs."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
     counts = {"train": 1, "test": 15}
     counts = {f"{part}/{name}": n for part, n in counts.items() for name in run.classes}
-    data = write_pictures(tmp_path / "data", counts)
+    data = write_noise_images(tmp_path / "data", counts)
     run = make_run(tmp_path / "runs" / "vit")
     (run.path / "epochs").mkdir()
     for epoch in (1, 3):
         runs.write_weights(run.path / "epochs", random_model(run.spec, epoch).state_dict())
-        (run.path / "epochs" / runs.WEIGHTS).rename(run.path / f"epochs/{epoch:04d}.safetensors")
+        (run.path / "epochs" / runs.WEIGHTS_FILE).rename(
+            run.path / f"epochs/{epoch:04d}.safetensors"
+        )
     address = f"{serve_runs(data=data)}?section=inside"
     page = open_page(f"{address}&model=large&inside=ablation&off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
@@ -209,18 +211,18 @@ def test_accuracy_without_a_head_and_epochs_that_were_kept(open_page, serve_runs
     expect(told).to_contain_text("95% confidence interval")
     open_part(page, "Attention distance")
     expect(page.locator("#distances")).to_contain_text("over 32 test images")
-    page = open_page(f"{address}&model=vit&inside=epochs", script=LAYERS_WHEN_DRAWN)
+    page = open_page(f"{address}&model=vit&inside=epochs", script=JS_RECORD_LAYERS)
     strip = page.locator("#epochs-inside figure")
     expect(strip).to_have_count(2)
     expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
-    before = sources(page, "#epochs-inside")
+    before = list_image_sources(page, "#epochs-inside")
     assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
     page.locator("#layer input[type=range]").focus()
     page.keyboard.press("ArrowLeft")
     wait_for_change(page, "#epochs-inside", before)
 
 
-def test_distances_positions_and_filters_have_words_and_epochs_a_way_to_them(inside):
+def test_distances_positions_filters_and_epochs_are_described(inside):
     open_part(inside, "Attention distance")  # of all Vision Transformers beside each other
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
@@ -249,7 +251,7 @@ def test_distances_positions_and_filters_have_words_and_epochs_a_way_to_them(ins
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
-def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, name):
+def test_one_head_view_equals_the_trace(open_page, kinds_url, look_of, photo, name):
     page = open_page(f"{kinds_url}?section=inside&inside=one_head&model={name}&layer=2")
     look, view = look_of(name, photo), page.locator("#one-head")
     view.locator(".steps li").first.wait_for()
@@ -264,7 +266,7 @@ def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, 
         expect(rows).to_have_count(look.attention.shape[-1])
         shown = [float(text) / 100 for text in rows.locator("td:last-child").all_inner_texts()]
         assert shown == pytest.approx(look.attention[1, 2, query].tolist(), abs=1e-6)
-    asked = requests(page)
+    asked = record_requests(page)
     key, box = look.num_prefix_tokens + 3, view.locator(".map").bounding_box()
     cell = box["width"] / look.grid[1]
     view.locator(".map").hover(position={"x": 3.5 * cell, "y": 0.5 * cell})  # row 1, column 4
@@ -278,7 +280,7 @@ def test_one_heads_numbers_are_the_traces(open_page, kinds_url, look_of, photo, 
     assert asked == []
 
 
-def test_the_residual_stream_adds_up_to_the_logit_and_the_diagram_opens_parts(inside):
+def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
     open_part(inside, "Residual stream")
     view = inside.locator("#residual-stream")
     view.locator("summary").first.click()
@@ -304,7 +306,7 @@ def test_the_residual_stream_adds_up_to_the_logit_and_the_diagram_opens_parts(in
     expect(why).to_have_attribute("aria-selected", "true")
 
 
-def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
+def test_resnet_has_filters_and_notices_for_missing_parts(inside):
     choose_model(inside, "resnet")
     for title, place in {
         "Logit lens": "#lens",
@@ -327,16 +329,16 @@ def test_what_a_resnet_lacks_is_said_and_what_it_has_is_shown(inside):
     expect(inside.locator("#filters .vd-cut")).not_to_have_count(27)
 
 
-def test_an_address_opens_its_part_and_a_strange_one_the_first(open_page, page_url):
+def test_url_opens_its_part_and_invalid_values_the_first(open_page, page_url):
     page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
     expect(page.locator("#filters .vd-cut")).to_have_count(48)
     strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
     expect(strange.locator("#lens .vd-strip")).to_be_visible()
-    _, off = open_heads(strange)
+    _, off = open_head_ablation(strange)
     expect(off).to_have_count(0)
 
 
-def test_no_part_is_wider_than_a_phone(inside):
+def test_every_part_fits_a_phone(inside):
     inside.set_viewport_size({"width": 390, "height": 844})
     for part, title in {
         "lens": "Logit lens",
@@ -347,4 +349,4 @@ def test_no_part_is_wider_than_a_phone(inside):
     }.items():
         open_part(inside, title)
         inside.locator(f"#part-{part} :is(.vd-said, .quiet)").first.wait_for()
-        assert fits(inside), part
+        assert fits_window(inside), part

@@ -7,22 +7,29 @@ import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.doing import download, fill, fits, open_tab
+from tests.browser.doing import download, fill_slider, fits_window, open_tab
 from tests.making import VIT, make_run
 from tests.serving import ROOT, serve
-from vitdemo.lessons import FOLDER, LANGUAGE, Lesson, Step, read_lessons, with_facts
-from vitdemo.workbench import Workbench
+from vitdemo.lessons import (
+    DEFAULT_LANGUAGE,
+    LESSONS_FOLDER,
+    Lesson,
+    LessonStep,
+    fill_facts,
+    read_lessons,
+)
+from vitdemo.workbench import AppContext
 
 RUNS = ROOT / "assets" / "runs"
-NAMES = [path.stem for path in sorted((FOLDER / LANGUAGE).glob("*.md"))]
+NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
 
 
 @pytest.fixture(scope="module")
 def lessons() -> dict[str, Lesson]:
-    workbench = Workbench([RUNS], ROOT / "none", torch.device("cpu"))
-    found, problems = read_lessons(FOLDER / LANGUAGE)
+    workbench = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
+    found, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
     assert not problems
-    return {lesson.name: with_facts(lesson, workbench) for lesson in found}
+    return {lesson.name: fill_facts(lesson, workbench) for lesson in found}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +73,7 @@ def press(page: Page, button: Locator, keyboard: bool) -> None:
     page.keyboard.press("Enter")
 
 
-def do(page: Page, step: Step, keyboard: bool) -> None:
+def do_task(page: Page, step: LessonStep, keyboard: bool) -> None:
     """Do the task of the step like a user."""
     task = step.task
     if task.kind == "shown":
@@ -112,7 +119,7 @@ def do(page: Page, step: Step, keyboard: bool) -> None:
     page.keyboard.press("Space")
 
 
-def answer(page: Page, step: Step, keyboard: bool) -> None:
+def answer_question(page: Page, step: LessonStep, keyboard: bool) -> None:
     """Answer the question of the step correctly."""
     question, form = step.question, page.locator("#lesson .question")
     if question.choices:
@@ -126,7 +133,7 @@ def answer(page: Page, step: Step, keyboard: bool) -> None:
     expect(page.locator("#lesson .told")).to_contain_text(told)
 
 
-def closing_words(lesson: Lesson) -> str:
+def closing_sentence(lesson: Lesson) -> str:
     tasks = sum(bool(step.task) for step in lesson.steps)
     asked = sum(bool(step.question and not step.question.free) for step in lesson.steps)
     told = f"{asked} of {asked} questions answered correctly at the first try."
@@ -157,10 +164,10 @@ def test_every_lesson_can_be_completed(walker, lessons, name):
         if step.ring:
             expect(page.locator(step.ring).locator("visible=true").first).to_be_visible()
         if step.task:
-            do(page, step, keyboard)
+            do_task(page, step, keyboard)
             expect(panel(page).locator(".do")).to_have_class("do done")
         if step.question:
-            answer(page, step, keyboard)
+            answer_question(page, step, keyboard)
             if step.cover:
                 expect(page.locator(step.cover)).to_be_visible()
         if step.then:
@@ -170,12 +177,12 @@ def test_every_lesson_can_be_completed(walker, lessons, name):
         expect(on).to_have_text("Finish" if number == len(lesson.steps) else "Next")
         press(page, on, keyboard)
     expect(panel(page).locator(".title")).to_have_text("End of the lesson")
-    expect(panel(page).locator(".text")).to_contain_text(closing_words(lesson))
+    expect(panel(page).locator(".text")).to_contain_text(closing_sentence(lesson))
     on.click()
     expect(panel(page)).to_be_hidden()
     card = page.locator("#lessons li").filter(has=page.get_by_role("heading", name=lesson.title))
     expect(card).to_contain_text("; done")
-    assert fits(page)
+    assert fits_window(page)
 
 
 def test_fast_navigation_shows_the_last_view(open_page, address, lessons):
@@ -218,7 +225,7 @@ def small(tmp_path_factory):
         yield address
 
 
-def test_the_address_opens_a_lesson_at_a_step(open_page, small):
+def test_url_opens_a_lesson_at_a_step(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
     expect(panel(page).locator(".title")).to_have_text("Two")
     expect(page.locator("#part-distance")).to_be_visible()  # of the step before
@@ -299,9 +306,9 @@ def test_handouts_print_on_two_sheets_and_costs_are_compared(open_page, address,
     table = page.locator("#cost-table")
     pairs = table.get_by_role("row", name="Attention matrix products, M")
     expect(pairs).to_contain_text("× 1.00")  # before a slider is moved
-    fill(page, "#cost-width", 256)
+    fill_slider(page, "#cost-width", 256)
     expect(pairs).to_contain_text("× 2.00")
     page.locator("#cost-measure").click()
     expect(table).to_contain_text("ms (median of")
-    fill(page, "#cost-patch", 5)
+    fill_slider(page, "#cost-patch", 5)
     expect(table).to_contain_text("The image side (32) is not a multiple of the patch side (5).")

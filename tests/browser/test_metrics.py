@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.doing import download, open_tab
-from tests.conftest import write_pictures
-from tests.making import CLASSES, RESNET, VIT, evaluation, make_run
+from tests.conftest import write_noise_images
+from tests.making import CLASSES, RESNET, VIT, make_evaluation, make_run
 from tests.serving import serve
 from vitdemo import runs
 
@@ -23,7 +23,7 @@ def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("compared")
     make_run(root / "best", VIT)
     second = make_run(root / "second", RESNET, seed=1)
-    said = evaluation(1).probabilities.copy()
+    said = make_evaluation(1).probabilities.copy()
     said[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats are dogs
     runs.write_evaluation(second.path, replace(second.evaluation, probabilities=said))
     held = make_run(root / "held", VIT, seed=2)
@@ -37,7 +37,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(root, tmp_path_factory):
     counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in CLASSES}
-    data = write_pictures(tmp_path_factory.mktemp("data"), counts)
+    data = write_noise_images(tmp_path_factory.mktemp("data"), counts)
     with serve("--runs", str(root), "--data", str(data)) as address:
         yield address
 
@@ -50,12 +50,12 @@ def page(address, open_shared):  # the page ends before its server
     return page
 
 
-def choose(page, place: str, name: str) -> None:
+def choose_option(page, place: str, name: str) -> None:
     page.locator(f"{place} input").click()
     page.get_by_role("option", name=name, exact=True).click()
 
 
-def csv_of(page, place: str, name: str = "Download CSV") -> str:
+def download_csv(page, place: str, name: str = "Download CSV") -> str:
     button = page.locator(place).get_by_role("button", name=name)
     return download(page, button).path().read_text()
 
@@ -91,12 +91,12 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     page.locator("#metrics-model select").select_option("second")
     names = ranking.locator("tbody th")
     expect(names).to_have_text(["cat"])  # the worst one
-    choose(page, "#curve-classes", "dog")
+    choose_option(page, "#curve-classes", "dog")
     expect(names).to_have_text(["cat", "dog"])
     expect(ranking.locator("figure svg")).to_have_count(2)
     area = ranking.locator("tbody tr").nth(1).locator("td").nth(1)
     expect(area.locator("small")).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
-    lines = csv_of(page, "#ranking", "Download the curves as CSV").splitlines()
+    lines = download_csv(page, "#ranking", "Download the curves as CSV").splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
     assert lines[1].startswith("cat,second,ROC,0.00000,0.00000,")
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(ranking).to_contain_text("Choose a class above")
 
 
-def test_a_temperature_comes_from_validation_answers_alone(page, root):
+def test_temperature_is_fitted_on_validation_predictions_only(page, root):
     open_tab(page, "Calibration")
     view, model = page.locator("#calibration"), page.locator("#calibration-model select")
     model.select_option("best")  # which has none
@@ -115,7 +115,7 @@ def test_a_temperature_comes_from_validation_answers_alone(page, root):
     expect(view.locator(".vd-notice")).to_have_count(0)
 
 
-def test_the_table_of_models_is_timed_exported_and_read_on_a_phone(page):
+def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
     open_tab(page, "Compare models")
     table = page.locator("#models table").first
     expect(table.locator("tbody th")).to_have_text(["<i>held", "best", "second"])
@@ -130,7 +130,7 @@ def test_the_table_of_models_is_timed_exported_and_read_on_a_phone(page):
     place = titles.all_text_contents().index("Latency, 1 image (ms)")
     speed = table.locator("tbody tr").last.locator("td:visible").nth(place - 1)
     expect(speed).to_have_text(re.compile(r"^\d+\.\d$"))
-    text = csv_of(page, "#models")
+    text = download_csv(page, "#models")
     assert "Recipe" in text  # which is not shown: it repeats the names
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["Test accuracy (%)"] == "97.5"
@@ -165,7 +165,7 @@ def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page)
     expect(robust).to_contain_text("Choose at least one model and one change above.")
 
 
-def test_a_diverged_run_is_named_in_every_tab(open_page, serve_runs, tmp_path):
+def test_diverged_run_is_reported_in_every_tab(open_page, serve_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "bad")
     broken = run.evaluation.probabilities * np.nan
     runs.write_evaluation(run.path, replace(run.evaluation, probabilities=broken))

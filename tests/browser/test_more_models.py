@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from safetensors.torch import save
 
 from tests.browser.doing import wait_until_drawn
-from tests.hub import hub
+from tests.hub import serve_hub
 from tests.serving import serve
 
 TINY = "timm:deit_tiny_patch16_224.fb_in1k"
@@ -42,7 +42,10 @@ def start(patch, weights, hurry, shown_runs, tmp_path_factory):
 
     The page uses a local Hub that has the weights of DeiT-Tiny under every name.
     """
-    with hub(patch, {"model.safetensors": weights}, pause=1.5, hurry=hurry), ExitStack() as pages:
+    with (
+        serve_hub(patch, {"model.safetensors": weights}, pause=1.5, hurry=hurry),
+        ExitStack() as pages,
+    ):
 
         def start(*arguments: str, offline: bool = False) -> str:
             variables = {
@@ -62,7 +65,7 @@ def open_panel(page):
     page.locator("#offered-models li").first.wait_for()
 
 
-def line(page, title):
+def find_model_row(page, title):
     return page.locator("#offered-models li").filter(has_text=re.compile(f"^{title}"))
 
 
@@ -70,7 +73,7 @@ def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, star
     address = start()
     page = open_page(address)
     open_panel(page)
-    own = line(page, "DeiT-Tiny")
+    own = find_model_row(page, "DeiT-Tiny")
     expect(own).to_contain_text("23 MB, apache-2.0")
     before = page.locator("#answers .card").count()
     own.get_by_role("button", name="Add: DeiT-Tiny").click()
@@ -94,10 +97,10 @@ def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, star
 def test_failed_downloads_and_unknown_models_show_an_error(open_page, start):
     page = open_page(start(offline=True))
     open_panel(page)
-    line(page, "DINO, ").get_by_role("button", name="Add").click()
+    find_model_row(page, "DINO, ").get_by_role("button", name="Add").click()
     said = page.get_by_text("could not be downloaded").first
     expect(said).to_contain_text("Check the network")
-    expect(line(page, "DINO, ").get_by_text("Add", exact=True)).to_be_visible()
+    expect(find_model_row(page, "DINO, ").get_by_text("Add", exact=True)).to_be_visible()
     page.locator("#model-name").get_by_role("textbox").fill("nonsense")
     page.locator("#add-model").click()
     expect(page.get_by_text("timm has no model 'nonsense'").first).to_be_visible()
@@ -112,8 +115,8 @@ def test_on_a_public_page_a_model_is_added_for_one_user(open_page, start, hurry)
     page = open_page(address)
     open_panel(page)
     expect(page.locator("#model-name")).to_be_hidden()
-    line(page, "DeiT-Tiny").get_by_role("button", name="Add").click()
-    expect(line(page, "DeiT-Tiny").locator(".state")).to_have_text("added")
+    find_model_row(page, "DeiT-Tiny").get_by_role("button", name="Add").click()
+    expect(find_model_row(page, "DeiT-Tiny").locator(".state")).to_have_text("added")
     expect(page.locator(f"#model option[value='{TINY}']")).to_have_count(1)
     other = open_page(address)
     other.locator("#answers .card").first.wait_for()

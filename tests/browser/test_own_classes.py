@@ -10,11 +10,11 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
-from tests.browser.doing import give_camera, upload, wait_until_drawn
+from tests.browser.doing import mock_camera, upload, wait_until_drawn
 from tests.making import VIT, make_run, noise
 from tests.serving import serve
 
-DIGITS, EACH = (1, 4, 7), 12
+DIGITS, IMAGES_PER_DIGIT = (1, 4, 7), 12
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def digits(tmp_path):
     data = load_digits()
     with zipfile.ZipFile(tmp_path / "digits.zip", "w") as file:
         for digit in DIGITS:
-            for i, values in enumerate(data.images[data.target == digit][:EACH]):
+            for i, values in enumerate(data.images[data.target == digit][:IMAGES_PER_DIGIT]):
                 buffer = io.BytesIO()
                 Image.fromarray((255 - values / 16 * 255).astype(np.uint8)).save(buffer, "PNG")
                 if i == 0:
@@ -51,15 +51,15 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     view.get_by_role("button", name="Remove class").click()
     expect(view.locator(".own")).to_have_count(0)
     view.locator("input.zip").set_input_files(digits)
-    expect(say).to_have_text(f"3 classes, {3 * EACH} of at most 500 images.")
+    expect(say).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
     view.get_by_role("button", name="Remove image 2 of digit 4").click()
-    expect(say).to_contain_text(f"{3 * EACH - 1} of at most")
+    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
     view.get_by_role("button", name="Undo").click()
-    expect(say).to_contain_text(f"{3 * EACH} of at most")
+    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT} of at most")
     expect(view.get_by_role("button", name="Undo")).to_be_disabled()
     tab.locator("#own-train").click()
     result = tab.locator("#own-result")
-    expect(result).to_contain_text(f"on {3 * EACH} images, 95% confidence interval")
+    expect(result).to_contain_text(f"on {3 * IMAGES_PER_DIGIT} images, 95% confidence interval")
     expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save the model").click()
@@ -119,7 +119,7 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     expect(told).to_contain_text("There are too few classes (1)")
     view.get_by_role("button", name="Open camera").click()
     expect(say).to_contain_text("camera")
-    give_camera(tab)
+    mock_camera(tab)
     view.get_by_role("button", name="Open camera").click()
     take = view.get_by_role("button", name="Hold to take photos")
     take.click(delay=900)  # held down
@@ -140,7 +140,9 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
         (tmp_path / "folder" / "digits" / left).parent.mkdir(exist_ok=True, parents=True)
         noise(5).save(tmp_path / "folder" / "digits" / left, "PNG")
     view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
-    expect(view.locator(".say")).to_have_text(f"3 classes, {3 * EACH} of at most 500 images.")
+    expect(view.locator(".say")).to_have_text(
+        f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images."
+    )
     names = {f"digit {digit}" for digit in DIGITS}
     assert {*view.locator(".own h2").all_inner_texts()} == names
     problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."

@@ -6,18 +6,18 @@ from playwright.sync_api import expect
 
 from tests.browser.doing import (
     choose_model,
-    drawn,
-    fits,
-    give_camera,
+    fits_window,
+    get_last_draw,
+    mock_camera,
     open_tab,
-    questions,
+    record_model_requests,
     upload,
-    wait_for_another,
+    wait_for_new_values,
     wait_until_drawn,
 )
-from tests.making import RESNET, TIMM, VIT, bench, make_run
-from vitdemo.faithfulness.measured import Measured, write_measured
-from vitdemo.inputs import load_image, visible_square
+from tests.making import RESNET, TIMM, VIT, make_run, make_workbench
+from vitdemo.faithfulness.measured import FaithfulnessSummary, write_summaries
+from vitdemo.inputs import crop_visible_square, load_image
 from vitdemo.photos import OURS
 
 TABS = (
@@ -27,11 +27,11 @@ TABS = (
 FIRST_SCREEN = ("#picture", "#answers", "#model", "#layer", "#attention .large", "#attention .wall")
 
 
-def answers(page) -> str:
+def get_predictions_text(page) -> str:
     return page.locator("#answers .cards").inner_text()
 
 
-def test_the_first_look_needs_no_click_and_another_model_one_question(page):
+def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     expect(page.locator("#answers .card")).to_have_count(3)
     wall = page.locator("#attention .wall button")
     expect(wall).to_have_count(8)  # 2 layers: 3 heads, rollout
@@ -44,7 +44,7 @@ def test_the_first_look_needs_no_click_and_another_model_one_question(page):
     slider.press("ArrowLeft")
     wait_until_drawn(page, layer=1)
     page.wait_for_timeout(1000)  # what was asked for has come
-    asked = questions(page)
+    asked = record_model_requests(page)
     choose_model(page, "vit")  # which brings its own heads in one question
     wait_until_drawn(page, run="vit")
     expect(wall).to_have_count(9)
@@ -53,14 +53,16 @@ def test_the_first_look_needs_no_click_and_another_model_one_question(page):
         choose_model(page, name)
     wait_until_drawn(page, run="timm")
     page.wait_for_timeout(1000)
-    assert drawn(page)["run"] == "timm"
+    assert get_last_draw(page)["run"] == "timm"
 
 
-def test_the_view_begins_with_the_map_that_measured_truest(open_page, serve_runs, tmp_path):
+def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path):
     measured = {"vit": (0.1, 0.4, 0.2), "timm": (0.3, 0.2)}
     for name, spec in (("vit", VIT), ("timm", TIMM)):
         path = make_run(tmp_path / "runs" / name, spec).path
-        write_measured(path, {"drop": Measured(9, {"rollout": 0.15}, (), measured[name])})
+        write_summaries(
+            path, {"drop": FaithfulnessSummary(9, {"rollout": 0.15}, (), measured[name])}
+        )
     url = serve_runs()
     page = open_page(f"{url}?model=vit")
     layer = page.locator("#layer input[type=number]")
@@ -82,15 +84,17 @@ def test_the_view_begins_with_the_map_that_measured_truest(open_page, serve_runs
     expect(page.locator("#one-head")).to_contain_text("Softmax")
     choose_model(page, "timm")
     expect(page.locator("#layer input[type=number]")).to_have_value("1")
-    workbench = bench(tmp_path / "runs")
-    cat = visible_square(load_image(OURS / "cat.jpg"), at=0.5)
-    rows = workbench.look(workbench.run("timm"), cat).attention[:, 0, 0]  # (L, N)
+    workbench = make_workbench(tmp_path / "runs")
+    cat = crop_visible_square(load_image(OURS / "cat.jpg"), position=0.5)
+    rows = workbench.trace_image(workbench.find_run("timm"), cat).attention[:, 0, 0]  # (L, N)
     strongest = [f"{100 * float(row.max()):.1f}%" for row in rows]
     assert strongest[0] != strongest[1]
     expect(page.locator("#one-head")).to_contain_text(strongest[0])
 
 
-def test_the_first_screen_holds_what_one_came_for(open_page, serve_runs, page_url, tmp_path):
+def test_first_screen_shows_image_predictions_and_attention(
+    open_page, serve_runs, page_url, tmp_path
+):
     for name, spec in (("vit", VIT), ("timm", TIMM), ("resnet", RESNET)):
         make_run(tmp_path / "runs" / name, spec)
     page = open_page(f"{serve_runs()}?model=timm", width=1366, height=768)
@@ -107,10 +111,10 @@ def test_the_first_screen_holds_what_one_came_for(open_page, serve_runs, page_ur
     tops = [page.locator(place).bounding_box() for place in FIRST_SCREEN[:2] + FIRST_SCREEN[4:5]]
     assert tops[0]["y"] < tops[1]["y"] < tops[2]["y"]
     assert tops[2]["y"] + tops[2]["height"] <= 2 * 844
-    assert fits(page)
+    assert fits_window(page)
 
 
-GIVE = """([place, type, bytes]) => {
+JS_DROP_OR_PASTE = """([place, type, bytes]) => {
     const data = new DataTransfer();
     data.items.add(new File([new Uint8Array(bytes)], "photo.png", { type: "image/png" }));
     const target = place ? document.querySelector(place) : document;
@@ -121,23 +125,27 @@ GIVE = """([place, type, bytes]) => {
 }"""
 
 
-def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
+def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path):
     about, say = page.locator("#picture .about"), page.locator("#picture .say")
     bus = page.locator("#offers .photos").get_by_role("button", name="bus")
     page.wait_for_timeout(1000)  # what the first picture asked for has come
-    asked, before, shown = questions(page), drawn(page), answers(page)
+    asked, before, shown = (
+        record_model_requests(page),
+        get_last_draw(page),
+        get_predictions_text(page),
+    )
     upload(page, photo)
-    wait_for_another(page, before)
+    wait_for_new_values(page, before)
     expect(page.locator("#answers .cards")).not_to_have_text(shown)
     expect(about).to_have_text("Your photo.")
     assert len(asked) == 1
     expect(page.locator("#picture .crop")).to_be_hidden()  # a square has nothing to move
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
-    before, shown = drawn(page)["values"], answers(page)
+    before, shown = get_last_draw(page)["values"], get_predictions_text(page)
     upload(page, tmp_path / "broken.png")
     expect(say).to_contain_text("'broken.png' is not an image")
     expect(say).to_contain_text("The previous image is still shown.")
-    assert answers(page) == shown and (drawn(page)["values"] == before).all()
+    assert get_predictions_text(page) == shown and (get_last_draw(page)["values"] == before).all()
     bus.click()
     expect(about).to_contain_text("bus")
     upload(page, tmp_path / "broken.png")
@@ -151,13 +159,13 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
     for place, kind in (("#picture .frame", "drop"), (None, "paste")):
         bus.click()
         expect(about).to_contain_text("bus")
-        page.evaluate(GIVE, [place, kind, list(photo.read_bytes())])
+        page.evaluate(JS_DROP_OR_PASTE, [place, kind, list(photo.read_bytes())])
         expect(about).to_have_text("Your photo.")
     bus.click()
     expect(about).to_contain_text("bus")
     page.get_by_role("button", name="Open camera").click()
     expect(say).to_contain_text("camera")  # there is none here
-    give_camera(page)
+    mock_camera(page)
     page.get_by_role("button", name="Open camera").click()
     expect(page.locator("#picture .camera")).to_be_visible()
     page.get_by_role("button", name="Take photo").click()
@@ -165,8 +173,8 @@ def test_a_picture_is_uploaded_dropped_pasted_or_taken(page, photo, tmp_path):
     expect(page.locator("#picture .camera")).to_be_hidden()
 
 
-def test_the_square_that_models_see_can_be_moved_and_the_last_photo_is_drawn(page, photo):
-    before = drawn(page)
+def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
+    before = get_last_draw(page)
     crop = page.locator("#picture .crop")
     expect(crop).to_have_attribute("aria-valuenow", "50")  # the cat's photo is wide
     box = crop.bounding_box()
@@ -175,14 +183,14 @@ def test_the_square_that_models_see_can_be_moved_and_the_last_photo_is_drawn(pag
     page.mouse.move(box["x"] - 400, box["y"] + 20)
     page.mouse.up()
     expect(crop).to_have_attribute("aria-valuenow", "0")
-    moved = wait_for_another(page, before)
+    moved = wait_for_new_values(page, before)
     page.wait_for_url(re.compile("crop=0.00"))
     crop.press("End")
-    moved = wait_for_another(page, moved)
+    moved = wait_for_new_values(page, moved)
     page.wait_for_url(re.compile("crop=1.00"))
     photos, about = page.locator("#offers .photos"), page.locator("#picture .about")
     photos.get_by_role("button", name="lion").click()
-    wait_for_another(page, moved)
+    wait_for_new_values(page, moved)
     for name in ("bus", "lion", "tower"):  # of quick choices the last one is drawn
         photos.get_by_role("button", name=name).click()
     expect(about).to_contain_text("Photo: tower.")
@@ -193,7 +201,7 @@ def test_the_square_that_models_see_can_be_moved_and_the_last_photo_is_drawn(pag
     expect(about).to_have_text("Your photo.")
 
 
-def test_the_empty_page_explains_itself(open_page, serve_runs):
+def test_page_without_runs_shows_instructions(open_page, serve_runs):
     page = open_page(serve_runs())
     expect(page.locator("#header")).to_contain_text("python train.py vit-small-cpu")
     for tab in TABS:

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.doing import (
     choose_model,
     download,
-    fill,
+    fill_slider,
     upload,
     wait_until_drawn,
 )
@@ -17,22 +17,22 @@ from tests.making import make_run
 from vitdemo import runs
 
 
-def ready(page):
+def wait_until_ready(page):
     wait_until_drawn(page)
     return page
 
 
-def chosen(page) -> str:
+def get_selected_model(page) -> str:
     return page.locator("#model select").input_value()
 
 
-def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
+def test_choices_are_written_to_the_url_and_a_link_is_copied(page, photo):
     file = download(page, page.get_by_role("button", name="Download all maps"))
     assert file.suggested_filename == "vitdemo-maps-timm.npz"
     with np.load(file.path()) as maps:
         assert maps["attention"].shape == (2, 3, 17, 17)
     choose_model(page, "vit")
-    fill(page, "#layer", 2)
+    fill_slider(page, "#layer", 2)
     page.get_by_role("button", name="Rollout settings").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
@@ -54,18 +54,18 @@ def test_choices_are_written_into_the_address_and_a_link_is_copied(page, photo):
         expect(said.last).to_contain_text("Copy the link from the address bar")
 
 
-def test_an_address_opens_what_it_says(open_page, page_url):
+def test_url_restores_model_layer_rollout_and_image(open_page, page_url):
     query = "?model=vit&layer=1&of=mean&fusion=max&discard=0.5&picture=photo:tower&crop=0.10"
-    page = ready(open_page(page_url + query))
+    page = wait_until_ready(open_page(page_url + query))
     wait_until_drawn(page, run="vit", layer=1, source="mean")
-    assert chosen(page) == "vit"
+    assert get_selected_model(page) == "vit"
     page.get_by_role("button", name="Rollout settings").click()
     expect(page.locator("#fusion").get_by_role("radio", name="max")).to_be_checked()
     expect(page.locator("#picture .crop")).to_have_attribute("aria-valuenow", "10")
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
 
 
-def test_an_address_asks_for_a_class(open_page, page_url):
+def test_url_selects_the_explained_class(open_page, page_url):
     page = open_page(page_url + "?section=why&why=ship&not=cat")
     expect(page.locator("#why-maps")).to_contain_text("Why ship and not cat?")
     expect(page.locator("#why-class input")).to_have_value("ship")
@@ -76,14 +76,14 @@ def test_an_address_asks_for_a_class(open_page, page_url):
     page.wait_for_url(lambda url: "unicorn" not in url)
 
 
-def test_an_address_of_a_model_that_cannot_be_read_says_so(open_page, serve_runs, tmp_path):
+def test_url_of_a_damaged_model_shows_an_error(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "vit")
-    (make_run(tmp_path / "runs" / "cut").path / runs.WEIGHTS).write_bytes(b"half a file")
+    (make_run(tmp_path / "runs" / "cut").path / runs.WEIGHTS_FILE).write_bytes(b"half a file")
     page = open_page(f"{serve_runs()}?model=cut&layer=2")
     expect(page.get_by_text("The weights of 'cut' cannot be loaded")).not_to_have_count(0)
-    assert chosen(page) == "cut"
+    assert get_selected_model(page) == "cut"
     choose_model(page, "vit")
-    ready(page)
+    wait_until_ready(page)
 
 
 @pytest.mark.parametrize(
@@ -95,30 +95,30 @@ def test_an_address_of_a_model_that_cannot_be_read_says_so(open_page, serve_runs
         + "&%ff=%00&model",
     ],
 )
-def test_a_strange_address_opens_the_page_as_it_is(open_page, page_url, query):
-    page = ready(open_page(page_url + query))
-    assert chosen(page) == "timm"
+def test_invalid_url_opens_the_default_view(open_page, page_url, query):
+    page = wait_until_ready(open_page(page_url + query))
+    assert get_selected_model(page) == "timm"
     expect(page.locator("#attention .wall button")).to_have_count(8)
-    expect(tab(page, "Explore")).to_have_attribute("aria-selected", "true")
+    expect(find_tab(page, "Explore")).to_have_attribute("aria-selected", "true")
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
 # --- the other tabs ------------------------------------------------------------------------------
 
 
-def tab(page, name):
+def find_tab(page, name):
     return page.get_by_role("tab", name=name, exact=True)
 
 
-def test_back_returns_to_the_tab_before_and_keeps_what_look_shows(page):
+def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
     look, compare, models = (
-        tab(page, "Explore"),
-        tab(page, "Compare models"),
+        find_tab(page, "Explore"),
+        find_tab(page, "Compare models"),
         page.locator("#models"),
     )
     compare.click()
     page.wait_for_url(re.compile(r"\?(.*&)?tab=compare$"))
-    tab(page, "Data").click()
+    find_tab(page, "Data").click()
     page.wait_for_url(re.compile("tab=data"))
     page.go_back()
     expect(compare).to_have_attribute("aria-selected", "true")
@@ -132,7 +132,7 @@ def test_back_returns_to_the_tab_before_and_keeps_what_look_shows(page):
     expect(look).to_have_attribute("aria-selected", "true")
     choose_model(page, "vit")
     page.wait_for_url(re.compile("model=vit"))
-    tab(page, "Data").click()
+    find_tab(page, "Data").click()
     page.wait_for_url(re.compile("tab=data"))
     look.click()
     page.wait_for_url(lambda url: "tab=" not in url)
@@ -144,19 +144,19 @@ def test_back_returns_to_the_tab_before_and_keeps_what_look_shows(page):
     page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # as it is shown
 
 
-def test_an_address_opens_its_tab_and_on_a_phone_all_are_seen(open_page, page_url):
+def test_url_opens_its_tab_and_all_tabs_fit_a_phone(open_page, page_url):
     page = open_page(f"{page_url}?tab=compare&layer=1", width=390)
     models = page.locator("#models tbody tr")
     expect(models).to_have_count(3)
     assert "tab=compare" in page.url and "layer=1" in page.url
-    tab(page, "Explore").click()
-    ready(page)
+    find_tab(page, "Explore").click()
+    wait_until_ready(page)
     names = page.get_by_role("tab")
     expect(names).to_have_count(10 + 5)
     for name in names.all():
         box = name.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-    tab(page, "Compare models").click()
+    find_tab(page, "Compare models").click()
     expect(models).to_have_count(3)
     page.wait_for_url(re.compile("tab=compare"))
     page.go_back()

@@ -8,12 +8,19 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.doing import choose_model, download, fill, fits, questions, upload
+from tests.browser.doing import (
+    choose_model,
+    download,
+    fill_slider,
+    fits_window,
+    record_model_requests,
+    upload,
+)
 
-UNTOUCHED = "Current changes: none."
+NO_CHANGES = "Current changes: none."
 
 
-def opened(open_page, page_url, **options) -> Page:
+def open_section(open_page, page_url, **options) -> Page:
     """A page with its section "Change the image", opened by URL, since phones hide the tab."""
     page = open_page(page_url + "?section=hands", **options)
     page.locator("#hands-maps figure").first.wait_for()
@@ -23,73 +30,73 @@ def opened(open_page, page_url, **options) -> Page:
 @pytest.fixture(scope="module")
 def section(open_shared, page_url) -> Page:
     """A page that the tests share, of whose changes each leaves none."""
-    return opened(open_shared, page_url)
+    return open_section(open_shared, page_url)
 
 
-def patch(page: Page, row: int, column: int):
+def find_patch(page: Page, row: int, column: int):
     return page.get_by_role("button", name=f"Remove row {row}, column {column}", exact=True)
 
 
-def removed(page: Page):
+def find_removed_patches(page: Page):
     return page.locator("#hands-picture [aria-pressed=true]")
 
 
-def now(page: Page):
+def find_change_text(page: Page):
     return page.locator("#hands-picture small")
 
 
-def picture(page: Page) -> str:
+def get_image_url(page: Page) -> str:
     return page.locator("#hands-picture img").get_attribute("src")
 
 
-def put_back(page: Page) -> None:
+def reset_changes(page: Page) -> None:
     page.get_by_role("button", name="Reset all changes").click()
-    expect(removed(page)).to_have_count(0)
-    expect(now(page)).to_have_text(UNTOUCHED)
+    expect(find_removed_patches(page)).to_have_count(0)
+    expect(find_change_text(page)).to_have_text(NO_CHANGES)
 
 
-def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models_follow(section):
+def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     page = section
     expect(page.locator("#hands-maps figure")).to_have_count(2)
     expect(page.locator("#hands-answers section")).to_have_count(3)
     expect(page.locator("#hands-picture .cells button")).to_have_count(64)
-    expect(now(page)).to_have_text(UNTOUCHED)
+    expect(find_change_text(page)).to_have_text(NO_CHANGES)
     expect(page.locator("#hands-answers .points").first).to_have_text("±0.0")
     # A hole is seen before any answer, and asks one question.
     page.wait_for_timeout(1000)
-    before, asked = picture(page), questions(page)
+    before, asked = get_image_url(page), record_model_requests(page)
     hole = page.evaluate("""() => {
         const button = document.querySelector("#hands-picture .cells button");
         button.click();
         return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
     }""")
     assert hole[0] == "true" and hole[1] not in ("", "rgba(0, 0, 0, 0)")
-    expect(now(page)).to_have_text("Current changes: 1 of 64 patches removed.")
+    expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
     assert len(asked) == 1
-    expect(patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
+    expect(find_patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
-    patch(page, 1, 1).click()  # another click brings it back
-    expect(now(page)).to_have_text(UNTOUCHED)
-    assert picture(page) == before
+    find_patch(page, 1, 1).click()  # another click brings it back
+    expect(find_change_text(page)).to_have_text(NO_CHANGES)
+    assert get_image_url(page) == before
     for column in range(1, 7):  # of quick clicks none is lost
-        patch(page, 1, column).click()
-    expect(removed(page)).to_have_count(6)
+        find_patch(page, 1, column).click()
+    expect(find_removed_patches(page)).to_have_count(6)
     page.get_by_role("button", name="Restore all patches").click()
-    expect(removed(page)).to_have_count(0)
-    patch(page, 1, 1).focus()
+    expect(find_removed_patches(page)).to_have_count(0)
+    find_patch(page, 1, 1).focus()
     for key in ("ArrowDown", "ArrowRight", "Space"):
         page.keyboard.press(key)
-    expect(patch(page, 2, 2)).to_have_attribute("aria-pressed", "true")
-    expect(patch(page, 2, 2)).to_be_focused()
+    expect(find_patch(page, 2, 2)).to_have_attribute("aria-pressed", "true")
+    expect(find_patch(page, 2, 2)).to_be_focused()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect(removed(page)).to_have_count(2)
-    put_back(page)
+    expect(find_removed_patches(page)).to_have_count(2)
+    reset_changes(page)
     expect(page.locator("#hands-count input[type=number]")).to_have_value("16")
     page.get_by_role("button", name="Remove most-attended patches").click()
-    expect(removed(page)).to_have_count(16)
+    expect(find_removed_patches(page)).to_have_count(16)
     page.get_by_role("button", name="Remove random patches").click()
-    expect(now(page)).to_have_text("Current changes: 16 of 64 patches removed.")
+    expect(find_change_text(page)).to_have_text("Current changes: 16 of 64 patches removed.")
     places = page.locator("#hands-picture .cells button").evaluate_all(
         "all => all.map(one => one.getAttribute('aria-pressed'))"
     )
@@ -103,159 +110,160 @@ def test_patches_go_by_mouse_by_keyboard_by_attention_and_by_half_and_all_models
         }""",
         arg=places,
     )
-    put_back(page)
+    reset_changes(page)
     page.get_by_role("button", name="Half the patches removed").click()
-    expect(now(page)).to_have_text("Current changes: 32 of 64 patches removed.")
+    expect(find_change_text(page)).to_have_text("Current changes: 32 of 64 patches removed.")
     for card in page.locator("#hands-answers section").all():
         points = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in points)
     expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
-    put_back(page)
+    reset_changes(page)
 
 
-def test_sliders_and_presets_change_any_picture_and_reset_brings_it_back(section, tmp_path):
-    before = picture(section)
+def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp_path):
+    before = get_image_url(section)
     for name in ("rotate", "brightness", "blur", "noise", "jpeg"):
         slider = section.locator(f"#hands-{name} input[type=range]")
         slider.focus()
         slider.press("PageDown" if name == "jpeg" else "PageUp")
-        expect(now(section)).not_to_have_text(UNTOUCHED)
-        assert picture(section) != before
-        put_back(section)
-        assert picture(section) == before
+        expect(find_change_text(section)).not_to_have_text(NO_CHANGES)
+        assert get_image_url(section) != before
+        reset_changes(section)
+        assert get_image_url(section) == before
     slider = section.locator("#hands-noise input[type=range]")
     slider.focus()
     for _ in range(12):  # of many steps the last one counts
         slider.press("ArrowRight")
-    expect(now(section)).to_have_text("Current changes: noise 12 grey levels.")
-    put_back(section)
-    fill(section, "#hands-blur", 3)
-    expect(now(section)).to_have_text("Current changes: blur 3% of the side.")
-    fill(section, "#hands-blur", "")  # an empty field changes nothing
-    expect(now(section)).to_have_text(UNTOUCHED)
+    expect(find_change_text(section)).to_have_text("Current changes: noise 12 grey levels.")
+    reset_changes(section)
+    fill_slider(section, "#hands-blur", 3)
+    expect(find_change_text(section)).to_have_text("Current changes: blur 3% of the side.")
+    fill_slider(section, "#hands-blur", "")  # an empty field changes nothing
+    expect(find_change_text(section)).to_have_text(NO_CHANGES)
     section.get_by_role("button", name="Shuffled patches").click()
     expect(section.locator("#hands-note")).to_contain_text("did not need the arrangement")
     expect(section.get_by_role("radio", name="8 × 8").last).to_be_checked()
-    expect(now(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
-    first = picture(section)
+    expect(find_change_text(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
+    first = get_image_url(section)
     section.get_by_role("button", name="New random seed").click()
     expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
-    put_back(section)
+    reset_changes(section)
     section.get_by_role("button", name="Dark and noisy").click()
-    expect(now(section)).to_contain_text("noise 25")
+    expect(find_change_text(section)).to_contain_text("noise 25")
     file = download(section, section.get_by_role("button", name="Download PNG"))
     saved = Image.open(io.BytesIO(file.path().read_bytes()))
     assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
     assert np.asarray(saved).mean() < 100  # darker than the photo
-    put_back(section)
+    reset_changes(section)
     presets = ("Half the patches", "Upside down", "Blurred", "JPEG")
     for i, size in enumerate([(1, 1), (10_000, 1)]):  # of one colour and any shape
-        first = picture(section)
+        first = get_image_url(section)
         Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
         upload(section, tmp_path / f"{i}.png")
         expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
         for name in presets[2 * i : 2 * i + 2]:
             section.get_by_role("button", name=re.compile(name)).click()
-            expect(now(section)).not_to_have_text(UNTOUCHED)
-            put_back(section)
+            expect(find_change_text(section)).not_to_have_text(NO_CHANGES)
+            reset_changes(section)
     expect(section.locator("#hands-answers section")).to_have_count(3)
     expect(section.locator(".toast-body.error")).to_have_count(0)
 
 
-def test_other_models_show_their_own_attention_of_the_same_change(section):
-    patch(section, 2, 2).click()
-    expect(removed(section)).to_have_count(1)
+def test_each_model_shows_its_attention_to_the_changed_image(section):
+    find_patch(section, 2, 2).click()
+    expect(find_removed_patches(section)).to_have_count(1)
     choose_model(section, "vit")
     expect(section.locator("#hands-maps")).to_contain_text(
         "The attention of vit to the image as it is now"
     )
-    expect(removed(section)).to_have_count(1)
+    expect(find_removed_patches(section)).to_have_count(1)
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("not a Vision Transformer")
     section.get_by_role("button", name="Remove most-attended patches").click()
     told = section.get_by_text("is not a Vision Transformer and has no attention")
     expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
-    expect(removed(section)).to_have_count(1)
-    patch(section, 3, 3).click()
-    expect(removed(section)).to_have_count(2)
+    expect(find_removed_patches(section)).to_have_count(1)
+    find_patch(section, 3, 3).click()
+    expect(find_removed_patches(section)).to_have_count(2)
     choose_model(section, "timm")  # whose own grid brings all patches back
     section.get_by_role("radio", name="the model's own").check()
     expect(section.locator("#hands-picture .cells button")).to_have_count(16)
-    expect(removed(section)).to_have_count(0)
-    patch(section, 4, 4).click()
-    expect(now(section)).to_have_text("Current changes: 1 of 16 patches removed.")
-    put_back(section)
+    expect(find_removed_patches(section)).to_have_count(0)
+    find_patch(section, 4, 4).click()
+    expect(find_change_text(section)).to_have_text("Current changes: 1 of 16 patches removed.")
+    reset_changes(section)
     section.get_by_role("radio", name="8 × 8").first.check()
 
 
-def test_two_people_never_see_each_others_patches_nor_at_any_width(open_page, page_url):
-    one = opened(open_page, page_url)
-    two = opened(open_page, page_url, width=390, scheme="dark")
+def test_users_have_separate_patches_and_every_width_fits(open_page, page_url):
+    one = open_section(open_page, page_url)
+    two = open_section(open_page, page_url, width=390, scheme="dark")
     for width in (390, 800, 1280):
         two.set_viewport_size({"width": width, "height": 900})
-        assert fits(two)
+        assert fits_window(two)
         image = two.locator("#hands-picture img")
         image.scroll_into_view_if_needed()
         box = image.bounding_box()
         two.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
-        expect(patch(two, 3, 7)).to_have_attribute("aria-pressed", "true")
-        expect(removed(two)).to_have_count(1)
-        patch(two, 3, 7).click()
-        expect(removed(two)).to_have_count(0)
-    patch(one, 1, 1).click()
-    patch(two, 8, 8).click()
-    patch(one, 1, 2).click()
-    expect(removed(one)).to_have_count(2)
-    expect(removed(two)).to_have_count(1)
-    expect(patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
+        expect(find_patch(two, 3, 7)).to_have_attribute("aria-pressed", "true")
+        expect(find_removed_patches(two)).to_have_count(1)
+        find_patch(two, 3, 7).click()
+        expect(find_removed_patches(two)).to_have_count(0)
+    find_patch(one, 1, 1).click()
+    find_patch(two, 8, 8).click()
+    find_patch(one, 1, 2).click()
+    expect(find_removed_patches(one)).to_have_count(2)
+    expect(find_removed_patches(two)).to_have_count(1)
+    expect(find_patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_address_holds_the_changes(open_page, page_url):
+def test_url_stores_and_restores_the_changes(open_page, page_url):
     query = "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&removed=4.4.201&noise=x"
     page = open_page(page_url + query)
-    expect(now(page)).to_have_text(
+    expect(find_change_text(page)).to_have_text(
         "Current changes: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2% of the side, "
         "2 of 16 patches removed."
     )
-    patch(page, 1, 3).click()
-    expect(removed(page)).to_have_count(3)
+    find_patch(page, 1, 3).click()
+    expect(find_removed_patches(page)).to_have_count(3)
     page.wait_for_url(re.compile(r"removed=4\.4\.205"))
     page.get_by_role("button", name="Restore all patches").click()
     page.wait_for_url(lambda url: "removed" not in url)
-    put_back(page)
+    reset_changes(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
 
 
-def barred(page: Page):
+def find_knockout_result(page: Page):
     return page.locator("#knockout-result")
 
 
-def test_the_class_token_is_barred_from_patches_and_the_address_holds_the_layers(
-    open_page, page_url
-):
+def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_url):
     page = open_page(f"{page_url}?section=hands&model=vit&barred_first=2&barred_last=3")
-    expect(barred(page)).to_contain_text("cannot attend to patches in layers 2 to 3")
-    expect(barred(page).locator("tbody tr").first).to_be_visible()
-    fill(page, "#barred-first", 1)
-    expect(barred(page)).to_contain_text("cannot attend to patches in all 3 layers")
+    expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in layers 2 to 3")
+    expect(find_knockout_result(page).locator("tbody tr").first).to_be_visible()
+    fill_slider(page, "#barred-first", 1)
+    expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 3 layers")
     page.wait_for_url(lambda url: "barred_first" not in url and "barred_last=3" in url)
-    probabilities = barred(page).locator("td:nth-last-child(2)").all_inner_texts()
+    probabilities = find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
     assert len(probabilities) >= 5
-    patch(page, 1, 1).click()  # no change of the image reaches the prediction now
-    expect(now(page)).to_have_text("Current changes: 1 of 64 patches removed.")
-    assert barred(page).locator("td:nth-last-child(2)").all_inner_texts() == probabilities
-    fill(page, "#barred-last", 0)
-    expect(barred(page)).to_contain_text("No layer is barred")
+    find_patch(page, 1, 1).click()  # no change of the image reaches the prediction now
+    expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
+    assert (
+        find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
+        == probabilities
+    )
+    fill_slider(page, "#barred-last", 0)
+    expect(find_knockout_result(page)).to_contain_text("No layer is barred")
     page.wait_for_url(lambda url: "barred_last" not in url)
-    fill(page, "#barred-last", 3)
+    fill_slider(page, "#barred-last", 3)
     choose_model(page, "timm")  # of two layers: the slider ends there
-    expect(barred(page)).to_contain_text("cannot attend to patches in all 2 layers")
+    expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 2 layers")
     expect(page.locator("#barred-last input[type=number]")).to_have_value("2")
     choose_model(page, "resnet")
-    expect(barred(page)).to_contain_text("no attention to bar")
+    expect(find_knockout_result(page)).to_contain_text("no attention to bar")
     expect(page.locator("#barred-last input[type=number]")).to_be_disabled()
     choose_model(page, "vit")
-    expect(barred(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
-    put_back(page)
-    expect(barred(page)).to_contain_text("No layer is barred")
-    assert fits(page)
+    expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
+    reset_changes(page)
+    expect(find_knockout_result(page)).to_contain_text("No layer is barred")
+    assert fits_window(page)

@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import expect
 
-from app import SHIPPED
-from tests.browser.doing import fits, open_tab
+from app import INCLUDED_RUNS
+from tests.browser.doing import fits_window, open_tab
 from tests.serving import serve
 from vitdemo import runs
-from vitdemo.report import report
+from vitdemo.report import render_report
 
 # What has come into a tab once it is drawn
 TABS = {
@@ -26,18 +26,18 @@ LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; paper is A4 without ma
 CONTROLS = (
     "select, input, textarea, [role=tab], .vd-download, .vd-save, button.sm, button.lg, footer"
 )
-SHOWN = (
+JS_VISIBLE_ELEMENTS = (
     "all => all.filter(part => part.checkVisibility()).map(part => part.outerHTML.slice(0, 200))"
 )
-CUT = """width => [...document.querySelectorAll("main *")]
+JS_OVERFLOWING_ELEMENTS = """width => [...document.querySelectorAll("main *")]
     .filter(part => part.checkVisibility() && part.getBoundingClientRect().right > width + 1)
     .map(part => `${part.getBoundingClientRect().right} px: ${part.outerHTML.slice(0, 99)}`)"""
 
 
-NAMES = "#answers .card h2 span"
-WHOLE = "all => all.every(part => part.scrollWidth <= part.clientWidth)"
+MODEL_NAMES = "#answers .card h2 span"
+JS_ALL_TEXT_FITS = "all => all.every(part => part.scrollWidth <= part.clientWidth)"
 # Whether the wall is painted in the frame in which its room changes: on paper there is no next one.
-PAINTED = """() => new Promise(done => {
+JS_IS_REPAINTED_ON_RESIZE = """() => new Promise(done => {
   const wall = document.querySelector("#attention .wall");
   const painted = () => [...wall.querySelectorAll("canvas")].every(canvas => {
     const blank = Object.assign(document.createElement("canvas"),
@@ -49,18 +49,18 @@ PAINTED = """() => new Promise(done => {
 })"""
 
 
-def shown(page, selector: str) -> list[str]:
-    return page.locator(selector).evaluate_all(SHOWN)
+def list_visible_elements(page, selector: str) -> list[str]:
+    return page.locator(selector).evaluate_all(JS_VISIBLE_ELEMENTS)
 
 
-def media_box(pdf: bytes) -> tuple[float, float]:
+def parse_media_box(pdf: bytes) -> tuple[float, float]:
     """Width and height of a page, in points."""
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
     return float(box[1]), float(box[2])
 
 
-def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_page, tmp_path):
-    with serve("--runs", str(SHIPPED), "--data", str(tmp_path / "none")) as address:
+def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
+    with serve("--runs", str(INCLUDED_RUNS), "--data", str(tmp_path / "none")) as address:
         page = open_page(address, width=LAPTOP, scheme="dark")
         for tab, drawn in TABS.items():
             page.emulate_media(media="screen")
@@ -71,21 +71,23 @@ def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_
                 "all => all.map(heading => Number(heading.tagName[1]))"
             )
             assert all(b - a <= 1 for a, b in pairwise([0, *levels])), (tab, levels)
-            assert page.evaluate(CUT, LAPTOP) == [], tab
-            assert shown(page, CONTROLS), tab
+            assert page.evaluate(JS_OVERFLOWING_ELEMENTS, LAPTOP) == [], tab
+            assert list_visible_elements(page, CONTROLS), tab
             page.set_viewport_size({"width": PHONE, "height": 844})
-            assert fits(page), tab  # a wide table scrolls in its place
-            assert tab != "Confusion matrix" or page.evaluate(CUT, PHONE) == []
+            assert fits_window(page), tab  # a wide table scrolls in its place
+            assert tab != "Confusion matrix" or page.evaluate(JS_OVERFLOWING_ELEMENTS, PHONE) == []
             page.emulate_media(media="print")
             page.set_viewport_size({"width": PAPER, "height": 1000})
-            assert page.evaluate(CUT, PAPER) == [], tab
-            assert shown(page, CONTROLS) == [], tab
-            assert shown(page, drawn), tab
+            assert page.evaluate(JS_OVERFLOWING_ELEMENTS, PAPER) == [], tab
+            assert list_visible_elements(page, CONTROLS) == [], tab
+            assert list_visible_elements(page, drawn), tab
             if tab == "Explore":
                 page.set_viewport_size({"width": A4, "height": 1000})
-                assert page.locator(NAMES).evaluate_all(WHOLE)
-                assert page.evaluate(PAINTED)
-        assert media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)
+                assert page.locator(MODEL_NAMES).evaluate_all(JS_ALL_TEXT_FITS)
+                assert page.evaluate(JS_IS_REPAINTED_ON_RESIZE)
+        assert parse_media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx(
+            (595, 842), abs=1
+        )
         # A dark page is printed light, and is dark again
         dark = "document.body.classList.contains('dark')"
         page.emulate_media(color_scheme="dark")
@@ -96,10 +98,10 @@ def test_every_tab_fits_a_laptop_and_a_phone_and_is_on_paper_what_was_seen(open_
 
 
 def test_a_report_of_all_models_fits_on_paper(open_page, tmp_path):
-    found, _ = runs.find_runs(SHIPPED)
-    (tmp_path / "report.html").write_text(report(found), encoding="utf-8")
+    found, _ = runs.find_runs(INCLUDED_RUNS)
+    (tmp_path / "report.html").write_text(render_report(found), encoding="utf-8")
     page = open_page((tmp_path / "report.html").as_uri(), width=PAPER)
     page.emulate_media(media="print")
     expect(page.locator("table").first).to_be_visible()
-    assert page.evaluate(CUT, PAPER) == []
-    assert media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)
+    assert page.evaluate(JS_OVERFLOWING_ELEMENTS, PAPER) == []
+    assert parse_media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx((595, 842), abs=1)

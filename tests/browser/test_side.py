@@ -4,11 +4,11 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.doing import fits, sources, wait_for_change
+from tests.browser.doing import fits_window, list_image_sources, wait_for_change
 from tests.making import make_run
 
 
-def test_a_model_that_came_later_can_be_chosen(open_page, serve_runs, tmp_path):
+def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "first")
     page = open_page(f"{serve_runs()}?section=side")
     place, models = page.locator("#side-by-side"), page.locator("#side-models")
@@ -28,7 +28,7 @@ def test_a_model_that_came_later_can_be_chosen(open_page, serve_runs, tmp_path):
     expect(place).to_contain_text("'first' has no class 'j'.")
 
 
-def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, page_url):
+def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     page = open_page(f"{page_url}?section=side", width=390)
     place = page.locator("#side-by-side")
     expect(place.locator("h3")).to_have_text(["timm", "vit", "resnet"])
@@ -36,10 +36,10 @@ def test_models_of_each_family_stand_under_one_slider_and_one_class(open_page, p
     place.locator("figure").first.get_by_text("Numbers").click()
     numbers = place.locator("figure").first.get_by_role("table", name=re.compile("In percent"))
     expect(numbers.get_by_role("rowheader").first).to_have_text("1")
-    assert fits(page)
+    assert fits_window(page)
     page.set_viewport_size({"width": 1280, "height": 900})
-    assert fits(page)
-    before = sources(page, "#side-by-side")
+    assert fits_window(page)
+    before = list_image_sources(page, "#side-by-side")
     slider = page.get_by_role("slider", name="Relative depth").last
     slider.focus()
     slider.press("Home")

@@ -9,7 +9,7 @@ from gradio_client import Client, handle_file
 from playwright.sync_api import expect
 
 from tests.making import make_run
-from tests.serving import ROOT, free_port, started
+from tests.serving import ROOT, free_port, run_server
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def space(tmp_path_factory):
     port = free_port()
     script = [sys.executable, str(ROOT / "tests" / "zero_gpu.py"), "--port", str(port)]
     options = ["--runs", str(folder / "runs"), "--data", str(folder / "none")]
-    with started([*script, *options], port, ROOT, {}, 120) as address:
+    with run_server([*script, *options], port, ROOT, {}, 120) as address:
         yield address
 
 

@@ -4,12 +4,12 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.doing import choose_model, wait_until_drawn
-from tests.serving import slowed
+from tests.serving import serve_delayed
 
 
 @pytest.fixture(scope="module")
 def slow_url(page_url):
-    with slowed(page_url, 0.3) as address:
+    with serve_delayed(page_url, 0.3) as address:
         yield address
 
 

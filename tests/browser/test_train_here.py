@@ -5,23 +5,23 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import write_pictures
+from tests.conftest import write_noise_images
 from tests.serving import serve
-from vitdemo.jobs import Jobs
+from vitdemo.jobs import JobQueue
 
-PICTURES = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
+IMAGE_COUNTS = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
 STATE = "#trainings .state"
 
 
 @pytest.fixture
 def site(tmp_path):
     """A page over no run yet, with pictures to train on."""
-    source = write_pictures(tmp_path / "data", PICTURES)
+    source = write_noise_images(tmp_path / "data", IMAGE_COUNTS)
     with serve("--runs", str(tmp_path / "runs"), "--data", str(source)) as address:
         yield address
-        jobs = Jobs(tmp_path / "runs")
-        for job in jobs.all():  # of a test that failed: no training outlives it
-            jobs.discard(job.name)
+        jobs = JobQueue(tmp_path / "runs")
+        for job in jobs.list_jobs():  # of a test that failed: no training outlives it
+            jobs.delete(job.name)
 
 
 def open_panel(open_page, address):

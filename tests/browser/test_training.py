@@ -5,15 +5,21 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import download, fill, open_tab, questions, saved
-from tests.making import make_run, record
+from tests.browser.doing import (
+    download,
+    download_image,
+    fill_slider,
+    open_tab,
+    record_model_requests,
+)
+from tests.making import make_history_record, make_run
 from vitdemo import runs
 
-NEWS = 6000  # milliseconds, in which an open tab asks for them
+UPDATE_INTERVAL_MS = 6000  # milliseconds, in which an open tab asks for them
 EVIL = '<b>${alert("1")}`'  # a run's folder may be called so
 
 
-def timed(open_page, address):
+def open_with_fake_clock(open_page, address):
     """The page there, whose time can be wound on."""
     page = open_page("about:blank")
     page.clock.install()
@@ -49,7 +55,7 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(lines).to_have_count(14)
     assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
     button = page.locator("#plots figure").first.get_by_role("button", name="Save as PNG")
-    image, name = saved(page, button)
+    image, name = download_image(page, button)
     assert name.startswith("vitdemo-loss-of-")
     assert image.width > 600
     assert len(image.getcolors(1 << 24)) > 10  # lines on their background
@@ -83,7 +89,7 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
     progress.get_by_role("radio", name="Minutes").check()
     expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
-    fill(progress, "#smoothing", 0.5)
+    fill_slider(progress, "#smoothing", 0.5)
     lines = progress.locator("#plots [id^='curve-']")
     expect(lines).to_have_count(42)  # each with its true values behind it
     before = figures.first.inner_html()
@@ -93,15 +99,15 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     )
 
 
-def test_the_address_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
-    page = timed(open_page, f"{page_url}?tab=training&runs=timm,gone")
+def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
+    page = open_with_fake_clock(open_page, f"{page_url}?tab=training&runs=timm,gone")
     expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
     page.wait_for_timeout(1000)  # what the tab asked for has come
 
     def asked():
-        heard = questions(page)
-        page.clock.fast_forward(NEWS)
+        heard = record_model_requests(page)
+        page.clock.fast_forward(UPDATE_INTERVAL_MS)
         page.wait_for_timeout(500)
         return heard
 
@@ -116,20 +122,20 @@ def test_the_address_selects_runs_and_updates_stop_in_hidden_tabs(open_page, pag
 
 def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "growing", epochs=2)
-    page = timed(open_page, serve_runs())
+    page = open_with_fake_clock(open_page, serve_runs())
     open_tab(page, "Training progress")
     words, box = page.locator("#learning"), page.locator("#runs")
     expect(words).to_contain_text("70.00")
-    runs.append_record(run.path, record(3))
-    page.clock.fast_forward(NEWS)
+    runs.append_record(run.path, make_history_record(3))
+    page.clock.fast_forward(UPDATE_INTERVAL_MS)
     expect(words).to_contain_text("80.00")
     mixed = make_run(tmp_path / "<b>mixed", epochs=3)
     recipe = mixed.config["recipe"] | {"mixup": 0.5, "warmup_epochs": 1.5}
     runs.write_config(mixed.path, mixed.config | {"recipe": recipe})
-    worse = [record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
+    worse = [make_history_record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
     runs.rewrite_history(mixed.path, worse)
     mixed.path.rename(run.path.with_name("<b>mixed"))  # a newcomer
-    page.clock.fast_forward(NEWS)
+    page.clock.fast_forward(UPDATE_INTERVAL_MS)
     box.get_by_role("checkbox", name="<b>mixed").check()
     box.get_by_role("checkbox", name="growing").uncheck()
     expect(words.locator("tbody tr").first).to_contain_text("<b>mixed")
@@ -149,7 +155,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
         run = make_run(root / name, epochs=2)
         recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
         runs.write_config(run.path, run.config | {"recipe": recipe})
-        (run.path / runs.WEIGHTS).unlink()
+        (run.path / runs.WEIGHTS_FILE).unlink()
     page = open_page(serve_runs())
     open_tab(page, "Training progress")
     drawn, box = page.locator("#plots .legend strong"), page.locator("#runs")

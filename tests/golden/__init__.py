@@ -22,7 +22,7 @@ from gradio_client import Client, handle_file
 from playwright.sync_api import Page
 
 from tests.serving import ROOT, serve
-from vitdemo.report import report
+from vitdemo.report import render_report
 from vitdemo.runs import read_run
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, st
         client.close()
         found |= tabs(page, address, wanted)
         page.goto("about:blank")  # the page would report errors when the server ends
-    page.set_content(report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
+    page.set_content(render_report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
     found["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
     return found
 

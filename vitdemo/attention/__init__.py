@@ -2,9 +2,9 @@
 
 `trace` runs the model once with an explicit softmax and returns the attention of every layer. It
 leaves no hook and no flag on the model, so threads can share it. `rollout` and `relevance` combine
-the attention of all layers into one matrix per image. `class_map` extracts one value per patch.
-Attention and rollout do not depend on the class and can mislead. `relevance` and all maps from
-`class_gradients` depend on the class.
+the attention of all layers into one matrix per image. `class_token_map` extracts one value per
+patch. Attention and rollout do not depend on the class and can mislead. `relevance` and all maps
+from `class_gradients` depend on the class.
 
 Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
 
@@ -25,15 +25,15 @@ FUSIONS = ("mean", "max", "min")
 
 # The parts, by timm's names, that the pass below supports: (needed, optional). A model with another
 # part (a gate, rotary or relative positions) is rejected, because its attention would be incorrect.
-_MODEL = (
+_MODEL_PARTS = (
     ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
     (
         *("cls_token", "dist_token", "reg_token", "pos_embed", "pos_drop", "patch_drop"),
         *("norm_pre", "fc_norm", "head_drop", "head", "head_dist"),
     ),
 )
-_BLOCK = (("norm1", "attn", "norm2", "mlp"), ("ls1", "drop_path1", "ls2", "drop_path2"))
-_ATTENTION = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_drop"))
+_BLOCK_PARTS = (("norm1", "attn", "norm2", "mlp"), ("ls1", "drop_path1", "ls2", "drop_path2"))
+_ATTENTION_PARTS = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "proj_drop"))
 
 
 class ClassGradients(NamedTuple):
@@ -81,7 +81,7 @@ def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
     """
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
-    attention = widen(attention)
+    attention = upcast(attention)
     if fusion == "mean":
         return attention.mean(dim=-3)  # (..., N, N)
     return attention.amax(dim=-3) if fusion == "max" else attention.amin(dim=-3)
@@ -111,10 +111,10 @@ def rollout(
 
     Rows of the result sum to one. Raises `ValueError` for a value outside these ranges.
     """
-    matrices = _layer_matrices(
+    matrices = _rollout_matrices(
         attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
     )
-    return functools.reduce(_roll, matrices)  # (B, N, N)
+    return functools.reduce(_multiply_layer, matrices)  # (B, N, N)
 
 
 def rollout_steps(
@@ -130,10 +130,10 @@ def rollout_steps(
 
     The last step is the result of `rollout`. Arguments and errors are as in `rollout`.
     """
-    matrices = _layer_matrices(
+    matrices = _rollout_matrices(
         attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
     )
-    return torch.stack(list(itertools.accumulate(matrices, _roll)))
+    return torch.stack(list(itertools.accumulate(matrices, _multiply_layer)))
 
 
 def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
@@ -176,7 +176,7 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
     )
 
 
-def gradients_of_classes(
+def iter_class_gradients(
     model: nn.Module, image: Tensor, targets: Sequence[int]
 ) -> Iterator[ClassGradients]:
     """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes.
@@ -200,15 +200,15 @@ def gradients_of_classes(
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
     """Compute `relevance` (B, N, N) from L attentions and their gradients, each (B, H, N, N)."""
     B, _, N, _ = attention[0].shape
-    result = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
+    result = upcast(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
     result = result.expand(B, -1, -1)
     for weights, gradient in zip(attention, gradients, strict=True):
-        step = (widen(gradient) * widen(weights)).clamp(min=0).mean(dim=1)  # (B, N, N)
+        step = (upcast(gradient) * upcast(weights)).clamp(min=0).mean(dim=1)  # (B, N, N)
         result = result + step @ result
     return result
 
 
-def without_itself(matrix: Tensor) -> Tensor:
+def subtract_identity(matrix: Tensor) -> Tensor:
     """Subtract the initial identity from `relevance` (..., N, N).
 
     The identity does not change the class token's row over the patches. It adds 1 / P to each patch
@@ -217,14 +217,14 @@ def without_itself(matrix: Tensor) -> Tensor:
     return matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
 
-def class_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
+def class_token_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
     """Return the class token's row of `matrix` (B, N, N) over the patches, (B, P).
 
-    Without prefix tokens, this is the mean of all rows. If the model is available, use `answer_map`
-    with `answer_rows` instead. Raises `ValueError` if there is no patch.
+    Without prefix tokens, this is the mean of all rows. If the model is available, use
+    `classifier_map` with `classifier_rows` instead. Raises `ValueError` if there is no patch.
     """
     rows = slice(0, 1 if num_prefix_tokens else None)
-    return answer_map(matrix, num_prefix_tokens, rows)
+    return classifier_map(matrix, num_prefix_tokens, rows)
 
 
 def reads_class_token(model: nn.Module) -> bool:
@@ -233,7 +233,7 @@ def reads_class_token(model: nn.Module) -> bool:
     return has_one and getattr(model, "global_pool", "token") == "token"
 
 
-def answer_rows(model: nn.Module) -> slice:
+def classifier_rows(model: nn.Module) -> slice:
     """Return the tokens that the classifier reads, as rows of a matrix (B, N, N).
 
     These are the class token or all patch tokens. A distilled model averages two classifier heads,
@@ -244,16 +244,16 @@ def answer_rows(model: nn.Module) -> slice:
     return slice(0, 1 if getattr(model, "head_dist", None) is None else 2)
 
 
-def answer_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
+def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
     """Return the mean of `rows` of `matrix` (B, N, N) over the patches, (B, P).
 
-    `rows` are those of `answer_rows`. Raises `ValueError` if there is no patch.
+    `rows` are those of `classifier_rows`. Raises `ValueError` if there is no patch.
     """
     _check_prefix(matrix, num_prefix_tokens)
-    return widen(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
+    return upcast(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
 
 
-class _Pass(NamedTuple):
+class _ForwardPass(NamedTuple):
     """Results of a forward pass, as lists: a stacked copy would receive no gradient."""
 
     logits: Tensor
@@ -262,28 +262,28 @@ class _Pass(NamedTuple):
     features: Tensor  # as in `ClassGradients`
 
 
-def _forward(model: nn.Module, images: Tensor) -> _Pass:
+def _forward(model: nn.Module, images: Tensor) -> _ForwardPass:
     x = _embed(model, images)  # (B, N, D)
     tokens, attention = [x], []
     for block in model.blocks:
-        x, weights, features = _step(block, x)
+        x, weights, features = _run_block(block, x)
         tokens.append(x)
         attention.append(weights)
-    return _Pass(_answer(model, x), tokens, attention, features)
+    return _ForwardPass(_classify_tokens(model, x), tokens, attention, features)
 
 
 def _embed(model: nn.Module, images: Tensor) -> Tensor:
     """Compute the input (B, N, D) of the first block from images (B, 3, height, width)."""
-    check_model(model)
+    check_plain_vit(model)
     x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
-    return _part(model, "norm_pre", _part(model, "patch_drop", x))
+    return _apply_optional(model, "norm_pre", _apply_optional(model, "patch_drop", x))
 
 
-def _step(
+def _run_block(
     block: nn.Module,
     x: Tensor,
-    keep: Tensor | None = None,
-    instead: Tensor | None = None,
+    head_mask: Tensor | None = None,
+    replacement: Tensor | None = None,
     barred: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Run one block on tokens (B, N, D).
@@ -291,77 +291,87 @@ def _step(
     Returns the block's output (B, N, D), its attention (B, H, N, N), and the normalised tokens
     (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head. If it is
     0, the head is off and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
-    `_heads`.
+    `_compute_heads`.
     """
     features = block.norm1(x)
-    update, weights = _attend(block.attn, features, keep, instead, barred)
-    x = x + _part(block, "drop_path1", _part(block, "ls1", update))
+    update, weights = _attend(block.attn, features, head_mask, replacement, barred)
+    x = x + _apply_optional(block, "drop_path1", _apply_optional(block, "ls1", update))
     update = block.mlp(block.norm2(x))
-    return x + _part(block, "drop_path2", _part(block, "ls2", update)), weights, features
+    return (
+        x + _apply_optional(block, "drop_path2", _apply_optional(block, "ls2", update)),
+        weights,
+        features,
+    )
 
 
-def _answer(model: nn.Module, x: Tensor) -> Tensor:
+def _classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
     """Compute logits (B, C) from a block's output (B, N, D) by the model's final norm and head."""
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(
             f"Cannot explain {type(model).__name__}: its head returns no (B, C) tensor."
         )
-    return widen(logits)
+    return upcast(logits)
 
 
 def _attend(
     attn: nn.Module,
     x: Tensor,
-    keep: Tensor | None,
-    instead: Tensor | None,
+    head_mask: Tensor | None,
+    replacement: Tensor | None,
     barred: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the attention's update (B, N, D) and weights (B, H, N, N) for tokens (B, N, D)."""
-    x, weights = _heads(attn, x, barred)
-    if keep is not None:
-        keep = keep[..., None, None].to(x.dtype)  # (B, H, 1, 1)
-        x = x * keep if instead is None else x * keep + (1 - keep) * instead.to(x.dtype)
-    x = _part(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
-    return _part(attn, "proj_drop", attn.proj(x)), weights
+    x, weights = _compute_heads(attn, x, barred)
+    if head_mask is not None:
+        head_mask = head_mask[..., None, None].to(x.dtype)  # (B, H, 1, 1)
+        x = (
+            x * head_mask
+            if replacement is None
+            else x * head_mask + (1 - head_mask) * replacement.to(x.dtype)
+        )
+    x = _apply_optional(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
+    return _apply_optional(attn, "proj_drop", attn.proj(x)), weights
 
 
-def _heads(attn: nn.Module, x: Tensor, barred: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _compute_heads(
+    attn: nn.Module, x: Tensor, barred: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the heads' outputs (B, H, N, D/H) and weights (B, H, N, N) for tokens (B, N, D).
 
     Where `barred`, a bool tensor that broadcasts to (B, H, N, N), is True, the weight is 0; the
     other weights of the row still sum to one.
     """
-    q, k, v = _queries_keys_values(attn, x)
+    q, k, v = _compute_qkv(attn, x)
     # Scores are float32, as in fused kernels. In half precision, rows would not sum to one, and
     # scores above 65504 would be infinite.
-    scores = (widen(q) * attn.scale) @ widen(k).mT  # (B, H, N, N)
+    scores = (upcast(q) * attn.scale) @ upcast(k).mT  # (B, H, N, N)
     if barred is not None:
         scores = scores.masked_fill(barred, -math.inf)
     weights = scores.softmax(dim=-1)
-    return _part(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
+    return _apply_optional(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
 
 
-def _queries_keys_values(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _compute_qkv(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Compute queries, keys and values, each (B, H, N, D/H), from tokens (B, N, D)."""
     B, N, _ = x.shape
     qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
     q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-    return _part(attn, "q_norm", q), _part(attn, "k_norm", k), v
+    return _apply_optional(attn, "q_norm", q), _apply_optional(attn, "k_norm", k), v
 
 
-def _part(module: nn.Module, name: str, x: Tensor) -> Tensor:
+def _apply_optional(module: nn.Module, name: str, x: Tensor) -> Tensor:
     # Not getattr, because torch handles a missing attribute slowly.
     part = module._modules.get(name)
     return x if part is None else part(x)
 
 
-def widen(x: Tensor) -> Tensor:
+def upcast(x: Tensor) -> Tensor:
     """Convert `x` to float32, or keep float64. Half precision is not enough for the sums."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _layer_matrices(
+def _rollout_matrices(
     attention: Tensor,
     fusion: str,
     discard_ratio: float,
@@ -376,7 +386,7 @@ def _layer_matrices(
     return _normalise_rows(matrices, residual)
 
 
-def _roll(result: Tensor, matrix: Tensor) -> Tensor:
+def _multiply_layer(result: Tensor, matrix: Tensor) -> Tensor:
     return matrix @ result  # a later layer reads the output of earlier layers
 
 
@@ -438,14 +448,14 @@ def check_target(target: int | Tensor, batch: int, count: int, device: torch.dev
     return classes.long().expand(batch).clone()  # (B,)
 
 
-def check_model(model: nn.Module) -> None:
+def check_plain_vit(model: nn.Module) -> None:
     """Raise `TypeError` naming the unsupported part, unless `model` is a plain ViT."""
-    places = [("it", model, _MODEL)]
+    places = [("it", model, _MODEL_PARTS)]
     for block in getattr(model, "blocks", ()):
-        places.append(("a block", block, _BLOCK))
-        places.append(("an attention", getattr(block, "attn", None), _ATTENTION))
+        places.append(("a block", block, _BLOCK_PARTS))
+        places.append(("an attention", getattr(block, "attn", None), _ATTENTION_PARTS))
     for place, module, (needed, optional) in places:
-        fault = _fault(module, needed, optional)
+        fault = _find_unsupported_part(module, needed, optional)
         if fault:
             raise TypeError(
                 f"Cannot explain {type(model).__name__}: {place} {fault}; "
@@ -453,7 +463,9 @@ def check_model(model: nn.Module) -> None:
             )
 
 
-def _fault(module: nn.Module, needed: tuple[str, ...], optional: tuple[str, ...]) -> str | None:
+def _find_unsupported_part(
+    module: nn.Module, needed: tuple[str, ...], optional: tuple[str, ...]
+) -> str | None:
     missing = [name for name in needed if not hasattr(module, name)]
     if missing:
         return f"has no '{missing[0]}'"

@@ -17,13 +17,13 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _answer, _embed, _heads, _step, widen
+from vitdemo.attention import _classify_tokens, _compute_heads, _embed, _run_block, upcast
 
-Head = tuple[int, int]  # (layer, head), both from 0
-Means = Sequence[Tensor]  # mean outputs (H, N, D/H) of each of the L layers
+HeadIndex = tuple[int, int]  # (layer, head), both from 0
+HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of each of the L layers
 
 
-def mean_outputs(model: nn.Module, images: Tensor) -> Means:
+def compute_head_means(model: nn.Module, images: Tensor) -> HeadMeans:
     """Compute the mean output of each head for each token over normalised `images`.
 
     `images` are (B, 3, height, width). Use other images than the image to explain, because the mean
@@ -31,14 +31,14 @@ def mean_outputs(model: nn.Module, images: Tensor) -> Means:
     """
     x, means = _embed(model, images), []
     for block in model.blocks:
-        handed, _ = _heads(block.attn, block.norm1(x))  # (B, H, N, D/H)
-        means.append(widen(handed).mean(dim=0))
-        x, *_ = _step(block, x)
+        handed, _ = _compute_heads(block.attn, block.norm1(x))  # (B, H, N, D/H)
+        means.append(upcast(handed).mean(dim=0))
+        x, *_ = _run_block(block, x)
     return means
 
 
-def logits_without(
-    model: nn.Module, images: Tensor, heads: Collection[Head], means: Means | None = None
+def ablate_heads(
+    model: nn.Module, images: Tensor, heads: Collection[HeadIndex], means: HeadMeans | None = None
 ) -> Tensor:
     """Compute logits (B, C) of normalised `images` (B, 3, height, width) without `heads`.
 
@@ -47,35 +47,37 @@ def logits_without(
     that `trace` rejects.
     """
     x = _embed(model, images)  # (B, N, D)
-    keep = _keep(model, heads, x)
+    keep = _build_head_masks(model, heads, x)
     instead = means or [None] * len(keep)
     for block, kept, mean in zip(model.blocks, keep, instead, strict=True):
-        x, *_ = _step(block, x, kept[None], mean)
-    return _answer(model, x)
+        x, *_ = _run_block(block, x, kept[None], mean)
+    return _classify_tokens(model, x)
 
 
-def logits_without_each(model: nn.Module, tokens: Tensor, means: Means | None = None) -> Tensor:
-    """Compute logits (L, H, B, C) without each single head; `means` are as in `logits_without`.
+def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None = None) -> Tensor:
+    """Compute logits (L, H, B, C) without each single head; `means` are as in `ablate_heads`.
 
     `tokens` (L+1, B, N, D) are those of `trace`, so layers before the head are not run again. The H
     variants of a layer form one batch of H * B in later layers.
     """
     instead = means or [None] * (len(tokens) - 1)
     parts = zip(tokens[:-1], instead, strict=True)
-    return torch.stack([_without_each(model, layer, *part) for layer, part in enumerate(parts)])
+    return torch.stack(
+        [_ablate_layer_heads(model, layer, *part) for layer, part in enumerate(parts)]
+    )
 
 
-def _without_each(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
+def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
     """Compute logits (H, B, C), each without one head of `layer`, from its input `x` (B, N, D)."""
     H, B = model.blocks[layer].attn.num_heads, len(x)
     keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
-    x, *_ = _step(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)
+    x, *_ = _run_block(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)
     for block in model.blocks[layer + 1 :]:
-        x, *_ = _step(block, x)
-    return _answer(model, x).unflatten(0, (H, B))  # (H, B, C)
+        x, *_ = _run_block(block, x)
+    return _classify_tokens(model, x).unflatten(0, (H, B))  # (H, B, C)
 
 
-def _keep(model: nn.Module, heads: Collection[Head], x: Tensor) -> list[Tensor]:
+def _build_head_masks(model: nn.Module, heads: Collection[HeadIndex], x: Tensor) -> list[Tensor]:
     """Return L masks (H,) that are zero for ablated heads."""
     keep = [torch.ones(b.attn.num_heads, dtype=x.dtype, device=x.device) for b in model.blocks]
     for layer, head in heads:

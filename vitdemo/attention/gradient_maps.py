@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from vitdemo.attention import widen
+from vitdemo.attention import upcast
 
 
 def gradient_rollout(
-    attention: Sequence[Tensor], gradients: Sequence[Tensor], *, skips: bool = True
+    attention: Sequence[Tensor], gradients: Sequence[Tensor], *, include_skips: bool = True
 ) -> Tensor:
     """Compute the rollout of gradient-weighted attention, L of (B, H, N, N) each, to (B, N, N).
 
@@ -31,13 +31,15 @@ def gradient_rollout(
     gradient cannot make a layer outweigh the skip connection.
     """
     B, _, N, _ = attention[0].shape
-    identity = widen(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
+    identity = upcast(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
     result, alone = identity.expand(B, -1, -1), identity.new_ones(B, N)
     for weights, gradient in zip(attention, gradients, strict=True):
-        matrix = identity + (widen(gradient) * widen(weights)).mean(dim=1).clamp(min=0)  # (B, N, N)
+        matrix = identity + (upcast(gradient) * upcast(weights)).mean(dim=1).clamp(
+            min=0
+        )  # (B, N, N)
         total = matrix.sum(dim=-1)  # (B, N)
         result, alone = matrix / total[..., None] @ result, alone / total
-    return result if skips else result - torch.diag_embed(alone)
+    return result if include_skips else result - torch.diag_embed(alone)
 
 
 def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) -> Tensor:
@@ -46,7 +48,7 @@ def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) 
     Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2. Patches replace the
     positions of a convolution: the mean is over patches, the sum over D. No value is negative.
     """
-    features = widen(features[:, num_prefix_tokens:])  # (B, P, D)
-    gradients = widen(gradients[:, num_prefix_tokens:])
+    features = upcast(features[:, num_prefix_tokens:])  # (B, P, D)
+    gradients = upcast(gradients[:, num_prefix_tokens:])
     weights = gradients.mean(dim=1, keepdim=True)  # (B, 1, D)
     return (features * weights).sum(dim=-1).clamp(min=0)  # (B, P)

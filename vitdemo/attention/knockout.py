@@ -16,10 +16,17 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import Trace, _answer, _embed, _step, check_model, reads_class_token
+from vitdemo.attention import (
+    Trace,
+    _classify_tokens,
+    _embed,
+    _run_block,
+    check_plain_vit,
+    reads_class_token,
+)
 
 
-def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
+def compute_knockout_logits(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
     """Compute the logits (B, C) of normalised `images` (B, 3, height, width) with barred attention.
 
     `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image: where it is
@@ -29,21 +36,21 @@ def bar_attention(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
     Raises `ValueError` for another shape, or if a token could attend to no token at all, and
     `TypeError` for a model that `trace` rejects.
     """
-    for x, _ in _layers(model, _embed(model, images), barred):
+    for x, _ in _run_layers(model, _embed(model, images), barred):
         last = x  # (B, N, D)
-    return _answer(model, last)
+    return _classify_tokens(model, last)
 
 
-def trace_barred(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
-    """Run `model` as `bar_attention` does, and return tokens and attention as `trace` does."""
+def trace_with_knockout(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
+    """Trace the forward pass of `compute_knockout_logits`, with tokens and attention."""
     tokens, attention = [_embed(model, images)], []
-    for x, weights in _layers(model, tokens[0], barred):
+    for x, weights in _run_layers(model, tokens[0], barred):
         tokens.append(x)
         attention.append(weights)
-    return Trace(_answer(model, tokens[-1]), torch.stack(tokens), torch.stack(attention))
+    return Trace(_classify_tokens(model, tokens[-1]), torch.stack(tokens), torch.stack(attention))
 
 
-def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
+def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     """Build the mask (L, N, N) that bars all special tokens from the patches in `layers`.
 
     Special tokens are the class token, the distillation token and the registers. They are barred
@@ -54,7 +61,7 @@ def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
     Raises `ValueError` for a layer that does not exist, and for a model whose prediction is read
     from the mean of the patch tokens: there, no mask of this kind separates image and prediction.
     """
-    check_model(model)
+    check_plain_vit(model)
     if not reads_class_token(model):
         raise ValueError(
             f"{type(model).__name__} predicts from the mean of its patch tokens: there is no class "
@@ -70,16 +77,16 @@ def bar_patches(model: nn.Module, layers: Iterable[int]) -> Tensor:
     return barred
 
 
-def _layers(model: nn.Module, x: Tensor, barred: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _run_layers(model: nn.Module, x: Tensor, barred: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the tokens (B, N, D) and the attention (B, H, N, N) of each layer."""
-    _check_barred(barred, len(model.blocks), *x.shape[:2])
+    _check_knockout_mask(barred, len(model.blocks), *x.shape[:2])
     for block, mask in zip(model.blocks, barred.to(x.device), strict=True):
         own = mask[:, None] if mask.ndim == 3 else mask  # (B, 1, N, N) or (N, N)
-        x, weights, _ = _step(block, x, barred=own)
+        x, weights, _ = _run_block(block, x, barred=own)
         yield x, weights
 
 
-def _check_barred(barred: Tensor, L: int, B: int, N: int) -> None:
+def _check_knockout_mask(barred: Tensor, L: int, B: int, N: int) -> None:
     if barred.dtype != torch.bool or barred.shape not in ((L, N, N), (L, B, N, N)):
         raise ValueError(
             f"barred is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "

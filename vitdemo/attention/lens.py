@@ -14,10 +14,10 @@ Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import _answer, widen
+from vitdemo.attention import _classify_tokens, upcast
 
 
-def logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def apply_logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Apply the model's classifier head to the `tokens` (L+1, B, N, D) of `trace`.
 
     Returns two arrays of probabilities, where index 0 is before the first block. `answers`
@@ -26,9 +26,9 @@ def logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     model's prediction. `patches` (L+1, B, P, C) are computed from each single patch token, which
     replaces all tokens that the head reads.
     """
-    answers = [_answer(model, x) for x in tokens]  # L+1 of (B, C)
+    answers = [_classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
-    return tuple(widen(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
+    return tuple(upcast(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
 
 
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:
@@ -36,4 +36,4 @@ def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:
     patches = x[:, prefix:]  # (B, P, D)
     # All tokens are copies of the patch, so the head reads this patch from any of them.
     copies = patches.flatten(0, 1)[:, None].expand(-1, prefix + 1, -1)  # (B*P, prefix+1, D)
-    return _answer(model, copies).unflatten(0, patches.shape[:2])  # (B, P, C)
+    return _classify_tokens(model, copies).unflatten(0, patches.shape[:2])  # (B, P, C)

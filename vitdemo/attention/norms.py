@@ -20,8 +20,8 @@ Letters: B batch, L layers, H heads, N tokens, D width.
 import torch
 from torch import Tensor, nn
 
-from vitdemo.attention import check_model
-from vitdemo.attention.one_head import queries_keys_values
+from vitdemo.attention import check_plain_vit
+from vitdemo.attention.one_head import compute_qkv
 
 
 def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
     rejects, or that normalises the joined heads before the output projection, because its update is
     not a sum over tokens and heads.
     """
-    check_model(model)
+    check_plain_vit(model)
     layers = [_layer_products(model, layer, x) for layer, x in enumerate(tokens[:-1])]
     return torch.stack(layers)
 
@@ -45,7 +45,7 @@ def head_norms(attention: Tensor, products: Tensor) -> Tensor:
     return attention * lengths.mT[..., None, :]  # (..., H, N, N)
 
 
-def layer_norms(attention: Tensor, products: Tensor) -> Tensor:
+def summed_head_norms(attention: Tensor, products: Tensor) -> Tensor:
     """Compute the norm of the sum over heads of alpha * f_h(x_j), (..., H, N, N) to (..., N, N)."""
     pairs = attention.movedim(-3, -1)  # (..., N, N, H): receiver, sender, head
     # |sum_h a_h f_h|^2 = sum_hk a_h a_k <f_h, f_k>, for each sender j.
@@ -53,7 +53,7 @@ def layer_norms(attention: Tensor, products: Tensor) -> Tensor:
     return squares.clamp(min=0).sqrt()  # rounding may give negative values
 
 
-def norm_shares(norms: Tensor) -> Tensor:
+def norms_to_weights(norms: Tensor) -> Tensor:
     """Divide each row (..., N) by its sum; a row of zeros becomes uniform."""
     total = norms.sum(dim=-1, keepdim=True)
     empty = total <= torch.finfo(norms.dtype).tiny
@@ -64,7 +64,7 @@ def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
     """Compute the products (B, N, H, H) of `layer` from its input tokens (B, N, D)."""
     block = model.blocks[layer]
     _check_linear(model, block.attn)
-    _, _, values = queries_keys_values(model, x, layer)  # (B, H, N, D/H)
+    _, _, values = compute_qkv(model, x, layer)  # (B, H, N, D/H)
     projection = block.attn.proj.weight.to(values.dtype)  # (D, D): output, input
     gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's (D,)
     if gamma is not None:

@@ -8,20 +8,18 @@ Letters: B batch, H heads, N tokens, D width.
 
 from torch import Tensor, nn
 
-from vitdemo.attention import _queries_keys_values, widen
+from vitdemo.attention import _compute_qkv, upcast
 
 
-def queries_keys_values(
-    model: nn.Module, tokens: Tensor, layer: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """Compute queries, keys and values, each (B, H, N, D/H), of block `layer` (from 0).
 
     `tokens` (B, N, D) are the input of the block. Queries and keys are normalised if the model
     normalises them.
     """
     block = model.blocks[layer]
-    found = _queries_keys_values(block.attn, block.norm1(tokens))
-    return tuple(widen(each) for each in found)
+    found = _compute_qkv(block.attn, block.norm1(tokens))
+    return tuple(upcast(each) for each in found)
 
 
 def head_scale(model: nn.Module, layer: int) -> float:

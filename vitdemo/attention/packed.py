@@ -11,31 +11,31 @@ import struct
 import numpy as np
 from torch import Tensor
 
-TYPES = {b"vdm1": "<f2", b"vdf1": "<f4"}
+MATRIX_DTYPES = {b"vdm1": "<f2", b"vdf1": "<f4"}
 _HEADER = struct.Struct("<4s4I")
 
 
-def pack(matrices: Tensor, *, exact: bool = False) -> bytes:
+def pack_matrices(matrices: Tensor, *, exact: bool = False) -> bytes:
     """Encode `matrices` (L, M, R, C) as float16, or as float32 if `exact`.
 
     Raises `ValueError` for another number of dimensions.
     """
     if matrices.ndim != 4:
         raise ValueError(f"Expected 4 dimensions, not {matrices.ndim}.")
-    magic = list(TYPES)[exact]
+    magic = list(MATRIX_DTYPES)[exact]
     narrow = matrices.float() if exact else matrices.half()
-    values = narrow.cpu().numpy().astype(TYPES[magic], copy=False)  # (L, M, R, C)
+    values = narrow.cpu().numpy().astype(MATRIX_DTYPES[magic], copy=False)  # (L, M, R, C)
     return _HEADER.pack(magic, *values.shape) + values.tobytes()
 
 
-def unpack(content: bytes) -> np.ndarray:
+def unpack_matrices(content: bytes) -> np.ndarray:
     """Decode a file to (L, M, R, C) float32. Raises `ValueError` for other content."""
     if len(content) < _HEADER.size:
         raise ValueError("The file is too short to contain matrices.")
     magic, *shape = _HEADER.unpack_from(content)
-    if magic not in TYPES:
+    if magic not in MATRIX_DTYPES:
         raise ValueError("The file does not start like a file of matrices.")
-    values = np.frombuffer(content, TYPES[magic], offset=_HEADER.size)
+    values = np.frombuffer(content, MATRIX_DTYPES[magic], offset=_HEADER.size)
     if values.size != np.prod(shape, dtype=np.int64):
         raise ValueError("The file's size does not match its header.")
     return values.reshape(shape).astype(np.float32)

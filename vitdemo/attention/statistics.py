@@ -9,10 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vitdemo.attention import widen
+from vitdemo.attention import upcast
 
 
-def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: int) -> Tensor:
+def mean_attention_distance(
+    attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: int
+) -> Tensor:
     """Compute the mean attention distance (..., H) of each head in patches.
 
     Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7: the distance between
@@ -32,9 +34,9 @@ def distance(attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: i
         raise ValueError(
             f"{p} prefix tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
         )
-    patches = widen(attention[..., p:, p:])  # (..., H, P, P)
+    patches = upcast(attention[..., p:, p:])  # (..., H, P, P)
     total = patches.sum(dim=-1)  # (..., H, P)
-    far = (patches * _distances(grid_size, patches)).sum(dim=-1)  # (..., H, P)
+    far = (patches * _patch_distances(grid_size, patches)).sum(dim=-1)  # (..., H, P)
     empty = total <= torch.finfo(total.dtype).tiny
     return (far / total.masked_fill(empty, 1.0)).mean(dim=-1)  # (..., H)
 
@@ -45,7 +47,7 @@ def entropy(attention: Tensor) -> Tensor:
     `attention` is (..., H, N, N). The entropy is 0 if every token attends to a single token, and
     log2(N) if attention is uniform. Prefix tokens are included, and 0 log 0 is 0.
     """
-    return torch.special.entr(widen(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
+    return torch.special.entr(upcast(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
 
 
 def largest_weight(attention: Tensor) -> Tensor:
@@ -53,7 +55,7 @@ def largest_weight(attention: Tensor) -> Tensor:
     return attention.amax(dim=-1).mean(dim=-1)  # (..., H)
 
 
-def unscaled(attention: Tensor, scale: float) -> Tensor:
+def softmax_without_scale(attention: Tensor, scale: float) -> Tensor:
     """Compute the weights (..., N, N) of the same queries and keys without the factor `scale`.
 
     `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant per
@@ -64,11 +66,11 @@ def unscaled(attention: Tensor, scale: float) -> Tensor:
 
 def token_similarity(tokens: Tensor) -> Tensor:
     """Compute the cosine similarity (..., N, N) of all pairs of `tokens` (..., N, D)."""
-    directions = F.normalize(widen(tokens), dim=-1)
+    directions = F.normalize(upcast(tokens), dim=-1)
     return (directions @ directions.mT).clamp(-1, 1)
 
 
-def _distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
+def _patch_distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
     """Compute the Euclidean distances (P, P) of all pairs of patches, in the type of `like`."""
     rows, columns = (torch.arange(n, dtype=like.dtype, device=like.device) for n in grid_size)
     places = torch.cartesian_prod(rows, columns)  # (P, 2), in the order of the tokens

@@ -2,8 +2,8 @@
 
 (torchvision's v2 transforms draw one set of parameters for a whole batch.) All random numbers of an
 epoch are drawn first (`Augmentation.draw`). The augmentation is then a pure function of them
-(`Augmentation.apply`, `mix`). It can therefore be compiled, and each of several processes can use
-its own part of the same draws. Images are float in 0..255 and are never changed in place.
+(`Augmentation.apply`, `mix_images`). It can therefore be compiled, and each of several processes
+can use its own part of the same draws. Images are float in 0..255 and are never changed in place.
 
 Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
 """
@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from vitdemo.augment.drawing import integers, uniform
+from vitdemo.augment.drawing import draw_integers, draw_uniform
 from vitdemo.augment.policies import POLICIES, apply_policy
 
-NOISES = 64  # noise images per epoch, which fill the erased boxes
+NUM_NOISE_IMAGES = 64  # noise images per epoch, which fill the erased boxes
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Augmentation:
             draws |= POLICIES[self.policy].draw(count, generator)._asdict()
         if self.erasing:
             draws["erased"] = draw_erasing(count, size, self.erasing, generator)
-            draws["which_noise"] = integers(NOISES, count, generator)
-            draws["noise"] = 255 * uniform((NOISES, 3, size, size), generator)
+            draws["which_noise"] = draw_integers(NUM_NOISE_IMAGES, count, generator)
+            draws["noise"] = 255 * draw_uniform((NUM_NOISE_IMAGES, 3, size, size), generator)
         if self.cutout:
             draws["cut_out"] = draw_cutout(count, size, self.cutout, generator)
         if self.mixes:
@@ -68,43 +68,43 @@ class Augmentation:
         """
         images = images.float()
         if self.crop_padding:
-            images = crop(images, draws["corner"], self.crop_padding)
+            images = crop_images(images, draws["corner"], self.crop_padding)
         if self.flip:
-            images = flip(images, draws["flip"])
+            images = flip_images(images, draws["flip"])
         if self.policy != "none":
             operations, ranges = (
-                POLICIES[self.policy].taken_from(draws),
+                POLICIES[self.policy].select_operations(draws),
                 POLICIES[self.policy].ranges,
             )
             images = apply_policy(images, operations, ranges)
         if self.erasing:
-            images = paste(images, draws["erased"], draws["noise"][draws["which_noise"]])
+            images = paste_box(images, draws["erased"], draws["noise"][draws["which_noise"]])
         if self.cutout:
-            images = paste(images, draws["cut_out"], fill)
+            images = paste_box(images, draws["cut_out"], fill)
         return images
 
 
-def take(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
+def select_draws(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
     """Select the draws of the images at `rows`."""
     return {name: t if name == "noise" else t[rows] for name, t in draws.items()}
 
 
 def draw_flip(count: int, generator: Generator) -> Tensor:
     """Draw which images to flip, (N,) bool with probability 0.5."""
-    return uniform((count,), generator) < 0.5
+    return draw_uniform((count,), generator) < 0.5
 
 
-def flip(images: Tensor, chosen: Tensor) -> Tensor:
+def flip_images(images: Tensor, chosen: Tensor) -> Tensor:
     """Flip the images (B, 3, S, S) that are `chosen` (B,) left to right."""
     return torch.where(chosen.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
 def draw_crop(count: int, padding: int, generator: Generator) -> Tensor:
     """Draw the top and left pixel (N, 2) of each crop in its padded image."""
-    return integers(2 * padding + 1, (count, 2), generator)
+    return draw_integers(2 * padding + 1, (count, 2), generator)
 
 
-def crop(images: Tensor, corner: Tensor, padding: int) -> Tensor:
+def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
     """Cut out crops (B, 3, S, S) at `corner` (B, 2) from images padded by reflection."""
     B, _, S, _ = images.shape
     padded = F.pad(images, (padding,) * 4, mode="reflect")  # (B, 3, S+2p, S+2p)
@@ -117,10 +117,10 @@ def crop(images: Tensor, corner: Tensor, padding: int) -> Tensor:
 
 def draw_erasing(count: int, size: int, chance: float, generator: Generator) -> Tensor:
     """Draw boxes (N, 4) of 2% to 33% of an image (Zhong et al. 2020), empty with 1 - `chance`."""
-    area = size * size * (0.02 + 0.31 * uniform((count,), generator))
-    aspect = (2.4 * uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
+    area = size * size * (0.02 + 0.31 * draw_uniform((count,), generator))
+    aspect = (2.4 * draw_uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
     box = _draw_box(size, (area * aspect).sqrt(), (area / aspect).sqrt(), generator)
-    return box * (uniform((count, 1), generator) < chance)
+    return box * (draw_uniform((count, 1), generator) < chance)
 
 
 def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tensor:
@@ -128,18 +128,18 @@ def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tenso
 
     A box may extend beyond the border of the image.
     """
-    corner = integers(size, (count, 2), generator) - side // 2  # top, left
+    corner = draw_integers(size, (count, 2), generator) - side // 2  # top, left
     return torch.cat([corner, corner + side], 1).float()
 
 
 def _draw_box(size: int, height: Tensor, width: Tensor, generator: Generator) -> Tensor:
     """Draw boxes (N, 4) of the given sides (N,) within the image: top, left, bottom, right."""
     sides = torch.stack([height, width], 1).clamp(max=size)  # (N, 2)
-    start = (uniform(tuple(sides.shape), generator) * (size - sides + 1)).floor()
+    start = (draw_uniform(tuple(sides.shape), generator) * (size - sides + 1)).floor()
     return torch.cat([start, start + sides], 1)
 
 
-def inside(box: Tensor, size: int) -> Tensor:
+def box_mask(box: Tensor, size: int) -> Tensor:
     """Return masks (B, 1, S, S) of the pixels in boxes (B, 4): top, left, bottom, right."""
     line = torch.arange(size, device=box.device)
     top, left, bottom, right = box[:, :, None].unbind(1)  # each (B, 1)
@@ -147,9 +147,9 @@ def inside(box: Tensor, size: int) -> Tensor:
     return (rows[:, :, None] & columns[:, None, :])[:, None]
 
 
-def paste(images: Tensor, box: Tensor, filling: Tensor) -> Tensor:
+def paste_box(images: Tensor, box: Tensor, filling: Tensor) -> Tensor:
     """Replace the pixels in each image's box (B, 4) by `filling`, an image or one colour."""
-    return torch.where(inside(box, images.shape[-1]), filling, images)
+    return torch.where(box_mask(box, images.shape[-1]), filling, images)
 
 
 class Mixture(NamedTuple):
@@ -166,16 +166,20 @@ def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Gene
     `mixup` and `cutmix` are the alphas of the Beta distribution of the mixing fraction; 0 is off.
     If both are above 0, each image uses one of them with probability 0.5.
     """
-    cut = uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
-    chance = uniform((count,), generator)
-    share = torch.where(cut, _beta(cutmix, chance), _beta(mixup, chance))  # (N,)
+    cut = draw_uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
+    chance = draw_uniform((count,), generator)
+    share = torch.where(
+        cut, _beta_from_uniform(cutmix, chance), _beta_from_uniform(mixup, chance)
+    )  # (N,)
     side = (size * (1 - share).sqrt()).round()
     pasted = _draw_box(size, side, side, generator) * cut[:, None]
     blend = torch.where(cut, 1.0, share)
     return Mixture(blend * (1 - (side / size) ** 2 * cut), blend, pasted)
 
 
-def mix(images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor]:
+def mix_images(
+    images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture
+) -> tuple[Tensor, Tensor]:
     """Mix the first B images (R, 3, S, S) and targets (R, C) with their partners `theirs` (B,).
 
     With one process, R equals B and `theirs` is a permutation. Returns mixed images (B, 3, S, S)
@@ -183,12 +187,14 @@ def mix(images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture) -> tu
     """
     B = len(theirs)
     share, weight = mixture.share[:B, None], mixture.blend[:B].view(B, 1, 1, 1)
-    weight = torch.where(inside(mixture.pasted[:B], images.shape[-1]), 0.0, weight)  # (B, 1, S, S)
+    weight = torch.where(
+        box_mask(mixture.pasted[:B], images.shape[-1]), 0.0, weight
+    )  # (B, 1, S, S)
     mixed = weight * images[:B] + (1 - weight) * images[theirs]
     return mixed, share * targets[:B] + (1 - share) * targets[theirs]
 
 
-def _beta(alpha: float, chance: Tensor) -> Tensor:
+def _beta_from_uniform(alpha: float, chance: Tensor) -> Tensor:
     """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) with a table of its quantiles."""
     if not alpha:
         return torch.ones_like(chance)

@@ -10,19 +10,24 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from vitdemo.augment.drawing import integers, uniform
+from vitdemo.augment.drawing import draw_integers, draw_uniform
 
 # Every operation is computed for the whole batch and selected with `torch.where`, so that shapes
 # stay static. The operations and their ranges are the same as in torchvision.
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 BLENDS = ("brightness", "colour", "contrast", "sharpness")
 TONES = ("posterize", "solarize", "autocontrast", "equalize")
-DRAWN = ("identity", *GEOMETRY, *BLENDS, *TONES)  # used by TrivialAugment and RandAugment
-OPERATIONS = (*DRAWN, "invert")
+RANDOM_OPERATIONS = (
+    "identity",
+    *GEOMETRY,
+    *BLENDS,
+    *TONES,
+)  # used by TrivialAugment and RandAugment
+OPERATIONS = (*RANDOM_OPERATIONS, "invert")
 # Maximum magnitudes: shear as a slope, translation as a fraction of the side, rotation in degrees,
 # blend factor minus 1, number of bits that posterize removes.
-WIDE = {"shear": 0.99, "translate": 1.0, "rotate": 135.0, "blend": 0.99, "posterize": 6}
-NARROW = {"shear": 0.3, "translate": 150 / 331, "rotate": 30.0, "blend": 0.9, "posterize": 4}
+WIDE_RANGES = {"shear": 0.99, "translate": 1.0, "rotate": 135.0, "blend": 0.99, "posterize": 6}
+NARROW_RANGES = {"shear": 0.3, "translate": 150 / 331, "rotate": 30.0, "blend": 0.9, "posterize": 4}
 
 
 # AutoAugment for CIFAR-10 (Cubuk et al. 2019, table 7): 25 pairs of operations, each with its
@@ -71,7 +76,7 @@ class Policy(NamedTuple):
     ranges: dict[str, float]
 
     @staticmethod
-    def taken_from(draws: dict[str, Tensor]) -> Operations:
+    def select_operations(draws: dict[str, Tensor]) -> Operations:
         """Select the operations from all draws of an epoch."""
         return Operations(*(draws[name] for name in Operations._fields))
 
@@ -81,9 +86,11 @@ def draw_trivial(count: int, generator: Generator) -> Operations:
 
     The maximum translation is the side of the image.
     """
-    strength = uniform((count, 1), generator)
+    strength = draw_uniform((count, 1), generator)
     return Operations(
-        integers(len(DRAWN), (count, 1), generator), strength, _signs(strength, generator)
+        draw_integers(len(RANDOM_OPERATIONS), (count, 1), generator),
+        strength,
+        _draw_signs(strength, generator),
     )
 
 
@@ -91,23 +98,25 @@ def draw_rand(
     count: int, generator: Generator, operations: int = 2, magnitude: int = 9
 ) -> Operations:
     """Draw RandAugment (Cubuk et al. 2020): `operations` per image, with `magnitude` of 30."""
-    chosen = integers(len(DRAWN), (count, operations), generator)
+    chosen = draw_integers(len(RANDOM_OPERATIONS), (count, operations), generator)
     strength = torch.full(chosen.shape, magnitude / 30, device=chosen.device)
-    return Operations(chosen, strength, _signs(strength, generator))
+    return Operations(chosen, strength, _draw_signs(strength, generator))
 
 
 def draw_auto(count: int, generator: Generator) -> Operations:
     """Draw AutoAugment (Cubuk et al. 2019): one of the 25 CIFAR-10 pairs per image."""
     rows = [[(OPERATIONS.index(n), c / 10, m / 9) for n, c, m in pair] for pair in CIFAR10_PAIRS]
     pairs = torch.tensor(rows, device=generator.device)  # (25, 2, 3)
-    operation, chance, strength = pairs[integers(len(rows), count, generator)].unbind(2)  # (N, 2)
-    happens = uniform((count, 2), generator) < chance
+    operation, chance, strength = pairs[draw_integers(len(rows), count, generator)].unbind(
+        2
+    )  # (N, 2)
+    happens = draw_uniform((count, 2), generator) < chance
     operation = torch.where(happens, operation.long(), OPERATIONS.index("identity"))
-    return Operations(operation, strength, _signs(strength, generator))
+    return Operations(operation, strength, _draw_signs(strength, generator))
 
 
-def _signs(like: Tensor, generator: Generator) -> Tensor:
-    return integers(2, tuple(like.shape), generator) * 2.0 - 1
+def _draw_signs(like: Tensor, generator: Generator) -> Tensor:
+    return draw_integers(2, tuple(like.shape), generator) * 2.0 - 1
 
 
 def apply_policy(images: Tensor, operations: Operations, ranges: dict[str, float]) -> Tensor:
@@ -126,13 +135,13 @@ def apply_operations(
         chosen: (B,) int64.
         strength: (B,) in 0..1, fraction of the maximum magnitude.
         sign: (B,) +1 or -1: left or right, darker or brighter.
-        ranges: `WIDE` or `NARROW`.
+        ranges: `WIDE_RANGES` or `NARROW_RANGES`.
     """
 
     def turn(name: str) -> Tensor:  # (B, 1, 1, 1)
         return (chosen == OPERATIONS.index(name)).view(-1, 1, 1, 1)
 
-    moved = _move(images, chosen, sign * strength, ranges)
+    moved = _transform_geometry(images, chosen, sign * strength, ranges)
     for name, operation in {
         "posterize": lambda: _posterize(images, strength * ranges["posterize"]),
         "solarize": lambda: _solarize(images, 255 * (1 - strength)),
@@ -154,7 +163,7 @@ def apply_operations(
     return moved
 
 
-def _move(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
+def _transform_geometry(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
     """Shear, shift or rotate each image by `amount` (B,) of its range; new pixels are black."""
     S = images.shape[-1]
 
@@ -223,7 +232,7 @@ def _equalize(images: Tensor) -> Tensor:
 
 POLICIES = {
     "none": None,
-    "trivial": Policy(draw_trivial, WIDE),
-    "rand": Policy(draw_rand, NARROW),
-    "auto": Policy(draw_auto, NARROW),
+    "trivial": Policy(draw_trivial, WIDE_RANGES),
+    "rand": Policy(draw_rand, NARROW_RANGES),
+    "auto": Policy(draw_auto, NARROW_RANGES),
 }

@@ -25,50 +25,53 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 from torchvision.datasets.utils import check_integrity
 
-from vitdemo.cifar10.pickled import batch_bytes, meta_bytes
-from vitdemo.downloads import OnBytes, download, download_from_hub
+from vitdemo.cifar10.pickled import encode_batch, encode_meta
+from vitdemo.downloads import OnBytes, download_file, download_from_hub
 from vitdemo.errors import DataError
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
 )
-REPOSITORY = "uoft-cs/cifar10"
-FILES = ("plain_text/train-00000-of-00001.parquet", "plain_text/test-00000-of-00001.parquet")
-BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
-EACH = 10_000  # images per batch
-SHAPE = (32, 32, 3)
-PARTS = ".cifar10-parts"  # folder of an incomplete download, below the root
+HUB_REPOSITORY = "uoft-cs/cifar10"
+PARQUET_FILES = (
+    "plain_text/train-00000-of-00001.parquet",
+    "plain_text/test-00000-of-00001.parquet",
+)
+BATCH_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+IMAGES_PER_BATCH = 10_000  # images per batch
+IMAGE_SHAPE = (32, 32, 3)
+PARTIAL_FOLDER = ".cifar10-parts"  # folder of an incomplete download, below the root
 DIGEST_BYTES = 4  # All 60,000 images have different digests of this length.
-HERE = Path(__file__).parent
+PACKAGE_FOLDER = Path(__file__).parent
 
 
-def fetch(root: Path, on_bytes: OnBytes | None = None) -> None:
+def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
     """Download CIFAR-10 from the Hub and rebuild it below `root`; continue an incomplete download.
 
     The dataset folder appears only when it is complete. Raises `DataError`, which names an image,
     if the copy differs from the official dataset. Without a network, it raises the exceptions of
     huggingface_hub and httpx.
     """
-    parts = root / PARTS
-    files = [parquet(name, parts, on_bytes) for name in FILES]
+    parts = root / PARTIAL_FOLDER
+    files = [download_parquet(name, parts, on_bytes) for name in PARQUET_FILES]
     whole = parts / CIFAR10.base_folder
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    rebuild((row for file in files for row in rows(file)), whole)
+    rebuild_official_files((row for file in files for row in iter_parquet_images(file)), whole)
     os.replace(whole, root / CIFAR10.base_folder)
     shutil.rmtree(parts)
 
 
-def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
+def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> None:
     """Download CIFAR-10 from its own site, which is slow.
 
     Raises `OSError` if the received file is not the official archive.
     """
-    parts = root / PARTS
+    parts = root / PARTIAL_FOLDER
     parts.mkdir(parents=True, exist_ok=True)
     archive = parts / CIFAR10.filename
-    download(CIFAR10.url, archive, words="CIFAR-10 from its own site", on_bytes=on_bytes)
+    download_file(CIFAR10.url, archive, label="CIFAR-10 from its own site", on_bytes=on_bytes)
     if not check_integrity(str(archive), CIFAR10.tgz_md5):
         archive.unlink()  # The next attempt downloads it again.
         raise OSError("the received file is not the official archive")
@@ -80,14 +83,14 @@ def fetch_from_its_site(root: Path, on_bytes: OnBytes | None = None) -> None:
     shutil.rmtree(parts)
 
 
-def parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
+def download_parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
     """Download one file of the Hub's dataset into `folder`, or continue its download."""
     words = f"CIFAR-10 from the Hub, {Path(name).name.partition('-')[0]}"
-    options = {"repo_type": "dataset", "words": words, "on_bytes": on_bytes}
-    return download_from_hub(REPOSITORY, name, folder, **options)
+    options = {"repo_type": "dataset", "label": words, "on_bytes": on_bytes}
+    return download_from_hub(HUB_REPOSITORY, name, folder, **options)
 
 
-def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:
+def iter_parquet_images(file: Path) -> Iterator[tuple[np.ndarray, int]]:
     """Yield each image (32, 32, 3) uint8 of a parquet file with its label. Raises `DataError`."""
     import pyarrow
     from pyarrow.parquet import ParquetFile
@@ -103,39 +106,39 @@ def rows(file: Path) -> Iterator[tuple[np.ndarray, int]]:
         raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
 
 
-def rebuild(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
+def rebuild_official_files(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
     """Write the official files into `folder` from all images in any order.
 
     Raises `DataError`, which names an image that is missing or does not belong to CIFAR-10.
     """
-    places, names = known_places(), file_names()
-    pixels = np.zeros((len(names), *SHAPE), np.uint8)
+    places, names = load_image_positions(), load_file_names()
+    pixels = np.zeros((len(names), *IMAGE_SHAPE), np.uint8)
     labels, found = np.zeros(len(names), np.uint8), np.zeros(len(names), bool)
     stranger = None
     for number, (picture, label) in enumerate(pictures):
-        free = [i for i in places.get(digest(picture), ()) if not found[i]]
+        free = [i for i in places.get(hash_image(picture), ()) if not found[i]]
         if not free:
             stranger = number if stranger is None else stranger
             continue
         pixels[free[0]], labels[free[0]], found[free[0]] = picture, label, True
     if stranger is not None or not found.all():
-        raise DataError(_difference(stranger, np.flatnonzero(~found), names))
-    for b, batch in enumerate(BATCHES):
-        own = slice(b * EACH, (b + 1) * EACH)
+        raise DataError(_describe_difference(stranger, np.flatnonzero(~found), names))
+    for b, batch in enumerate(BATCH_FILES):
+        own = slice(b * IMAGES_PER_BATCH, (b + 1) * IMAGES_PER_BATCH)
         planes = np.ascontiguousarray(pixels[own].transpose(0, 3, 1, 2))  # (N, 3, 32, 32)
-        content = batch_bytes(batch, planes.tobytes(), labels[own].tolist(), names[own])
+        content = encode_batch(batch, planes.tobytes(), labels[own].tolist(), names[own])
         _write_checked(folder / batch, content)
-    _write_checked(folder / CIFAR10.meta["filename"], meta_bytes(CLASSES))
+    _write_checked(folder / CIFAR10.meta["filename"], encode_meta(CLASSES))
 
 
-def _difference(stranger: int | None, missing: np.ndarray, names: list[str]) -> str:
+def _describe_difference(unknown_image: int | None, missing: np.ndarray, names: list[str]) -> str:
     words = []
-    if stranger is not None:
-        words.append(f"image number {stranger} does not belong to CIFAR-10")
+    if unknown_image is not None:
+        words.append(f"image number {unknown_image} does not belong to CIFAR-10")
     if len(missing):
         first = missing[0]
         words.append(
-            f"'{names[first]}' of {BATCHES[first // EACH]} is missing"
+            f"'{names[first]}' of {BATCH_FILES[first // IMAGES_PER_BATCH]} is missing"
             + (f", and {len(missing) - 1:,} more" if len(missing) > 1 else "")
         )
     return f"The Hub's copy of CIFAR-10 differs from the official one: {'; '.join(words)}."
@@ -149,20 +152,20 @@ def _write_checked(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def digest(picture: np.ndarray) -> bytes:
+def hash_image(picture: np.ndarray) -> bytes:
     """Return the digest of one image (32, 32, 3) uint8."""
     return hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=DIGEST_BYTES).digest()
 
 
-def known_places() -> dict[bytes, list[int]]:
+def load_image_positions() -> dict[bytes, list[int]]:
     """Return the official positions 0..59,999 (training batches, then test) of each digest."""
-    raw, places = (HERE / "places.bin").read_bytes(), {}
+    raw, places = (PACKAGE_FOLDER / "places.bin").read_bytes(), {}
     for place in range(len(raw) // DIGEST_BYTES):
         key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]
         places.setdefault(key, []).append(place)
     return places
 
 
-def file_names() -> list[str]:
+def load_file_names() -> list[str]:
     """Return the file names of all 60,000 images in the official order."""
-    return lzma.decompress((HERE / "names.xz").read_bytes()).decode().split("\n")
+    return lzma.decompress((PACKAGE_FOLDER / "names.xz").read_bytes()).decode().split("\n")

@@ -7,45 +7,45 @@ numpy, writes texts as unicode and counts its memo from 0.
 from collections.abc import Callable, Sequence
 from struct import pack
 
-CHUNK = 1000  # items per append operation of cPickle
-ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\nndarray\n"
-EMPTY = b"K\x00\x85U\x01b\x87R"  # _reconstruct(ndarray, (0,), "b")
-SHAPE = b"(K\x01M\x10'M\x00\x0c\x86"  # version 1, (10000, 3072)
-DTYPE = b"cnumpy\ndtype\n"
-UINT8 = b"U\x02u1K\x00K\x01\x87R"
-STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # of the dtype
+ITEMS_PER_APPEND = 1000  # items per append operation of cPickle
+ARRAY_GLOBALS = b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\nndarray\n"
+EMPTY_ARRAY_ARGUMENTS = b"K\x00\x85U\x01b\x87R"  # _reconstruct(ndarray, (0,), "b")
+ARRAY_VERSION_AND_SHAPE = b"(K\x01M\x10'M\x00\x0c\x86"  # version 1, (10000, 3072)
+DTYPE_GLOBAL = b"cnumpy\ndtype\n"
+UINT8_ARGUMENTS = b"U\x02u1K\x00K\x01\x87R"
+DTYPE_STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # of the dtype
 
 
-class _Writer:
+class _PickleWriter:
     """Writer of protocol 2 opcodes with a memo that counts from 1, like cPickle's."""
 
     def __init__(self):
         self.content = bytearray(b"\x80\x02")
         self.memo = 0
 
-    def kept(self, code: bytes) -> None:
+    def write_memoised(self, code: bytes) -> None:
         """Write `code` and store the object that it creates in the memo."""
         self.memo += 1
         put = pack("<cB", b"q", self.memo) if self.memo < 256 else pack("<cI", b"r", self.memo)
         self.content += code + put
 
-    def text(self, text: str) -> None:
+    def write_text(self, text: str) -> None:
         raw = text.encode()
-        self.kept(pack("<cB", b"U", len(raw)) + raw)
+        self.write_memoised(pack("<cB", b"U", len(raw)) + raw)
 
-    def number(self, number: int) -> None:
+    def write_number(self, number: int) -> None:
         self.content += pack("<cB", b"K", number)
 
-    def list(self, write: Callable, values: Sequence) -> None:
-        self.kept(b"]")
-        for start in range(0, len(values), CHUNK):
+    def write_list(self, write: Callable, values: Sequence) -> None:
+        self.write_memoised(b"]")
+        for start in range(0, len(values), ITEMS_PER_APPEND):
             self.content += b"("
-            for value in values[start : start + CHUNK]:
+            for value in values[start : start + ITEMS_PER_APPEND]:
                 write(value)
             self.content += b"e"
 
 
-def batch_bytes(name: str, pixels: bytes, labels: Sequence[int], names: Sequence[str]) -> bytes:
+def encode_batch(name: str, pixels: bytes, labels: Sequence[int], names: Sequence[str]) -> bytes:
     """Return the content of the file `name` ("data_batch_1" to 5, "test_batch").
 
     Args:
@@ -53,35 +53,35 @@ def batch_bytes(name: str, pixels: bytes, labels: Sequence[int], names: Sequence
         labels, names: class index 0..9 and file name of each of the 10,000 images.
     """
     title = "testing batch 1 of 1" if name == "test_batch" else f"training batch {name[-1]} of 5"
-    file = _Writer()
-    file.kept(b"}")
+    file = _PickleWriter()
+    file.write_memoised(b"}")
     file.content += b"("
-    file.text("batch_label")
-    file.text(title)
-    file.text("labels")
-    file.list(file.number, labels)
-    file.text("data")
-    for code in ARRAY:
-        file.kept(code)
-    file.kept(EMPTY)
-    file.content += SHAPE
-    file.kept(DTYPE)
-    file.kept(UINT8)
-    file.content += STATE + pack("<cI", b"T", len(pixels)) + pixels + b"tb"
-    file.text("filenames")
-    file.list(file.text, names)
+    file.write_text("batch_label")
+    file.write_text(title)
+    file.write_text("labels")
+    file.write_list(file.write_number, labels)
+    file.write_text("data")
+    for code in ARRAY_GLOBALS:
+        file.write_memoised(code)
+    file.write_memoised(EMPTY_ARRAY_ARGUMENTS)
+    file.content += ARRAY_VERSION_AND_SHAPE
+    file.write_memoised(DTYPE_GLOBAL)
+    file.write_memoised(UINT8_ARGUMENTS)
+    file.content += DTYPE_STATE + pack("<cI", b"T", len(pixels)) + pixels + b"tb"
+    file.write_text("filenames")
+    file.write_list(file.write_text, names)
     return bytes(file.content + b"u.")
 
 
-def meta_bytes(classes: Sequence[str]) -> bytes:
+def encode_meta(classes: Sequence[str]) -> bytes:
     """Return the content of the file "batches.meta"."""
-    file = _Writer()
-    file.kept(b"}")
+    file = _PickleWriter()
+    file.write_memoised(b"}")
     file.content += b"("
-    file.text("num_cases_per_batch")
+    file.write_text("num_cases_per_batch")
     file.content += b"M" + pack("<H", 10_000)
-    file.text("label_names")
-    file.list(file.text, classes)
-    file.text("num_vis")
+    file.write_text("label_names")
+    file.write_list(file.write_text, classes)
+    file.write_text("num_vis")
     file.content += b"M" + pack("<H", 3072)
     return bytes(file.content + b"u.")

@@ -24,48 +24,57 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo import attention
-from vitdemo.attributions import OnStep, class_count
-from vitdemo.faithfulness.fills import FILLS, answers, blur, check_fill, fills
+from vitdemo.attributions import OnStep, get_num_classes
+from vitdemo.faithfulness.fills import (
+    FILLS,
+    blur_image,
+    check_fill,
+    predict_patch_sets,
+    supported_fills,
+)
 from vitdemo.faithfulness.nulls import (
-    LEVEL,
-    RANDOM_ORDERS,
-    SHAPES,
-    centredness,
+    NUM_COPIES,
+    NUM_RANDOM_ORDERS,
+    SIGNIFICANCE_LEVEL,
+    centre_map,
+    draw_random_rankings,
+    draw_transformed_copies,
     edge_map,
-    random_rankings,
-    rank_p,
-    ranking,
-    same_shape,
-    staged_p,
+    rank_by_value,
+    rank_p_value,
+    staged_p_value,
 )
 
 __all__ = [
     "FILLS",
-    "LEVEL",
-    "RANDOM_ORDERS",
-    "SHAPES",
-    "answers",
-    "blur",
-    "centredness",
+    "NUM_COPIES",
+    "NUM_RANDOM_ORDERS",
+    "SIGNIFICANCE_LEVEL",
+    "blur_image",
+    "centre_map",
+    "draw_random_rankings",
+    "draw_transformed_copies",
     "edge_map",
-    "fills",
-    "random_rankings",
-    "rank_p",
-    "ranking",
-    "same_shape",
-    "staged_p",
+    "predict_patch_sets",
+    "rank_by_value",
+    "rank_p_value",
+    "staged_p_value",
+    "supported_fills",
 ]
 
-CENTRE, EDGES = "centre first", "edge map"  # the baselines with one order per image
+CENTRE_BASELINE, EDGE_BASELINE = (
+    "centre first",
+    "edge map",
+)  # the baselines with one order per image
 # Steps per curve. Compared with one step per patch, the standard deviation of a score's error is
 # 0.016 with 16 steps and 0.031 with 8 (`benchmarks/LOG.md`).
-STEPS = 16
+CURVE_STEPS = 16
 
 
-class Truth(NamedTuple):
+class PerturbationCurves(NamedTuple):
     """Curves over the fraction of patches removed (deletion) or restored (insertion), on CPU."""
 
-    shares: Tensor  # (K+1,), from 0 to 1
+    fractions: Tensor  # (K+1,), from 0 to 1
     deletion: dict[str, Tensor]  # probabilities (K+1,) by the name of the order
     insertion: dict[str, Tensor]
     random_deletion: Tensor  # (R, K+1), one curve for each random order
@@ -75,15 +84,18 @@ class Truth(NamedTuple):
     def scores(self) -> dict[str, float]:
         """The insertion area minus the deletion area of each order, -1 to 1."""
         pairs = {name: (self.insertion[name], curve) for name, curve in self.deletion.items()}
-        return {name: float(area(self.shares, up - down)) for name, (up, down) in pairs.items()}
+        return {
+            name: float(area_under_curve(self.fractions, up - down))
+            for name, (up, down) in pairs.items()
+        }
 
     @property
     def random_scores(self) -> Tensor:
         """The scores (R,) of the random orders."""
-        return area(self.shares, self.random_insertion - self.random_deletion)
+        return area_under_curve(self.fractions, self.random_insertion - self.random_deletion)
 
 
-class Band(NamedTuple):
+class CurveBand(NamedTuple):
     """Mean, 5th and 95th percentile of curves (R, K+1) at each step."""
 
     mean: Tensor  # (K+1,)
@@ -91,7 +103,7 @@ class Band(NamedTuple):
     high: Tensor  # 95th percentile
 
 
-def measure(
+def measure_perturbation_curves(
     model: nn.Module,
     image: Tensor,
     target: int,
@@ -100,13 +112,13 @@ def measure(
     fill: str = "mean",
     against: int | None = None,
     steps: int | None = None,
-    random_orders: int = RANDOM_ORDERS,
+    random_orders: int = NUM_RANDOM_ORDERS,
     seed: int = 0,
     on_step: OnStep | None = None,
-) -> Truth:
+) -> PerturbationCurves:
     """Measure deletion and insertion curves of all maps of one image and of the baselines.
 
-    The baselines are `CENTRE` and random orders.
+    The baselines are `CENTRE_BASELINE` and random orders.
 
     Args:
         image: normalised, (1, 3, S, S), so that zero is the mean colour.
@@ -122,18 +134,22 @@ def measure(
     Raises `ValueError` for an invalid value. Each set of patches needs one forward pass, even if
     several orders share it.
     """
-    grid = _check(model, maps, fill)
+    grid = _check_common_grid(model, maps, fill)
     P = math.prod(grid)
-    ranks = {name: ranking(values.flatten().cpu(), seed) for name, values in maps.items()}
-    ranks[CENTRE] = ranking(centredness(*grid).flatten(), seed)
-    orders = torch.cat([torch.stack([*ranks.values()]), random_rankings(random_orders, P, seed)])
+    ranks = {name: rank_by_value(values.flatten().cpu(), seed) for name, values in maps.items()}
+    ranks[CENTRE_BASELINE] = rank_by_value(centre_map(*grid).flatten(), seed)
+    orders = torch.cat(
+        [torch.stack([*ranks.values()]), draw_random_rankings(random_orders, P, seed)]
+    )
     moved = _step_counts(P, steps)
-    curves = _curves(model, image, (target, against), orders, moved, grid, fill, on_step)
+    curves = _measure_order_curves(
+        model, image, (target, against), orders, moved, grid, fill, on_step
+    )
     deletion, insertion = (dict(zip(ranks, part[: len(ranks)], strict=True)) for part in curves)
-    return Truth(moved / P, deletion, insertion, *curves[:, len(ranks) :])
+    return PerturbationCurves(moved / P, deletion, insertion, *curves[:, len(ranks) :])
 
 
-def shape_scores(
+def score_transformed_copies(
     model: nn.Module,
     image: Tensor,
     target: int,
@@ -142,26 +158,26 @@ def shape_scores(
     fill: str = "mean",
     against: int | None = None,
     steps: int | None = None,
-    count: int = SHAPES,
+    count: int = NUM_COPIES,
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> Tensor:
     """Measure the scores (count,) of transformed copies of the map `values` (rows, columns).
 
-    The copies come from `nulls.same_shape`. Other arguments are as in `measure`. Scores of both
-    functions are comparable if `steps` is the same.
+    The copies come from `nulls.draw_transformed_copies`. Other arguments are as in
+    `measure_perturbation_curves`. Scores of both functions are comparable if `steps` is the same.
     """
-    grid = _check(model, {"": values}, fill)
-    laid = same_shape(values.cpu(), count, seed)
-    orders = torch.stack([ranking(own.flatten(), seed) for own in laid])
+    grid = _check_common_grid(model, {"": values}, fill)
+    laid = draw_transformed_copies(values.cpu(), count, seed)
+    orders = torch.stack([rank_by_value(own.flatten(), seed) for own in laid])
     moved = _step_counts(math.prod(grid), steps)
-    deletion, insertion = _curves(
+    deletion, insertion = _measure_order_curves(
         model, image, (target, against), orders, moved, grid, fill, on_step
     )
-    return area(moved / math.prod(grid), insertion - deletion)
+    return area_under_curve(moved / math.prod(grid), insertion - deletion)
 
 
-def _curves(
+def _measure_order_curves(
     model: nn.Module,
     image: Tensor,
     classes: tuple[int, int | None],
@@ -175,24 +191,24 @@ def _curves(
 
     `moved` (K+1,) are the numbers of patches that are removed or restored.
     """
-    count = class_count(model)
+    count = get_num_classes(model)
     pair = [t for t in classes if t is not None]
     pair = [int(attention.check_target(t, 1, count, torch.device("cpu"))) for t in pair]
     left = orders[:, None] >= moved[:, None]  # (M, K+1, P)
     back = orders[:, None] < moved[:, None]
     sets, which = torch.cat([left, back]).flatten(0, 1).unique(dim=0, return_inverse=True)
-    logits = answers(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
-    return probability(logits, *pair)[which].view(2, len(orders), -1)
+    logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
+    return class_probability(logits, *pair)[which].view(2, len(orders), -1)
 
 
-def probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
+def class_probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
     """Compute the probability (n,) of `target` among all classes, or only against `against`."""
     if against is None:
         return logits.softmax(dim=1)[:, target]
     return (logits[:, target] - logits[:, against]).sigmoid()
 
 
-def resampled(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+def resample_maps(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Interpolate maps (B, rows, columns) bilinearly to another `grid`, as usual for Grad-CAM.
 
     Only the order of patches uses the result. The page shows the original map.
@@ -202,18 +218,18 @@ def resampled(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     return F.interpolate(maps[:, None], grid, mode="bilinear", align_corners=False)[:, 0]
 
 
-def area(shares: Tensor, curves: Tensor) -> Tensor:
-    """Compute the area under curves (..., K+1) over `shares` (K+1,) by the trapezoidal rule."""
-    return torch.trapezoid(curves, shares)
+def area_under_curve(fractions: Tensor, curves: Tensor) -> Tensor:
+    """Compute the area under curves (..., K+1) over `fractions` (K+1,) by the trapezoidal rule."""
+    return torch.trapezoid(curves, fractions)
 
 
-def band(curves: Tensor) -> Band:
+def compute_band(curves: Tensor) -> CurveBand:
     """Compute mean, 5th and 95th percentile of curves (R, ...) over the first dimension."""
     low, high = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
-    return Band(curves.mean(dim=0), low, high)
+    return CurveBand(curves.mean(dim=0), low, high)
 
 
-def _check(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
+def _check_common_grid(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
     """Return the common grid of all maps. Raises `ValueError` if there is none."""
     check_fill(model, fill)
     grids = {tuple(values.shape) for values in maps.values()}

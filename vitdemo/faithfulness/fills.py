@@ -12,24 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo import attention
-from vitdemo.attributions import CHUNK, OnStep, cells, class_count
-from vitdemo.faithfulness.imputation import imputed
-from vitdemo.models import is_vision_transformer, patches_stand_alone
+from vitdemo.attributions import ATTRIBUTION_BATCH_SIZE, OnStep, cell_indices, get_num_classes
+from vitdemo.faithfulness.imputation import impute_patches
+from vitdemo.models import has_separate_patches, is_vision_transformer
 
 FILLS = ("drop", "mean", "blur", "road")
 
 
-def fills(model: nn.Module) -> tuple[str, ...]:
+def supported_fills(model: nn.Module) -> tuple[str, ...]:
     """Return the entries of `FILLS` that `model` supports.
 
     Only a ViT can drop a token, and only if each token is computed from a single patch.
     """
-    can_drop = is_vision_transformer(model) and patches_stand_alone(model)
+    can_drop = is_vision_transformer(model) and has_separate_patches(model)
     return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
 
 
 @torch.no_grad()
-def answers(
+def predict_patch_sets(
     model: nn.Module,
     image: Tensor,
     sets: Tensor,
@@ -40,11 +40,12 @@ def answers(
 ) -> Tensor:
     """Compute logits (n, C), on the CPU, of one image (1, 3, S, S) for each set of patches.
 
-    `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of `fills(model)`.
-    `on_step` is called as (done, total). An exception in it stops the computation.
+    `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of
+    `supported_fills(model)`. `on_step` is called as (done, total). An exception in it stops the
+    computation.
     """
-    passed = _dropped if fill == "drop" else _painted
-    logits, done = torch.empty(len(sets), class_count(model), dtype=image.dtype), 0
+    passed = _predict_dropped if fill == "drop" else _predict_filled
+    logits, done = torch.empty(len(sets), get_num_classes(model), dtype=image.dtype), 0
     for which, part in passed(model, image, sets.to(image.device), grid, fill):
         logits[which.cpu()] = part.to("cpu", image.dtype)
         done += len(which)
@@ -57,44 +58,44 @@ def check_fill(model: nn.Module, fill: str) -> None:
     """Raise `ValueError` for a replacement that is unknown or that `model` does not support."""
     if fill not in FILLS:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
-    if fill not in fills(model):
+    if fill not in supported_fills(model):
         raise ValueError(
             f"{type(model).__name__} does not compute each token from a single patch: use mean or "
             "blur instead of drop."
         )
 
 
-def _painted(
+def _predict_filled(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield indices of sets and their logits, `CHUNK` images at a time."""
-    hidden = blur(image) if fill == "blur" else torch.zeros_like(image)
-    cell = cells(*image.shape[-2:], grid, image.device)  # (S, S)
-    for which in torch.arange(len(sets), device=image.device).split(CHUNK):
+    """Yield indices of sets and their logits, `ATTRIBUTION_BATCH_SIZE` images at a time."""
+    hidden = blur_image(image) if fill == "blur" else torch.zeros_like(image)
+    cell = cell_indices(*image.shape[-2:], grid, image.device)  # (S, S)
+    for which in torch.arange(len(sets), device=image.device).split(ATTRIBUTION_BATCH_SIZE):
         if fill == "road":
-            yield which, model(imputed(image, sets[which], grid))
+            yield which, model(impute_patches(image, sets[which], grid))
         else:
             stays = sets[which][:, None, cell]  # (chunk, 1, S, S)
             yield which, model(torch.where(stays, image, hidden))
 
 
-def _dropped(
+def _predict_dropped(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the same as `_painted`, with shorter token sequences; equal sizes share a batch."""
-    attention.check_model(model)
+    """Yield the same as `_predict_filled` from shorter token sequences, batched by length."""
+    attention.check_plain_vit(model)
     x = model._pos_embed(model.patch_embed(image))  # (1, N, D), with position embeddings
     x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
     prefix, patches = x.split([model.num_prefix_tokens, sets.shape[1]], dim=1)
     sizes = sets.sum(dim=1)
     for size in sizes.unique().tolist():
-        for which in (sizes == size).nonzero()[:, 0].split(CHUNK):
+        for which in (sizes == size).nonzero()[:, 0].split(ATTRIBUTION_BATCH_SIZE):
             place = sets[which].nonzero()[:, 1].view(len(which), size)  # (chunk, size)
             tokens = torch.cat([prefix.expand(len(which), -1, -1), patches[0, place]], dim=1)
-            yield which, _answer(model, tokens)
+            yield which, _run_blocks_and_head(model, tokens)
 
 
-def _answer(model: nn.Module, x: Tensor) -> Tensor:
+def _run_blocks_and_head(model: nn.Module, x: Tensor) -> Tensor:
     """Compute logits (n, C) from the special tokens and any number of patch tokens."""
     if not attention.reads_class_token(model) and x.shape[1] == model.num_prefix_tokens:
         # The mean over no patch is undefined. Zeros give the prediction of the head's bias.
@@ -104,13 +105,13 @@ def _answer(model: nn.Module, x: Tensor) -> Tensor:
     return model.forward_head(model.norm(x))
 
 
-def blur(image: Tensor) -> Tensor:
+def blur_image(image: Tensor) -> Tensor:
     """Blur `image` (1, 3, S, S) by a Gaussian with a standard deviation of S / 8."""
-    rows, columns = (_gaussian(size).to(image) for size in image.shape[-2:])
+    rows, columns = (_gaussian_matrix(size).to(image) for size in image.shape[-2:])
     return rows @ image @ columns.mT
 
 
-def _gaussian(size: int) -> Tensor:
+def _gaussian_matrix(size: int) -> Tensor:
     """Return Gaussian weights (size, size): row i is centred on i and sums to one."""
     place = torch.arange(size, dtype=torch.float64)
     weights = torch.exp(-0.5 * ((place[:, None] - place) / (size / 8)) ** 2)

@@ -17,18 +17,18 @@ from pathlib import Path
 import numpy as np
 import scipy  # loads its submodules when they are first used
 
-from vitdemo.faithfulness import CENTRE, EDGES, LEVEL
+from vitdemo.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
 from vitdemo.metrics.paired import holm
-from vitdemo.runs import FAITHFULNESS as FILE
-from vitdemo.runs import WEIGHTS
+from vitdemo.runs import FAITHFULNESS_FILE as FILE
+from vitdemo.runs import WEIGHTS_FILE
 
-BASELINES = (CENTRE, EDGES)
+BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
 DEFAULT_PART = "test"  # for files that do not state the part of the dataset
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Mean scores under one replacement, by the map's name, and the `best` maps (see `best_of`).
+class FaithfulnessSummary:
+    """Mean scores under one replacement, by map name, and the `best` maps of `find_best_maps`.
 
     `layers` (L,) are the scores of each layer's mean attention, or (). `steps` is the number of
     steps of each curve, None if it is not stated. `part` is the part of the dataset that the images
@@ -43,28 +43,29 @@ class Measured:
     part: str = DEFAULT_PART
 
 
-def best_of(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """Return the maps that may be called among the best, from scores (N,) on the same images.
 
     A map is among the best if its mean score is significantly higher than the mean score of each
-    baseline (`BASELINES`), and no map has a significantly higher mean score. Significant means
+    baseline (`BASELINE_NAMES`), and no map has a significantly higher mean score. Significant means
     p < 0.05 in a two-sided paired t-test with Holm's correction. The correction covers all
     comparisons: the leading map with each other map, and each map with each baseline. The highest
     mean comes first.
     """
-    maps = sorted(scores.keys() - set(BASELINES), key=lambda name: -scores[name].mean())
+    maps = sorted(scores.keys() - set(BASELINE_NAMES), key=lambda name: -scores[name].mean())
     pairs = [(maps[0], name) for name in maps[1:]]
-    pairs += [(name, baseline) for name in maps for baseline in BASELINES]
+    pairs += [(name, baseline) for name in maps for baseline in BASELINE_NAMES]
     p = holm([_paired_p(scores[one] - scores[other]) for one, other in pairs])
     higher = {
         (one, other)
         for (one, other), value in zip(pairs, p, strict=True)
-        if value < LEVEL and scores[one].mean() > scores[other].mean()
+        if value < SIGNIFICANCE_LEVEL and scores[one].mean() > scores[other].mean()
     }
     return tuple(
         name
         for name in maps
-        if (maps[0], name) not in higher and all((name, other) in higher for other in BASELINES)
+        if (maps[0], name) not in higher
+        and all((name, other) in higher for other in BASELINE_NAMES)
     )
 
 
@@ -76,28 +77,32 @@ def _paired_p(differences: np.ndarray) -> float:
     return float(2 * scipy.stats.t.sf(mean / error, len(differences) - 1))
 
 
-def summed_up(
+def summarise_scores(
     scores: Mapping[str, np.ndarray],
     layers: np.ndarray,
     steps: int | None = None,
     part: str = DEFAULT_PART,
-) -> Measured:
+) -> FaithfulnessSummary:
     """Summarise `scores`, (N,) for each map and baseline, and `layers` (N, L); L may be 0."""
     means = {name: round(float(own.mean()), 4) for name, own in scores.items()}
     by_layer = tuple(round(float(score), 4) for score in layers.mean(0))
-    return Measured(len(scores[CENTRE]), means, best_of(scores), by_layer, steps, part)
+    return FaithfulnessSummary(
+        len(scores[CENTRE_BASELINE]), means, find_best_maps(scores), by_layer, steps, part
+    )
 
 
-def write_measured(folder: Path, by_fill: Mapping[str, Measured], **words: object) -> None:
-    """Write the file to the run folder `folder`; `words` describe the measurement."""
+def write_summaries(
+    folder: Path, by_fill: Mapping[str, FaithfulnessSummary], **description: object
+) -> None:
+    """Write the file to the run folder `folder`; `description` describe the measurement."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
-    content = {"weights": fingerprint(folder), **words, "fills": by_replacement}
+    content = {"weights": hash_weights(folder), **description, "fills": by_replacement}
     beside = folder / f".{FILE}"
     beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     beside.replace(folder / FILE)
 
 
-def read_measured(folder: Path) -> dict[str, Measured]:
+def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
     """Read the file of a run folder, by replacement.
 
     Returns {} if there is no file, if it is damaged, and if it belongs to other weights. Older
@@ -105,13 +110,13 @@ def read_measured(folder: Path) -> dict[str, Measured]:
     """
     try:
         content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
-        if content["weights"] != fingerprint(folder):
+        if content["weights"] != hash_weights(folder):
             return {}
         return {
-            fill: Measured(
+            fill: FaithfulnessSummary(
                 int(found["pictures"]),
                 {str(name): float(score) for name, score in found["scores"].items()},
-                tuple(map(str, found["best"])) if EDGES in found["scores"] else (),
+                tuple(map(str, found["best"])) if EDGE_BASELINE in found["scores"] else (),
                 tuple(map(float, found.get("layers", ()))),
                 found.get("steps", content.get("steps")),
                 str(found.get("part", DEFAULT_PART)),
@@ -122,6 +127,6 @@ def read_measured(folder: Path) -> dict[str, Measured]:
         return {}
 
 
-def fingerprint(folder: Path) -> str:
+def hash_weights(folder: Path) -> str:
     """Return a hash of the run's weights. Raises `OSError` if there are none."""
-    return hashlib.blake2b((folder / WEIGHTS).read_bytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b((folder / WEIGHTS_FILE).read_bytes(), digest_size=16).hexdigest()

@@ -14,21 +14,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from vitdemo.faithfulness import probability
-from vitdemo.faithfulness.fills import answers, check_fill
-from vitdemo.faithfulness.nulls import ranking
+from vitdemo.faithfulness import class_probability
+from vitdemo.faithfulness.fills import check_fill, predict_patch_sets
+from vitdemo.faithfulness.nulls import rank_by_value
 
-GROUPS = 10
+NUM_GROUPS = 10
 
 
-def saco(
+def compute_saco(
     model: nn.Module,
     image: Tensor,
     target: int,
     maps: Mapping[str, Tensor],
     *,
     fill: str = "mean",
-    groups: int = GROUPS,
+    groups: int = NUM_GROUPS,
     seed: int = 0,
 ) -> dict[str, float]:
     """Compute the coefficient of each map (rows, columns) of an image (1, 3, S, S).
@@ -39,24 +39,24 @@ def saco(
     check_fill(model, fill)
     grid = next(iter(maps.values())).shape
     members = {
-        name: group_of(values.flatten().cpu(), groups, seed) for name, values in maps.items()
+        name: assign_groups(values.flatten().cpu(), groups, seed) for name, values in maps.items()
     }
     left = torch.cat([torch.arange(groups)[:, None] != own for own in members.values()])  # (M*G, P)
     sets = torch.cat([torch.ones_like(left[:1]), left])
-    chance = probability(answers(model, image, sets, tuple(grid), fill), target)
+    chance = class_probability(predict_patch_sets(model, image, sets, tuple(grid), fill), target)
     cost = (chance[0] - chance[1:]).view(-1, groups)  # (M, G)
     return {
-        name: coefficient(_sums(maps[name].flatten().cpu(), own, groups), lost)
+        name: saco_coefficient(_sum_by_group(maps[name].flatten().cpu(), own, groups), lost)
         for (name, own), lost in zip(members.items(), cost, strict=True)
     }
 
 
-def group_of(values: Tensor, groups: int, seed: int = 0) -> Tensor:
+def assign_groups(values: Tensor, groups: int, seed: int = 0) -> Tensor:
     """Return the group (P,) of each patch: 0 to G-1, of nearly equal size, by falling salience."""
-    return ranking(values, seed) * groups // len(values)
+    return rank_by_value(values, seed) * groups // len(values)
 
 
-def coefficient(salience: Tensor, cost: Tensor) -> float:
+def saco_coefficient(salience: Tensor, cost: Tensor) -> float:
     """Compute the coefficient from the falling salience (G,) of groups and their cost (G,).
 
     The cost of a group is the decrease of the class's probability when the group is removed.
@@ -67,5 +67,5 @@ def coefficient(salience: Tensor, cost: Tensor) -> float:
     return float(torch.where(agrees, weight, -weight).sum() / weight.abs().sum())
 
 
-def _sums(values: Tensor, members: Tensor, groups: int) -> Tensor:
+def _sum_by_group(values: Tensor, members: Tensor, groups: int) -> Tensor:
     return values.new_zeros(groups).index_add(0, members, values)

@@ -11,9 +11,9 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 matplotlib.rcParams["svg.fonttype"] = "none"  # as text: smaller, and in the page's font
-INK = "#010203"  # placeholder that `svg` replaces by the text colour of the page
-SEQUENTIAL = "inferno"  # perceptually uniform, and readable without colour
-DIVERGING = "PuOr_r"  # purple is negative, orange positive; safe for colour-blind readers
+TEXT_COLOUR = "#010203"  # placeholder that `figure_to_svg` replaces by the text colour of the page
+SEQUENTIAL_COLOURMAP = "inferno"  # perceptually uniform, and readable without colour
+DIVERGING_COLOURMAP = "PuOr_r"  # purple is negative, orange positive; safe for colour-blind readers
 
 
 def colour_table(name: str) -> np.ndarray:
@@ -32,10 +32,10 @@ class Curve:
     marker: str = "o"
 
 
-_numbers = itertools.count()
+_figure_numbers = itertools.count()
 
 
-def svg(figure: Figure) -> str:
+def figure_to_svg(figure: Figure) -> str:
     """Convert a figure to inline SVG that fills its container, in the text colour of the page.
 
     The SVG is hidden from screen readers, which would otherwise read all tick labels. The element
@@ -44,11 +44,11 @@ def svg(figure: Figure) -> str:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    text = text[text.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     head, rest = text.split(">", 1)
     head = " ".join(part for part in head.split() if not part.startswith(("width=", "height=")))
     # Ids must be unique in the page, so each figure has its own prefix.
-    prefix = f"f{next(_numbers)}-"
+    prefix = f"f{next(_figure_numbers)}-"
     for name in ('id="', 'href="#', "url(#"):
         rest = rest.replace(name, name + prefix)
     return f'{head} aria-hidden="true">{rest}'

@@ -13,17 +13,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vitdemo.figures import INK, Curve
-from vitdemo.figures.style import BLUE, DASHES, GREY, ORANGE, PURPLE, WIDTH, draw, plot
-from vitdemo.metrics.calibration import Reliability
-from vitdemo.metrics.recipe_ablation import Ablation
+from vitdemo.figures import TEXT_COLOUR, Curve
+from vitdemo.figures.style import (
+    BLUE,
+    DASHES,
+    GREY,
+    LINE_WIDTH,
+    ORANGE,
+    PURPLE,
+    create_plot,
+    draw_curve,
+)
+from vitdemo.metrics.calibration import ReliabilityDiagram
+from vitdemo.metrics.recipe_ablation import RecipeAblation
 
-RIGHT, WRONG, UNSURE = BLUE, ORANGE, GREY
-BETTER, WORSE = ORANGE, PURPLE  # same colours as positive and negative values in maps
-LETTERS = 62  # characters per line in a plot of 5 inches
+CORRECT_COLOUR, INCORRECT_COLOUR, NOT_SIGNIFICANT_COLOUR = BLUE, ORANGE, GREY
+BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # same colours as positive and negative values in maps
+LINE_CHARACTERS = 62  # characters per line in a plot of 5 inches
 
 
-def square_plot(
+def plot_percent_curves(
     curves: Sequence[Curve], x_label: str, y_label: str, *, steps: bool = False, diagonal: bool
 ) -> Figure:
     """Plot curves with both axes from 0% to 100%.
@@ -36,14 +45,14 @@ def square_plot(
         _diagonal(axes)
     for number, curve in enumerate(curves):
         style = "steps-post" if steps else "default"
-        draw(axes, curve, f"curve-{number}", 100, drawstyle=style)
+        draw_curve(axes, curve, f"curve-{number}", 100, drawstyle=style)
     return figure
 
 
-def reliability_plot(
-    found: Reliability,
+def plot_reliability(
+    found: ReliabilityDiagram,
     band: np.ndarray,
-    scaled: Reliability | None = None,
+    scaled: ReliabilityDiagram | None = None,
     scaled_band: np.ndarray | None = None,
 ) -> Figure:
     """Plot accuracy over confidence of each non-empty bin; larger dots have more predictions.
@@ -53,16 +62,18 @@ def reliability_plot(
     """
     figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
-    _chance_bars(axes, found, band, INK, "chance")
+    _chance_bars(axes, found, band, TEXT_COLOUR, "chance")
     if scaled and scaled_band is not None:
-        _chance_bars(axes, scaled, scaled_band, BETTER, "scaled-chance")
-    _reliability_line(axes, found, RIGHT, "o", "solid")
+        _chance_bars(axes, scaled, scaled_band, BETTER_COLOUR, "scaled-chance")
+    _reliability_line(axes, found, CORRECT_COLOUR, "o", "solid")
     if scaled:
-        _reliability_line(axes, scaled, BETTER, "D", DASHES)
+        _reliability_line(axes, scaled, BETTER_COLOUR, "D", DASHES)
     return figure
 
 
-def _chance_bars(axes: Axes, found: Reliability, band: np.ndarray, colour: str, name: str) -> None:
+def _chance_bars(
+    axes: Axes, found: ReliabilityDiagram, band: np.ndarray, colour: str, name: str
+) -> None:
     """Draw the range expected by chance as a wide bar at the mean confidence of each bin."""
     filled = found.count > 0
     x, low, high = (100 * values[filled] for values in (found.confidence, *band))
@@ -70,7 +81,7 @@ def _chance_bars(axes: Axes, found: Reliability, band: np.ndarray, colour: str, 
 
 
 def _reliability_line(
-    axes: Axes, found: Reliability, colour: str, marker: str, line: str | tuple
+    axes: Axes, found: ReliabilityDiagram, colour: str, marker: str, line: str | tuple
 ) -> None:
     filled = found.count > 0
     x, y = 100 * found.confidence[filled], 100 * found.accuracy[filled]
@@ -79,11 +90,13 @@ def _reliability_line(
     axes.scatter(x, y, s=12 + 90 * np.sqrt(share), c=colour, marker=marker, zorder=3)
 
 
-def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
+def plot_confidence(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
     """Plot histograms of correct and of incorrect predictions: counts (B,), edges (B+1,)."""
-    figure, axes = plot("confidence, %", "proportion of predictions, %")
+    figure, axes = create_plot("confidence, %", "proportion of predictions, %")
     half = (edges[1:] - edges[:-1]) * 45  # width of a bar in percent, slightly below half a bin
-    for number, (counts, colour, hatch) in enumerate([(right, RIGHT, None), (wrong, WRONG, "///")]):
+    for number, (counts, colour, hatch) in enumerate(
+        [(right, CORRECT_COLOUR, None), (wrong, INCORRECT_COLOUR, "///")]
+    ):
         share = 100 * counts / max(counts.sum(), 1)
         left = 100 * edges[:-1] + number * half
         bars = axes.bar(left, share, half, align="edge", color=colour, hatch=hatch, linewidth=0)
@@ -94,69 +107,75 @@ def confidence_plot(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> 
 
 
 def _diagonal(axes: Axes) -> None:
-    axes.plot([0, 100], [0, 100], color=INK, alpha=0.5, linestyle=":", linewidth=1.2)
+    axes.plot([0, 100], [0, 100], color=TEXT_COLOUR, alpha=0.5, linestyle=":", linewidth=1.2)
 
 
 def _percent_plot(x_label: str, y_label: str) -> tuple[Figure, Axes]:
-    figure, axes = plot(x_label, y_label)
+    figure, axes = create_plot(x_label, y_label)
     axes.set(xlim=(-1, 101), ylim=(-1, 101))
     return figure, axes
 
 
-def truth_plot(
+def plot_faithfulness(
     curves: Sequence[Curve], band: Sequence[np.ndarray], x_label: str, y_label: str
 ) -> Figure:
     """Plot faithfulness curves and the `band` (x, mean, low, high) of random orders."""
-    figure, axes = plot(x_label, y_label, (5, 3.4))
+    figure, axes = create_plot(x_label, y_label, (5, 3.4))
     x, mean, low, high = band
-    axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0, gid="random-band")
-    axes.plot(x, mean, color=INK, alpha=0.55, linewidth=1.2, gid="random-mean")
+    axes.fill_between(x, low, high, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="random-band")
+    axes.plot(x, mean, color=TEXT_COLOUR, alpha=0.55, linewidth=1.2, gid="random-mean")
     for number, curve in enumerate(curves):
-        draw(axes, curve, f"truth-{number}")
+        draw_curve(axes, curve, f"truth-{number}")
     axes.set_xlim(0, 100)
     axes.set_ylim(bottom=0)
     return figure
 
 
-def distance_plot(heads: np.ndarray, even: float, top: float) -> Figure:
+def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figure:
     """Plot the attention distances (L, H) of one model by layer, as fractions of the image side.
 
     There is one dot per head, a line through the means of the layers and a dashed line at `even`,
     the distance of uniform attention. `top` is the upper limit of the axis.
     """
-    figure, axes = plot("layer", "distance, % of the image side", (4.6, 3))
+    figure, axes = create_plot("layer", "distance, % of the image side", (4.6, 3))
     layers = np.arange(1, len(heads) + 1)
     axes.scatter(np.repeat(layers, heads.shape[1]), heads.ravel(), s=18, color=ORANGE, gid="heads")
-    axes.plot(layers, heads.mean(axis=1), color=BLUE, linewidth=WIDTH, gid="mean")
-    axes.axhline(even, color=INK, linestyle=DASHES, linewidth=1, gid="even")
+    axes.plot(layers, heads.mean(axis=1), color=BLUE, linewidth=LINE_WIDTH, gid="mean")
+    axes.axhline(even, color=TEXT_COLOUR, linestyle=DASHES, linewidth=1, gid="even")
     axes.set(ylim=(0, top), xlim=(0.5, len(heads) + 0.5))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     return figure
 
 
-def gain_plot(found: Ablation) -> Figure:
+def plot_gains(found: RecipeAblation) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
     Marker and colour have the same meaning: a filled dot is significantly above 0, a square
     significantly below 0, an empty dot is not significant. Small diamonds are gains with other
-    seeds. A grey band is `Ablation.seed_threshold` to both sides of 0.
+    seeds. A grey band is `RecipeAblation.seed_threshold` to both sides of 0.
     """
-    texts = [textwrap.fill(gain.words, LETTERS) for gain in found.near]
+    texts = [textwrap.fill(gain.description, LINE_CHARACTERS) for gain in found.single_changes]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, including the interval
     places = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
-    figure, axes = plot("gain in test accuracy, percentage points", "", size)
+    figure, axes = create_plot("gain in test accuracy, percentage points", "", size)
     if found.seed_threshold is not None:
         reach = 100 * found.seed_threshold
-        axes.axvspan(-reach, reach, color=INK, alpha=0.15, linewidth=0, gid="seeds")
-    axes.axvline(0, color=INK, linewidth=0.8, alpha=0.6)
+        axes.axvspan(-reach, reach, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="seeds")
+    axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
     across = axes.get_yaxis_transform()
-    rows = zip(places, texts, found.near, strict=True)
+    rows = zip(places, texts, found.single_changes, strict=True)
     for number, (place, text, gain) in enumerate(rows):
-        is_clear, difference = gain.is_clear, gain.test.difference
-        colour = UNSURE if not is_clear else BETTER if difference > 0 else WORSE
-        axes.plot(100 * gain.test.interval, [place, place], color=colour, linewidth=WIDTH)
+        is_clear, difference = gain.is_significant, gain.test.difference
+        colour = (
+            NOT_SIGNIFICANT_COLOUR
+            if not is_clear
+            else BETTER_COLOUR
+            if difference > 0
+            else WORSE_COLOUR
+        )
+        axes.plot(100 * gain.test.interval, [place, place], color=colour, linewidth=LINE_WIDTH)
         axes.plot(
             100 * difference,
             place,
@@ -166,9 +185,16 @@ def gain_plot(found: Ablation) -> Figure:
             markersize=6,
             gid=f"gain-{number}",
         )
-        for each in found.again(gain):
-            axes.plot(100 * each, place, color=INK, marker="D", markersize=3, gid=f"again-{number}")
-        label = axes.text(0.01, place - 0.4, text, transform=across, color=INK, va="bottom")
+        for each in found.other_seed_gains(gain):
+            axes.plot(
+                100 * each,
+                place,
+                color=TEXT_COLOUR,
+                marker="D",
+                markersize=3,
+                gid=f"again-{number}",
+            )
+        label = axes.text(0.01, place - 0.4, text, transform=across, color=TEXT_COLOUR, va="bottom")
         label.set_parse_math(False)  # names of runs may contain dollar signs
         label.set_in_layout(False)
     axes.set_yticks([])

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vitdemo.figures import INK, Curve
-from vitdemo.figures.style import draw, plot
+from vitdemo.figures import TEXT_COLOUR, Curve
+from vitdemo.figures.style import create_plot, draw_curve
 
 # Contrast of at least 2.9:1 on white and on the dark theme, and safe for colour-blind readers.
 HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
-LIGHTER = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
-COLOURS = tuple(zip(HUES, LIGHTER, strict=True))  # per run: for validation and for training
-MANY = len(COLOURS)  # with more runs, training curves would hide the validation curves
+LIGHTER_HUES = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
+COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # per run: for validation and for training
+MAX_TRAINING_CURVES = len(
+    COLOURS
+)  # with more runs, training curves would hide the validation curves
 # Markers and their symbols in text. The first marker is too small to see, so it has no symbol.
 # Each marker is used for as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
-MARKED = 10  # maximum number of large markers on a curve
+MAX_MARKERS = 10  # maximum number of large markers on a curve
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class LineStyle:
     marker: str
 
     @property
-    def sign(self) -> str:
+    def symbol(self) -> str:
         return MARKERS[self.marker]
 
     def curve(self, x: Sequence[float], y: Sequence[float], *, training: bool) -> Curve:
@@ -39,7 +41,7 @@ class LineStyle:
         return Curve(x, y, colour, dashed=training, marker=self.marker)
 
 
-def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
+def choose_line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
     """Return the style of each name in `shown`, which are among `order`.
 
     A name has the colour of its position in `order`, whichever other names are shown. If an
@@ -58,20 +60,20 @@ def line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineSty
     return {name: found[name] for name in shown}
 
 
-def curve_plot(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
+def plot_curves(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
     """Plot curves over epochs; `zero` draws the line y = 0. A single point becomes a dot."""
-    figure, axes = plot("epoch", y_label, (6, 3))
+    figure, axes = create_plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
-        draw(axes, curve, f"curve-{number}", **_points(curve))
+        draw_curve(axes, curve, f"curve-{number}", **_marker_options(curve))
     if zero:
-        axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
+        axes.axhline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
 
 
-def _points(curve: Curve) -> dict:
+def _marker_options(curve: Curve) -> dict:
     """Return matplotlib's marker options: small dots, or a larger marker on a few points."""
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
-    every = max(1, -(-len(curve.x) // MARKED))
+    every = max(1, -(-len(curve.x) // MAX_MARKERS))
     return {"marker": curve.marker, "markersize": 6, "markevery": every}

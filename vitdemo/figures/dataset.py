@@ -3,29 +3,29 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from vitdemo.figures import INK
-from vitdemo.figures.style import plot
+from vitdemo.figures import TEXT_COLOUR
+from vitdemo.figures.style import create_plot
 
 # Red, green and blue for colour-blind readers (Okabe & Ito 2008), who can also use the dashes.
-CHANNELS = (
+CHANNEL_STYLES = (
     ("red", "#d55e00", "solid"),
     ("green", "#009e73", (0, (5, 2))),
     ("blue", "#3b8ed0", (0, (1.5, 1.5))),
 )
 
 
-def channel_plot(histograms: np.ndarray) -> Figure:
+def plot_channel_histograms(histograms: np.ndarray) -> Figure:
     """Plot the histograms (3, 256) of red, green and blue in percent of all pixels."""
-    figure, axes = plot("intensity, 0 to 255", "% of the pixels", (6, 3))
-    for counts, (name, colour, dashes) in zip(histograms, CHANNELS, strict=True):
+    figure, axes = create_plot("intensity, 0 to 255", "% of the pixels", (6, 3))
+    for counts, (name, colour, dashes) in zip(histograms, CHANNEL_STYLES, strict=True):
         share = 100 * counts / max(counts.sum(), 1)
         axes.plot(range(256), share, color=colour, linestyle=dashes, linewidth=1.6, label=name)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, labelcolor=INK)
+    axes.legend(frameon=False, labelcolor=TEXT_COLOUR)
     return figure
 
 
-def spread(patches: np.ndarray, side: int) -> np.ndarray:
+def arrange_patches(patches: np.ndarray, side: int) -> np.ndarray:
     """Arrange patches (rows, columns, height, width, 3) with gaps: about (side, side, 3) uint8."""
     rows, columns, height, width, _ = patches.shape
     scale = max(1, round(side / (rows * height * 1.25)))

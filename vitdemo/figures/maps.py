@@ -9,57 +9,59 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitdemo.figures import SEQUENTIAL
+from vitdemo.figures import SEQUENTIAL_COLOURMAP
 
-OPACITY = 0.6
-LINE = "#ffffff"
+MAP_OPACITY = 0.6
+GRID_LINE_COLOUR = "#ffffff"
 
 
-def over(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) -> None:
+def draw_map(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) -> None:
     """Draw the image `seen` (S, S, 3) and, over it, a map (rows, columns) scaled to its maximum."""
     side = len(seen)
     axes.imshow(seen, interpolation="nearest")
     if values is not None:
         top = float(values.max()) or 1.0
         extent = (-0.5, side - 0.5, side - 0.5, -0.5)
-        axes.imshow(values, cmap=SEQUENTIAL, vmin=0, vmax=top, alpha=OPACITY, extent=extent)
+        axes.imshow(
+            values, cmap=SEQUENTIAL_COLOURMAP, vmin=0, vmax=top, alpha=MAP_OPACITY, extent=extent
+        )
     axes.set_title(title, fontsize=8, parse_math=False)
     axes.set_axis_off()
 
 
-def row_figure(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
+def plot_map_row(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
     """Draw a row of maps with their titles, each over the image `seen` (S, S, 3)."""
     figure = Figure(figsize=(1.7 * len(maps), 1.95), layout="constrained")
     for axes, (title, values) in zip(
         figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
     ):
-        over(axes, seen, values, title)
+        draw_map(axes, seen, values, title)
     return figure
 
 
-def head_grid_figure(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
+def plot_head_grid(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
     """Draw the maps (H, rows, columns) of several layers, one column per layer."""
     heads = len(next(iter(layers.values())))
     figure = Figure(figsize=(1.1 * len(layers), 1.2 * heads), layout="constrained")
     grid = figure.subplots(heads, len(layers), squeeze=False)
     for column, (title, maps) in enumerate(layers.items()):
         for head, values in enumerate(maps):
-            over(grid[head, column], seen, values, f"{title}, head {head + 1}")
+            draw_map(grid[head, column], seen, values, f"{title}, head {head + 1}")
     return figure
 
 
-def cut_figure(seen: np.ndarray, rows: int, columns: int) -> Figure:
+def plot_patch_grid(seen: np.ndarray, rows: int, columns: int) -> Figure:
     """Draw the image `seen` (S, S, 3) with lines between its patches and their numbers."""
     figure = Figure(figsize=(3.2, 3.2), layout="constrained")
     axes = figure.subplots()
-    over(axes, seen, None, f"{rows} x {columns} patches")
+    draw_map(axes, seen, None, f"{rows} x {columns} patches")
     height, width = len(seen) / rows, len(seen) / columns
     for i in range(1, rows):
-        axes.axhline(i * height - 0.5, color=LINE, linewidth=0.8)
+        axes.axhline(i * height - 0.5, color=GRID_LINE_COLOUR, linewidth=0.8)
     for j in range(1, columns):
-        axes.axvline(j * width - 0.5, color=LINE, linewidth=0.8)
+        axes.axvline(j * width - 0.5, color=GRID_LINE_COLOUR, linewidth=0.8)
     for number in range(rows * columns):
         row, column = divmod(number, columns)
         place = ((column + 0.08) * width - 0.5, (row + 0.08) * height - 0.5)
-        axes.text(*place, str(number + 1), color=LINE, fontsize=4.5, va="top")
+        axes.text(*place, str(number + 1), color=GRID_LINE_COLOUR, fontsize=4.5, va="top")
     return figure

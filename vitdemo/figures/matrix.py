@@ -8,13 +8,13 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from vitdemo.figures import DIVERGING, SEQUENTIAL
+from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
 
 DPI = 200  # twice the resolution of a screen
-READABLE = 25  # maximum number of classes for which each cell shows its number
+MAX_CLASSES_WITH_NUMBERS = 25  # maximum number of classes for which each cell shows its number
 
 
-def matrix_figure(
+def plot_confusion_matrix(
     values: np.ndarray,
     texts: Sequence[Sequence[str]],
     classes: Sequence[str],
@@ -33,7 +33,7 @@ def matrix_figure(
     c = len(classes)
     top = float(np.abs(values[~np.eye(c, dtype=bool)]).max(initial=0)) or 1.0
     norm = Normalize(-top if signed else 0, top)
-    colours = colormaps[DIVERGING if signed else SEQUENTIAL + "_r"]
+    colours = colormaps[DIVERGING_COLOURMAP if signed else SEQUENTIAL_COLOURMAP + "_r"]
     side = min(3 + 0.55 * c, 14)
     figure = Figure(figsize=(side + 1.2, side), layout="constrained")
     axes = figure.subplots()
@@ -43,8 +43,8 @@ def matrix_figure(
     axes.set_ylabel("true class")
     axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
     axes.set_yticks(range(c), classes, parse_math=False)
-    if c <= READABLE:
-        for (row, column), light in np.ndenumerate(_shades(colours(norm(values)))):
+    if c <= MAX_CLASSES_WITH_NUMBERS:
+        for (row, column), light in np.ndenumerate(_perceived_lightness(colours(norm(values)))):
             axes.text(
                 column,
                 row,
@@ -58,12 +58,12 @@ def matrix_figure(
     return figure
 
 
-def _shades(rgba: np.ndarray) -> np.ndarray:
+def _perceived_lightness(rgba: np.ndarray) -> np.ndarray:
     """Return the perceived lightness, 0 to 1, of colours (C, C, 4)."""
     return rgba[..., :3] @ np.array([0.299, 0.587, 0.114])
 
 
-def png(figure: Figure) -> bytes:
+def figure_to_png(figure: Figure) -> bytes:
     """Encode a figure as PNG."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)

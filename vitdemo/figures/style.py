@@ -4,32 +4,34 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitdemo.figures import INK, Curve
+from vitdemo.figures import TEXT_COLOUR, Curve
 
 # Safe for colour-blind readers; contrast of at least 2.9:1 on white and on the dark theme.
 BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
 PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
-WIDTH = 1.8  # line width in points
+LINE_WIDTH = 1.8  # line width in points
 
 
-def plot(x_label: str, y_label: str, size: tuple[float, float] = (5, 4)) -> tuple[Figure, Axes]:
+def create_plot(
+    x_label: str, y_label: str, size: tuple[float, float] = (5, 4)
+) -> tuple[Figure, Axes]:
     """Return a new figure of `size` (width, height) in inches, and its axes."""
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
-    axes.set_xlabel(x_label, color=INK)
-    axes.set_ylabel(y_label, color=INK)
-    axes.tick_params(which="both", colors=INK)
-    axes.grid(color=INK, alpha=0.15)
+    axes.set_xlabel(x_label, color=TEXT_COLOUR)
+    axes.set_ylabel(y_label, color=TEXT_COLOUR)
+    axes.tick_params(which="both", colors=TEXT_COLOUR)
+    axes.grid(color=TEXT_COLOUR, alpha=0.15)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)
+        spine.set_color(TEXT_COLOUR)
     return figure, axes
 
 
-def draw(axes: Axes, curve: Curve, gid: str, scale: float = 1, **options) -> None:
+def draw_curve(axes: Axes, curve: Curve, gid: str, scale: float = 1, **options) -> None:
     """Draw a curve with its values multiplied by `scale`; `options` are matplotlib's."""
     dashes = DASHES if curve.dashed else "solid"
-    style = {"color": curve.colour, "linestyle": dashes, "linewidth": WIDTH, "gid": gid}
+    style = {"color": curve.colour, "linestyle": dashes, "linewidth": LINE_WIDTH, "gid": gid}
     axes.plot(scale * np.asarray(curve.x), scale * np.asarray(curve.y), **style | options)

@@ -11,17 +11,17 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
 
 
-def numpy(tensor: Tensor) -> np.ndarray:
+def to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()
 
 
-def check_attention(run: Run, model: nn.Module) -> None:
+def require_attention(run: Run, model: nn.Module) -> None:
     """Raise `RunError` for a model without attention."""
     if not is_vision_transformer(model):
         raise RunError(f"'{run.name}' is not a Vision Transformer. It has no attention heads.")
 
 
-def check_finite(run: Run, values: np.ndarray) -> None:
+def require_finite(run: Run, values: np.ndarray) -> None:
     """Raise `RunError` for a prediction that contains NaN or infinity."""
     if not np.isfinite(values).all():
         raise RunError(f"'{run.name}' predicts NaN, because its training diverged.")

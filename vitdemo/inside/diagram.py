@@ -7,20 +7,20 @@ from torch import nn
 
 from vitdemo.attention import reads_class_token
 from vitdemo.models import (
-    classifier,
+    count_macs_by_module,
     count_parameters,
+    get_classifier_head,
+    has_separate_patches,
     is_vision_transformer,
-    macs_by_part,
     patch_side,
-    patches_stand_alone,
     prefix_token_names,
 )
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """A part of a model: its `kind`, its `sizes`, and the number of copies in sequence, `times`.
 
     `parameters` and `macs` (multiply-adds per image) are totals over all copies.
@@ -29,28 +29,30 @@ class Part:
     kind: str
     parameters: int
     macs: int
-    times: int = 1
+    repeats: int = 1
     sizes: Mapping[str, object] = field(default_factory=dict)
 
 
-def diagram(workbench: Workbench, run: Run) -> list[Part]:
-    """Return `parts_of` the run's model, cached. Raises `RunError` if it cannot be loaded."""
-    model = workbench.model(run)
-    return workbench.cache.get_or_make((diagram, run), lambda: parts_of(model, run.spec.image_size))
+def load_model_parts(workbench: AppContext, run: Run) -> list[ModelPart]:
+    """Return the cached parts of the run's model. Raises `RunError` if it cannot be loaded."""
+    model = workbench.load_model(run)
+    return workbench.cache.get_or_compute(
+        (load_model_parts, run), lambda: list_model_parts(model, run.spec.image_size)
+    )
 
 
-def parts_of(model: nn.Module, image_size: int) -> list[Part]:
+def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
     """Return the parts of a Vision Transformer, or the layers of a convolutional model.
 
     Together they contain all parameters and multiply-adds for an image of `image_size` pixels.
     """
-    macs = macs_by_part(model, image_size)
+    macs = count_macs_by_module(model, image_size)
     if is_vision_transformer(model):
-        return _transformer(model, macs, image_size)
-    return [_layer(name, child, macs.get(name, 0)) for name, child in _layers(model)]
+        return _transformer_parts(model, macs, image_size)
+    return [_layer_part(name, child, macs.get(name, 0)) for name, child in _iter_layers(model)]
 
 
-def _layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+def _iter_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
     """Yield children that have parameters; of an `nn.Sequential`, its children."""
     for name, child in model.named_children():
         inside = child.named_children() if isinstance(child, nn.Sequential) else [("", child)]
@@ -59,7 +61,7 @@ def _layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
                 yield f"{name}.{own}".rstrip("."), each
 
 
-def _layer(name: str, module: nn.Module, macs: int) -> Part:
+def _layer_part(name: str, module: nn.Module, macs: int) -> ModelPart:
     """Return a part; its kind says what multiplies: convolutions, a linear layer, or nothing."""
     convolutions = [each for each in module.modules() if isinstance(each, nn.Conv2d)]
     sizes: dict[str, object] = {"name": name, "type": type(module).__name__}
@@ -73,13 +75,15 @@ def _layer(name: str, module: nn.Module, macs: int) -> Part:
     elif isinstance(module, nn.Linear):
         kind = "linear"
         sizes |= {"before": module.in_features, "after": module.out_features}
-    return Part(kind, count_parameters(module), macs, sizes=sizes)
+    return ModelPart(kind, count_parameters(module), macs, sizes=sizes)
 
 
-def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> list[Part]:
-    def part(kind: str, names: Iterable[str], times: int = 1, **sizes) -> Part:
-        found = [_own(model, name) for name in names]
-        return Part(kind, sum(found), sum(macs.get(name, 0) for name in names), times, sizes)
+def _transformer_parts(
+    model: nn.Module, macs: Mapping[str, int], image_size: int
+) -> list[ModelPart]:
+    def part(kind: str, names: Iterable[str], times: int = 1, **sizes) -> ModelPart:
+        found = [_count_named_parameters(model, name) for name in names]
+        return ModelPart(kind, sum(found), sum(macs.get(name, 0) for name in names), times, sizes)
 
     def in_blocks(*names: str) -> list[str]:
         return [f"blocks.{i}.{name}" for i in range(layers) for name in names]
@@ -87,14 +91,14 @@ def _transformer(model: nn.Module, macs: Mapping[str, int], image_size: int) -> 
     embed, block, layers = model.patch_embed, model.blocks[0], len(model.blocks)
     width, prefix = model.embed_dim, prefix_token_names(model)
     (rows, columns), side = embed.grid_size, patch_side(model)
-    heads, C = block.attn.num_heads, classifier_size(model)
+    heads, C = block.attn.num_heads, count_head_classes(model)
     tokens = len(prefix) + rows * columns
     stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}
     own = ("cls_token", "dist_token", "reg_token", "pos_embed", "norm_pre")
     own_heads = ("head", "head_dist")
     answer = "the class token" if reads_class_token(model) else "the mean of the patches"
     return [
-        part("patches" if patches_stand_alone(model) else "stem", ["patch_embed"], **stem),
+        part("patches" if has_separate_patches(model) else "stem", ["patch_embed"], **stem),
         part("tokens", own, prefix=prefix, patches=rows * columns, tokens=tokens),
         part(
             "attention",
@@ -121,13 +125,13 @@ def _hidden_width(mlp: nn.Module) -> int:
     return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
 
 
-def classifier_size(model: nn.Module) -> int:
+def count_head_classes(model: nn.Module) -> int:
     """Return the number of classes: per classifier of a distilled model, 0 without a classifier."""
-    found = classifier(model)
+    found = get_classifier_head(model)
     return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
 
 
-def _own(model: nn.Module, name: str) -> int:
+def _count_named_parameters(model: nn.Module, name: str) -> int:
     """Return the number of parameters of a module or parameter by name; 0 if it does not exist."""
     for step in name.split("."):
         model = getattr(model, step, None)

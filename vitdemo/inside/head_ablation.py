@@ -13,24 +13,24 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo.attention import ablation
-from vitdemo.attention.ablation import Head, Means
-from vitdemo.data import Pictures
+from vitdemo.attention.ablation import HeadIndex, HeadMeans
+from vitdemo.data import LabelledImages
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import load_image, visible_square
-from vitdemo.inside import check_attention, check_finite, numpy
-from vitdemo.metrics.paired import McNemar, mcnemar
+from vitdemo.inputs import crop_visible_square, load_image
+from vitdemo.inside import require_attention, require_finite, to_numpy
+from vitdemo.metrics.paired import McNemarResult, mcnemar
 from vitdemo.photos import example_files
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-ACCURACY_PICTURES = 1000
-MEAN_PICTURES = 32  # images for the mean output of a head
-INSTEAD = ("mean", "zero")  # replacements for the output of a head that is off
-BATCH = 50  # images per forward pass
+NUM_ACCURACY_IMAGES = 1000
+NUM_MEAN_IMAGES = 32  # images for the mean output of a head
+ABLATION_MODES = ("mean", "zero")  # replacements for the output of a head that is off
+ABLATION_BATCH_SIZE = 50  # images per forward pass
 
 
 @dataclass(frozen=True, eq=False)
-class Effects:
+class AblationEffects:
     """Predictions for one image: `logits` (C,), and `without` (L, H, C) each single head.
 
     The output of a head that is off is replaced by its mean over `mean_of`, such as "32 test
@@ -39,8 +39,8 @@ class Effects:
 
     run: Run
     logits: np.ndarray
-    without: np.ndarray
-    mean_of: str | None = None
+    ablated_logits: np.ndarray
+    mean_source: str | None = None
 
     @property
     def target(self) -> int:
@@ -50,12 +50,12 @@ class Effects:
     @property
     def logit_change(self) -> np.ndarray:
         """Change of the target's logit, (L, H); negative if the head supports the class."""
-        return self.without[..., self.target] - self.logits[self.target]
+        return self.ablated_logits[..., self.target] - self.logits[self.target]
 
     @property
     def probability_change(self) -> np.ndarray:
         """Change of the target's probability, (L, H)."""
-        without = scipy.special.softmax(self.without, axis=-1)[..., self.target]
+        without = scipy.special.softmax(self.ablated_logits, axis=-1)[..., self.target]
         return without - scipy.special.softmax(self.logits)[self.target]
 
 
@@ -69,72 +69,72 @@ class AblationStep:
 
     done: int
     total: int
-    test: McNemar | None = None
+    test: McNemarResult | None = None
 
 
 @torch.inference_mode()
-def head_effects(
-    workbench: Workbench, run: Run, image: Image.Image, instead: str = "mean"
-) -> Effects:
+def compute_head_effects(
+    workbench: AppContext, run: Run, image: Image.Image, mode: str = "mean"
+) -> AblationEffects:
     """Return the predictions with each single head switched off. Raises `RunError`.
 
-    `instead` is one of `INSTEAD`. The mean is over test images, or over the example photos if there
-    is no test set with the run's classes.
+    `instead` is one of `ABLATION_MODES`. The mean is over test images, or over the example photos
+    if there is no test set with the run's classes.
     """
-    run.check_classes()
-    look = workbench.look(run, image)
-    means, mean_of = head_means(workbench, run, image, instead)
-    without = ablation.logits_without_each(workbench.model(run), look.tokens[:, None], means)
-    check_finite(run, numpy(look.logits))
-    return Effects(run, numpy(look.logits), numpy(without[:, :, 0]), mean_of)
+    run.require_classes()
+    look = workbench.trace_image(run, image)
+    means, mean_of = load_head_means(workbench, run, image, mode)
+    without = ablation.ablate_each_head(workbench.load_model(run), look.tokens[:, None], means)
+    require_finite(run, to_numpy(look.logits))
+    return AblationEffects(run, to_numpy(look.logits), to_numpy(without[:, :, 0]), mean_of)
 
 
 @torch.inference_mode()
-def answer_without(
-    workbench: Workbench,
+def predict_without_heads(
+    workbench: AppContext,
     run: Run,
     image: Image.Image,
-    heads: Collection[Head],
-    instead: str = "mean",
+    heads: Collection[HeadIndex],
+    mode: str = "mean",
 ) -> np.ndarray:
-    """Return probabilities (C,) with `heads` switched off, see `head_effects`.
+    """Return probabilities (C,) with `heads` switched off, see `compute_head_effects`.
 
     Raises `RunError`, and `ValueError` for a head that the model does not have.
     """
-    model = workbench.model(run)
-    check_attention(run, model)
-    _, pixels = workbench.input(run.preprocessing, image)
-    means, _ = head_means(workbench, run, image, instead)
-    return scipy.special.softmax(numpy(ablation.logits_without(model, pixels, heads, means))[0])
+    model = workbench.load_model(run)
+    require_attention(run, model)
+    _, pixels = workbench.prepare_input(run.preprocessing, image)
+    means, _ = load_head_means(workbench, run, image, mode)
+    return scipy.special.softmax(to_numpy(ablation.ablate_heads(model, pixels, heads, means))[0])
 
 
 @torch.inference_mode()
-def head_means(
-    workbench: Workbench, run: Run, image: Image.Image | None, instead: str = "mean"
-) -> tuple[Means | None, str | None]:
+def load_head_means(
+    workbench: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
+) -> tuple[HeadMeans | None, str | None]:
     """Return replacements for the outputs of heads that are off, and what the mean is over.
 
     Without test images, the mean is over the example photos except `image`. Otherwise a head that
     is off would still pass on a part of its output for this image.
 
-    Raises `RunError` if `instead` is not in `INSTEAD`.
+    Raises `RunError` if `instead` is not in `ABLATION_MODES`.
     """
-    if instead not in INSTEAD:
-        choices = ", ".join(INSTEAD)
-        raise RunError(f"Unknown replacement '{instead}' for a head: choose one of {choices}.")
-    if instead == "zero":
+    if mode not in ABLATION_MODES:
+        choices = ", ".join(ABLATION_MODES)
+        raise RunError(f"Unknown replacement '{mode}' for a head: choose one of {choices}.")
+    if mode == "zero":
         return None, None
-    model = workbench.model(run)
+    model = workbench.load_model(run)
     try:
-        sample = workbench.sample(run, MEAN_PICTURES)
+        sample = workbench.sample_test_images(run, NUM_MEAN_IMAGES)
     except DataError:  # no test set with these classes
-        photos = workbench.cache.of(_photos)
-        of = tuple(i for i, photo in enumerate(photos) if not _same(photo, image))
+        photos = workbench.cache.call(_load_example_squares)
+        of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:
             return None, None
 
         def pixels() -> Tensor:
-            return torch.cat([workbench.input(run.preprocessing, photos[i])[1] for i in of])
+            return torch.cat([workbench.prepare_input(run.preprocessing, photos[i])[1] for i in of])
 
         mean_of = f"{len(of)} photos, because no test images are available"
     else:
@@ -142,60 +142,70 @@ def head_means(
         def pixels() -> Tensor:
             return run.preprocessing(sample.images.to(workbench.device))
 
-        of, mean_of = workbench.source(), f"{len(sample)} test images"
-    key = (ablation.mean_outputs, run, of)
-    means = workbench.cache.get_or_make(key, lambda: ablation.mean_outputs(model, pixels()))
+        of, mean_of = workbench.open_dataset(), f"{len(sample)} test images"
+    key = (ablation.compute_head_means, run, of)
+    means = workbench.cache.get_or_compute(
+        key, lambda: ablation.compute_head_means(model, pixels())
+    )
     return means, mean_of
 
 
-def _photos() -> list[Image.Image]:
-    return [visible_square(load_image(file)) for file in example_files()]
+def _load_example_squares() -> list[Image.Image]:
+    return [crop_visible_square(load_image(file)) for file in example_files()]
 
 
-def _same(one: Image.Image, other: Image.Image | None) -> bool:
+def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
     return other is not None and one.size == other.size and one.tobytes() == other.tobytes()
 
 
-def accuracy_without(
-    workbench: Workbench,
+def measure_accuracy_without_heads(
+    workbench: AppContext,
     run: Run,
-    heads: Collection[Head],
-    instead: str = "mean",
-    count: int = ACCURACY_PICTURES,
+    heads: Collection[HeadIndex],
+    mode: str = "mean",
+    count: int = NUM_ACCURACY_IMAGES,
 ) -> Iterator[AblationStep]:
     """Yield an `AblationStep` for each batch of test images; the last one has the test.
 
     The sample has up to `count` images, stratified by class and the same at every call. Predictions
-    of the whole model are cached. `instead` is as in `head_effects`. Raises `DataError` without
-    test images, and `RunError` for a model without attention.
+    of the whole model are cached. `instead` is as in `compute_head_effects`. Raises `DataError`
+    without test images, and `RunError` for a model without attention.
     """
-    sample = workbench.sample(run, count)
-    check_attention(run, workbench.model(run))
+    sample = workbench.sample_test_images(run, count)
+    require_attention(run, workbench.load_model(run))
     total = len(sample)
-    key = (_right_answers, run, workbench.source(), count)
+    key = (_iter_correct_predictions, run, workbench.open_dataset(), count)
     before = workbench.cache.get(key)
     work = total if before is not None else 2 * total
     if before is None:
         parts = []
-        for part in _right_answers(workbench, run, sample, (), None):
+        for part in _iter_correct_predictions(workbench, run, sample, (), None):
             parts.append(part)
             yield AblationStep(sum(map(len, parts)), work)
         before = workbench.cache.put(key, np.concatenate(parts))
-    means, _ = head_means(workbench, run, None, instead)
+    means, _ = load_head_means(workbench, run, None, mode)
     after = []
-    for part in _right_answers(workbench, run, sample, heads, means):
+    for part in _iter_correct_predictions(workbench, run, sample, heads, means):
         after.append(part)
         yield AblationStep(work - total + sum(map(len, after)), work)
     yield AblationStep(work, work, mcnemar(np.concatenate(after), before))
 
 
-def _right_answers(
-    workbench: Workbench, run: Run, sample: Pictures, heads: Collection[Head], means: Means | None
+def _iter_correct_predictions(
+    workbench: AppContext,
+    run: Run,
+    sample: LabelledImages,
+    heads: Collection[HeadIndex],
+    means: HeadMeans | None,
 ) -> Iterator[np.ndarray]:
     """Yield which images are classified correctly without `heads`, in batches (B,) of bool."""
-    model = workbench.model(run)
-    for images, labels in zip(sample.images.split(BATCH), sample.labels.split(BATCH), strict=True):
+    model = workbench.load_model(run)
+    for images, labels in zip(
+        sample.images.split(ABLATION_BATCH_SIZE),
+        sample.labels.split(ABLATION_BATCH_SIZE),
+        strict=True,
+    ):
         with torch.inference_mode():  # not around a yield: it would stay active in the caller
             pixels = run.preprocessing(images.to(workbench.device))
-            predicted = ablation.logits_without(model, pixels, heads, means).argmax(1).cpu()
+            predicted = ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

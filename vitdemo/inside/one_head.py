@@ -10,20 +10,20 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.attention.one_head import head_scale, queries_keys_values
+from vitdemo.attention.one_head import compute_qkv, head_scale
 from vitdemo.runs import Run
-from vitdemo.traced import Traced
-from vitdemo.workbench import Workbench
+from vitdemo.traced import ImageTrace
+from vitdemo.workbench import AppContext
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class LayerQKV:
     """Layer `layer` (1..L): `queries`, `keys` and `values`, each (H, N, D/H), and their `scale`.
 
     The softmax of `scale * queries @ keys.mT` is the attention of `look`.
     """
 
-    look: Traced
+    trace: ImageTrace
     layer: int
     scale: float
     queries: Tensor
@@ -32,16 +32,16 @@ class Heads:
 
     @property
     def run(self) -> Run:
-        return self.look.run
+        return self.trace.run
 
     @property
-    def seen(self) -> np.ndarray:
-        return self.look.seen
+    def input_image(self) -> np.ndarray:
+        return self.trace.input_image
 
 
 @torch.inference_mode()
-def one_layer(workbench: Workbench, run: Run, image: Image.Image, layer: int) -> Heads:
+def layer_qkv(workbench: AppContext, run: Run, image: Image.Image, layer: int) -> LayerQKV:
     """Return layer `layer`, 1..L. Raises `RunError` for a model without attention."""
-    look, model = workbench.look(run, image), workbench.model(run)
-    found = queries_keys_values(model, look.tokens[layer - 1][None], layer - 1)
-    return Heads(look, layer, head_scale(model, layer - 1), *(each[0] for each in found))
+    look, model = workbench.trace_image(run, image), workbench.load_model(run)
+    found = compute_qkv(model, look.tokens[layer - 1][None], layer - 1)
+    return LayerQKV(look, layer, head_scale(model, layer - 1), *(each[0] for each in found))

@@ -9,51 +9,55 @@ import numpy as np
 import torch
 from PIL import Image
 
-from vitdemo.attention.residual import Contributions, contributions, lengths
+from vitdemo.attention.residual import Contributions, compute_contributions, mean_token_norms
 from vitdemo.errors import RunError
-from vitdemo.inside import check_finite, numpy
+from vitdemo.inside import require_finite, to_numpy
 from vitdemo.runs import Run
-from vitdemo.traced import Traced
-from vitdemo.workbench import Workbench
+from vitdemo.traced import ImageTrace
+from vitdemo.workbench import AppContext
 
-CLASSES = 10  # maximum number of classes: the most probable ones
+MAX_STREAM_CLASSES = 10  # maximum number of classes: the most probable ones
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class LogitAttribution:
     """Contributions `parts` to the `logits` (K,) of `classes` (K), the most probable first.
 
     The lengths (L+1,) are mean norms, before the first layer and after each layer: of the tokens
     that the classifier reads, and of the patches.
     """
 
-    look: Traced
+    trace: ImageTrace
     classes: tuple[int, ...]
     logits: np.ndarray
-    parts: Contributions
-    answer_lengths: np.ndarray
-    patch_lengths: np.ndarray
+    contributions: Contributions
+    classifier_token_norms: np.ndarray
+    patch_norms: np.ndarray
 
     @property
     def run(self) -> Run:
-        return self.look.run
+        return self.trace.run
 
 
 @torch.inference_mode()
-def residual_stream(workbench: Workbench, run: Run, image: Image.Image) -> Stream:
+def compute_logit_attribution(
+    workbench: AppContext, run: Run, image: Image.Image
+) -> LogitAttribution:
     """Compute the contributions to the logits of one image.
 
     Raises `RunError` for a model without attention or classes, or one that predicts NaN. It is also
     raised if the final norm or the classifier cannot be split into contributions.
     """
-    run.check_classes()
-    look, model = workbench.look(run, image), workbench.model(run)
-    check_finite(run, numpy(look.logits))
-    classes = look.logits.topk(min(CLASSES, len(look.logits))).indices.tolist()
+    run.require_classes()
+    look, model = workbench.trace_image(run, image), workbench.load_model(run)
+    require_finite(run, to_numpy(look.logits))
+    classes = look.logits.topk(min(MAX_STREAM_CLASSES, len(look.logits))).indices.tolist()
     try:
-        parts = contributions(model, look.tokens, classes)
+        parts = compute_contributions(model, look.tokens, classes)
     except TypeError as error:
         raise RunError(str(error)) from error
     patches = slice(look.num_prefix_tokens, None)
-    both = [numpy(lengths(look.tokens, rows)) for rows in (look.answer_rows, patches)]
-    return Stream(look, tuple(classes), numpy(look.logits)[classes], parts, *both)
+    both = [
+        to_numpy(mean_token_norms(look.tokens, rows)) for rows in (look.classifier_rows, patches)
+    ]
+    return LogitAttribution(look, tuple(classes), to_numpy(look.logits)[classes], parts, *both)

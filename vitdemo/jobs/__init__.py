@@ -21,33 +21,33 @@ from pathlib import Path
 from vitdemo import data, runs
 from vitdemo.errors import DataError, JobError
 from vitdemo.jobs import processes
-from vitdemo.jobs.options import arguments, preset_named, recipe_of
+from vitdemo.jobs.options import build_recipe, get_preset, train_arguments
 from vitdemo.jobs.state import (
-    AT_WORK,
+    ACTIVE_STATES,
     EVALUATING,
     FAILED,
-    LAUNCH,
-    LOG,
+    LAUNCH_MARKER,
+    LOG_FILE,
     PAUSED,
     QUEUED,
     STARTING,
     TRAINING,
     Job,
-    look,
+    read_job_state,
     write_job,
 )
 from vitdemo.recipes import Recipe
-from vitdemo.training.stopping import KEEP
+from vitdemo.training.stopping import FINISH_SIGNAL
 
-ROOT = Path(__file__).parents[2]  # folder of train.py
-LOCK = ".jobs.lock"
-PICTURES = "pictures"  # folder of a job's own images, in its run folder
-SECONDS = 1.0  # interval at which the queue is checked
+PROJECT_ROOT = Path(__file__).parents[2]  # folder of train.py
+LOCK_FILE = ".jobs.lock"
+IMAGES_FOLDER = "pictures"  # folder of a job's own images, in its run folder
+QUEUE_CHECK_SECONDS = 1.0  # interval at which the queue is checked
 MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """Limits of the queue.
 
     `minutes` is the working time per job. `waiting` and `kept` are numbers of jobs, `mib` is their
@@ -61,7 +61,7 @@ class Limits:
     free_mib: int = 1024
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return (
             f"One run trains at a time, and up to {self.waiting} can wait. Each run ends after "
             f"{self.minutes} minutes of training. Up to {self.kept} runs or {self.mib / 1024:g} GB "
@@ -69,7 +69,7 @@ class Limits:
         )
 
 
-class Jobs:
+class JobQueue:
     """Training jobs in the folder `root`, on the dataset in `data_root`, on `device`.
 
     With `for_all`, every user of the page may train; otherwise only users on this computer.
@@ -81,47 +81,47 @@ class Jobs:
         root: Path,
         data_root: Path | None = None,
         device: str = "auto",
-        limits: Limits | None = None,
+        limits: JobLimits | None = None,
         for_all: bool = False,
-        command: tuple[str, ...] = (sys.executable, str(ROOT / "train.py")),
+        command: tuple[str, ...] = (sys.executable, str(PROJECT_ROOT / "train.py")),
     ):
         self.root = Path(root).resolve()
         self.data_root = Path(data_root or data.default_root()).resolve()
         self.device = device
-        self.limits = limits or Limits()
+        self.limits = limits or JobLimits()
         self.for_all = for_all
         self.command = command
         self._count = 0  # number of training images; 0 until it is known
 
     # --- queries -------------------------------------------------------------------------------
 
-    def all(self) -> list[Job]:
+    def list_jobs(self) -> list[Job]:
         """Return all jobs, newest first."""
         folders = [entry for entry in self.root.glob("[!.]*") if entry.is_dir()]
-        found = [job for folder in folders if (job := look(folder))]
-        return sorted(found, key=lambda job: (-job.asked.get("at", 0), job.name))
+        found = [job for folder in folders if (job := read_job_state(folder))]
+        return sorted(found, key=lambda job: (-job.record.get("at", 0), job.name))
 
-    def job(self, name: object) -> Job:
+    def find_job(self, name: object) -> Job:
         """Return the job called `name`. Raises `JobError` if there is none."""
-        for job in self.all():
+        for job in self.list_jobs():
             if job.name == name:
                 return job
         raise JobError("This training run no longer exists. Reload the page.")
 
-    def recipe(self, preset: object, values: Mapping[str, object]) -> Recipe:
+    def resolve_recipe(self, preset: object, values: Mapping[str, object]) -> Recipe:
         """Return the recipe for the settings and the available dataset. Raises `VitdemoError`."""
-        recipe = recipe_of(preset, values)
-        enough = recipe.train_pictures < self.pictures(recipe)
+        recipe = build_recipe(preset, values)
+        enough = recipe.train_pictures < self.count_training_images(recipe)
         return recipe if enough else replace(recipe, train_pictures=0)
 
-    def pictures(self, recipe: Recipe) -> int:
+    def count_training_images(self, recipe: Recipe) -> int:
         """Return the number of training images without the recipe's validation images.
 
         Raises `DataError` if there is no dataset.
         """
         try:
-            source = data.open_source(self.data_root, download=False)
-            self._count = self._count or len(source.labels("train"))
+            source = data.open_dataset(self.data_root, download=False)
+            self._count = self._count or len(source.load_labels("train"))
         except DataError as error:
             raise DataError(f"Training needs a dataset. {error}") from error
         return round(self._count * (1 - recipe.validation_share))
@@ -140,20 +140,22 @@ class Jobs:
         `guess` is the user's expected gain of validation accuracy over the run `beside`, in
         percentage points. Raises `VitdemoError`.
         """
-        recipe = self.recipe(preset, values)
-        preset_named(preset)
+        recipe = self.resolve_recipe(preset, values)
+        get_preset(preset)
         asked = {"preset": preset, "beside": beside, "guess": guess}
-        return self._queue(str(preset), arguments(recipe), asked)
+        return self._enqueue(str(preset), train_arguments(recipe), asked)
 
-    def start_on(self, stem: str, words: list[str], lay_down: Callable[[Path], None]) -> Job:
+    def start_on_images(self, stem: str, words: list[str], lay_down: Callable[[Path], None]) -> Job:
         """Queue a training run on images that `lay_down(folder)` writes as train/ and test/.
 
         The images are stored in the run folder and deleted with it. `words` are arguments of
         train.py and must not come from a browser. Raises `VitdemoError`.
         """
-        return self._queue(stem, words, {"own_pictures": True}, lay_down)
+        return self._enqueue(stem, words, {"own_pictures": True}, lay_down)
 
-    def keep(self, stem: str, make: Callable[[Path], None], instead: Job | None = None) -> Job:
+    def register_run(
+        self, stem: str, make: Callable[[Path], None], instead: Job | None = None
+    ) -> Job:
         """Register a run that `make(folder)` writes directly, without a training process.
 
         It counts towards the limits and is deleted like other jobs. The job `instead`, which the
@@ -161,19 +163,19 @@ class Jobs:
         """
         with self.locked():
             self._check_room(instead)
-            name = self._begin(stem, {"arguments": [], "process": None, "made": True})
-        with _or_nothing(self.root / name):
+            name = self._create_job(stem, {"arguments": [], "process": None, "made": True})
+        with _remove_on_error(self.root / name):
             make(self.root / name)
-        return self.job(name)
+        return self.find_job(name)
 
-    def _queue(
+    def _enqueue(
         self,
         stem: str,
         words: list[str],
         asked: dict,
         lay_down: Callable[[Path], None] | None = None,
     ) -> Job:
-        if not processes.ABLE:
+        if not processes.IS_SUPPORTED:
             raise JobError(
                 "Training from the page requires Linux or macOS. Use train.py on this system."
             )
@@ -181,18 +183,18 @@ class Jobs:
         self.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as place:
             if lay_down:  # before taking the lock, in a folder that is not visible yet
-                lay_down(Path(place) / PICTURES)
+                lay_down(Path(place) / IMAGES_FOLDER)
             with self.locked():
                 self._check_waiting()
                 self._check_room()
-                name = self._begin(stem, asked, *Path(place).iterdir())
-                self._advance()
-        return self.job(name)
+                name = self._create_job(stem, asked, *Path(place).iterdir())
+                self._start_next()
+        return self.find_job(name)
 
-    def _begin(self, stem: str, asked: dict, *content: Path) -> str:
+    def _create_job(self, stem: str, asked: dict, *content: Path) -> str:
         """Create a job folder with `content` and return its name."""
         name = self._new_folder(stem)
-        with _or_nothing(self.root / name):
+        with _remove_on_error(self.root / name):
             for part in content:
                 os.rename(part, self.root / name / part.name)
             write_job(self.root / name, {"at": time.time()} | asked)
@@ -200,69 +202,69 @@ class Jobs:
 
     def pause(self, name: object) -> None:
         with self.locked():
-            job = self.job(name)
+            job = self.find_job(name)
             if job.state not in (STARTING, TRAINING, EVALUATING):
                 raise JobError(f"{job.name} is {job.state} and cannot be paused.")
-            processes.send(job.asked["process"], signal.SIGSTOP)
+            processes.send_signal(job.record["process"], signal.SIGSTOP)
 
     def resume(self, name: object) -> None:
         """Continue a paused job, or queue a failed job again."""
         with self.locked():
-            job = self.job(name)
+            job = self.find_job(name)
             if job.state == PAUSED:
-                processes.send(job.asked["process"], signal.SIGCONT)
+                processes.send_signal(job.record["process"], signal.SIGCONT)
             elif job.state == FAILED:
                 self._check_waiting()
-                write_job(job.path, job.asked | {"process": None, "at": time.time()})
-                self._advance()
+                write_job(job.path, job.record | {"process": None, "at": time.time()})
+                self._start_next()
             else:
                 raise JobError(f"{job.name} is {job.state} and cannot be continued.")
 
     def stop(self, name: object) -> None:
         """Stop a job after its current step, then save and evaluate the model."""
         with self.locked():
-            job = self.job(name)
+            job = self.find_job(name)
             if job.state not in (TRAINING, PAUSED) or not job.begun:
                 raise JobError(
                     f"{job.name} is {job.state} and has no model to evaluate. Wait for its first "
                     "step, or delete it."
                 )
-            write_job(job.path, job.asked | {"keeping": True})
-            processes.send(job.asked["process"], KEEP)
-            processes.send(job.asked["process"], signal.SIGCONT)
+            write_job(job.path, job.record | {"keeping": True})
+            processes.send_signal(job.record["process"], FINISH_SIGNAL)
+            processes.send_signal(job.record["process"], signal.SIGCONT)
 
-    def discard(self, name: object, asked: dict | None = None) -> None:
+    def delete(self, name: object, asked: dict | None = None) -> None:
         """End a job and delete its folder.
 
         With `asked`, only if the job still has this content. Raises `JobError`.
         """
         with self.locked():
-            job = self.job(name)
-            if asked is not None and asked != job.asked:
+            job = self.find_job(name)
+            if asked is not None and asked != job.record:
                 raise JobError(f"{job.name} was replaced by a newer run. Reload the page.")
-            if job.asked.get("process"):
-                processes.end(job.asked["process"])
+            if job.record.get("process"):
+                processes.kill_process(job.record["process"])
             away = self.root / f".discarded-{job.name}-{time.time_ns()}"
             os.rename(job.path, away)  # atomic, so that a partly deleted run is never visible
-            self._advance()
+            self._start_next()
         shutil.rmtree(away, ignore_errors=True)
 
-    def advance(self) -> None:
+    def start_next(self) -> None:
         """Start the next queued job if none is in progress."""
-        if any(job.state == QUEUED for job in self.all()):
+        if any(job.state == QUEUED for job in self.list_jobs()):
             with self.locked():
-                self._advance()
+                self._start_next()
 
-    def watch(self) -> None:
-        """Call `advance` regularly in a background thread until this process ends."""
+    def start_watching(self) -> None:
+        """Call `start_next` regularly in a background thread until this process ends."""
 
         def keep_looking():
             while True:
                 try:
-                    self.advance()
+                    self.start_next()
                 except OSError as error:  # for example a full disk, which may have space later
                     print(f"cannot start the next training run: {error}", file=sys.stderr)
-                time.sleep(SECONDS)
+                time.sleep(QUEUE_CHECK_SECONDS)
 
         threading.Thread(target=keep_looking, name="jobs", daemon=True).start()
 
@@ -270,39 +272,41 @@ class Jobs:
     def locked(self) -> Iterator[None]:
         """Hold the lock, so that no other thread or page changes a job."""
         self.root.mkdir(parents=True, exist_ok=True)
-        if not processes.ABLE:  # no training on this system, so no lock is needed
+        if not processes.IS_SUPPORTED:  # no training on this system, so no lock is needed
             yield
             return
         import fcntl  # not available on Windows
 
-        with open(self.root / LOCK, "ab") as file:
+        with open(self.root / LOCK_FILE, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _advance(self) -> None:
-        every = self.all()
-        if any(job.state in AT_WORK for job in every):
+    def _start_next(self) -> None:
+        every = self.list_jobs()
+        if any(job.state in ACTIVE_STATES for job in every):
             return
         waiting = [job for job in every if job.state == QUEUED]
         if waiting:
             self._launch(waiting[-1])  # the oldest
 
     def _launch(self, job: Job) -> None:
-        pictures = job.path / PICTURES if job.asked.get("own_pictures") else self.data_root
-        words = [*job.asked["arguments"], "--out", str(job.path), "--data", str(pictures)]
+        pictures = job.path / IMAGES_FOLDER if job.record.get("own_pictures") else self.data_root
+        words = [*job.record["arguments"], "--out", str(job.path), "--data", str(pictures)]
         words += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
-        words += ["--resume"] if (job.path / runs.CONFIG).exists() else []
-        with open(job.path / LOG, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"{LAUNCH} {' '.join(words)}\n")
-        process, known = processes.launch([*self.command, *words], ROOT, job.path / LOG)
+        words += ["--resume"] if (job.path / runs.CONFIG_FILE).exists() else []
+        with open(job.path / LOG_FILE, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"{LAUNCH_MARKER} {' '.join(words)}\n")
+        process, known = processes.launch_process(
+            [*self.command, *words], PROJECT_ROOT, job.path / LOG_FILE
+        )
         told = {"process": known, "launched": time.time(), "keeping": False}
-        write_job(job.path, job.asked | told)
-        processes.release(process)
+        write_job(job.path, job.record | told)
+        processes.release_process(process)
 
     def _check_waiting(self) -> None:
         """Raise `JobError` if the queue is full."""
         most = self.limits.waiting
-        if sum(job.state == QUEUED for job in self.all()) >= most:
+        if sum(job.state == QUEUED for job in self.list_jobs()) >= most:
             raise JobError(
                 f"The queue is full: {most} training runs are waiting. Try again when one of them "
                 "has started."
@@ -310,13 +314,13 @@ class Jobs:
 
     def _check_room(self, instead: Job | None = None) -> None:
         """Raise `JobError` if there is no room for one more run; `instead` does not count."""
-        left = instead.asked if instead else None
-        every, limits = [job for job in self.all() if job.asked != left], self.limits
+        left = instead.record if instead else None
+        every, limits = [job for job in self.list_jobs() if job.record != left], self.limits
         if len(every) >= limits.kept:
             raise JobError(
                 f"The limit of {limits.kept} stored training runs is reached. Delete one of them."
             )
-        taken = sum(_size(path) for job in every for path in job.path.rglob("*"))
+        taken = sum(_file_size(path) for job in every for path in job.path.rglob("*"))
         if taken > limits.mib * MIB:
             raise JobError(
                 f"The training runs take {taken / MIB:,.0f} MB, more than the limit of "
@@ -340,7 +344,7 @@ class Jobs:
 
 
 @contextmanager
-def _or_nothing(folder: Path) -> Iterator[None]:
+def _remove_on_error(folder: Path) -> Iterator[None]:
     """Delete `folder` if the block raises an error."""
     try:
         yield
@@ -349,15 +353,15 @@ def _or_nothing(folder: Path) -> Iterator[None]:
         raise
 
 
-ACTIONS: dict[str, Callable[[Jobs, object], None]] = {
-    "pause": Jobs.pause,
-    "resume": Jobs.resume,
-    "stop": Jobs.stop,
-    "discard": Jobs.discard,
+JOB_ACTIONS: dict[str, Callable[[JobQueue, object], None]] = {
+    "pause": JobQueue.pause,
+    "resume": JobQueue.resume,
+    "stop": JobQueue.stop,
+    "discard": JobQueue.delete,
 }
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     """Return the size of a file in bytes; 0 for a folder and for a file deleted meanwhile."""
     try:
         return path.stat().st_size if path.is_file() else 0

@@ -17,17 +17,17 @@ from vitdemo.recipes import Recipe
 from vitdemo.runs.provenance import device_name
 from vitdemo.training import Preprocessing, Trainer
 
-SPEEDS = ".speeds.json"
+SPEEDS_FILE = ".speeds.json"
 PROBE_SECONDS = 2.0
-STEPS = 40  # maximum number of steps of a probe
-BEGIN_SECONDS = 15  # time to start train.py, to load the images, and to load the best weights
-TESTED = 10_000  # size of the test set
-FORWARD = 3  # a training step takes about as long as three forward passes
+MAX_PROBE_STEPS = 40  # maximum number of steps of a probe
+STARTUP_SECONDS = 15  # time to start train.py, to load the images, and to load the best weights
+TEST_IMAGES = 10_000  # size of the test set
+STEP_TO_FORWARD_RATIO = 3  # a training step takes about as long as three forward passes
 CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Cost:
+class TrainingCost:
     """Cost estimate; `macs` are per forward pass, `images_per_second` is from the probe."""
 
     parameters: int
@@ -36,7 +36,7 @@ class Cost:
     minutes: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         minutes = f"{self.minutes:.0f}" if self.minutes >= 9.5 else f"{self.minutes:.1f}"
         return (
             f"{self.parameters / 1e6:.2f} M parameters, {self.macs / 1e6:.0f} M multiply-adds per "
@@ -45,38 +45,41 @@ class Cost:
         )
 
 
-def cost_of(
+def estimate_training_cost(
     recipe: Recipe, pictures: int, folder: Path, device: torch.device, *, busy: bool = False
-) -> Cost:
+) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `pictures` training images.
 
     Speeds are cached in `folder`, except if the machine is `busy`. Raises `ModelError` if the
     model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
-    speed = _speed(recipe, folder, device, busy)
+    speed = _training_speed(recipe, folder, device, busy)
     trained = recipe.train_pictures or pictures
     held = pictures * recipe.validation_share / (1 - recipe.validation_share)
-    passes = recipe.total_epochs * (trained + held / FORWARD) + TESTED / FORWARD
-    minutes = (passes / speed + BEGIN_SECONDS) / 60
+    passes = (
+        recipe.total_epochs * (trained + held / STEP_TO_FORWARD_RATIO)
+        + TEST_IMAGES / STEP_TO_FORWARD_RATIO
+    )
+    minutes = (passes / speed + STARTUP_SECONDS) / 60
     macs = count_macs(model, recipe.model.image_size)
-    return Cost(count_parameters(model), macs, speed, minutes)
+    return TrainingCost(count_parameters(model), macs, speed, minutes)
 
 
-def _speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
-    known, key = known_speeds(folder), _key(recipe, device)
+def _training_speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
+    known, key = known_speeds(folder), _speed_key(recipe, device)
     if key not in known:
-        speed = probe(recipe, device)
+        speed = measure_training_speed(recipe, device)
         if busy:
             return speed
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(known_speeds(folder) | {key: round(speed, 1)}, indent=1)
-        runs.write_atomically(folder / SPEEDS, lambda file: file.write(text.encode()))
+        runs.write_atomically(folder / SPEEDS_FILE, lambda file: file.write(text.encode()))
         return speed
     return known[key]
 
 
-def _key(recipe: Recipe, device: torch.device) -> str:
+def _speed_key(recipe: Recipe, device: torch.device) -> str:
     """Return a key of all settings that determine the speed of a step."""
     parts = ("batch_size", "optimizer", "policy", "mixup", "cutmix", "ema_decay", "patch_dropout")
     found = {name: getattr(recipe, name) for name in parts}
@@ -87,14 +90,14 @@ def _key(recipe: Recipe, device: torch.device) -> str:
 def known_speeds(folder: Path) -> dict[str, float]:
     """Return the training images per second that were measured before, by what they depend on."""
     try:
-        found = json.loads((folder / SPEEDS).read_text(encoding="utf-8-sig"))
+        found = json.loads((folder / SPEEDS_FILE).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return {}
     items = found.items() if isinstance(found, dict) else ()
     return {key: speed for key, speed in items if isinstance(speed, int | float) and speed > 0}
 
 
-def probe(recipe: Recipe, device: torch.device) -> float:
+def measure_training_speed(recipe: Recipe, device: torch.device) -> float:
     """Measure the training speed of `recipe`, in images per second."""
     rests = {"unmixed_epochs": 0, "whole_epochs": 0, "head_epochs": 0, "train_pictures": 0}
     recipe = replace(recipe, epochs=1, warmup_epochs=0, keep="", teacher="", **rests)
@@ -107,8 +110,8 @@ def probe(recipe: Recipe, device: torch.device) -> float:
     trainer = Trainer(
         build_model(recipe.model, CLASSES).to(device),
         recipe,
-        _made_up(STEPS * recipe.batch_size, recipe.model.image_size),
-        _made_up(CLASSES, recipe.model.image_size),
+        _random_images(MAX_PROBE_STEPS * recipe.batch_size, recipe.model.image_size),
+        _random_images(CLASSES, recipe.model.image_size),
         num_classes=CLASSES,
         preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
         stop=enough,
@@ -117,6 +120,6 @@ def probe(recipe: Recipe, device: torch.device) -> float:
     return recipe.batch_size * (len(ends) - 1) / (ends[-1] - ends[0])
 
 
-def _made_up(count: int, side: int) -> data.Pictures:
+def _random_images(count: int, side: int) -> data.LabelledImages:
     images = torch.randint(0, 256, (1, 3, side, side), dtype=torch.uint8)
-    return data.Pictures(images.repeat(count, 1, 1, 1), torch.arange(count) % CLASSES)
+    return data.LabelledImages(images.repeat(count, 1, 1, 1), torch.arange(count) % CLASSES)

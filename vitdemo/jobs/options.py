@@ -15,13 +15,13 @@ from vitdemo.augment import POLICIES
 from vitdemo.errors import JobError
 from vitdemo.recipes import OPTIMIZERS, Recipe, get_recipe
 
-MOST_KEPT = 40  # maximum number of epochs whose weights are saved for the animation
+MAX_SNAPSHOTS = 40  # maximum number of epochs whose weights are saved for the animation
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class Option:
+class TrainingOption:
     """One setting: `kind` is its type, limited by `choices` or the range `low` to `high`.
 
     `words` are the labels of the choices.
@@ -32,11 +32,11 @@ class Option:
     low: float = 0
     high: float = 0
     choices: tuple[Value, ...] = ()
-    words: tuple[str, ...] = ()
+    choice_labels: tuple[str, ...] = ()
     info: str = ""
     of_model: bool = False  # option of the model, not a field of the recipe
 
-    def checked(self, value: object) -> Value:
+    def validate(self, value: object) -> Value:
         """Return `value` converted to the option's type. Raises `JobError` if it is not allowed."""
         if self.choices:
             found = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
@@ -59,45 +59,50 @@ def _same_kind(one: object, other: object) -> bool:
     return isinstance(one, str) == isinstance(other, str) and not isinstance(other, bool)
 
 
-OPTIONS: dict[str, Option] = {
-    "epochs": Option("Epochs", int, 1, 200),
-    "train_pictures": Option(
+OPTIONS: dict[str, TrainingOption] = {
+    "epochs": TrainingOption("Epochs", int, 1, 200),
+    "train_pictures": TrainingOption(
         "Training images", int, 0, 1_000_000, info="0: all except the validation set"
     ),
-    "optimizer": Option("Optimizer", str, choices=OPTIMIZERS),
-    "learning_rate": Option("Learning rate", float, 1e-6, 10),
-    "batch_size": Option("Batch size", int, 8, 1024),
-    "policy": Option("Augmentation", str, choices=tuple(POLICIES)),
-    "flip": Option("Horizontal flip", bool),
-    "crop_padding": Option("Random-crop padding", int, 0, 8, info="pixels"),
-    "mixup": Option("MixUp", float, 0, 2, info="alpha; 0: off"),
-    "cutmix": Option("CutMix", float, 0, 2, info="alpha; 0: off"),
-    "shuffled_labels": Option("Shuffled labels", bool, info="random labels for training"),
-    "embed_dim": Option(
+    "optimizer": TrainingOption("Optimizer", str, choices=OPTIMIZERS),
+    "learning_rate": TrainingOption("Learning rate", float, 1e-6, 10),
+    "batch_size": TrainingOption("Batch size", int, 8, 1024),
+    "policy": TrainingOption("Augmentation", str, choices=tuple(POLICIES)),
+    "flip": TrainingOption("Horizontal flip", bool),
+    "crop_padding": TrainingOption("Random-crop padding", int, 0, 8, info="pixels"),
+    "mixup": TrainingOption("MixUp", float, 0, 2, info="alpha; 0: off"),
+    "cutmix": TrainingOption("CutMix", float, 0, 2, info="alpha; 0: off"),
+    "shuffled_labels": TrainingOption("Shuffled labels", bool, info="random labels for training"),
+    "embed_dim": TrainingOption(
         "Embedding dimension", int, 16, 384, info="a multiple of the heads", of_model=True
     ),
-    "depth": Option("Layers", int, 1, 12, of_model=True),
-    "num_heads": Option("Attention heads", int, 1, 12, info="per layer", of_model=True),
-    "patch_size": Option("Patch size", int, choices=(2, 4, 8, 16), info="pixels", of_model=True),
-    "pos_embed": Option(
+    "depth": TrainingOption("Layers", int, 1, 12, of_model=True),
+    "num_heads": TrainingOption("Attention heads", int, 1, 12, info="per layer", of_model=True),
+    "patch_size": TrainingOption(
+        "Patch size", int, choices=(2, 4, 8, 16), info="pixels", of_model=True
+    ),
+    "pos_embed": TrainingOption(
         "Position embedding",
         str,
         choices=("learn", "none"),
-        words=("learned", "none"),
+        choice_labels=("learned", "none"),
         of_model=True,
     ),
-    "global_pool": Option(
+    "global_pool": TrainingOption(
         "Pooling",
         str,
         choices=("token", "avg"),
-        words=("class token", "mean of patches"),
+        choice_labels=("class token", "mean of patches"),
         of_model=True,
     ),
-    "seed": Option("Seed", int, 0, 1_000_000),
+    "seed": TrainingOption("Seed", int, 0, 1_000_000),
 }
 
 
-PLAIN = {"pos_embed": "learn", "global_pool": "token"}  # defaults for recipes without these options
+DEFAULT_MODEL_OPTIONS = {
+    "pos_embed": "learn",
+    "global_pool": "token",
+}  # defaults for recipes without these options
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class Preset:
     """A starting point for the settings: a recipe, and the values that replace its own."""
 
     title: str
-    words: str
+    description: str
     recipe: str
     values: Mapping[str, Value] = field(default_factory=dict)
 
@@ -153,23 +158,23 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def preset_named(name: object) -> Preset:
+def get_preset(name: object) -> Preset:
     """Return the preset called `name`. Raises `JobError` if there is none."""
     if not isinstance(name, str) or name not in PRESETS:
         raise JobError(f"Unknown recipe. Choose one of {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
-def values_of(name: object) -> dict[str, Value]:
+def preset_values(name: object) -> dict[str, Value]:
     """Return the value of every option for a preset. Raises `JobError`."""
-    preset = preset_named(name)
+    preset = get_preset(name)
     recipe = get_recipe(preset.recipe)
-    sizes = PLAIN | recipe.model.options
+    sizes = DEFAULT_MODEL_OPTIONS | recipe.model.options
     own = {n: sizes[n] if o.of_model else getattr(recipe, n) for n, o in OPTIONS.items()}
     return own | dict(preset.values)
 
 
-def recipe_of(name: object, values: Mapping[str, object]) -> Recipe:
+def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
     """Return the recipe of the preset `name` with checked `values` and epochs to save.
 
     Raises `JobError` for a value that is not allowed, and `RecipeError` for contradictory values.
@@ -177,13 +182,13 @@ def recipe_of(name: object, values: Mapping[str, object]) -> Recipe:
     strangers = set(values) - set(OPTIONS)
     if strangers:
         raise JobError(f"Unknown setting '{min(strangers)}'. Reload the page.")
-    found = values_of(name) | {n: OPTIONS[n].checked(value) for n, value in values.items()}
+    found = preset_values(name) | {n: OPTIONS[n].validate(value) for n, value in values.items()}
     if found["embed_dim"] % found["num_heads"]:
         raise JobError(
             f"The embedding dimension ({found['embed_dim']}) is not a multiple of the number of "
             f"heads ({found['num_heads']}). Change one of them."
         )
-    recipe = get_recipe(preset_named(name).recipe)
+    recipe = get_recipe(get_preset(name).recipe)
     if recipe.model.options.get("init") == "mimetic" and found["embed_dim"] % 4:
         raise JobError(
             f"The embedding dimension must be a multiple of 4; it is {found['embed_dim']}."
@@ -191,30 +196,30 @@ def recipe_of(name: object, values: Mapping[str, object]) -> Recipe:
     plain = {n: value for n, value in found.items() if not OPTIONS[n].of_model}
     sizes = {n: value for n, value in found.items() if OPTIONS[n].of_model}
     model = replace(recipe.model, options={**recipe.model.options, **sizes})
-    return replace(recipe, model=model, keep=kept(found["epochs"]), **plain)
+    return replace(recipe, model=model, keep=snapshot_epochs(found["epochs"]), **plain)
 
 
-def kept(epochs: int) -> str:
-    """Return the epochs to save: all, or `MOST_KEPT` of them including first and last."""
-    places = np.linspace(1, epochs, min(epochs, MOST_KEPT)).round().astype(int)
+def snapshot_epochs(epochs: int) -> str:
+    """Return the epochs to save: all, or `MAX_SNAPSHOTS` of them including first and last."""
+    places = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
     return ",".join(map(str, places.tolist()))
 
 
-def arguments(recipe: Recipe) -> list[str]:
+def train_arguments(recipe: Recipe) -> list[str]:
     """Return the arguments of train.py for `recipe`: its name and the changed settings."""
     named = get_recipe(recipe.name)
     words = [recipe.name]
     for name in (f.name for f in fields(Recipe) if f.name in (*OPTIONS, "keep")):
         value = getattr(recipe, name)
         if value != getattr(named, name):
-            words += _words(name, value)
+            words += _option_arguments(name, value)
     for name, value in recipe.model.options.items():
-        if name in OPTIONS and value != (PLAIN | named.model.options).get(name):
-            words += _words(name, value)
+        if name in OPTIONS and value != (DEFAULT_MODEL_OPTIONS | named.model.options).get(name):
+            words += _option_arguments(name, value)
     return words
 
 
-def _words(name: str, value: Value) -> list[str]:
+def _option_arguments(name: str, value: Value) -> list[str]:
     option = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{option}" if value else f"--no-{option}"]

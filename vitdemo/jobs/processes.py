@@ -12,65 +12,67 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
-ABLE = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
-NICENESS = 10  # of a training process, so that the page has priority
+IS_SUPPORTED = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
+TRAINING_NICENESS = 10  # of a training process, so that the page has priority
 SESSION_NICENESS = 5  # gives a third of the CPU time of another session under full load
-RELEASED = "--- released"  # first line of the output of a released process
+RELEASED_LINE = "--- released"  # first line of the output of a released process
 # The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
 # process runs. If the parent dies before that, `read` fails at the end of the file. SIGUSR1 (stop
 # and evaluate, see training.stopping) must not kill the process before it handles this signal.
 # Linux first divides CPU time between sessions, so the niceness of the session is also set.
-WAIT = (
+WAIT_SCRIPT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
-    f'read -r _ && {{ echo "{RELEASED}"; exec nice -n {NICENESS} "$@"; }}'
+    f'read -r _ && {{ echo "{RELEASED_LINE}"; exec nice -n {TRAINING_NICENESS} "$@"; }}'
 )
 # Limit how long OpenMP threads spin while they wait; otherwise "first steps" hardly advances when
 # other processes use the cores. On two idle cores the limit does not slow down training (12.8
 # steps per second, 12.4 without it), while threads that sleep at once reach only 8.5.
-WAITING = {"GOMP_SPINCOUNT": "20000"}
-GONE, HELD, ALIVE = "gone", "held", "alive"
-BOOT = Path("/proc/sys/kernel/random/boot_id")
+OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
+GONE, SUSPENDED, RUNNING = "gone", "held", "alive"
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Known(TypedDict):
+class ProcessId(TypedDict):
     pid: int
     mark: str
 
 
-def launch(command: list[str], folder: Path, log: Path) -> tuple[subprocess.Popen, Known]:
-    """Start `command` in `folder`, appending its output to `log`; it waits for `release`."""
+def launch_process(
+    command: list[str], folder: Path, log: Path
+) -> tuple[subprocess.Popen, ProcessId]:
+    """Start `command` in `folder`, with its output in `log`; it waits for `release_process`."""
     with open(log, "ab") as output:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", WAIT, "sh", *command],
+            ["/bin/sh", "-c", WAIT_SCRIPT, "sh", *command],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env=os.environ | WAITING,
+            env=os.environ | OPENMP_ENV,
             start_new_session=True,
         )
-    mark, _ = _looked_up(process.pid)
+    mark, _ = _process_status(process.pid)
     return process, {"pid": process.pid, "mark": mark}
 
 
-def release(process: subprocess.Popen) -> None:
+def release_process(process: subprocess.Popen) -> None:
     process.stdin.write(b"\n")
     process.stdin.close()
     # Without a call of wait(), the ended process would remain as a zombie.
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def state(known: Known) -> str:
-    """Return the state of a process: `GONE`, `HELD` (by SIGSTOP) or `ALIVE`."""
-    mark, letter = _looked_up(known["pid"])
+def process_state(known: ProcessId) -> str:
+    """Return the state of a process: `GONE`, `SUSPENDED` (by SIGSTOP) or `RUNNING`."""
+    mark, letter = _process_status(known["pid"])
     if not mark or mark != known["mark"] or letter in "ZX":
         return GONE
-    return HELD if letter in "Tt" else ALIVE
+    return SUSPENDED if letter in "Tt" else RUNNING
 
 
-def send(known: Known, number: int) -> bool:
+def send_signal(known: ProcessId, number: int) -> bool:
     """Send a signal to a process (SIGKILL: to its group); return False if it is gone."""
-    if state(known) == GONE:
+    if process_state(known) == GONE:
         return False
     try:
         (os.killpg if number == signal.SIGKILL else os.kill)(known["pid"], number)
@@ -79,26 +81,26 @@ def send(known: Known, number: int) -> bool:
     return True
 
 
-def end(known: Known, seconds: float = 10) -> None:
+def kill_process(known: ProcessId, seconds: float = 10) -> None:
     """Kill a process and wait until it is gone."""
     until = time.monotonic() + seconds
-    while send(known, signal.SIGKILL) and time.monotonic() < until:
+    while send_signal(known, signal.SIGKILL) and time.monotonic() < until:
         time.sleep(0.02)
 
 
-def _looked_up(pid: int) -> tuple[str, str]:
+def _process_status(pid: int) -> tuple[str, str]:
     """Return (mark, state letter) of a process, or ("", "X") if there is none."""
-    if not BOOT.exists():
-        return _by_ps(pid)
+    if not BOOT_ID_FILE.exists():
+        return _status_from_ps(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         fields = stat.rpartition(")")[2].split()  # the process name before ")" is arbitrary
-        return f"{BOOT.read_text().strip()} {fields[19]}", fields[0]
+        return f"{BOOT_ID_FILE.read_text().strip()} {fields[19]}", fields[0]
     except (OSError, IndexError):
         return "", "X"
 
 
-def _by_ps(pid: int) -> tuple[str, str]:
+def _status_from_ps(pid: int) -> tuple[str, str]:
     words = subprocess.run(
         ["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True
     ).stdout.split()

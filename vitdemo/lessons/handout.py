@@ -11,21 +11,21 @@ from collections.abc import Callable
 from vitdemo import figures
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.figures import charts, maps
-from vitdemo.figures.matrix import matrix_figure
-from vitdemo.inputs import load_image, visible_square
+from vitdemo.figures.matrix import plot_confusion_matrix
+from vitdemo.inputs import crop_visible_square, load_image
 from vitdemo.lessons import Lesson
-from vitdemo.lessons.facts import PICTURE, MissingFact, run_of
-from vitdemo.metrics import confusion
-from vitdemo.metrics.calibrated_runs import calibration
-from vitdemo.metrics.errors import cells
-from vitdemo.metrics.recipe_ablation import ablation_of, ablations
-from vitdemo.report import TEMPLATES, Drawn, learning
-from vitdemo.workbench import Workbench
+from vitdemo.lessons.facts import LESSON_IMAGE, MissingFact, find_run
+from vitdemo.metrics import confusion_matrix
+from vitdemo.metrics.calibrated_runs import compute_calibration_report
+from vitdemo.metrics.errors import normalise_confusion
+from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations
+from vitdemo.report import TEMPLATES, SvgFigure, training_section
+from vitdemo.workbench import AppContext
 
-LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
+MAX_LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
 
 
-def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> str:
+def render_handout(lesson: Lesson, workbench: AppContext, *, answers: bool = False) -> str:
     """Return the HTML page of a `lesson` with filled-in facts; with `answers`, for the teacher.
 
     Raises `LessonError` for an unknown figure.
@@ -34,49 +34,55 @@ def handout(lesson: Lesson, workbench: Workbench, *, answers: bool = False) -> s
     return TEMPLATES.get_template("handout.html").render(
         lesson=lesson,
         answers=answers,
-        figures=[drawn(name, workbench) for name in shown],
+        figures=[draw_figure(name, workbench) for name in shown],
         tasks=[step for step in lesson.steps if step.task],
         questions=[step for step in lesson.steps if step.question],
     )
 
 
-def drawn(name: str, workbench: Workbench) -> Drawn | str:
+def draw_figure(name: str, workbench: AppContext) -> SvgFigure | str:
     """Draw the figure `name`, or return why it is not available. Raises `LessonError`."""
-    if name not in FIGURES:
-        raise LessonError(f"Unknown figure '{name}'. The figures are {', '.join(FIGURES)}.")
+    if name not in FIGURE_FUNCTIONS:
+        raise LessonError(
+            f"Unknown figure '{name}'. The figures are {', '.join(FIGURE_FUNCTIONS)}."
+        )
     try:
-        return FIGURES[name](workbench)
+        return FIGURE_FUNCTIONS[name](workbench)
     except MissingFact as error:
         return f"The figure '{name}' is not available. Required: {error}."
     except VitdemoError as error:
         return f"The figure '{name}' is not available. {error}"
 
 
-def _svg(title: str, figure) -> Drawn:
-    return Drawn(title, title, figures.svg(figure))
+def _svg(title: str, figure) -> SvgFigure:
+    return SvgFigure(title, title, figures.figure_to_svg(figure))
 
 
-def _traced(workbench: Workbench, of: str):
-    return workbench.look(run_of(workbench, of), visible_square(load_image(PICTURE)))
+def _trace_lesson_image(workbench: AppContext, of: str):
+    return workbench.trace_image(
+        find_run(workbench, of), crop_visible_square(load_image(LESSON_IMAGE))
+    )
 
 
-def _patches(workbench: Workbench) -> Drawn:
-    found = _traced(workbench, "vit")
-    return _svg(f"Input patches of {found.run.name}", maps.cut_figure(found.seen, *found.grid))
+def _patches(workbench: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(workbench, "vit")
+    return _svg(
+        f"Input patches of {found.run.name}", maps.plot_patch_grid(found.input_image, *found.grid)
+    )
 
 
-def _heads(workbench: Workbench) -> Drawn:
-    found = _traced(workbench, "vit")
-    step = -(-found.layers // LAYERS_SHOWN)
-    layers = range(1, found.layers + 1, step)
+def _heads(workbench: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(workbench, "vit")
+    step = -(-found.num_layers // MAX_LAYERS_SHOWN)
+    layers = range(1, found.num_layers + 1, step)
     shown = {f"layer {layer}": found.head_maps(layer) for layer in layers}
     title = f"Attention of the class token, {found.run.name}"
-    return _svg(title, maps.head_grid_figure(found.seen, shown))
+    return _svg(title, maps.plot_head_grid(found.input_image, shown))
 
 
-def _rollout(workbench: Workbench) -> Drawn:
-    found = _traced(workbench, "tuned")
-    last, middle = found.layers, found.layers // 2
+def _rollout(workbench: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(workbench, "tuned")
+    last, middle = found.num_layers, found.num_layers // 2
 
     def rolled(layer: int):
         return found.rollout_map(layer, fusion="mean", discard_ratio=0.0)
@@ -88,50 +94,53 @@ def _rollout(workbench: Workbench) -> Drawn:
         (f"rollout to layer {last}", rolled(last)),
     ]
     return _svg(
-        f"Attention and attention rollout, {found.run.name}", maps.row_figure(found.seen, row)
+        f"Attention and attention rollout, {found.run.name}",
+        maps.plot_map_row(found.input_image, row),
     )
 
 
-def _distance(workbench: Workbench) -> Drawn:
-    found = _traced(workbench, "tuned")
+def _distance(workbench: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(workbench, "tuned")
     heads = found.distances / found.grid[0]  # (L, H), as fractions of the image side
     even = float(heads.mean())
     title = f"Attention distance of the heads of {found.run.name}; dashed: mean of all heads"
-    return _svg(title, charts.distance_plot(heads, even, float(heads.max()) * 1.1))
+    return _svg(title, charts.plot_attention_distance(heads, even, float(heads.max()) * 1.1))
 
 
-def _matrix(workbench: Workbench) -> Drawn:
-    run = run_of(workbench, "tested")
-    counts = confusion(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
+def _matrix(workbench: AppContext) -> SvgFigure:
+    run = find_run(workbench, "tested")
+    counts = confusion_matrix(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
     title = f"Confusion matrix of {run.name} on the test set"
     texts = [[str(count) for count in row] for row in counts]
-    return _svg(title, matrix_figure(cells(counts), texts, run.classes, "", "images"))
+    return _svg(
+        title, plot_confusion_matrix(normalise_confusion(counts), texts, run.classes, "", "images")
+    )
 
 
-def _reliability(workbench: Workbench) -> Drawn:
-    found = calibration(run_of(workbench, "tested"))
+def _reliability(workbench: AppContext) -> SvgFigure:
+    found = compute_calibration_report(find_run(workbench, "tested"))
     title = f"Accuracy by confidence, {found.run}; grey: 95% range for a calibrated model"
-    return _svg(title, charts.reliability_plot(found.before, found.chance.band))
+    return _svg(title, charts.plot_reliability(found.reliability, found.chance.band))
 
 
-def _gains(workbench: Workbench) -> Drawn:
+def _gains(workbench: AppContext) -> SvgFigure:
     tested = workbench.evaluated_runs()
-    groups = ablations(tested)
+    groups = find_ablations(tested)
     if not groups:
         raise LessonError("No ablation runs were found.")
     base, names = next(iter(groups.items()))
     others = [run for run in tested if run.name in names and run.name != base]
-    found = ablation_of(workbench.run(base), others)
-    return _svg(f"Effect of each change to {base}", charts.gain_plot(found))
+    found = compute_ablation(workbench.find_run(base), others)
+    return _svg(f"Effect of each change to {base}", charts.plot_gains(found))
 
 
-def _curves(workbench: Workbench) -> Drawn:
-    runs = [run_of(workbench, of) for of in ("vit", "conv")]
-    plot = learning(runs)["plots"][1]
-    return Drawn(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
+def _curves(workbench: AppContext) -> SvgFigure:
+    runs = [find_run(workbench, of) for of in ("vit", "conv")]
+    plot = training_section(runs)["plots"][1]
+    return SvgFigure(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
 
 
-FIGURES: dict[str, Callable[[Workbench], Drawn]] = {
+FIGURE_FUNCTIONS: dict[str, Callable[[AppContext], SvgFigure]] = {
     "patches": _patches,
     "heads": _heads,
     "rollout": _rollout,

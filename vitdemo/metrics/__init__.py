@@ -1,7 +1,8 @@
 """Accuracy, confusion matrix and per-class metrics from probabilities and labels of a test set.
 
 Letters: N images, C classes. The predicted class is the arg-max of a row, the lower index in a tie.
-Every function with `probabilities` (N, C) and `labels` (N,) validates them, see `check`.
+Every function with `probabilities` (N, C) and `labels` (N,) validates them, see
+`check_predictions`.
 
 Special cases:
 - A class without images has NaN for precision, recall, F1 and ROC AUC. The page shows a dash, and
@@ -17,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics.checks import check, kind_of
-from vitdemo.metrics.curves import roc_areas
+from vitdemo.metrics.checks import check_predictions, describe_array
+from vitdemo.metrics.curves import roc_auc_by_class
 
 DASH = "–"  # for values that were not measured or are not defined
 # CIFAR-10 classes in sentences: singular with article, plural. Other class names are quoted.
-WORDS = {
+CIFAR10_NOUNS = {
     "airplane": ("an airplane", "airplanes"),
     "automobile": ("an automobile", "automobiles"),
     "bird": ("a bird", "birds"),
@@ -54,18 +55,18 @@ class ConfusedPair:
     true: int
     predicted: int
     count: int
-    share: float
+    fraction: float
 
 
-def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+def compute_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Return the fraction of images whose most probable class is the true one."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     return float(np.mean(np.argmax(probabilities, axis=1) == labels))
 
 
-def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def confusion_matrix(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the confusion matrix (C, C) int64: row = true class, column = predicted class."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     c = np.shape(probabilities)[1]
     predicted = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
     cell = np.asarray(labels, dtype=np.int64) * c + predicted  # uint8 labels would overflow
@@ -73,38 +74,40 @@ def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
 
 
-def _square(matrix: np.ndarray) -> np.ndarray:
+def _as_square_matrix(matrix: np.ndarray) -> np.ndarray:
     matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"a confusion matrix has shape (C, C), not {matrix.shape}")
     return matrix
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarray:
+def _divide(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarray:
     """Divide `part` by `whole`; the result is `empty` where `whole` is 0."""
     return np.divide(part, whole, out=np.full(part.shape, empty), where=whole > 0)
 
 
-def per_class(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
+def compute_class_metrics(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Return precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
     # Not with scikit-learn 1.7, which warns of too many classes for few images (its #32309).
-    matrix = confusion(probabilities, labels)
+    matrix = confusion_matrix(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
-    shares = _shares(hits, predicted, support)
-    return ClassMetrics(**shares, roc_auc=roc_areas(probabilities, labels), support=support)
+    shares = _precision_recall_f1(hits, predicted, support)
+    return ClassMetrics(**shares, roc_auc=roc_auc_by_class(probabilities, labels), support=support)
 
 
-def _shares(hits: np.ndarray, predicted: np.ndarray, support: np.ndarray) -> dict[str, np.ndarray]:
+def _precision_recall_f1(
+    hits: np.ndarray, predicted: np.ndarray, support: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return precision, recall and F1 from counts (..., C); NaN for a class without images."""
     there = support > 0
     return {
-        "precision": np.where(there, _ratio(hits, predicted), np.nan),
-        "recall": _ratio(hits, support, np.nan),
-        "f1": np.where(there, _ratio(2 * hits, predicted + support), np.nan),
+        "precision": np.where(there, _divide(hits, predicted), np.nan),
+        "recall": _divide(hits, support, np.nan),
+        "f1": np.where(there, _divide(2 * hits, predicted + support), np.nan),
     }
 
 
-def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
+def most_confused_pairs(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
     """Return the `limit` largest off-diagonal cells of a confusion matrix (C, C).
 
     In a tie, the lower true class comes first, then the lower predicted class. Cells with 0 are
@@ -112,7 +115,7 @@ def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
     """
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")
-    matrix = _square(matrix)
+    matrix = _as_square_matrix(matrix)
     support = matrix.sum(axis=1)
     true, predicted = np.nonzero(matrix * ~np.eye(len(matrix), dtype=bool))  # row-major order
     order = np.argsort(-matrix[true, predicted], kind="stable")[:limit]
@@ -120,7 +123,7 @@ def most_confused(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
     return [ConfusedPair(t, s, count, float(count / support[t])) for t, s, count in pairs]
 
 
-def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
+def describe_pair(pair: ConfusedPair, classes: Sequence[str]) -> str:
     """Describe a confused pair: "146 cats were predicted as dogs (14.6% of all cats)."
 
     Class names outside CIFAR-10 have unknown plurals and articles (for example "n01440764" or
@@ -128,20 +131,20 @@ def pair_sentence(pair: ConfusedPair, classes: Sequence[str]) -> str:
     the user's folders, so escape the sentence before using it in HTML.
     """
     true, predicted, one = classes[pair.true], classes[pair.predicted], pair.count == 1
-    if true in WORDS and predicted in WORDS:
-        everything = WORDS[true][1]
+    if true in CIFAR10_NOUNS and predicted in CIFAR10_NOUNS:
+        everything = CIFAR10_NOUNS[true][1]
         subject = true if one else everything
-        target = WORDS[predicted][0 if one else 1]
+        target = CIFAR10_NOUNS[predicted][0 if one else 1]
     else:
         everything = f'images of "{true}"'
         subject = f'image of "{true}"' if one else everything
         target = f'"{predicted}"'
     verb = "was" if one else "were"
-    share = _share(pair.share)
+    share = _format_fraction(pair.fraction)
     return f"{pair.count} {subject} {verb} predicted as {target} ({share} of all {everything})."
 
 
-def _share(share: float) -> str:
+def _format_fraction(share: float) -> str:
     """Format a percentage with one decimal, without rounding to 0% or 100%."""
     if 0 < share < 0.0005:
         return "less than 0.1%"
@@ -150,31 +153,33 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def top_k(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k most probable classes of one row (C,): indices (k,) and probabilities (k,).
 
     The largest comes first; in a tie, the lower index. If k is larger than C, all are returned.
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():
-        raise ValueError(f"top_k needs one row (C,) of finite probabilities, not {kind_of(row)}")
+        raise ValueError(
+            f"top_k needs one row (C,) of finite probabilities, not {describe_array(row)}"
+        )
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
     return indices, row[indices]
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """Format 0.973 as "97.3", NaN as a dash."""
     return DASH if math.isnan(share) else f"{100 * share:.1f}"
 
 
-def counted(count: float, noun: str) -> str:
+def format_with_noun(count: float, noun: str) -> str:
     """Format a count with its noun: "1 epoch", "2.5 epochs"."""
     return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
-def signed(points: float, decimals: int = 1) -> str:
+def format_signed(points: float, decimals: int = 1) -> str:
     """Format a number with its sign: "+1.3", "−0.4", "0.0"; NaN is a dash."""
     if math.isnan(points):
         return DASH

@@ -10,84 +10,84 @@ from dataclasses import dataclass
 
 from vitdemo.errors import RunError
 from vitdemo.metrics.calibration import (
-    Chance,
-    Reliability,
-    chance,
+    ChanceCalibration,
+    ReliabilityDiagram,
+    apply_temperature,
+    compute_chance_calibration,
+    compute_reliability,
     fit_temperature,
     negative_log_likelihood,
-    reliability,
-    with_temperature,
 )
-from vitdemo.metrics.learning import setting
-from vitdemo.metrics.tested_runs import sound_evaluation
+from vitdemo.metrics.learning import recipe_field
+from vitdemo.metrics.tested_runs import validated_evaluation
 from vitdemo.runs import Run
 
 
 @dataclass(frozen=True, eq=False)
-class TemperatureScaled:
+class ScaledCalibration:
     """Calibration on the test set with the `temperature` that fits the validation set best.
 
     `chance` is the calibration of a perfectly calibrated model with the scaled probabilities.
     """
 
     temperature: float
-    validation_pictures: int
-    reliability: Reliability
+    num_validation_images: int
+    reliability: ReliabilityDiagram
     loss: float  # mean of -log(probability of the true class), in nats
-    chance: Chance
+    chance: ChanceCalibration
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class CalibrationReport:
     """Calibration of one run on its test set.
 
     `chance` is the calibration of a perfectly calibrated model with the unscaled probabilities.
-    `target` is the training target of the true class; it is 1 without label smoothing.
+    `true_class_target` is the training target of the true class; it is 1 without label smoothing.
     """
 
     run: str
-    before: Reliability
+    reliability: ReliabilityDiagram
     loss: float
-    chance: Chance
-    scaled: TemperatureScaled | None  # None if the run's files have no validation predictions
-    target: float = 1.0
+    chance: ChanceCalibration
+    scaled: ScaledCalibration | None  # None if the run's files have no validation predictions
+    true_class_target: float = 1.0
 
     @property
     def mean_confidence(self) -> float:
         """Mean confidence of all predictions, 0 to 1."""
-        held = self.before.count > 0
-        sums = self.before.confidence[held] * self.before.count[held]
-        return float(sums.sum() / self.before.count.sum())
+        held = self.reliability.count > 0
+        sums = self.reliability.confidence[held] * self.reliability.count[held]
+        return float(sums.sum() / self.reliability.count.sum())
 
     @property
     def accuracy(self) -> float:
-        return float(self.before.right.sum() / self.before.count.sum())
+        return float(self.reliability.correct.sum() / self.reliability.count.sum())
 
 
-def calibration(run: Run) -> Calibration:
+def compute_calibration_report(run: Run) -> CalibrationReport:
     """Compute the calibration of `run`. Raises `RunError` if it has no valid evaluation."""
-    found = sound_evaluation(run)
+    found = validated_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
-    return Calibration(
+    return CalibrationReport(
         run.name,
-        reliability(probabilities, labels),
+        compute_reliability(probabilities, labels),
         negative_log_likelihood(probabilities, labels),
-        chance(probabilities),
-        _scaled(run),
-        highest_target(run),
+        compute_chance_calibration(probabilities),
+        _compute_scaled_calibration(run),
+        get_true_class_target(run),
     )
 
 
-def highest_target(run: Run) -> float:
+def get_true_class_target(run: Run) -> float:
     """Return the training target of the true class, 0 to 1.
 
     With label smoothing e, it is 1 - e + e / C for C classes (Szegedy et al. 2016).
     """
-    smoothing = float(setting(run, "label_smoothing"))
+    smoothing = float(recipe_field(run, "label_smoothing"))
     return 1 - smoothing * (1 - 1 / len(run.classes))
 
 
-def _scaled(run: Run) -> TemperatureScaled | None:
+def _compute_scaled_calibration(run: Run) -> ScaledCalibration | None:
     found = run.evaluation
     if found.validation_probabilities is None or found.validation_labels is None:
         return None
@@ -97,11 +97,11 @@ def _scaled(run: Run) -> TemperatureScaled | None:
         raise RunError(
             f"The validation predictions of '{run.name}' are invalid: {error}."
         ) from error
-    test = with_temperature(found.probabilities, temperature)
-    return TemperatureScaled(
+    test = apply_temperature(found.probabilities, temperature)
+    return ScaledCalibration(
         temperature,
         len(found.validation_labels),
-        reliability(test, found.labels),
+        compute_reliability(test, found.labels),
         negative_log_likelihood(test, found.labels),
-        chance(test),
+        compute_chance_calibration(test),
     )

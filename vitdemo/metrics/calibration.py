@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # scipy loads its submodules on first use
 
-from vitdemo.metrics import _ratio, check, percent
-from vitdemo.metrics.paired import SIGNIFICANT, holm
+from vitdemo.metrics import _divide, check_predictions, percent_text
+from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, holm
 
-BINS = 15  # as Guo et al. 2017
-TEMPERATURES = (0.05, 20.0)  # search range
+NUM_BINS = 15  # as Guo et al. 2017
+TEMPERATURE_RANGE = (0.05, 20.0)  # search range
 # Smallest normal float32. A softmax may underflow to 0, whose logarithm does not exist.
-TINY = float(np.finfo(np.float32).tiny)
+MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
+class ReliabilityDiagram:
     """Predictions by confidence, in bins of equal width from 0 to 1.
 
     A bin includes its lower edge but not its upper edge, except the last one, which includes 1.
@@ -27,20 +27,20 @@ class Reliability:
 
     edges: np.ndarray  # (B+1,)
     count: np.ndarray  # (B,) number of predictions
-    right: np.ndarray  # (B,) number of correct predictions
+    correct: np.ndarray  # (B,) number of correct predictions
     confidence: np.ndarray  # (B,) mean confidence; NaN for an empty bin
 
     @property
-    def wrong(self) -> np.ndarray:
-        return self.count - self.right
+    def incorrect(self) -> np.ndarray:
+        return self.count - self.correct
 
     @property
     def accuracy(self) -> np.ndarray:
         """Fraction of correct predictions, (B,); NaN for an empty bin."""
-        return _ratio(self.right, self.count, np.nan)
+        return _divide(self.correct, self.count, np.nan)
 
     @property
-    def error(self) -> float:
+    def calibration_error(self) -> float:
         """Expected calibration error, 0 to 1 (Guo et al. 2017, eq. 3).
 
         The mean of the gaps |accuracy - confidence|, weighted by count.
@@ -50,9 +50,11 @@ class Reliability:
         return float(np.average(gaps, weights=self.count[filled]))
 
 
-def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS) -> Reliability:
+def compute_reliability(
+    probabilities: np.ndarray, labels: np.ndarray, bins: int = NUM_BINS
+) -> ReliabilityDiagram:
     """Count the correct predictions in each bin of confidence."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     if bins < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
     edges = np.linspace(0, 1, bins + 1)
@@ -62,11 +64,11 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = BINS)
     count = np.bincount(which, minlength=bins)
     hits = np.bincount(which[right], minlength=bins)
     sums = np.bincount(which, weights=confidence, minlength=bins)
-    return Reliability(edges, count, hits, _ratio(sums, count, np.nan))
+    return ReliabilityDiagram(edges, count, hits, _divide(sums, count, np.nan))
 
 
 @dataclass(frozen=True)
-class Side:
+class ConfidenceRange:
     """Mean confidence and accuracy of `count` predictions with confidence `low` to `high`."""
 
     low: float
@@ -81,66 +83,70 @@ class Side:
         return self.accuracy - self.confidence
 
     @property
-    def is_sure(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the gap exceeds two standard errors of a calibrated model's accuracy."""
         error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
         return self.count > 0 and abs(self.gap) > 2 * error
 
 
-def _side(found: Reliability, start: int, stop: int) -> Side:
+def _merge_bins(found: ReliabilityDiagram, start: int, stop: int) -> ConfidenceRange:
     """Merge the bins `start` to `stop` - 1."""
     count = int(found.count[start:stop].sum())
     sums = np.nan_to_num(found.confidence * found.count)[start:stop].sum()
     whole = max(count, 1)
     ends = float(found.edges[start]), float(found.edges[stop])
-    return Side(*ends, count, float(sums / whole), float(found.right[start:stop].sum() / whole))
+    return ConfidenceRange(
+        *ends, count, float(sums / whole), float(found.correct[start:stop].sum() / whole)
+    )
 
 
-def two_sides(found: Reliability) -> tuple[Side, Side] | None:
+def split_by_overconfidence(
+    found: ReliabilityDiagram,
+) -> tuple[ConfidenceRange, ConfidenceRange] | None:
     """Split the predictions at a confidence into overconfident and underconfident ones.
 
     The split is at the bin edge where the two sides differ most. Returns None if at no edge the
     gaps of the two sides are significant and have opposite signs.
     """
     parted = [
-        (_side(found, 0, edge), _side(found, edge, len(found.count)))
+        (_merge_bins(found, 0, edge), _merge_bins(found, edge, len(found.count)))
         for edge in range(1, len(found.count))
     ]
     parted = [
         sides
         for sides in parted
-        if all(side.is_sure for side in sides) and sides[0].gap * sides[1].gap < 0
+        if all(side.is_significant for side in sides) and sides[0].gap * sides[1].gap < 0
     ]
     apart = [abs(one.gap * one.count - two.gap * two.count) for one, two in parted]
     return parted[int(np.argmax(apart))] if parted else None
 
 
-def most_misjudged(found: Reliability) -> Side | None:
+def find_worst_bin(found: ReliabilityDiagram) -> ConfidenceRange | None:
     """Return the bin with the largest excess or deficit of correct predictions.
 
     The accuracy of each bin is tested against its mean confidence (binomial test with Holm's
     correction). Returns None if no bin is significant.
     """
-    bins = [_side(found, b, b + 1) for b in np.flatnonzero(found.count)]
-    right = found.right[found.count > 0]
+    bins = [_merge_bins(found, b, b + 1) for b in np.flatnonzero(found.count)]
+    right = found.correct[found.count > 0]
     tests = [
         scipy.stats.binomtest(int(hits), one.count, min(one.confidence, 1))
         for one, hits in zip(bins, right, strict=True)
     ]
-    clear = holm([test.pvalue for test in tests]) < SIGNIFICANT
+    clear = holm([test.pvalue for test in tests]) < SIGNIFICANCE_THRESHOLD
     sure = [one for one, is_clear in zip(bins, clear, strict=True) if is_clear]
     return max(sure, key=lambda one: abs(one.gap) * one.count, default=None)
 
 
-def rest_words(found: Reliability) -> str:
+def describe_worst_bin(found: ReliabilityDiagram) -> str:
     """Name the worst-calibrated bin after temperature scaling; "" if no bin is significant."""
-    worst = most_misjudged(found)
+    worst = find_worst_bin(found)
     if worst is None:
         return ""
     return (
         f"One temperature does not correct every bin: after scaling, the {worst.count:,} "
         f"predictions with {100 * worst.low:.0f} to {100 * worst.high:.0f}% confidence have an "
-        f"accuracy of {percent(worst.accuracy)}%."
+        f"accuracy of {percent_text(worst.accuracy)}%."
     )
 
 
@@ -149,60 +155,62 @@ def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> fl
 
     A probability of 0 is replaced by 1.2e-38, the smallest normal float32.
     """
-    check(probabilities, labels)
-    return _loss(_logs(probabilities), np.asarray(labels), 1.0)
+    check_predictions(probabilities, labels)
+    return _cross_entropy(_log_probabilities(probabilities), np.asarray(labels), 1.0)
 
 
-def _logs(probabilities: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), TINY))  # (N, C)
+def _log_probabilities(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(
+        np.maximum(np.asarray(probabilities, dtype=np.float64), MIN_PROBABILITY)
+    )  # (N, C)
 
 
-def _loss(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
+def _cross_entropy(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
     """Return the cross-entropy of softmax(`logs` / `temperature`); `logs` has shape (N, C)."""
     found = scipy.special.log_softmax(logs / temperature, axis=1)
     return -float(found[np.arange(len(labels)), labels].mean())
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the T within `TEMPERATURES` for which softmax(logits / T) has the lowest loss.
+    """Return the T within `TEMPERATURE_RANGE` for which softmax(logits / T) has the lowest loss.
 
     Guo et al. 2017, section 4.2. Use the **validation** set: a temperature fitted on the test set
     makes the test results look better than results on new images. Log probabilities replace the
     logits; they differ only by a constant per row. T above 1 means that the model was
     overconfident. If no temperature changes anything (uniform rows, one class), T is 1.
     """
-    check(probabilities, labels)
-    logs, labels = _logs(probabilities), np.asarray(labels)
+    check_predictions(probabilities, labels)
+    logs, labels = _log_probabilities(probabilities), np.asarray(labels)
     if np.ptp(logs, axis=1).max() < 1e-9:
         return 1.0
     # The loss is convex in 1 / T, so it has one minimum along log T.
     found = scipy.optimize.minimize_scalar(
-        lambda t: _loss(logs, labels, np.exp(t)),
-        bounds=np.log(TEMPERATURES),
+        lambda t: _cross_entropy(logs, labels, np.exp(t)),
+        bounds=np.log(TEMPERATURE_RANGE),
         method="bounded",
         options={"xatol": 1e-7},
     )
     return float(np.exp(found.x))
 
 
-def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
+def apply_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """Return softmax(log(probabilities) / temperature), (N, C) float64, with the same ranking."""
     if not (np.isfinite(temperature) and temperature > 0):
         raise ValueError(f"temperature must be above 0, not {temperature}")
-    return scipy.special.softmax(_logs(probabilities) / temperature, axis=1)
+    return scipy.special.softmax(_log_probabilities(probabilities) / temperature, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Chance:
+class ChanceCalibration:
     """Range of a perfectly calibrated model in 95% of test sets of the same size."""
 
     band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty bin
-    error: float  # upper limit of the expected calibration error
+    max_calibration_error: float  # upper limit of the expected calibration error
 
 
-def chance(
-    probabilities: np.ndarray, bins: int = BINS, *, resamples: int = 1000, seed: int = 0
-) -> Chance:
+def compute_chance_calibration(
+    probabilities: np.ndarray, bins: int = NUM_BINS, *, resamples: int = 1000, seed: int = 0
+) -> ChanceCalibration:
     """Return the calibration expected by chance (consistency resampling, Bröcker & Smith 2007).
 
     Each prediction is drawn as correct with the probability that the model gives it, `resamples`
@@ -218,4 +226,4 @@ def chance(
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)
     band[:, filled] = np.percentile(hits / counts, [2.5, 97.5], axis=0)
-    return Chance(band, float(np.percentile(gaps, 95)))
+    return ChanceCalibration(band, float(np.percentile(gaps, 95)))

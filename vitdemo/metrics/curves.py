@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics.checks import check
+from vitdemo.metrics.checks import check_predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class RankingCurve:
     area: float
 
 
-def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
+def compute_roc_curve(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
     """Return the ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
     The first point has no threshold, so its `thresholds` entry is infinite. Points on a straight
@@ -45,7 +45,9 @@ def roc(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
     return RankingCurve(x, y, thresholds, float(auc(x, y)))
 
 
-def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> RankingCurve:
+def compute_precision_recall_curve(
+    probabilities: np.ndarray, labels: np.ndarray, c: int
+) -> RankingCurve:
     """Return the precision-recall curve of class `c` against the rest, and its average precision.
 
     Average precision is the sum of precision times the step in recall. Linear interpolation
@@ -61,30 +63,30 @@ def precision_recall(probabilities: np.ndarray, labels: np.ndarray, c: int) -> R
     return RankingCurve(recall, precision, np.append(thresholds, np.inf), area)
 
 
-def roc_areas(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def roc_auc_by_class(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the area under each class's ROC curve (C,); NaN for a class with no or all images."""
     from sklearn.metrics import auc, roc_curve
 
     def area(truth: np.ndarray, scores: np.ndarray) -> float:
         return np.nan if truth.all() else auc(*roc_curve(truth, scores)[:2])
 
-    return _of_each_class(area, probabilities, labels)
+    return _score_by_class(area, probabilities, labels)
 
 
-def average_precision(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def average_precision_by_class(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the average precision of each class (C,); NaN for a class without images."""
     from sklearn.metrics import average_precision_score
 
-    return _of_each_class(average_precision_score, probabilities, labels)
+    return _score_by_class(average_precision_score, probabilities, labels)
 
 
-def _of_each_class(
+def _score_by_class(
     score: Callable[[np.ndarray, np.ndarray], float],
     probabilities: np.ndarray,
     labels: np.ndarray,
 ) -> np.ndarray:
     """Compute `score` of each class against the rest (C,); NaN for a class without images."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     values = np.full(probabilities.shape[1], np.nan)
     for c in np.unique(labels):
@@ -96,7 +98,7 @@ def one_vs_rest(
     probabilities: np.ndarray, labels: np.ndarray, c: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each image is of class c (N,), and its probability of c (N,)."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     classes = np.shape(probabilities)[1]
     if not 0 <= c < classes:
         raise ValueError(f"there is no class {c}: choose 0 to {classes - 1}")
@@ -112,7 +114,7 @@ def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> flo
     It is 1 if k is at least the number of classes. scikit-learn's function is not used, because it
     resolves ties in favour of the higher class and does not support two classes.
     """
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
     top = np.argsort(-np.asarray(probabilities, float), axis=1, kind="stable")[:, :k]  # (N, k)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics import _ratio, _square, check
+from vitdemo.metrics import _as_square_matrix, _divide, check_predictions
 
 # Type of images -> condition on the chosen model and the others
-KINDS = {
+IMAGE_FILTERS = {
     "errors": "the prediction is incorrect",
     "right": "the prediction is correct",
     "all": "all images",
@@ -26,7 +26,7 @@ KINDS = {
     "label_errors": "possible label error: the models together contradict the label",
 }
 # Order -> images that come first
-ORDERS = {
+IMAGE_ORDERS = {
     "most_confident": "the highest confidence",
     "least_sure": "the smallest margin",
     "doubtful_label": "the lowest self-confidence, averaged over the models",
@@ -53,24 +53,24 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Mutual:
+class MutualConfusion:
     """Confusions between two classes, `first` < `second`.
 
-    `there` images of the first class were predicted as the second, `back` images in the other
-    direction.
+    `first_as_second` images of the first class were predicted as the second, `second_as_first`
+    images in the other direction.
     """
 
     first: int
     second: int
-    there: int
-    back: int
+    first_as_second: int
+    second_as_first: int
 
     @property
     def count(self) -> int:
-        return self.there + self.back
+        return self.first_as_second + self.second_as_first
 
 
-def check_models(probabilities: np.ndarray, labels: np.ndarray) -> None:
+def check_model_predictions(probabilities: np.ndarray, labels: np.ndarray) -> None:
     """Raise ValueError if probabilities (M, N, C) or labels (N,) are not valid.
 
     The message names the problem and the model, counted from 0.
@@ -80,25 +80,25 @@ def check_models(probabilities: np.ndarray, labels: np.ndarray) -> None:
         raise ValueError(f"probabilities must be (M, N, C), M 1 or more, not {probabilities.shape}")
     for number, one in enumerate(probabilities):
         try:
-            check(one, labels)
+            check_predictions(one, labels)
         except ValueError as error:
             raise ValueError(f"model {number}: {error}") from error
 
 
-def margin(probabilities: np.ndarray) -> np.ndarray:
+def compute_margin(probabilities: np.ndarray) -> np.ndarray:
     """Return the margin (N,) of probabilities (N, C); with one class, its probability."""
     top = np.sort(probabilities, axis=1)[:, -2:]  # (N, 2), or (N, 1)
     return top[:, -1] - top[:, 0] if top.shape[1] == 2 else top[:, 0]
 
 
-def self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def compute_self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the probability of the given label, averaged over the models, (N,) float64."""
-    check_models(probabilities, labels)
+    check_model_predictions(probabilities, labels)
     given = np.asarray(probabilities)[:, np.arange(len(labels)), labels]  # (M, N)
     return given.mean(axis=0, dtype=np.float64)
 
 
-def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the indices of possible label errors, lowest self-confidence first.
 
     Uses confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2) on the mean probabilities
@@ -107,13 +107,13 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
     probable one is not the label. The models must not have been trained on these images. A found
     image is not proof of a label error.
     """
-    check_models(probabilities, labels)
+    check_model_predictions(probabilities, labels)
     labels = np.asarray(labels)
     mean = np.mean(probabilities, axis=0, dtype=np.float64)  # (M, N, C) -> (N, C)
     given = mean[np.arange(len(labels)), labels]  # (N,)
     c = mean.shape[1]
     support = np.bincount(labels, minlength=c)  # (C,)
-    threshold = _ratio(np.bincount(labels, weights=given, minlength=c), support)
+    threshold = _divide(np.bincount(labels, weights=given, minlength=c), support)
     threshold[support == 0] = np.inf  # a class without images has no threshold
     likely = np.where(mean >= threshold, mean, -1)  # (N, C)
     elsewhere = (likely.max(axis=1) >= 0) & (likely.argmax(axis=1) != labels)
@@ -121,14 +121,14 @@ def probable_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.n
     return found[np.argsort(given[found], kind="stable")]
 
 
-def select(
+def select_images(
     probabilities: np.ndarray, labels: np.ndarray, model: int, filters: Filters
 ) -> np.ndarray:
     """Return the indices of the images that pass the `filters` for one of the M models.
 
     Raises ValueError if `model` or a value in `filters` is invalid.
     """
-    check_models(probabilities, labels)
+    check_model_predictions(probabilities, labels)
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     m, _, c = probabilities.shape
     if not 0 <= model < m:
@@ -136,18 +136,18 @@ def select(
     _check_filters(filters, c)
     predicted = probabilities.argmax(axis=2)  # (M, N)
     confidence = probabilities[model].max(axis=1)  # (N,)
-    passes = _of_kind(filters.kind, probabilities, labels, predicted == labels, model)
-    passes &= _of_classes(filters, labels, predicted[model])
+    passes = _kind_mask(filters.kind, probabilities, labels, predicted == labels, model)
+    passes &= _class_mask(filters, labels, predicted[model])
     passes &= (confidence >= filters.low) & ((confidence <= filters.high) | (filters.high >= 1))
     numbers = np.flatnonzero(passes)
-    first = _first(filters.order, probabilities, labels, model)
+    first = _sort_keys(filters.order, probabilities, labels, model)
     return numbers[np.argsort(first[numbers], kind="stable")]
 
 
 def _check_filters(filters: Filters, c: int) -> None:
     for name, value, choices in (
-        ("kind", filters.kind, KINDS),
-        ("order", filters.order, ORDERS),
+        ("kind", filters.kind, IMAGE_FILTERS),
+        ("order", filters.order, IMAGE_ORDERS),
     ):
         if value not in choices:
             raise ValueError(f"unknown {name} '{value}': choose {', '.join(choices)}")
@@ -160,13 +160,13 @@ def _check_filters(filters: Filters, c: int) -> None:
         )
 
 
-def _of_kind(
+def _kind_mask(
     kind: str, probabilities: np.ndarray, labels: np.ndarray, right: np.ndarray, model: int
 ) -> np.ndarray:
     """Return the mask (N,) of the images of a kind; `right` (M, N) marks correct predictions."""
     if kind == "label_errors":
         found = np.zeros(len(labels), dtype=bool)
-        found[probable_label_errors(probabilities, labels)] = True
+        found[find_label_errors(probabilities, labels)] = True
         return found
     return {
         "errors": ~right[model],
@@ -177,7 +177,7 @@ def _of_kind(
     }[kind]
 
 
-def _of_classes(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+def _class_mask(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Return the mask (N,) of the images with the chosen true and predicted class."""
 
     def between(true: int | None, answer: int | None) -> np.ndarray:
@@ -192,41 +192,41 @@ def _of_classes(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> 
     return found | between(filters.predicted, filters.true) if filters.either_way else found
 
 
-def _first(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int) -> np.ndarray:
+def _sort_keys(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int) -> np.ndarray:
     """Return sort keys (N,); images with lower keys come first."""
     if order == "most_confident":
         return -probabilities[model].max(axis=1)
     if order == "least_sure":
-        return margin(probabilities[model])
+        return compute_margin(probabilities[model])
     if order == "doubtful_label":
-        return self_confidence(probabilities, labels)
+        return compute_self_confidence(probabilities, labels)
     return np.arange(len(labels))
 
 
-def cells(matrix: np.ndarray, by: str = "count") -> np.ndarray:
+def normalise_confusion(matrix: np.ndarray, by: str = "count") -> np.ndarray:
     """Normalise a confusion matrix (C, C) by "true" or "predicted" class; "count" does nothing.
 
     The fractions are 0 for a class without images, or for one that is never predicted.
     """
     if by not in NORMALISATIONS:
         raise ValueError(f"unknown normalisation '{by}': choose {', '.join(NORMALISATIONS)}")
-    matrix, axis = _square(matrix), NORMALISATIONS[by]
-    return matrix if axis is None else _ratio(matrix, matrix.sum(axis=axis, keepdims=True))
+    matrix, axis = _as_square_matrix(matrix), NORMALISATIONS[by]
+    return matrix if axis is None else _divide(matrix, matrix.sum(axis=axis, keepdims=True))
 
 
-def difference(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:
-    """Subtract the `cells` of the second model's confusion matrix from the first model's.
+def subtract_confusion(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:
+    """Subtract the second model's normalised confusion matrix from the first model's.
 
     Raises ValueError if their row sums differ, since the matrices must be of the same images. For
     "count" and "true", the rows of the result add up to 0.
     """
-    first, second = _square(first), _square(second)
+    first, second = _as_square_matrix(first), _as_square_matrix(second)
     if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():
         raise ValueError("the confusion matrices are of different images: choose two other models")
-    return cells(first, by) - cells(second, by)
+    return normalise_confusion(first, by) - normalise_confusion(second, by)
 
 
-def mutual_pairs(matrix: np.ndarray, limit: int = 10) -> list[Mutual]:
+def mutual_confusions(matrix: np.ndarray, limit: int = 10) -> list[MutualConfusion]:
     """Return the `limit` pairs of classes with the most confusions in both directions.
 
     In a tie, the lower first class comes first, then the lower second class. Pairs without
@@ -234,9 +234,9 @@ def mutual_pairs(matrix: np.ndarray, limit: int = 10) -> list[Mutual]:
     """
     if limit < 0:
         raise ValueError(f"limit must be 0 or more, not {limit}")
-    matrix = _square(matrix)
+    matrix = _as_square_matrix(matrix)
     both = np.triu(matrix + matrix.T, k=1)  # (C, C)
     first, second = np.nonzero(both)  # row-major order
     order = np.argsort(-both[first, second], kind="stable")[:limit]
     pairs = [(int(first[i]), int(second[i])) for i in order]
-    return [Mutual(i, j, int(matrix[i, j]), int(matrix[j, i])) for i, j in pairs]
+    return [MutualConfusion(i, j, int(matrix[i, j]), int(matrix[j, i])) for i, j in pairs]

@@ -11,7 +11,7 @@ one multinomial draw of the cells replaces N draws of images. This is exact and 
 faster. The bootstrap interval has width 0 if all predictions are correct.
 
 All are intervals over test images. They do not include the variation between training seeds, except
-`least_seed_difference` and a `mean_interval` of several seeds.
+`seed_difference_threshold` and a `mean_interval` of several seeds.
 
 Letters: N images, C classes, R resamples. The first axis of an interval is (low, high). Draws in
 which a metric is not defined (its class was not drawn) are ignored.
@@ -24,17 +24,17 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # scipy loads its submodules on first use
 
-from vitdemo.metrics import _ratio, _shares, _square
+from vitdemo.metrics import _as_square_matrix, _divide, _precision_recall_f1
 from vitdemo.metrics.curves import one_vs_rest
 
-RESAMPLES = 1000
-LEVEL = 0.95
-Z = 1.959964  # 95% of the standard normal distribution are between -Z and Z
-CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
+NUM_RESAMPLES = 1000
+CONFIDENCE_LEVEL = 0.95
+NORMAL_QUANTILE = 1.959964  # 95% of the standard normal distribution are between -Z and Z
+MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class MetricIntervals:
     """95% intervals of accuracy, precision, recall and F1.
 
     NaN for a class without images; for precision also if the class is never predicted.
@@ -48,31 +48,35 @@ class Intervals:
     weighted: dict[str, np.ndarray]  # like `macro`
 
 
-def bootstrap(
-    matrix: np.ndarray, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Intervals:
+def compute_metric_intervals(
+    matrix: np.ndarray,
+    *,
+    resamples: int = NUM_RESAMPLES,
+    level: float = CONFIDENCE_LEVEL,
+    seed: int = 0,
+) -> MetricIntervals:
     """Return intervals from confusion counts (C, C), rows = true classes; reproducible by `seed`.
 
     Raises ValueError if there are no images or `level` is not between 0 and 1.
     """
-    matrix = _square(matrix)
+    matrix = _as_square_matrix(matrix)
     _check_draws(matrix.sum(), resamples, level)
     # correct predictions, predictions and support of each class in each resample, each (R, C)
-    hits, predicted, support = _resampled(matrix, resamples, np.random.default_rng(seed))
-    values, drawn = _shares(hits, predicted, support), support > 0
+    hits, predicted, support = _resample_counts(matrix, resamples, np.random.default_rng(seed))
+    values, drawn = _precision_recall_f1(hits, predicted, support), support > 0
     n, right, there = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
     called = np.where(there > 0, matrix.sum(axis=0), 0)
-    return Intervals(
-        accuracy=wilson(right.sum(), n, level),
-        precision=wilson(right, called, level),
-        recall=wilson(right, there, level),
-        f1=_middle(values["f1"], level),
+    return MetricIntervals(
+        accuracy=wilson_interval(right.sum(), n, level),
+        precision=wilson_interval(right, called, level),
+        recall=wilson_interval(right, there, level),
+        f1=_percentile_interval(values["f1"], level),
         macro={
-            name: _middle(np.nansum(samples, axis=1) / drawn.sum(axis=1), level)
+            name: _percentile_interval(np.nansum(samples, axis=1) / drawn.sum(axis=1), level)
             for name, samples in values.items()
         },
         weighted={
-            name: _middle(np.nansum(samples * support, axis=1) / n, level)
+            name: _percentile_interval(np.nansum(samples * support, axis=1) / n, level)
             for name, samples in values.items()
         },
     )
@@ -87,7 +91,7 @@ def _check_draws(n: int, resamples: int, level: float) -> None:
         raise ValueError(f"level must be between 0 and 1, not {level}")
 
 
-def _resampled(
+def _resample_counts(
     matrix: np.ndarray, resamples: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return correct predictions, predictions and support of each class, each (R, C) int64."""
@@ -96,7 +100,7 @@ def _resampled(
     counts = matrix[true, predicted]
     shares = counts / counts.sum()
     out = np.zeros((3, resamples, c), dtype=np.int64)
-    step = max(1, CELLS_AT_ONCE // len(counts))
+    step = max(1, MAX_CELLS_AT_ONCE // len(counts))
     for start in range(0, resamples, step):
         rows = slice(start, min(start + step, resamples))
         drawn = random.multinomial(counts.sum(), shares, size=rows.stop - rows.start)  # (r, K)
@@ -116,7 +120,7 @@ def _sum_by(group: np.ndarray, drawn: np.ndarray, c: int) -> np.ndarray:
     return sums
 
 
-def _middle(samples: np.ndarray, level: float) -> np.ndarray:
+def _percentile_interval(samples: np.ndarray, level: float) -> np.ndarray:
     """Return the interval (2, ...) of the middle `level` of (R, ...) samples, ignoring NaN."""
     tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
     nowhere = np.isnan(samples).all(axis=0)
@@ -125,7 +129,7 @@ def _middle(samples: np.ndarray, level: float) -> np.ndarray:
     return np.where(nowhere, np.nan, np.nanpercentile(known, tails, axis=0))
 
 
-def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
+def wilson_interval(hits: np.ndarray, n: np.ndarray, level: float = CONFIDENCE_LEVEL) -> np.ndarray:
     """Return Wilson's (1927) score interval (2, ...) of the proportions `hits` / `n`.
 
     NaN where `n` is 0. Raises ValueError if `hits` is negative or larger than `n`.
@@ -142,17 +146,19 @@ def wilson(hits: np.ndarray, n: np.ndarray, level: float = LEVEL) -> np.ndarray:
     return np.array(np.vectorize(ends, otypes=[float, float])(hits, n))
 
 
-def wilson_share(share: float, n: float, level: float = LEVEL) -> np.ndarray:
+def wilson_interval_of_fraction(
+    fraction: float, n: float, level: float = CONFIDENCE_LEVEL
+) -> np.ndarray:
     """Return Wilson's score interval (2,) of the proportion `share` (0 to 1) of `n` images.
 
-    Unlike `wilson`, it accepts a fractional `n`, such as an effective sample size. Raises
+    Unlike `wilson_interval`, it accepts a fractional `n`, such as an effective sample size. Raises
     ValueError for a proportion outside 0 to 1 or an `n` below 1.
     """
-    if not 0 <= share <= 1 or n < 1:
-        raise ValueError(f"share must be 0 to 1 and n at least 1, not {share} and {n}")
+    if not 0 <= fraction <= 1 or n < 1:
+        raise ValueError(f"share must be 0 to 1 and n at least 1, not {fraction} and {n}")
     z = scipy.special.ndtri((1 + level) / 2)
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    reach = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    middle = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z * math.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     return np.clip([middle - reach, middle + reach], 0.0, 1.0)
 
 
@@ -161,8 +167,8 @@ def ranking_interval(
     labels: np.ndarray,
     c: int,
     *,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    resamples: int = NUM_RESAMPLES,
+    level: float = CONFIDENCE_LEVEL,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
@@ -174,14 +180,16 @@ def ranking_interval(
     cells = _ranked_counts(truth, scores)  # (G, 2)
     random = np.random.default_rng(seed)
     areas, precisions = [], []
-    step = max(1, CELLS_AT_ONCE // cells.size)
+    step = max(1, MAX_CELLS_AT_ONCE // cells.size)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn = random.multinomial(len(truth), cells.ravel() / len(truth), size=size)
         others, own = np.moveaxis(drawn.reshape(size, *cells.shape), 2, 0)  # each (r, G)
-        areas.append(_areas(own, others))
+        areas.append(_roc_aucs(own, others))
         precisions.append(_average_precisions(own, others))
-    return _middle(np.concatenate(areas), level), _middle(np.concatenate(precisions), level)
+    return _percentile_interval(np.concatenate(areas), level), _percentile_interval(
+        np.concatenate(precisions), level
+    )
 
 
 def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -199,7 +207,7 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return np.bincount(2 * group + truth, minlength=2 * (group[-1] + 1)).reshape(-1, 2)
 
 
-def _areas(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _roc_aucs(own: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the ROC AUC (r,) of counts (r, G).
 
     It is the fraction of pairs in which the image of the class ranks higher; a tie counts as half.
@@ -207,7 +215,7 @@ def _areas(own: np.ndarray, others: np.ndarray) -> np.ndarray:
     """
     above = np.cumsum(own, axis=1) - own / 2  # own images ranked above each group's others
     pairs = own.sum(axis=1) * others.sum(axis=1)
-    return _ratio((above * others).sum(axis=1), pairs, np.nan)
+    return _divide((above * others).sum(axis=1), pairs, np.nan)
 
 
 def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -217,29 +225,29 @@ def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
     images of the class.
     """
     found = np.cumsum(own, axis=1)
-    precision = _ratio(found, found + np.cumsum(others, axis=1))
-    return _ratio((precision * own).sum(axis=1), found[:, -1], np.nan)
+    precision = _divide(found, found + np.cumsum(others, axis=1))
+    return _divide((precision * own).sum(axis=1), found[:, -1], np.nan)
 
 
-def share_doubt(hits: int, n: int) -> float:
+def margin_of_error(hits: int, n: int) -> float:
     """Return half the width of Wilson's interval of `hits` / `n`, 0 to 1.
 
     It is never 0: for 20 hits among 20 images, it is 0.08.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
-    low, high = wilson(hits, n)
+    low, high = wilson_interval(hits, n)
     return float(high - low) / 2
 
 
-def difference_doubt(hits: int, n: int) -> float:
+def difference_margin_of_error(hits: int, n: int) -> float:
     """Return half the width of the 95% interval of a difference between two proportions.
 
     The two are independent and each about `hits` / `n`, as the recalls of two classes. Their
     variances add up, so the interval is sqrt(2) times as wide as that of one proportion. For two
     models on the same images, use the paired interval, `difference_interval`.
     """
-    return math.sqrt(2) * share_doubt(hits, n)
+    return math.sqrt(2) * margin_of_error(hits, n)
 
 
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
@@ -258,7 +266,9 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     ahead, apart = first_only - second_only, first_only + second_only
     middle = ahead / (n + 2)
     spread = math.sqrt(apart + 1 - ahead**2 / (n + 2)) / (n + 2)
-    return np.clip([middle - Z * spread, middle + Z * spread], -1.0, 1.0)
+    return np.clip(
+        [middle - NORMAL_QUANTILE * spread, middle + NORMAL_QUANTILE * spread], -1.0, 1.0
+    )
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
@@ -274,7 +284,7 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     return mean, mean - reach, mean + reach
 
 
-def least_seed_difference(accuracies: Sequence[float]) -> float:
+def seed_difference_threshold(accuracies: Sequence[float]) -> float:
     """Return the 95% threshold for a difference between two runs due to the random seed.
 
     `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
@@ -289,4 +299,4 @@ def least_seed_difference(accuracies: Sequence[float]) -> float:
 
 def _t_quantile(n: int) -> float:
     """Return half the width of the 95% interval of the mean of `n` values, in standard errors."""
-    return float(scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1))
+    return float(scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, n - 1))

@@ -12,51 +12,53 @@ from typing import Any
 
 import pandas as pd
 
-from vitdemo.metrics import DASH, counted
+from vitdemo.metrics import DASH, format_with_noun
 from vitdemo.recipes import Recipe
-from vitdemo.runs import Run, lineage
+from vitdemo.runs import Run, get_lineage
 
-STEP = 5  # minimum distance between two milestones, in percentage points of validation accuracy
-DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+MILESTONE_STEP = (
+    5  # minimum distance between two milestones, in percentage points of validation accuracy
+)
+RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageChange:
     """Change in the training run `after` a number of epochs (0: at the start), as text."""
 
     after: float
-    words: str
+    text: str
 
     @property
     def when(self) -> str:
-        return f"after {counted(self.after, 'epoch')}" if self.after else "at the start"
+        return f"after {format_with_noun(self.after, 'epoch')}" if self.after else "at the start"
 
 
 @dataclass(frozen=True)
-class Reached:
+class Milestone:
     """First epoch with a validation accuracy of at least `share`, and the minutes up to its end."""
 
-    share: float
+    accuracy: float
     epoch: int
     minutes: float
 
 
-def setting(run: Run, field: str) -> Any:
+def recipe_field(run: Run, field: str) -> Any:
     """Return a field of the run's recipe, or the default if it is missing or of another type."""
-    default = DEFAULTS[field]
+    default = RECIPE_DEFAULTS[field]
     value = run.config["recipe"].get(field, default)
     kinds = (str, (int, float), (tuple, list))
     kind = next(kind for kind in kinds if isinstance(default, kind))
     return value if isinstance(value, kind) else default
 
 
-def epoch_count(run: Run) -> str:
+def format_epoch_count(run: Run) -> str:
     """Return the number of epochs as text: "24", or "24 + 22" with the runs it started from."""
     own = run.history[-1]["epoch"] if run.history else 0
     return " + ".join(map(str, (own, *run.epochs_before)))
 
 
-def smoothed(values: Sequence[float], weight: float) -> list[float]:
+def smooth_values(values: Sequence[float], weight: float) -> list[float]:
     """Smooth values with an exponential moving average; `weight` 0 changes nothing.
 
     Dividing by the sum of the weights avoids a bias of the first values towards zero (Kingma & Ba
@@ -66,17 +68,17 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()
 
 
-def minutes(run: Run) -> list[float]:
-    """Return `Run.elapsed` in minutes."""
-    return [seconds / 60 for seconds in run.elapsed]
+def elapsed_minutes(run: Run) -> list[float]:
+    """Return `Run.elapsed_seconds` in minutes."""
+    return [seconds / 60 for seconds in run.elapsed_seconds]
 
 
-def gap(run: Run) -> list[float]:
+def generalisation_gap(run: Run) -> list[float]:
     """Return training minus validation accuracy of each epoch, in percentage points."""
     return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
 
 
-def milestones(runs: Sequence[Run]) -> list[float]:
+def choose_milestones(runs: Sequence[Run]) -> list[float]:
     """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
 
     They are the highest multiples that the worst, the median and the best run reach. If these are
@@ -86,26 +88,27 @@ def milestones(runs: Sequence[Run]) -> list[float]:
     if not best:
         return []
     steps = {
-        math.floor(100 * share / STEP + 1e-9) for share in (min(best), median(best), max(best))
+        math.floor(100 * share / MILESTONE_STEP + 1e-9)
+        for share in (min(best), median(best), max(best))
     }
     for below in (1, 2):
         if len(steps) < 3:
             steps.add(max(steps) - below)
-    return sorted(STEP * step / 100 for step in steps if step > 0)
+    return sorted(MILESTONE_STEP * step / 100 for step in steps if step > 0)
 
 
-def images_per_second(run: Run) -> float | None:
+def median_images_per_second(run: Run) -> float | None:
     """Return the median over the epochs, since single epochs may be slowed by other work."""
     return median(r["images_per_second"] for r in run.history) if run.history else None
 
 
-def reached(run: Run, shares: Sequence[float]) -> list[Reached]:
+def first_epochs_reaching(run: Run, shares: Sequence[float]) -> list[Milestone]:
     """Return when the run first reached each of these validation accuracies, if at all."""
     found = []
     for share in shares:
-        for record, total in zip(run.history, minutes(run), strict=True):
+        for record, total in zip(run.history, elapsed_minutes(run), strict=True):
             if record["val_accuracy"] >= share:
-                found.append(Reached(share, record["epoch"], total))
+                found.append(Milestone(share, record["epoch"], total))
                 break
     return found
 
@@ -115,11 +118,11 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
     Runs without an epoch are left out.
     """
-    shares, rows = milestones(runs), []
+    shares, rows = choose_milestones(runs), []
     for run in runs:
         if not run.history:
             continue
-        known = {found.share: found for found in reached(run, shares)}
+        known = {found.accuracy: found for found in first_epochs_reaching(run, shares)}
         cells = [
             f"epoch {first.epoch}, {first.minutes:.1f} min" if (first := known.get(share)) else DASH
             for share in shares
@@ -130,59 +133,59 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     return header, [row for _, row in sorted(rows)]
 
 
-def epoch_of_weights(run: Run) -> int:
+def get_weights_epoch(run: Run) -> int:
     """Return the epoch of the saved weights, counted over the run's lineage; 0 if there is none."""
-    record = run.record_of_weights
-    return lineage(run)[-1][0] + record["epoch"] if record else 0
+    record = run.weights_record
+    return get_lineage(run)[-1][0] + record["epoch"] if record else 0
 
 
-def whole(run: Run) -> Run:
-    """Return `run` with the history of all runs of its `runs.lineage`.
+def with_lineage_history(run: Run) -> Run:
+    """Return `run` with the history of all runs of its `runs.get_lineage`.
 
     Epochs and seconds are counted from the first of these runs.
     """
-    line = lineage(run)
+    line = get_lineage(run)
     history = [r | {"epoch": before + r["epoch"]} for before, each in line for r in each.history]
     started = {"started_from": line[0][1].config.get("started_from")}
     return replace(run, history=history, config=run.config | started) if line[1:] else run
 
 
-def stages(run: Run) -> list[Stage]:
-    """Return all stage changes of the run and of its `runs.lineage`, with epochs as in `whole`."""
+def list_stage_changes(run: Run) -> list[StageChange]:
+    """Return the stage changes of a run and its ancestors, with epochs counted over all of them."""
     return [
         replace(stage, after=before + stage.after)
-        for before, training in lineage(run)
-        for stage in _own_stages(training, left=training is not run)
+        for before, training in get_lineage(run)
+        for stage in _run_stage_changes(training, left=training is not run)
     ]
 
 
-def _own_stages(run: Run, left: bool) -> list[Stage]:
+def _run_stage_changes(run: Run, left: bool) -> list[StageChange]:
     """Return the stage changes of one run, up to its last epoch if it was stopped or `left`."""
-    head, epochs = setting(run, "head_epochs"), setting(run, "epochs")
-    warmup, resting = setting(run, "warmup_epochs"), setting(run, "unmixed_epochs")
+    head, epochs = recipe_field(run, "head_epochs"), recipe_field(run, "epochs")
+    warmup, resting = recipe_field(run, "warmup_epochs"), recipe_field(run, "unmixed_epochs")
     total = head + epochs
     found = []
     if run.origin:
-        found.append(Stage(0, _origin_words(run)))
+        found.append(StageChange(0, _describe_origin(run)))
     if head:
-        found.append(Stage(head, "the first stage (classifier head only) ends"))
-    if setting(run, "schedule") == "one-cycle":
-        found.append(Stage(head + 0.3 * epochs, "the learning rate is at its peak"))
+        found.append(StageChange(head, "the first stage (classifier head only) ends"))
+    if recipe_field(run, "schedule") == "one-cycle":
+        found.append(StageChange(head + 0.3 * epochs, "the learning rate is at its peak"))
     elif warmup:
-        found.append(Stage(head + warmup, "warm-up of the learning rate ends"))
-    if resting and mixes(run) and resting < total:
-        found.append(Stage(total - resting, "MixUp and CutMix end"))
-    whole = setting(run, "whole_epochs")
-    if setting(run, "patch_dropout") and 0 < whole < total:
-        found.append(Stage(total - whole, "PatchDropout ends"))
-    if setting(run, "patience") and (best := run.record_of_weights):
-        found.append(Stage(best["epoch"], "lowest validation loss (saved weights)"))
+        found.append(StageChange(head + warmup, "warm-up of the learning rate ends"))
+    if resting and uses_mixing(run) and resting < total:
+        found.append(StageChange(total - resting, "MixUp and CutMix end"))
+    whole = recipe_field(run, "whole_epochs")
+    if recipe_field(run, "patch_dropout") and 0 < whole < total:
+        found.append(StageChange(total - whole, "PatchDropout ends"))
+    if recipe_field(run, "patience") and (best := run.weights_record):
+        found.append(StageChange(best["epoch"], "lowest validation loss (saved weights)"))
     ended = run.history and (left or "stopped" in run.config)
     end = run.history[-1]["epoch"] if ended else math.inf
     return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
 
 
-def _origin_words(run: Run) -> str:
+def _describe_origin(run: Run) -> str:
     name, epochs = run.origin.get("run", "?"), " + ".join(map(str, run.epochs_before)) or "?"
     minutes = run.seconds_before / 60
     return (
@@ -191,23 +194,24 @@ def _origin_words(run: Run) -> str:
     )
 
 
-def mixes(run: Run) -> bool:
-    return bool(setting(run, "mixup") or setting(run, "cutmix"))
+def uses_mixing(run: Run) -> bool:
+    return bool(recipe_field(run, "mixup") or recipe_field(run, "cutmix"))
 
 
-def reasons(run: Run) -> list[str]:
+def explain_low_training_accuracy(run: Run) -> list[str]:
     """Return reasons why training can look worse than validation, strongest reason first."""
     found = []
-    if mixes(run):
-        names = [n for n in ("mixup", "cutmix") if setting(run, n)]
+    if uses_mixing(run):
+        names = [n for n in ("mixup", "cutmix") if recipe_field(run, n)]
         words = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
         found.append(
             f"With {words}, each training image is a mixture of two images. A prediction is "
             "correct only if it is the class of the larger part. The loss cannot approach 0."
         )
-    if setting(run, "patch_dropout"):
+    if recipe_field(run, "patch_dropout"):
         found.append(
-            f"In training, {100 * setting(run, 'patch_dropout'):g}% of the patches of each image "
+            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of "
+            "each image "
             "are dropped; in validation, none."
         )
     harder = [
@@ -219,22 +223,24 @@ def reasons(run: Run) -> list[str]:
             ("crop_padding", "shifted"),
             ("flip", "flipped"),
         )
-        if field in DEFAULTS and setting(run, field) not in (0, False, "none")
+        if field in RECIPE_DEFAULTS and recipe_field(run, field) not in (0, False, "none")
     ]
     if harder:
-        found.append(f"Training images are {listed(harder)}; validation images are not changed.")
+        found.append(
+            f"Training images are {join_words(harder)}; validation images are not changed."
+        )
     options = run.spec.options
     if options.get("drop_rate") or options.get("drop_path_rate"):
         found.append(
             "Dropout or drop path switches off parts of the model in training, but not in "
             "validation."
         )
-    if setting(run, "label_smoothing"):
+    if recipe_field(run, "label_smoothing"):
         found.append(
             "With label smoothing, the training loss stays above 0 even for perfect predictions. "
             "The validation loss is cross-entropy without label smoothing."
         )
-    if setting(run, "ema_decay"):
+    if recipe_field(run, "ema_decay"):
         found.append(
             "Validation uses an exponential moving average (EMA) of the weights. The training "
             "accuracy is measured with the weights of each step."
@@ -246,11 +252,11 @@ def reasons(run: Run) -> list[str]:
     return found
 
 
-def below_validation(run: Run) -> int:
+def count_epochs_below_validation(run: Run) -> int:
     """Count the epochs in which the training accuracy was below the validation accuracy."""
-    return sum(points < 0 for points in gap(run))
+    return sum(points < 0 for points in generalisation_gap(run))
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words: "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from vitdemo.metrics import WORDS, check
+from vitdemo.metrics import CIFAR10_NOUNS, check_predictions
 from vitdemo.metrics.intervals import difference_interval
 
-SIGNIFICANT = 0.05
+SIGNIFICANCE_THRESHOLD = 0.05
 
 
 @dataclass(frozen=True)
-class McNemar:
+class McNemarResult:
     """Counts among `n` images that both models or only one of them classify correctly.
 
     `p` is NaN if there are no images.
@@ -37,16 +37,16 @@ class McNemar:
     @property
     def first_accuracy(self) -> float:
         """Accuracy of the first model, 0 to 1; NaN without images."""
-        return self._share(self.both + self.first_only)
+        return self._fraction(self.both + self.first_only)
 
     @property
     def second_accuracy(self) -> float:
-        return self._share(self.both + self.second_only)
+        return self._fraction(self.both + self.second_only)
 
     @property
     def difference(self) -> float:
         """Accuracy of the first minus accuracy of the second, -1 to 1; NaN without images."""
-        return self._share(self.first_only - self.second_only)
+        return self._fraction(self.first_only - self.second_only)
 
     @property
     def interval(self) -> np.ndarray:
@@ -55,17 +55,17 @@ class McNemar:
             return np.full(2, np.nan)
         return difference_interval(self.first_only, self.second_only, self.n)
 
-    def _share(self, count: int) -> float:
+    def _fraction(self, count: int) -> float:
         return count / self.n if self.n else float("nan")
 
 
-def is_right(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def is_correct(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return whether the most probable class of each image is the true one, (N,) bool."""
-    check(probabilities, labels)
+    check_predictions(probabilities, labels)
     return np.argmax(probabilities, axis=1) == labels
 
 
-def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemar:
+def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
     """Test two models on the same images: each array (N,) bool is True for a correct prediction."""
     first, second = np.asarray(first), np.asarray(second)
     if first.dtype != bool or second.dtype != bool or first.shape != second.shape:
@@ -77,12 +77,12 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemar:
         int(each.sum()) for each in (first & second, first & ~second, second & ~first)
     )
     p = scipy.stats.binomtest(one, one + two).pvalue if one + two else 1.0
-    return McNemar(both, one, two, len(first), float(p) if len(first) else float("nan"))
+    return McNemarResult(both, one, two, len(first), float(p) if len(first) else float("nan"))
 
 
 def mcnemar_by_class(
     first: np.ndarray, second: np.ndarray, labels: np.ndarray, classes: int
-) -> list[McNemar]:
+) -> list[McNemarResult]:
     """Test the images of each class 0..`classes` - 1 separately; `p` is not corrected."""
     labels = np.asarray(labels)
     return [mcnemar(first[labels == c], second[labels == c]) for c in range(classes)]
@@ -104,8 +104,8 @@ def holm(p: Sequence[float]) -> np.ndarray:
     return adjusted
 
 
-def mcnemar_sentence(
-    test: McNemar, first: str, second: str, name: str | None = None, p: float | None = None
+def describe_mcnemar(
+    test: McNemarResult, first: str, second: str, name: str | None = None, p: float | None = None
 ) -> str:
     """Describe the test in a sentence.
 
@@ -115,27 +115,29 @@ def mcnemar_sentence(
     """
     p = test.p if p is None else p
     if test.n == 0:
-        return f"There are no {_pictures(name, 0)}, so there is nothing to compare."
+        return f"There are no {_name_images(name, 0)}, so there is nothing to compare."
     if test.first_only + test.second_only == 0:
-        return f"{first} and {second} are correct on the same {_pictures(name, 2)}: no difference."
-    verdict = "significant" if p < SIGNIFICANT else "not significant"
-    subject = f"{test.first_only:,} {_pictures(name, test.first_only)}"
+        return (
+            f"{first} and {second} are correct on the same {_name_images(name, 2)}: no difference."
+        )
+    verdict = "significant" if p < SIGNIFICANCE_THRESHOLD else "not significant"
+    subject = f"{test.first_only:,} {_name_images(name, test.first_only)}"
     return (
         f"Only {first} is correct on {subject}, only {second} on {test.second_only:,}: the "
-        f"difference is {verdict} ({p_words(p)})."
+        f"difference is {verdict} ({format_p_value(p)})."
     )
 
 
-def _pictures(name: str | None, count: int) -> str:
+def _name_images(name: str | None, count: int) -> str:
     """Name `count` images of a class: "cats", "cat", 'images of "n0144"' or "images"."""
-    if name in WORDS:
-        article_and_one, many = WORDS[name]
+    if name in CIFAR10_NOUNS:
+        article_and_one, many = CIFAR10_NOUNS[name]
         return article_and_one.split(" ", 1)[1] if count == 1 else many
     images = "image" if count == 1 else "images"
     return images if name is None else f'{images} of "{name}"'
 
 
-def p_words(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Format a p-value with two or three decimals: "p = 0.31", "p < 0.001"."""
     if p < 0.001:
         return "p < 0.001"

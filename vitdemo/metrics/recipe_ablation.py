@@ -5,7 +5,7 @@
 
 Both runs predicted the same test images, so the comparison is paired. The interval and p of a gain
 cover the variation between test images only. If the baseline was also trained with other seeds,
-`conclusion` checks whether a gain exceeds the variation between seeds.
+`summarise_ablation` checks whether a gain exceeds the variation between seeds.
 
 A *change* is a difference of one recipe setting (MixUp and CutMix count as one). The seed is not a
 change.
@@ -20,31 +20,41 @@ from typing import Any
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.metrics import DASH, accuracy, signed
-from vitdemo.metrics.intervals import least_seed_difference, mean_interval
-from vitdemo.metrics.learning import DEFAULTS, mixes, setting
-from vitdemo.metrics.paired import SIGNIFICANT, McNemar, holm, is_right, p_words
-from vitdemo.metrics.tested_runs import paired_test, sound_evaluation
+from vitdemo.metrics import DASH, compute_accuracy, format_signed
+from vitdemo.metrics.intervals import mean_interval, seed_difference_threshold
+from vitdemo.metrics.learning import RECIPE_DEFAULTS, recipe_field, uses_mixing
+from vitdemo.metrics.paired import (
+    SIGNIFICANCE_THRESHOLD,
+    McNemarResult,
+    format_p_value,
+    holm,
+    is_correct,
+)
+from vitdemo.metrics.tested_runs import compare_runs, validated_evaluation
 from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 
-MIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one change
+MIXING_PREFIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one change
 # Training failed if the accuracy covers less than this fraction of the way from chance to 100%.
-CHANCE = 1 / 9
-LEAST = 3  # minimum number of single changes in an ablation
-_SILENT = ("note", "pretrained", "keep")  # without effect on training, or described by `_start`
+MIN_LEARNED_FRACTION = 1 / 9
+MIN_SINGLE_CHANGES = 3  # minimum number of single changes in an ablation
+_IGNORED_FIELDS = (
+    "note",
+    "pretrained",
+    "keep",
+)  # without effect on training, or described by `_describe_start`
 # Fields that have an effect only if another setting is on.
-_COUNTS: dict[str, Callable[[Run], Any]] = {
-    "momentum": lambda run: setting(run, "optimizer") in ("sgd", "muon"),
-    "betas": lambda run: setting(run, "optimizer") in ("adam", "adamw"),
-    "warmup_epochs": lambda run: setting(run, "schedule") != "one-cycle",
-    "head_learning_rate": lambda run: setting(run, "head_epochs"),
-    "unmixed_epochs": mixes,
-    "whole_epochs": lambda run: setting(run, "patch_dropout"),
-    "teacher_share": lambda run: setting(run, "teacher"),
+_FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
+    "momentum": lambda run: recipe_field(run, "optimizer") in ("sgd", "muon"),
+    "betas": lambda run: recipe_field(run, "optimizer") in ("adam", "adamw"),
+    "warmup_epochs": lambda run: recipe_field(run, "schedule") != "one-cycle",
+    "head_learning_rate": lambda run: recipe_field(run, "head_epochs"),
+    "unmixed_epochs": uses_mixing,
+    "whole_epochs": lambda run: recipe_field(run, "patch_dropout"),
+    "teacher_share": lambda run: recipe_field(run, "teacher"),
 }
 # Names of fields and values on the page, if they differ from the code.
-_TITLES = {
+_FIELD_TITLES = {
     "image_size": "image size",
     "start": "start",
     "embed_dim": "width",
@@ -78,7 +88,7 @@ _TITLES = {
     "validation_share": "validation fraction",
     "train_pictures": "training images",
 }
-_VALUES = {
+_VALUE_TITLES = {
     "adamw": "AdamW",
     "adam": "Adam",
     "sgd": "SGD",
@@ -99,111 +109,114 @@ _OFF_AT_ZERO = (
     *("ema_decay", "patience", "head_epochs"),
 )
 # Defaults of vitdemo's ViT. The defaults of timm's models are not known here.
-_OPTIONS = {name: one.default for name, one in signature(VisionTransformer).parameters.items()}
+_VIT_DEFAULTS = {name: one.default for name, one in signature(VisionTransformer).parameters.items()}
 
 
 @dataclass(frozen=True)
-class Gain:
+class AblationGain:
     """Comparison of one run (first in `test`) with the baseline (second in `test`).
 
     `p` includes Holm's correction for all runs that are compared with the same baseline.
-    `validation` is the gain in validation accuracy, -1 to 1, by which changes should be chosen. It
-    is None if the two runs used different validation images.
+    `validation_gain` is the gain in validation accuracy, -1 to 1, by which changes should be
+    chosen. It is None if the two runs used different validation images.
     """
 
     run: str
     differences: tuple[str, ...]
-    test: McNemar
+    test: McNemarResult
     p: float
-    validation: float | None
-    learnt: bool = True  # False if the accuracy is close to chance
+    validation_gain: float | None
+    has_learned: bool = True  # False if the accuracy is close to chance
 
     @property
-    def ingredient(self) -> tuple[str, ...]:
+    def recipe_changes(self) -> tuple[str, ...]:
         """Differences other than the seed."""
         return _without_seed(self.differences)
 
     @property
-    def seed(self) -> str:
+    def seed_change(self) -> str:
         """Difference in the seed, such as "seed: 0 → 1"; empty if both have the same seed."""
-        return next((word for word in self.differences if word not in self.ingredient), "")
+        return next((word for word in self.differences if word not in self.recipe_changes), "")
 
     @property
-    def is_near(self) -> bool:
+    def is_single_change(self) -> bool:
         """Whether it shows the effect of a single change."""
-        return self.learnt and is_near(self.differences)
+        return self.has_learned and is_single_change(self.differences)
 
     @property
-    def is_repeat(self) -> bool:
+    def is_seed_only(self) -> bool:
         """Whether it is the baseline's recipe with another seed."""
-        return is_repeat(self.differences)
+        return is_seed_only(self.differences)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Differences as one text."""
         return "; ".join(self.differences)
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the difference is significant on these test images."""
-        return self.p < SIGNIFICANT
+        return self.p < SIGNIFICANCE_THRESHOLD
 
 
 @dataclass(frozen=True)
-class Ablation:
+class RecipeAblation:
     """Comparison of runs with the baseline `base`, evaluated on the same images.
 
-    `accuracy` is the baseline's test accuracy. In `gains`, runs with a single change (`is_near`)
-    come first, then repeats of the baseline with other seeds, then other runs. Each group is sorted
-    by validation gain, because the test set must not be used for a choice. `left_out` has a
-    sentence for each run that cannot be compared.
+    `accuracy` is the baseline's test accuracy. In `gains`, runs with a single change
+    (`is_single_change`) come first, then repeats of the baseline with other seeds, then other runs.
+    Each group is sorted by validation gain, because the test set must not be used for a choice.
+    `left_out` has a sentence for each run that cannot be compared.
     """
 
-    base: str
+    baseline: str
     accuracy: float
-    gains: tuple[Gain, ...]
-    left_out: tuple[str, ...]
+    gains: tuple[AblationGain, ...]
+    exclusion_messages: tuple[str, ...]
 
     @property
-    def near(self) -> list[Gain]:
+    def single_changes(self) -> list[AblationGain]:
         """Gains of single changes, one per change, with the baseline's seed if available."""
-        near = [gain for gain in self.gains if gain.is_near]
-        known = {gain.ingredient for gain in near if not gain.seed}
-        return [gain for gain in near if not gain.seed or gain.ingredient not in known]
+        near = [gain for gain in self.gains if gain.is_single_change]
+        known = {gain.recipe_changes for gain in near if not gain.seed_change}
+        return [gain for gain in near if not gain.seed_change or gain.recipe_changes not in known]
 
     @property
-    def repeats(self) -> list[Gain]:
+    def seed_repeats(self) -> list[AblationGain]:
         """Runs of the baseline's recipe with other seeds."""
-        return [gain for gain in self.gains if gain.is_repeat]
+        return [gain for gain in self.gains if gain.is_seed_only]
 
-    def again(self, gain: Gain) -> list[float]:
+    def other_seed_gains(self, gain: AblationGain) -> list[float]:
         """Return the gains of the same change with other seeds, -1 to 1.
 
         Each is compared with the baseline's repeat with that seed.
         """
-        bases = {repeat.seed: repeat.test.difference for repeat in self.repeats}
+        bases = {repeat.seed_change: repeat.test.difference for repeat in self.seed_repeats}
         return [
-            other.test.difference - bases[other.seed]
+            other.test.difference - bases[other.seed_change]
             for other in self.gains
-            if other.seed in bases and other.ingredient == gain.ingredient != ()
+            if other.seed_change in bases and other.recipe_changes == gain.recipe_changes != ()
         ]
 
     @property
     def seed_accuracies(self) -> list[float]:
         """Test accuracies of the baseline and of its repeats with other seeds, 0 to 1."""
-        return [self.accuracy, *(self.accuracy + each.test.difference for each in self.repeats)]
+        return [
+            self.accuracy,
+            *(self.accuracy + each.test.difference for each in self.seed_repeats),
+        ]
 
     @property
     def seed_threshold(self) -> float | None:
-        """`least_seed_difference` of the baseline, 0 to 1; None with only one seed."""
-        return least_seed_difference(self.seed_accuracies) if self.repeats else None
+        """`seed_difference_threshold` of the baseline, 0 to 1; None with only one seed."""
+        return seed_difference_threshold(self.seed_accuracies) if self.seed_repeats else None
 
-    def seed_gains(self, gain: Gain) -> list[float]:
+    def paired_seed_gains(self, gain: AblationGain) -> list[float]:
         """Return the paired gain for each seed with which both recipes were trained."""
-        own = [] if gain.seed else [gain.test.difference]
-        return own + self.again(gain)
+        own = [] if gain.seed_change else [gain.test.difference]
+        return own + self.other_seed_gains(gain)
 
-    def exceeds_seeds(self, gain: Gain) -> bool | None:
+    def exceeds_seed_variation(self, gain: AblationGain) -> bool | None:
         """Return whether `gain` exceeds the variation between seeds; None with only one seed.
 
         With two or more paired seeds, the 95% t interval of the mean gain must exclude 0. With one
@@ -211,61 +224,64 @@ class Ablation:
         """
         if self.seed_threshold is None:
             return None
-        paired = self.seed_gains(gain)
+        paired = self.paired_seed_gains(gain)
         if len(paired) > 1:
             _, low, high = mean_interval(np.array(paired))
             return not low <= 0 <= high
         return abs(gain.test.difference) > self.seed_threshold
 
 
-def ablation_of(base: Run, others: Sequence[Run], left_out: Sequence[str] = ()) -> Ablation:
+def compute_ablation(
+    base: Run, others: Sequence[Run], left_out: Sequence[str] = ()
+) -> RecipeAblation:
     """Compare `others` with `base`. Raises `RunError` if their test images differ."""
-    tests = [paired_test(run, base).overall for run in others]
+    tests = [compare_runs(run, base).overall for run in others]
     chances = holm([test.p for test in tests])
     found = [
-        Gain(
+        AblationGain(
             run.name,
-            tuple(differences(base, run)),
+            tuple(list_differences(base, run)),
             test,
             float(p),
-            validation_gain(run, base),
+            compute_validation_gain(run, base),
             not is_at_chance(run),
         )
         for run, test, p in zip(others, tests, chances, strict=True)
     ]
-    found.sort(key=_by_validation)
-    tested = sound_evaluation(base)
-    right = accuracy(tested.probabilities, tested.labels)
-    return Ablation(base.name, right, tuple(found), tuple(left_out))
+    found.sort(key=_sort_key)
+    tested = validated_evaluation(base)
+    right = compute_accuracy(tested.probabilities, tested.labels)
+    return RecipeAblation(base.name, right, tuple(found), tuple(left_out))
 
 
-def conclusion(found: Ablation) -> list[str]:
+def summarise_ablation(found: RecipeAblation) -> list[str]:
     """Return sentences that group the changes by verdict, and one about the seeds."""
-    clear = [gain for gain in found.near if gain.is_clear]
+    clear = [gain for gain in found.single_changes if gain.is_significant]
     clear.sort(key=lambda gain: -abs(gain.test.difference))
-    by_seed = [gain for gain in clear if found.exceeds_seeds(gain) is False]
+    by_seed = [gain for gain in clear if found.exceeds_seed_variation(gain) is False]
     kept = [gain for gain in clear if gain not in by_seed]
     better = [gain for gain in kept if gain.test.difference > 0]
     worse = [gain for gain in kept if gain.test.difference <= 0]
-    rest = [gain for gain in found.near if not gain.is_clear]
+    rest = [gain for gain in found.single_changes if not gain.is_significant]
     sentences = [
-        f"{words}: {'; '.join(_with_points(gain, found.again(gain)) for gain in gains)}."
+        f"{words}: "
+        f"{'; '.join(_describe_gain(gain, found.other_seed_gains(gain)) for gain in gains)}."
         for words, gains in (
-            (f"More accurate than {found.base}", better),
-            (f"Less accurate than {found.base}", worse),
+            (f"More accurate than {found.baseline}", better),
+            (f"Less accurate than {found.baseline}", worse),
             ("Significant on these test images, but within the variation between seeds", by_seed),
             ("Not significant on these test images", rest),
         )
         if gains
     ]
-    return sentences + ([_seed_words(found)] if found.near else [])
+    return sentences + ([_describe_seed_variation(found)] if found.single_changes else [])
 
 
-def _seed_words(found: Ablation) -> str:
+def _describe_seed_variation(found: RecipeAblation) -> str:
     """State the variation between the baseline's seeds."""
-    if not found.repeats:
+    if not found.seed_repeats:
         return (
-            f"{found.base} was trained with only one seed. These verdicts cover the variation "
+            f"{found.baseline} was trained with only one seed. These verdicts cover the variation "
             "between test images, but not between training seeds."
         )
     reached = " and ".join(f"{100 * each:.2f}" for each in sorted(found.seed_accuracies[1:]))
@@ -273,7 +289,8 @@ def _seed_words(found: Ablation) -> str:
     spread = 100 * float(np.std(found.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"With {_seeds(found.repeats)}, the baseline's recipe reaches {reached}%, compared with "
+        f"With {_seed_phrase(found.seed_repeats)}, the baseline's recipe reaches {reached}%, "
+        "compared with "
         f"{100 * found.accuracy:.2f}%. The standard deviation over {n} seeds is {spread:.2f} "
         "percentage points. A gain measured with one seed must therefore exceed "
         f"{100 * found.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
@@ -281,83 +298,88 @@ def _seed_words(found: Ablation) -> str:
     )
 
 
-def gain_rows(found: Ablation) -> tuple[list[str], list[list[str]]]:
+def ablation_table(found: RecipeAblation) -> tuple[list[str], list[list[str]]]:
     """Return the header, and a row for the baseline and for each run; gains in points."""
     header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
     header += ["Validation gain", "What differs"]
-    first = [found.base, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
+    first = [found.baseline, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
     return header, [first, *map(_gain_row, found.gains)]
 
 
-def _gain_row(gain: Gain) -> list[str]:
+def _gain_row(gain: AblationGain) -> list[str]:
     low, high = 100 * gain.test.interval
     return [
         gain.run,
         f"{100 * gain.test.first_accuracy:.2f}",
-        signed(100 * gain.test.difference),
-        f"{signed(low)} to {signed(high)}",
-        p_words(gain.p).removeprefix("p = ").removeprefix("p "),
-        DASH if gain.validation is None else signed(100 * gain.validation),
-        gain.words or "nothing: the same recipe",
+        format_signed(100 * gain.test.difference),
+        f"{format_signed(low)} to {format_signed(high)}",
+        format_p_value(gain.p).removeprefix("p = ").removeprefix("p "),
+        DASH if gain.validation_gain is None else format_signed(100 * gain.validation_gain),
+        gain.description or "nothing: the same recipe",
     ]
 
 
-def _with_points(gain: Gain, again: Sequence[float]) -> str:
+def _describe_gain(gain: AblationGain, other_gains: Sequence[float]) -> str:
     """Describe a change, its gain in points, and the gains with other seeds and their mean."""
-    points = f"{signed(100 * gain.test.difference)} points"
-    gained = " and ".join(signed(100 * each) for each in again)
-    more = f"; with {_seeds(again)} {gained}" if again else ""
-    if again and not gain.seed:
-        paired = np.array([gain.test.difference, *again])
-        mean, low, high = (signed(100 * each) for each in mean_interval(paired))
+    points = f"{format_signed(100 * gain.test.difference)} points"
+    gained = " and ".join(format_signed(100 * each) for each in other_gains)
+    more = f"; with {_seed_phrase(other_gains)} {gained}" if other_gains else ""
+    if other_gains and not gain.seed_change:
+        paired = np.array([gain.test.difference, *other_gains])
+        mean, low, high = (format_signed(100 * each) for each in mean_interval(paired))
         more += f"; mean {mean}, 95% interval over seeds {low} to {high}"
     return f"{' and '.join(gain.differences)} ({points}{more})"
 
 
-def _seeds(found: Sequence) -> str:
+def _seed_phrase(found: Sequence) -> str:
     return "another seed" if len(found) == 1 else "other seeds"
 
 
-def validation_gain(run: Run, base: Run) -> float | None:
+def compute_validation_gain(run: Run, base: Run) -> float | None:
     """Return the difference in validation accuracy, -1 to 1.
 
     None if a run has no validation predictions or the validation images differ.
     """
-    pair = [sound_evaluation(each) for each in (run, base)]
+    pair = [validated_evaluation(each) for each in (run, base)]
     labels = [found.validation_labels for found in pair]
     if any(each is None or not len(each) for each in labels) or not np.array_equal(*labels):
         return None
-    right = [is_right(found.validation_probabilities, found.validation_labels) for found in pair]
+    right = [is_correct(found.validation_probabilities, found.validation_labels) for found in pair]
     return float(right[0].mean() - right[1].mean())
 
 
-def _by_validation(gain: Gain) -> tuple:
-    known = gain.validation is not None
-    gained = gain.validation if known else gain.test.difference
-    return not gain.is_near, not gain.is_repeat, not known, -gained
+def _sort_key(gain: AblationGain) -> tuple:
+    known = gain.validation_gain is not None
+    gained = gain.validation_gain if known else gain.test.difference
+    return not gain.is_single_change, not gain.is_seed_only, not known, -gained
 
 
-def ablations(found: Iterable[Run]) -> dict[str, list[str]]:
+def find_ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     """Find the ablations among runs: baseline -> names of the baseline and of its near runs.
 
-    A near run differs from the baseline in a single change (`is_near`) or only in the seed. A
-    baseline has near runs with at least `LEAST` different changes (two other optimizers count as
-    one). Among runs that differ only in the seed, the baseline is the one with the most near runs
-    of its own seed. The ablations are sorted by this number, largest first, then by name. Runs on
-    different datasets are never compared. Runs that failed to train (`is_at_chance`) are ignored.
+    A near run differs from the baseline in a single change (`is_single_change`) or only in the
+    seed. A baseline has near runs with at least `MIN_SINGLE_CHANGES` different changes (two other
+    optimizers count as one). Among runs that differ only in the seed, the baseline is the one with
+    the most near runs of its own seed. The ablations are sorted by this number, largest first, then
+    by name. Runs on different datasets are never compared. Runs that failed to train
+    (`is_at_chance`) are ignored.
     """
     found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
-    told = {run.name: settings(run) for run in found}  # read once per run, not once per pair
+    told = {
+        run.name: describe_settings(run) for run in found
+    }  # read once per run, not once per pair
     groups, ranks, repeats = {}, {}, {}
     for base in found:
-        dataset = base.classes, base.data_name
-        others = [run for run in found if (run.classes, run.data_name) == dataset]
+        dataset = base.classes, base.dataset_name
+        others = [run for run in found if (run.classes, run.dataset_name) == dataset]
         first = told[base.name]
-        apart = {run.name: _differences(base, run, first, told[run.name]) for run in others}
-        single = {_fields(words) for words in apart.values() if is_near(words)}
-        if len(single) >= LEAST:
-            repeats[base.name] = [n for n, words in apart.items() if is_repeat(words)]
-            near = [n for n, words in apart.items() if is_near(words) or is_repeat(words)]
+        apart = {run.name: _list_differences(base, run, first, told[run.name]) for run in others}
+        single = {_changed_fields(words) for words in apart.values() if is_single_change(words)}
+        if len(single) >= MIN_SINGLE_CHANGES:
+            repeats[base.name] = [n for n, words in apart.items() if is_seed_only(words)]
+            near = [
+                n for n, words in apart.items() if is_single_change(words) or is_seed_only(words)
+            ]
             own = [n for n in near if len(_without_seed(apart[n])) == len(apart[n])]
             groups[base.name], ranks[base.name] = [base.name, *near], (-len(own), base.name)
     return {
@@ -372,24 +394,34 @@ def is_at_chance(run: Run) -> bool:
     if not run.has_evaluation:
         return False
     try:
-        found = sound_evaluation(run)
+        found = validated_evaluation(run)
     except RunError:
         return False
     guess = 1 / len(run.classes)
-    return accuracy(found.probabilities, found.labels) < guess + CHANCE * (1 - guess)
+    return compute_accuracy(found.probabilities, found.labels) < guess + MIN_LEARNED_FRACTION * (
+        1 - guess
+    )
 
 
-def is_near(words: Sequence[str]) -> bool:
+def is_single_change(words: Sequence[str]) -> bool:
     """Return whether these `differences` are a single change; the seed does not count."""
-    return len({MIXES if word.startswith(MIXES) else word for word in _without_seed(words)}) == 1
+    return (
+        len(
+            {
+                MIXING_PREFIXES if word.startswith(MIXING_PREFIXES) else word
+                for word in _without_seed(words)
+            }
+        )
+        == 1
+    )
 
 
-def is_repeat(words: Sequence[str]) -> bool:
+def is_seed_only(words: Sequence[str]) -> bool:
     """Return whether these `differences` consist of the seed only."""
     return len(words) > 0 and not _without_seed(words)
 
 
-def _fields(words: Sequence[str]) -> frozenset[str]:
+def _changed_fields(words: Sequence[str]) -> frozenset[str]:
     """Return the names of the settings that differ, except the seed."""
     return frozenset(word.partition(": ")[0] for word in _without_seed(words))
 
@@ -398,88 +430,98 @@ def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in words if not word.startswith("seed: "))
 
 
-def differences(base: Run, run: Run) -> list[str]:
+def list_differences(base: Run, run: Run) -> list[str]:
     """List the settings that differ, such as "augmentation: none → RandAugment".
 
     Dependent settings are not listed separately: two optimizers also differ in the learning rate,
     and only one of them may have a momentum or betas.
     """
-    return _differences(base, run, settings(base), settings(run))
+    return _list_differences(base, run, describe_settings(base), describe_settings(run))
 
 
-def _differences(base: Run, run: Run, first: dict[str, str], second: dict[str, str]) -> list[str]:
-    """Compute `differences`; `first` and `second` are the `settings` of `base` and `run`."""
+def _list_differences(
+    base: Run, run: Run, first: dict[str, str], second: dict[str, str]
+) -> list[str]:
+    """Compute `differences`; `first` and `second` are the settings of `base` and `run`."""
     changes = {}
-    if (before := _model(base)) != (after := _model(run)):
+    if (before := _model_name(base)) != (after := _model_name(run)):
         changes["model"] = before, after
     else:
         options = dict.fromkeys([*base.spec.options, *run.spec.options])
-        changes |= {o: tuple(_option(r, o) for r in (base, run)) for o in options}
+        changes |= {o: tuple(_format_option(r, o) for r in (base, run)) for o in options}
     if first["optimizer"] != second["optimizer"]:
-        first, second = _with_rate(first), _with_rate(second)
+        first, second = _merge_learning_rate(first), _merge_learning_rate(second)
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
-        f"{_TITLES.get(field, field.replace('_', ' '))}: {before} → {after}"
+        f"{_FIELD_TITLES.get(field, field.replace('_', ' '))}: {before} → {after}"
         for field, (before, after) in changes.items()
         if before != after
     ]
 
 
-def _with_rate(told: dict[str, str]) -> dict[str, str]:
+def _merge_learning_rate(setting_texts: dict[str, str]) -> dict[str, str]:
     """Merge the optimizer and its learning rate into one setting."""
-    rest = {field: words for field, words in told.items() if field != "learning_rate"}
-    return rest | {"optimizer": f"{told['optimizer']}, learning rate {told['learning_rate']}"}
+    rest = {field: words for field, words in setting_texts.items() if field != "learning_rate"}
+    return rest | {
+        "optimizer": f"{setting_texts['optimizer']}, learning rate {setting_texts['learning_rate']}"
+    }
 
 
-def settings(run: Run) -> dict[str, str]:
+def describe_settings(run: Run) -> dict[str, str]:
     """Describe the training settings of `run` without its model: recipe field -> text.
 
     Fields without effect are omitted. Fields that are missing in an older run have their default.
     """
-    found = {"image_size": str(run.spec.image_size), "start": _start(run)}
-    for field in DEFAULTS:
-        if field not in _SILENT and (field not in _COUNTS or _COUNTS[field](run)):
-            value = setting(run, field)
-            found[field] = _setting_words(field, value)
+    found = {"image_size": str(run.spec.image_size), "start": _describe_start(run)}
+    for field in RECIPE_DEFAULTS:
+        if field not in _IGNORED_FIELDS and (
+            field not in _FIELD_CONDITIONS or _FIELD_CONDITIONS[field](run)
+        ):
+            value = recipe_field(run, field)
+            found[field] = _format_setting(field, value)
     return found
 
 
-def _setting_words(field: str, value: Any) -> str:
+def _format_setting(field: str, value: Any) -> str:
     if not value and field in _OFF_AT_ZERO:
         return "none"
     if (field, value) == ("train_pictures", 0):
         return "all"
     if field == "teacher" and value:
         return PurePath(value).name
-    return _value_words(value)
+    return _format_value(value)
 
 
-def _value_words(value: Any) -> str:
-    return _VALUES.get(value, value) if isinstance(value, str) and value else _words(value)
+def _format_value(value: Any) -> str:
+    return (
+        _VALUE_TITLES.get(value, value)
+        if isinstance(value, str) and value
+        else _format_plain_value(value)
+    )
 
 
-def _model(run: Run) -> str:
+def _model_name(run: Run) -> str:
     return run.spec.name or run.spec.family
 
 
-def _option(run: Run, name: str) -> str:
-    default = _OPTIONS.get(name, "default") if run.spec.family == "vit" else "default"
-    return _value_words(run.spec.options.get(name, default))
+def _format_option(run: Run, name: str) -> str:
+    default = _VIT_DEFAULTS.get(name, "default") if run.spec.family == "vit" else "default"
+    return _format_value(run.spec.options.get(name, default))
 
 
-def _start(run: Run) -> str:
+def _describe_start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
         # Starting weights may depend on the seed; removing it makes repeats count as one change.
-        name = str(name).replace(f"-seed-{setting(run, 'seed')}", "")
+        name = str(name).replace(f"-seed-{recipe_field(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
-    if setting(run, "pretrained"):
+    if recipe_field(run, "pretrained"):
         return "pretrained weights"
     from_file = "--weights" in str(run.config.get("command", ""))  # a file outside run folders
     return "weights from a file" if from_file else "random weights"
 
 
-def _words(value: Any) -> str:
+def _format_plain_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

@@ -15,44 +15,44 @@ import numpy as np
 from vitdemo.errors import RunError
 from vitdemo.metrics import (
     DASH,
-    accuracy,
-    check,
-    confusion,
+    check_predictions,
+    compute_accuracy,
+    compute_class_metrics,
+    confusion_matrix,
     curves,
     intervals,
     paired,
-    per_class,
 )
 from vitdemo.metrics.curves import RankingCurve
-from vitdemo.metrics.paired import McNemar
+from vitdemo.metrics.paired import McNemarResult
 from vitdemo.runs import Evaluation, Run
 
-TOP = (1, 2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
-TITLES = {
+TOP_K = (1, 2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
+METRIC_TITLES = {
     "precision": "Precision",
     "recall": "Recall",
     "f1": "F1",
     "average_precision": "Average precision",
     "roc_auc": "ROC-AUC",
 }
-COLUMNS = tuple(TITLES)
+METRIC_NAMES = tuple(METRIC_TITLES)
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopKAccuracy:
     """Top-k accuracy: `share` (0 to 1) of the images have their class among the `k` likeliest."""
 
     k: int
-    share: float
+    accuracy: float
     interval: np.ndarray  # (2,)
 
 
 @dataclass(frozen=True, eq=False)
-class ClassTable:
-    """Per-class metrics of a run on its test set; the keys of the dicts are `COLUMNS`.
+class ClassificationReport:
+    """Per-class metrics of a run on its test set; the keys of the dicts are `METRIC_NAMES`.
 
     `intervals` has precision, recall and F1 only. Intervals of the ranking metrics take longer and
-    are computed by `ranking` for one class at a time.
+    are computed by `compute_ranking_report` for one class at a time.
     """
 
     run: str
@@ -66,7 +66,7 @@ class ClassTable:
     weighted_intervals: dict[str, np.ndarray]
     accuracy: float
     accuracy_interval: np.ndarray  # (2,)
-    top: tuple[TopK, ...]
+    top: tuple[TopKAccuracy, ...]
 
     def interval(self, column: str, c: int) -> np.ndarray | None:
         """Return the interval (2,) of class `c`, or None if `column` has no intervals."""
@@ -79,7 +79,7 @@ class ClassTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class RankingReport:
     """Ranking curves of one run for the class `name`, over the test images.
 
     `roc` is None if all images are of the class.
@@ -104,8 +104,8 @@ class PairedTest:
     first: str
     second: str
     classes: tuple[str, ...]
-    overall: McNemar
-    by_class: tuple[McNemar, ...]
+    overall: McNemarResult
+    by_class: tuple[McNemarResult, ...]
     adjusted_overall: float
     adjusted: np.ndarray
 
@@ -118,37 +118,37 @@ class PairedTest:
         """Describe McNemar's test with its corrected p, for class `c` or for all images."""
         if c is None:
             p = self.adjusted_overall
-            return paired.mcnemar_sentence(self.overall, self.first, self.second, p=p)
+            return paired.describe_mcnemar(self.overall, self.first, self.second, p=p)
         name, p = self.classes[c], float(self.adjusted[c])
-        return paired.mcnemar_sentence(self.by_class[c], self.first, self.second, name, p)
+        return paired.describe_mcnemar(self.by_class[c], self.first, self.second, name, p)
 
 
-def sound_evaluation(run: Run) -> Evaluation:
+def validated_evaluation(run: Run) -> Evaluation:
     """Return the run's evaluation; raises `RunError` with the problem if it is not valid."""
     found = run.evaluation
     try:
-        check(found.probabilities, found.labels)
+        check_predictions(found.probabilities, found.labels)
     except ValueError as error:
         raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
     return found
 
 
-def three_decimals(value: float) -> str:
+def format_three_decimals(value: float) -> str:
     """Format with three decimals, without rounding to 1; NaN is a dash."""
     if math.isnan(value):
         return DASH
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
-def class_table(run: Run) -> ClassTable:
+def compute_classification_report(run: Run) -> ClassificationReport:
     """Compute all metrics of the `run`; raises `RunError` without a valid evaluation."""
-    found = sound_evaluation(run)
+    found = validated_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
-    metrics = per_class(probabilities, labels)
-    spread = intervals.bootstrap(confusion(probabilities, labels))
-    columns = {name: getattr(metrics, name) for name in COLUMNS if name != "average_precision"}
-    columns["average_precision"] = curves.average_precision(probabilities, labels)
-    return ClassTable(
+    metrics = compute_class_metrics(probabilities, labels)
+    spread = intervals.compute_metric_intervals(confusion_matrix(probabilities, labels))
+    columns = {name: getattr(metrics, name) for name in METRIC_NAMES if name != "average_precision"}
+    columns["average_precision"] = curves.average_precision_by_class(probabilities, labels)
+    return ClassificationReport(
         run=run.name,
         classes=run.classes,
         support=metrics.support,
@@ -160,20 +160,20 @@ def class_table(run: Run) -> ClassTable:
         },
         macro_intervals=spread.macro,
         weighted_intervals=spread.weighted,
-        accuracy=accuracy(probabilities, labels),
+        accuracy=compute_accuracy(probabilities, labels),
         accuracy_interval=spread.accuracy,
-        top=tuple(top_k(found, k) for k in TOP if k < max(len(run.classes), 2)),
+        top=tuple(compute_top_k(found, k) for k in TOP_K if k < max(len(run.classes), 2)),
     )
 
 
-def top_k(found: Evaluation, k: int) -> TopK:
+def compute_top_k(found: Evaluation, k: int) -> TopKAccuracy:
     """Return the top-k accuracy with its confidence interval."""
     share = curves.top_k_accuracy(found.probabilities, found.labels, k)
     n = len(found.labels)
-    return TopK(k, share, intervals.wilson(round(share * n), n))
+    return TopKAccuracy(k, share, intervals.wilson_interval(round(share * n), n))
 
 
-def ranking(run: Run, class_name: str) -> Ranking:
+def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
     """Return the ranking curves of one class of the `run`, with intervals of their areas.
 
     Raises `RunError` if the class is unknown or has no test images.
@@ -182,7 +182,7 @@ def ranking(run: Run, class_name: str) -> Ranking:
         known = ", ".join(run.classes)
         raise RunError(f"'{run.name}' has no class '{class_name}': choose one of {known}.")
     c = run.classes.index(class_name)
-    found = sound_evaluation(run)
+    found = validated_evaluation(run)
     probabilities, labels = found.probabilities, found.labels
     if not (labels == c).any():
         raise RunError(
@@ -190,18 +190,18 @@ def ranking(run: Run, class_name: str) -> Ranking:
             "class."
         )
     everything = bool((labels == c).all())
-    return Ranking(
+    return RankingReport(
         run.name,
         run.classes[c],
-        None if everything else curves.roc(probabilities, labels, c),
-        curves.precision_recall(probabilities, labels, c),
+        None if everything else curves.compute_roc_curve(probabilities, labels, c),
+        curves.compute_precision_recall_curve(probabilities, labels, c),
         *intervals.ranking_interval(probabilities, labels, c),
     )
 
 
-def paired_test(first: Run, second: Run) -> PairedTest:
+def compare_runs(first: Run, second: Run) -> PairedTest:
     """Return McNemar's tests of two runs; raises `RunError` if their test images differ."""
-    one, two = sound_evaluation(first), sound_evaluation(second)
+    one, two = validated_evaluation(first), validated_evaluation(second)
     same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
     if not same or first.classes != second.classes:
         raise RunError(
@@ -209,8 +209,8 @@ def paired_test(first: Run, second: Run) -> PairedTest:
             "compared. Choose two runs with the same test set."
         )
     right = (
-        paired.is_right(one.probabilities, one.labels),
-        paired.is_right(two.probabilities, two.labels),
+        paired.is_correct(one.probabilities, one.labels),
+        paired.is_correct(two.probabilities, two.labels),
     )
     tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
     overall = paired.mcnemar(*right)

@@ -14,14 +14,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
 from vitdemo.models.convnet import ConvNet
-from vitdemo.models.pretrained import build_timm, patch_sides, start_from
+from vitdemo.models.pretrained import build_timm, load_pretrained_weights, patch_sides
 from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
-CONVOLUTIONAL = ("convnet", "resnet18")  # the families without attention
-FAMILIES = ("vit", *CONVOLUTIONAL, "timm")
+CONVOLUTIONAL_FAMILIES = ("convnet", "resnet18")  # the families without attention
+FAMILIES = ("vit", *CONVOLUTIONAL_FAMILIES, "timm")
 # `sdpa_kernel` changes and restores a setting of the whole process, so threads must not overlap.
-_KERNELS = threading.Lock()
+_SDPA_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ def build_model(
             ValueError
         ) as error:  # for example, an image size that is not a multiple of the patch size
             raise ModelError(str(error)) from error
-        return start_from(model, weights, keep_head) if pretrained or weights else model
-    if spec.family in CONVOLUTIONAL:
+        return (
+            load_pretrained_weights(model, weights, keep_head) if pretrained or weights else model
+        )
+    if spec.family in CONVOLUTIONAL_FAMILIES:
         if weights is not None:
             raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
         if spec.family == "resnet18":
@@ -90,7 +92,7 @@ def is_vision_transformer(model: nn.Module) -> bool:
     return hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
-def patches_stand_alone(model: nn.Module) -> bool:
+def has_separate_patches(model: nn.Module) -> bool:
     """Return whether each token of a Vision Transformer is a projection of a single patch.
 
     A convolutional stem also uses pixels around the patch.
@@ -128,12 +130,12 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
     return (*found, *(f"register {i}" for i in range(1, count + 1)))
 
 
-def classifier(model: nn.Module) -> nn.Module:
+def get_classifier_head(model: nn.Module) -> nn.Module:
     """Return the classifier head of a model by timm's name, or else by torchvision's name."""
     return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
 
 
-def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+def extract_features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """Compute the input (B, D) of the classifier head for normalised `images` (B, 3, S, S).
 
     This is the class token after the final norm, or the mean of the patch tokens. For a
@@ -148,10 +150,10 @@ def features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
 def features_and_logits(
     model: nn.Module, images: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the `features` (B, D) and the logits (B, C) of `images` (B, 3, S, S) from one pass."""
+    """Return features (B, D) and logits (B, C) of `images` (B, 3, S, S) from one pass."""
     if not hasattr(model, "forward_head"):
-        found = features(model, images)
-        return found, classifier(model)(found)
+        found = extract_features(model, images)
+        return found, get_classifier_head(model)(found)
     hidden = model.forward_features(images)
     return model.forward_head(hidden, pre_logits=True), model.forward_head(hidden)
 
@@ -163,17 +165,17 @@ def count_parameters(model: nn.Module) -> int:
 
 def count_macs(model: nn.Module, image_size: int) -> int:
     """Count the multiply-adds of one forward pass (matrix products and convolutions)."""
-    return macs_by_part(model, image_size)[""]
+    return count_macs_by_module(model, image_size)[""]
 
 
-def macs_by_part(model: nn.Module, image_size: int) -> dict[str, int]:
+def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
     """Count the multiply-adds of each module with any, by its name; "" is the whole model."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
     # Explicit attention, because torch 2.11 does not count the fused CPU kernel.
     written_out, counted = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
-    with _KERNELS, written_out, counted as counter, torch.no_grad():
+    with _SDPA_LOCK, written_out, counted as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
     found = {"": counter.get_total_flops() // 2}

@@ -17,9 +17,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-WHITENING_PICTURES = 5000  # number of images from which the whitening is computed
+WHITENING_IMAGES = 5000  # number of images from which the whitening is computed
 HEAD_SCALE = 1 / 9  # keeps the first predictions close to uniform, so that training is stable
-_LEAST_VARIANCE = 5e-4  # added to each variance so that noise is not amplified
+_MIN_VARIANCE = 5e-4  # added to each variance so that noise is not amplified
 
 
 class Whitening(nn.Conv2d):
@@ -42,7 +42,7 @@ class Whitening(nn.Conv2d):
         patches = nn.functional.unfold(images, self.kernel_size).transpose(1, 2)
         patches = patches.flatten(0, 1).float()  # (all patches, K)
         variances, directions = torch.linalg.eigh(patches.T @ patches / len(patches))
-        scaled = directions.T / (variances[:, None] + _LEAST_VARIANCE).sqrt()  # (K, K)
+        scaled = directions.T / (variances[:, None] + _MIN_VARIANCE).sqrt()  # (K, K)
         self.weight.copy_(torch.cat([scaled, -scaled]).view_as(self.weight))
 
 
@@ -60,10 +60,10 @@ class ConvGroup(nn.Module):
 
     def __init__(self, channels_in: int, channels: int):
         super().__init__()
-        self.conv1 = _convolution(channels_in, channels)
+        self.conv1 = _dirac_convolution(channels_in, channels)
         self.pool = nn.MaxPool2d(2)
         self.norm1 = BiasNorm(channels)
-        self.conv2 = _convolution(channels, channels)
+        self.conv2 = _dirac_convolution(channels, channels)
         self.norm2 = BiasNorm(channels)
         self.act = nn.GELU()
 
@@ -72,7 +72,7 @@ class ConvGroup(nn.Module):
         return self.act(self.norm2(self.conv2(x)))
 
 
-def _convolution(channels_in: int, channels: int) -> nn.Conv2d:
+def _dirac_convolution(channels_in: int, channels: int) -> nn.Conv2d:
     """Return a 3x3 convolution whose first filters pass on their input unchanged.
 
     With this initialisation (Dirac), the groups start close to the identity.

@@ -6,7 +6,7 @@ import torch
 
 from vitdemo.models import ModelSpec, build_model, count_macs, count_parameters
 
-CLASSES = 10
+NUM_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -20,27 +20,29 @@ class VitCost:
     tokens: int
     parameters: int
     macs: int
-    pair_macs: int
+    attention_matrix_macs: int
 
     @property
-    def pair_share(self) -> float:
+    def attention_matrix_fraction(self) -> float:
         """Fraction of the multiply-adds in attention matrix products; it grows with the tokens."""
-        return self.pair_macs / self.macs
+        return self.attention_matrix_macs / self.macs
 
 
-def pair_macs(tokens: int, width: int, layers: int) -> int:
+def count_attention_matrix_macs(tokens: int, width: int, layers: int) -> int:
     """Count the multiply-adds of the N x N products: N * N * D each for the weights and values."""
     return 2 * tokens * tokens * width * layers
 
 
-def vit_cost(image_size: int, patch_size: int, width: int, depth: int, heads: int) -> VitCost:
+def compute_vit_cost(
+    image_size: int, patch_size: int, width: int, depth: int, heads: int
+) -> VitCost:
     """Return the cost of vitdemo's ViT with a class token and ten classes.
 
     Raises `ModelError` if the sizes are not multiples of each other.
     """
     options = {"patch_size": patch_size, "embed_dim": width, "depth": depth, "num_heads": heads}
     with torch.device("meta"):  # tensors with shapes but no values
-        model = build_model(ModelSpec("vit", image_size, options=options), CLASSES)
+        model = build_model(ModelSpec("vit", image_size, options=options), NUM_CLASSES)
     tokens = model.pos_embed.shape[1]
-    pairs = pair_macs(tokens, width, depth)
+    pairs = count_attention_matrix_macs(tokens, width, depth)
     return VitCost(tokens, count_parameters(model), count_macs(model, image_size), pairs)

@@ -56,7 +56,7 @@ class MaskedAutoencoder(nn.Module):
         """Encode the patches at `visible` (B, K) and the class token: (B, 1 + K, D)."""
         encoder = self.encoder
         x = encoder._pos_embed(encoder.patch_embed(images))  # (B, 1 + P, D)
-        x = torch.cat([x[:, :1], gather(x[:, 1:], visible)], dim=1)
+        x = torch.cat([x[:, :1], gather_tokens(x[:, 1:], visible)], dim=1)
         for block in encoder.blocks:
             x = block(x)
         return encoder.norm(x)
@@ -73,19 +73,19 @@ class MaskedAutoencoder(nn.Module):
         return self.decoder_pred(self.decoder_norm(x[:, 1:]))
 
 
-def gather(tokens: Tensor, places: Tensor) -> Tensor:
+def gather_tokens(tokens: Tensor, places: Tensor) -> Tensor:
     """Select the tokens (B, K, D) at `places` (B, K) from tokens (B, P, D)."""
     return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
-def patches_of(images: Tensor, patch_size: int) -> Tensor:
+def patchify(images: Tensor, patch_size: int) -> Tensor:
     """Cut images (B, 3, S, S) into patches, row by row: (B, P, 3 * p * p)."""
     B, C, H, W = images.shape  # not F.unfold, which launches one kernel per image on CUDA
     grid = images.reshape(B, C, H // patch_size, patch_size, W // patch_size, patch_size)
     return grid.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch_size**2)
 
 
-def normalised(patches: Tensor) -> Tensor:
+def normalise_patches(patches: Tensor) -> Tensor:
     """Normalise each patch (..., n) to mean 0 and variance 1 (He et al. 2022, table 1d)."""
     mean, variance = patches.mean(-1, keepdim=True), patches.var(-1, keepdim=True)
     return (patches - mean) / (variance + 1e-6).sqrt()
@@ -98,13 +98,15 @@ def reconstruction_loss(
 
     `prediction` is (B, P, 3 * p * p). A constant prediction of 0 has an error of about 1.
     """
-    target = normalised(patches_of(images, patch_size))
+    target = normalise_patches(patchify(images, patch_size))
     errors = (prediction.float() - target).square().mean(-1)  # (B, P)
     masked = torch.ones_like(errors).scatter(1, visible, 0.0)
     return (errors * masked).sum(1) / masked.sum(1)
 
 
-def draw_visible(count: int, patches: int, mask_ratio: float, generator: torch.Generator) -> Tensor:
+def sample_visible_patches(
+    count: int, patches: int, mask_ratio: float, generator: torch.Generator
+) -> Tensor:
     """Draw the positions (count, K) of the visible patches, on the generator's device."""
     kept = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
     chance = torch.rand((count, patches), generator=generator, device=generator.device)

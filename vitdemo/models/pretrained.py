@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 from vitdemo.models.weights import (
-    HEADS,
-    Tensors,
+    VIT_HEAD_NAMES,
+    NamedTensors,
     check_fit,
+    count_saved_classes,
     describe_misfit,
-    existing,
+    drop_extra_tensors,
     find_tensors,
-    head_size,
     misfit_error,
-    read_content,
-    widened,
-    without_extras,
+    read_weights_file,
+    require_weights_file,
+    upcast_tensors,
 )
 
 MAX_TAGS = 8  # maximum number of tags that an error message lists
@@ -57,7 +57,7 @@ def build_timm(
     check_name(name)
     plan = {"num_classes": num_classes, "img_size": image_size, **options}
     if weights is not None:
-        existing(weights)
+        require_weights_file(weights)
     check_patches(name, image_size, _without_memory(name, plan))
     if weights is not None:
         return _from_file(name, Path(weights), plan, keep_head)
@@ -127,13 +127,13 @@ def _without_memory(name: str, plan: dict) -> nn.Module:
 
 
 def _from_file(name: str, file: Path, plan: dict, keep_head: bool) -> nn.Module:
-    content, model = read_content(file), _without_memory(name, plan)
+    content, model = read_weights_file(file), _without_memory(name, plan)
     tensors = _fitting(name, file, content, model, keep_head)
     classes = plan["num_classes"]
-    same = head_size(tensors) == classes > 0
+    same = count_saved_classes(tensors) == classes > 0
     keeps = same and (keep_head or classes == get_pretrained_cfg(name).num_classes)
     # timm keeps the head if this number equals the model's number of classes, or else drops it.
-    overlay = {"num_classes": classes if keeps else OTHER_HEAD, "classifier": HEADS}
+    overlay = {"num_classes": classes if keeps else OTHER_HEAD, "classifier": VIT_HEAD_NAMES}
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
@@ -143,13 +143,15 @@ def _from_file(name: str, file: Path, plan: dict, keep_head: bool) -> nn.Module:
     return model
 
 
-def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool) -> Tensors:
+def _fitting(
+    name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool
+) -> NamedTensors:
     """Find the tensors of `model` in `content`, by their names or as renamed by timm.
 
     Raises `ModelError` if neither fits.
     """
     asked = {"with_head": keep_head, "resize": True}
-    tensors = without_extras(find_tensors(content, model), model)
+    tensors = drop_extra_tensors(find_tensors(content, model), model)
     misfit = describe_misfit(tensors, model, **asked)
     if not misfit:
         return tensors
@@ -160,7 +162,7 @@ def _fitting(name: str, file: Path, content: Mapping, model: nn.Module, keep_hea
     return renamed
 
 
-def _renamed(name: str, content: Mapping, model: nn.Module) -> Tensors:
+def _renamed(name: str, content: Mapping, model: nn.Module) -> NamedTensors:
     """Rename the tensors of `content` as timm's filter of checkpoints does (CLIP, DINOv2, I-JEPA).
 
     Returns {} if timm has no filter, or if the filter fails.
@@ -173,12 +175,14 @@ def _renamed(name: str, content: Mapping, model: nn.Module) -> Tensors:
     options = {"adapt_layer_scale": True} if "adapt_layer_scale" in known else {}
     try:
         renamed = rename(dict(content), model, **options)
-        return without_extras(widened(renamed), model)
+        return drop_extra_tensors(upcast_tensors(renamed), model)
     except Exception:  # any error can occur, because the file may be of any kind
         return {}
 
 
-def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = False) -> nn.Module:
+def load_pretrained_weights(
+    model: nn.Module, weights: Path | str | None, keep_head: bool = False
+) -> nn.Module:
     """Load the file `weights` into `model` in float32; load the head only if `keep_head`.
 
     Raises `ModelError` if the file does not exist or belongs to another model.
@@ -188,7 +192,7 @@ def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = F
             "This recipe starts from a self-supervised training run: pass its model.safetensors "
             "as --weights."
         )
-    tensors = without_extras(find_tensors(read_content(Path(weights)), model), model)
+    tensors = drop_extra_tensors(find_tensors(read_weights_file(Path(weights)), model), model)
     check_fit(tensors, model, file=weights, with_head=keep_head)
     own = model.state_dict()
     new = {name: t for name, t in own.items() if name.startswith("head.") and not keep_head}
@@ -198,7 +202,7 @@ def start_from(model: nn.Module, weights: Path | str | None, keep_head: bool = F
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a run's safetensors file, and convert floating-point tensors to float32."""
-    return widened(load_file(path))
+    return upcast_tensors(load_file(path))
 
 
 def _reason(error: Exception) -> str:

@@ -269,15 +269,17 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
         attention = block.attn
         for head in range(attention.num_heads):
             span = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
-            query, key = _factor(scale, scale, D, attention.head_dim)
+            query, key = _low_rank_factors(scale, scale, D, attention.head_dim)
             attention.qkv.weight[:D][span] = query  # (D/H, D)
             attention.qkv.weight[D : 2 * D][span] = key
-        value, out = _factor(value_scale, -value_scale, D, D)
+        value, out = _low_rank_factors(value_scale, -value_scale, D, D)
         attention.qkv.weight[2 * D :] = value
         attention.proj.weight.copy_(out.T)
 
 
-def _factor(noise: float, identity: float, width: int, rank: int) -> tuple[Tensor, Tensor]:
+def _low_rank_factors(
+    noise: float, identity: float, width: int, rank: int
+) -> tuple[Tensor, Tensor]:
     """Return L, R (rank, D): L.T @ R is the best approximation of noise * Z + identity * I."""
     target = noise * torch.randn(width, width) / width**0.5 + identity * torch.eye(width)
     u, s, vh = torch.linalg.svd(target)  # (D, D), (D,), (D, D)

@@ -23,41 +23,45 @@ from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 
-Tensors = dict[str, Tensor]
+NamedTensors = dict[str, Tensor]
 
-HEADS = ("head", "head_dist")  # timm's names of a Vision Transformer's classifier heads
+VIT_HEAD_NAMES = ("head", "head_dist")  # timm's names of a Vision Transformer's classifier heads
 # Parts of a file that the model does not have: classifiers of other code, a decoder.
-IGNORED = (*HEADS, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
-IGNORED_STARTS = ("decoder",)
+IGNORED_PARTS = (*VIT_HEAD_NAMES, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
+IGNORED_PREFIXES = ("decoder",)
 # torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
-WRAPPERS = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+WRAPPER_PATTERN = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 # If a file has several copies of a model, averaged weights are used, as in timm (DINO's teacher).
-AVERAGED, LEARNER = ("ema", "teacher", "momentum", "averaged"), ("student", "optimizer")
-CLASSES, IMAGE_SIZE = "{} classes", "an image size of {} px"
+AVERAGED_KEYS, STUDENT_KEYS = ("ema", "teacher", "momentum", "averaged"), ("student", "optimizer")
+CLASSES_TEXT, IMAGE_SIZE_TEXT = "{} classes", "an image size of {} px"
 MAX_NESTING = 4  # {"teacher": {"backbone": {...}}} has 2
-MAX_NAMED = 2  # maximum number of keys of each kind in a message
+MAX_KEYS_NAMED = 2  # maximum number of keys of each kind in a message
 
-_LFS = b"version https://git-lfs"
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"  # first bytes of torch.save files, since and before 1.6
+_LFS_START = b"version https://git-lfs"
+_ZIP_START, _PICKLE_START = (
+    b"PK\x03\x04",
+    b"\x80",
+)  # first bytes of torch.save files, since and before 1.6
 
 
-def read_content(path: Path) -> Mapping[str, Any]:
+def read_weights_file(path: Path) -> Mapping[str, Any]:
     """Read the file `path`, either safetensors or torch.save; its content decides which.
 
     Files of torch are read with `weights_only=True`, so they cannot run code. Raises `ModelError`
     for a missing or damaged file, another kind of file, and a file with Python objects.
     """
-    existing(path)
+    require_weights_file(path)
     try:
         with open(path, "rb") as file:
             start = file.read(32)
-        if start.startswith((_ZIP, _PICKLE)):
+        if start.startswith((_ZIP_START, _PICKLE_START)):
             content = _load_torch(path)
         elif start[8:9] == b"{":
             content = load_file(path)
         else:
             raise ModelError(
-                f"{_kind(path, start)} Use a safetensors file or a file of torch.save."
+                f"{_describe_file_kind(path, start)} Use a safetensors file or a file of "
+                "torch.save."
             )
     except OSError as error:
         raise ModelError(f"The weights file '{path}' cannot be read: {error.strerror}.") from error
@@ -73,7 +77,7 @@ def read_content(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def existing(weights: Path | str) -> Path:
+def require_weights_file(weights: Path | str) -> Path:
     """Return `weights` as a path. Raises `ModelError` if it is not a file."""
     path = Path(weights)
     if not path.is_file():
@@ -82,10 +86,10 @@ def existing(weights: Path | str) -> Path:
     return path
 
 
-def _kind(path: Path, start: bytes) -> str:
+def _describe_file_kind(path: Path, start: bytes) -> str:
     if not start:
         return f"The weights file '{path}' is empty."
-    if start.startswith(_LFS):
+    if start.startswith(_LFS_START):
         return (
             f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
             "`git lfs pull`."
@@ -110,7 +114,7 @@ def _load_torch(path: Path) -> Any:
         ) from error
 
 
-def find_tensors(content: Mapping[str, Any], model: nn.Module) -> Tensors:
+def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
     """Find the tensors of `model` in `content`; return them by the model's names, in float32.
 
     `content` may be nested and have prefixes before the names. If it contains several copies, a
@@ -118,14 +122,14 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> Tensors:
     of the model's names is used. Tensors without the prefix of the copy are left out.
     """
     wanted = model.state_dict()
-    found = list(_layouts(content, wanted))
+    found = list(_iter_layouts(content, wanted))
     if not found:
-        return widened(_clean(_flat(content)))
-    best = min(found, key=lambda layout: (_distance(layout[1], wanted), layout[0]))
-    return widened(best[1])
+        return upcast_tensors(_strip_wrappers(_select_tensors(content)))
+    best = min(found, key=lambda layout: (_count_mismatches(layout[1], wanted), layout[0]))
+    return upcast_tensors(best[1])
 
 
-def widened(tensors: Mapping[str, Tensor]) -> Tensors:
+def upcast_tensors(tensors: Mapping[str, Tensor]) -> NamedTensors:
     """Convert floating-point tensors to float32."""
     return {name: t.float() if t.is_floating_point() else t for name, t in tensors.items()}
 
@@ -152,22 +156,22 @@ def describe_misfit(
         with_head: the classifier must exist and fit. Otherwise it is ignored.
         resize: accept position embeddings of another square grid.
     """
-    faults = _faults(tensors, model, with_head, resize)
+    faults = _list_mismatches(tensors, model, with_head, resize)
     if not faults:
         return ""
     own = {name for name in model.state_dict() if not _is_head(name)}
     if not own & set(tensors):
         return "; ".join(["no tensor has a name of this model", *faults])
-    return "; ".join([*_sizes(tensors, model, with_head, resize), *faults])
+    return "; ".join([*_describe_size_mismatches(tensors, model, with_head, resize), *faults])
 
 
-def head_size(tensors: Mapping[str, Tensor]) -> int:
+def count_saved_classes(tensors: Mapping[str, Tensor]) -> int:
     """Return the number of classes of the classifier in `tensors`; 0 without a classifier."""
     weight = tensors.get("head.weight")
     return len(weight) if weight is not None and weight.ndim == 2 else 0
 
 
-def without_extras(tensors: Mapping[str, Tensor], model: nn.Module) -> Tensors:
+def drop_extra_tensors(tensors: Mapping[str, Tensor], model: nn.Module) -> NamedTensors:
     """Remove known extra parts, such as a decoder, that `model` does not have."""
     wanted = model.state_dict()
     return {name: t for name, t in tensors.items() if name in wanted or not _is_ignored(name)}
@@ -175,21 +179,21 @@ def without_extras(tensors: Mapping[str, Tensor], model: nn.Module) -> Tensors:
 
 def _is_ignored(name: str) -> bool:
     first = name.partition(".")[0]
-    return first in IGNORED or first.startswith(IGNORED_STARTS)
+    return first in IGNORED_PARTS or first.startswith(IGNORED_PREFIXES)
 
 
 def _is_head(name: str) -> bool:
-    return name.partition(".")[0] in HEADS
+    return name.partition(".")[0] in VIT_HEAD_NAMES
 
 
-def _faults(
+def _list_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
     """Describe tensors of another shape, missing tensors and unexpected tensors."""
     known = model.state_dict()
     wanted = {name: t for name, t in known.items() if with_head or not _is_head(name)}
     shapes = [
-        f"'{name}' has shape {_shape(tensors[name])}, not {_shape(tensor)}"
+        f"'{name}' has shape {_format_shape(tensors[name])}, not {_format_shape(tensor)}"
         for name, tensor in wanted.items()
         if name in tensors and tensors[name].shape != tensor.shape
         if not (resize and name == "pos_embed" and _can_resize(tensors[name], model))
@@ -197,26 +201,26 @@ def _faults(
     missing = [f"'{name}'" for name in wanted if name not in tensors]
     unexpected = [f"'{n}'" for n in tensors if n not in known and not _is_ignored(n)]
     kinds = {"": shapes, "missing: ": missing, "unexpected: ": unexpected}
-    return [words + _first(found) for words, found in kinds.items() if found]
+    return [words + _join_first(found) for words, found in kinds.items() if found]
 
 
-def _first(found: list[str]) -> str:
-    rest = len(found) - MAX_NAMED
-    return ", ".join(found[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def _join_first(found: list[str]) -> str:
+    rest = len(found) - MAX_KEYS_NAMED
+    return ", ".join(found[:MAX_KEYS_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _shape(tensor: Tensor) -> str:
+def _format_shape(tensor: Tensor) -> str:
     return f"({', '.join(map(str, tensor.shape))})"
 
 
 def _can_resize(positions: Tensor, model: nn.Module) -> bool:
     """Return whether `positions` (1, N, D) have a square grid and the model's width."""
-    if _side(positions, model) is None:
+    if _grid_side(positions, model) is None:
         return False
     return positions.shape[-1] == model.pos_embed.shape[-1]
 
 
-def _side(positions: Tensor, model: nn.Module) -> int | None:
+def _grid_side(positions: Tensor, model: nn.Module) -> int | None:
     """Return the patches per side of the square grid of `positions` (1, N, D), or None."""
     own = getattr(model, "pos_embed", None)
     if positions.ndim != 3 or own is None or own.ndim != 3:
@@ -227,16 +231,16 @@ def _side(positions: Tensor, model: nn.Module) -> int | None:
     return side if side and side * side == patches else None
 
 
-def _sizes(
+def _describe_size_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
     """Describe the sizes that differ: "a depth of 3, not 12"."""
-    ours, theirs = _measure(model.state_dict(), model), _measure(tensors, model)
+    ours, theirs = _infer_sizes(model.state_dict(), model), _infer_sizes(tensors, model)
     positions = tensors.get("pos_embed")
     if positions is not None and resize and _can_resize(positions, model):
-        ours.pop(IMAGE_SIZE, None)
+        ours.pop(IMAGE_SIZE_TEXT, None)
     if not with_head:
-        ours.pop(CLASSES, None)
+        ours.pop(CLASSES_TEXT, None)
     return [
         f"{words.format(theirs[words])}, not {value}"
         for words, value in ours.items()
@@ -244,11 +248,11 @@ def _sizes(
     ]
 
 
-def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
+def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
     """Determine the sizes of a Vision Transformer from tensors, by the text of a message."""
     found = {}
-    if classes := head_size(tensors):
-        found[CLASSES] = classes
+    if classes := count_saved_classes(tensors):
+        found[CLASSES_TEXT] = classes
     blocks = [int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", name) for name in tensors) if m]
     if blocks:
         found["a depth of {}"] = max(blocks) + 1
@@ -259,14 +263,14 @@ def _measure(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
     reads_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # without a stem
     if reads_pixels and hasattr(model, "patch_embed"):
         found["a patch size of {} px"] = proj.shape[-1]
-        if positions is not None and (side := _side(positions, model)):
-            found[IMAGE_SIZE] = side * proj.shape[-1]
+        if positions is not None and (side := _grid_side(positions, model)):
+            found[IMAGE_SIZE_TEXT] = side * proj.shape[-1]
     return found
 
 
-def _layouts(
+def _iter_layouts(
     content: Mapping[str, Any], wanted: Mapping[str, Tensor]
-) -> Iterator[tuple[int, Tensors]]:
+) -> Iterator[tuple[int, NamedTensors]]:
     """Yield each possible copy of the model in `content` with its rank; averaged weights have 0.
 
     A copy is a group of tensors that contains a name of the model, with or without a prefix.
@@ -275,8 +279,8 @@ def _layouts(
     anchors = sorted(anchors, key=lambda name: "." not in name)[
         :8
     ]  # names with dots are more specific
-    for path, tensors in _nested(content):
-        tensors = _clean(tensors)
+    for path, tensors in _iter_nested(content):
+        tensors = _strip_wrappers(tensors)
         prefixes = dict.fromkeys(
             name.removesuffix(anchor)
             for anchor in anchors
@@ -285,17 +289,17 @@ def _layouts(
         )
         for prefix in prefixes:
             own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-            yield _rank(f"{path}.{prefix}"), own
+            yield _rank_layout(f"{path}.{prefix}"), own
 
 
-def _rank(path: str) -> int:
+def _rank_layout(path: str) -> int:
     words = re.split(r"[._]", path.lower())
-    if any(word in words for word in AVERAGED):
+    if any(word in words for word in AVERAGED_KEYS):
         return 0
-    return 2 if any(word in words for word in LEARNER) else 1
+    return 2 if any(word in words for word in STUDENT_KEYS) else 1
 
 
-def _distance(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> int:
+def _count_mismatches(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> int:
     """Count the model's tensors that are missing or have another shape."""
     needed = {name: tensor for name, tensor in wanted.items() if not _is_head(name)}
     return sum(
@@ -304,21 +308,21 @@ def _distance(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> in
     )
 
 
-def _nested(
+def _iter_nested(
     content: Mapping[str, Any], path: str = "", level: int = 0
-) -> Iterator[tuple[str, Tensors]]:
+) -> Iterator[tuple[str, NamedTensors]]:
     """Yield every group of named tensors in `content`, with its path of keys."""
-    if tensors := _flat(content):
+    if tensors := _select_tensors(content):
         yield path, tensors
     if level < MAX_NESTING:
         for name, value in content.items():
             if isinstance(value, Mapping) and isinstance(name, str):
-                yield from _nested(value, f"{path}.{name}", level + 1)
+                yield from _iter_nested(value, f"{path}.{name}", level + 1)
 
 
-def _flat(content: Mapping[str, Any]) -> Tensors:
+def _select_tensors(content: Mapping[str, Any]) -> NamedTensors:
     return {n: t for n, t in content.items() if isinstance(n, str) and isinstance(t, Tensor)}
 
 
-def _clean(tensors: Mapping[str, Tensor]) -> Tensors:
-    return {WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
+def _strip_wrappers(tensors: Mapping[str, Tensor]) -> NamedTensors:
+    return {WRAPPER_PATTERN.sub("", name): tensor for name, tensor in tensors.items()}

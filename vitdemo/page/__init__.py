@@ -5,8 +5,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.jobs import Jobs
-from vitdemo.lessons import FOLDER, LANGUAGE
+from vitdemo.jobs import JobQueue
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import (
     api,
     calibration,
@@ -22,11 +22,11 @@ from vitdemo.page import (
     tabs,
     training,
 )
-from vitdemo.page.components import FOLDER as COMPONENTS
-from vitdemo.page.components import head_script
+from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
+from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
-from vitdemo.page.kit import Page
-from vitdemo.workbench import Workbench
+from vitdemo.page.kit import AppBlocks
+from vitdemo.workbench import AppContext
 
 # System fonts, so that the page loads completely without a network.
 THEME = gr.themes.Soft(
@@ -36,37 +36,40 @@ THEME = gr.themes.Soft(
     font_mono=["ui-monospace", "monospace"],
 )
 # A tab's style sheet is next to its code. Each component loads its own one by itself.
-OWN = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
-PRINT = Path(__file__).parent / "print.css"
-CSS = sorted({*Path(__file__).parent.rglob("*.css")} - OWN - {PRINT})
+COMPONENT_STYLESHEETS = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
+PRINT_STYLESHEET = Path(__file__).parent / "print.css"
+CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-PAGE_WIDE = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
-SCRIPTS = [*(file.read_text(encoding="utf-8") for file in PAGE_WIDE), head_script()]
+GLOBAL_SCRIPTS = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
+SCRIPTS = [*(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS), build_head_script()]
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
-HEAD += f'<style media="print">{PRINT.read_text(encoding="utf-8")}</style>'
+HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
 
 def build_page(
-    workbench: Workbench,
-    jobs: Jobs | None = None,
-    lesson_folders: Sequence[Path] = (FOLDER / LANGUAGE,),
+    workbench: AppContext,
+    jobs: JobQueue | None = None,
+    lesson_folders: Sequence[Path] = (LESSONS_FOLDER / DEFAULT_LANGUAGE,),
     *,
-    alone: bool = True,
+    local_only: bool = True,
 ) -> gr.Blocks:
     """Build the whole page for the models of `workbench`.
 
-    With `jobs`, users can start training runs from the page. `alone` means that the page is bound
-    to localhost, so its user may download any model. Pass THEME, CSS (paths), JS and HEAD to
+    With `jobs`, users can start training runs from the page. `local_only` means that the page is
+    bound to localhost, so its user may download any model. Pass THEME, CSS (paths), JS and HEAD to
     `launch`.
     """
-    with Page(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
+    with AppBlocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(
-            page, runs=workbench.everything, roots=workbench.roots, device=workbench.device
+            page,
+            runs=workbench.list_runs_and_models,
+            roots=workbench.roots,
+            device=workbench.device,
         )
         panel = LessonPanel(elem_id="lesson")  # CSS places it next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
-                opener = look.build(page, tab, page_tabs, workbench, alone=alone)
+                opener = look.build(page, tab, page_tabs, workbench, local_only=local_only)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
@@ -80,11 +83,11 @@ def build_page(
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(tab, workbench)
             with gr.Tab("Compare models", id="compare") as tab:
-                compare.build(tab, workbench, gains_of=learnt.pick)
+                compare.build(tab, workbench, on_baseline_pick=learnt.pick)
             with gr.Tab("Data", id="data") as tab:
                 data.build(tab, workbench, opener)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, workbench, jobs)
-        tabs.remember(page, page_tabs)
-        api.build(workbench)
+        tabs.sync_with_address(page, page_tabs)
+        api.register_endpoints(workbench)
     return page

@@ -10,27 +10,27 @@ import gradio as gr
 from PIL import Image
 
 from vitdemo.attention import FUSIONS
-from vitdemo.class_maps import maps as maps_of_class
+from vitdemo.class_maps import compute_class_maps as maps_of_class
 from vitdemo.errors import ImageError, RunError
 from vitdemo.export import save_maps
-from vitdemo.inputs import load_image, visible_square
-from vitdemo.metrics.tested_runs import class_table
+from vitdemo.inputs import crop_visible_square, load_image
+from vitdemo.metrics.tested_runs import compute_classification_report
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     MODEL_QUEUE,
-    SEND_A_FILE,
+    NOT_A_FILE_MESSAGE,
     PathImage,
-    cache_folder,
-    for_people,
+    make_cache_folder,
+    show_user_errors,
 )
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 
-def build(workbench: Workbench) -> None:
+def register_endpoints(workbench: AppContext) -> None:
     """Register the API endpoints. They have no visible components."""
 
-    @for_people
+    @show_user_errors
     def runs() -> list:
         """List the runs: name, recipe, epochs, test accuracy (null without an evaluation)."""
         return [
@@ -39,26 +39,26 @@ def build(workbench: Workbench) -> None:
                 "recipe": run.config["recipe"].get("name"),
                 "epochs": len(run.history),
                 "has_weights": run.has_weights,
-                "test_accuracy": workbench.accuracy(run),
+                "test_accuracy": workbench.test_accuracy(run),
             }
-            for run in workbench.runs()[0]
+            for run in workbench.list_runs()[0]
         ]
 
-    @for_people
+    @show_user_errors
     def classify(picture) -> dict:
         """Return the class probabilities of one image from every trained model."""
-        answers, _ = workbench.answers(read(picture))
+        answers, _ = workbench.predict_all(load_uploaded_image(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
             for a in answers
         }
 
-    @for_people
+    @show_user_errors
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
         """Return the head maps (H, rows, columns) of `layer`, their mean, and the rollout to it."""
-        look = workbench.look(workbench.run(run), read(picture))
-        if layer not in range(1, look.layers + 1):
-            raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.layers}.")
+        look = workbench.trace_image(workbench.find_run(run), load_uploaded_image(picture))
+        if layer not in range(1, look.num_layers + 1):
+            raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.num_layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
         rollout = look.rollout_map(int(layer), fusion=fusion, discard_ratio=discard_ratio)
         return {
@@ -67,12 +67,12 @@ def build(workbench: Workbench) -> None:
             "rollout": rollout.tolist(),
         }
 
-    @for_people
+    @show_user_errors
     def maps_file(picture, run) -> str:
         """Return all maps of one image and one model as an .npz file that describes its arrays."""
-        return save_maps(workbench, run, read(picture), cache_folder(file))
+        return save_maps(workbench, run, load_uploaded_image(picture), make_cache_folder(file))
 
-    @for_people
+    @show_user_errors
     def why(picture, run, target, against) -> dict:
         """Return the attribution maps (rows, columns) of class `target` by every method.
 
@@ -80,29 +80,31 @@ def build(workbench: Workbench) -> None:
         supports `target` rather than `against`.
         """
         classes = {"target": target or None, "against": against or None}
-        found = maps_of_class(workbench, workbench.run(run), read(picture), **classes)
+        found = maps_of_class(
+            workbench, workbench.find_run(run), load_uploaded_image(picture), **classes
+        )
         return {
-            "class": found.named,
+            "class": found.class_text,
             "probability": float(found.probabilities[found.target]),
             "maps": {m.method.name: m.values.tolist() for m in found.maps},
         }
 
-    @for_people
+    @show_user_errors
     def metrics(run) -> dict:
         """Return accuracy, per-class metrics with 95% confidence intervals, and their means."""
-        table = workbench.cache.of(class_table, workbench.run(run))
+        table = workbench.cache.call(compute_classification_report, workbench.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}
-            | {column: _json_number(values[c]) for column, values in table.columns.items()}
-            | {f"{n}_interval": _json_numbers(s[:, c]) for n, s in table.intervals.items()}
+            | {column: _to_json_number(values[c]) for column, values in table.columns.items()}
+            | {f"{n}_interval": _to_json_numbers(s[:, c]) for n, s in table.intervals.items()}
             for c, name in enumerate(table.classes)
         }
         return {
             "accuracy": table.accuracy,
-            "accuracy_interval": _json_numbers(table.accuracy_interval),
+            "accuracy_interval": _to_json_numbers(table.accuracy_interval),
             "classes": classes,
-            "macro": {name: _json_number(mean) for name, mean in table.macro.items()},
-            "weighted": {name: _json_number(mean) for name, mean in table.weighted.items()},
+            "macro": {name: _to_json_number(mean) for name, mean in table.macro.items()},
+            "weighted": {name: _to_json_number(mean) for name, mean in table.weighted.items()},
         }
 
     with gr.Row(visible=False):
@@ -125,17 +127,17 @@ def build(workbench: Workbench) -> None:
     button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
 
 
-def read(path: str | None) -> Image.Image:
+def load_uploaded_image(path: str | None) -> Image.Image:
     """Return the centre square of an uploaded image. Raises `ImageError`."""
     if path is None:
-        raise ImageError(f"No image was sent. {SEND_A_FILE}")
-    return visible_square(load_image(path))
+        raise ImageError(f"No image was sent. {NOT_A_FILE_MESSAGE}")
+    return crop_visible_square(load_image(path))
 
 
-def _json_number(value: float) -> float | None:
+def _to_json_number(value: float) -> float | None:
     """Return `value`, or None for NaN (an undefined metric), which JSON cannot represent."""
     return None if value != value else float(value)
 
 
-def _json_numbers(values: Iterable[float]) -> list[float | None]:
-    return [_json_number(value) for value in values]
+def _to_json_numbers(values: Iterable[float]) -> list[float | None]:
+    return [_to_json_number(value) for value in values]

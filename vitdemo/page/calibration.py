@@ -6,29 +6,41 @@ import numpy as np
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
-from vitdemo.metrics import DASH, percent, signed
-from vitdemo.metrics.calibrated_runs import Calibration, TemperatureScaled, calibration
-from vitdemo.metrics.calibration import (
-    TEMPERATURES,
-    Chance,
-    Reliability,
-    Side,
-    rest_words,
-    two_sides,
+from vitdemo.metrics import DASH, format_signed, percent_text
+from vitdemo.metrics.calibrated_runs import (
+    CalibrationReport,
+    ScaledCalibration,
+    compute_calibration_report,
 )
-from vitdemo.page.components.article import Article, Figure, Line, Notice, Piece, Plots, Text
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.metrics.calibration import (
+    TEMPERATURE_RANGE,
+    ChanceCalibration,
+    ConfidenceRange,
+    ReliabilityDiagram,
+    describe_worst_bin,
+    split_by_overconfidence,
+)
+from vitdemo.page.components.article import (
+    Document,
+    DocumentBlock,
+    Figure,
+    LegendEntry,
+    Notice,
+    Plots,
+    Text,
+)
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.components.table import Cell, Row, Table
-from vitdemo.page.kit import QUIET
-from vitdemo.page.metrics import NOTHING
-from vitdemo.workbench import Workbench
+from vitdemo.page.kit import REFRESH_EVENT
+from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
+from vitdemo.workbench import AppContext
 
-INTRO = (
+CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
     "class. A model is **calibrated** if, for every confidence, its accuracy is the same: of all "
     "predictions with a confidence of 80%, 80% are correct."
 )
-WORDS = {
+CALIBRATION_TERMS = {
     "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
     "accuracy in each of 15 bins, averaged over all predictions, in percentage points.",
     "Expected by chance": "Even a perfectly calibrated model has a calibration error above 0 on a "
@@ -40,37 +52,44 @@ WORDS = {
 }
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
+def build(tab: gr.Tab, workbench: AppContext) -> None:
     """Build the tab; its content is computed when the tab opens."""
-    gr.Markdown(INTRO)
-    model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="calibration-model")
-    view = Article(elem_id="calibration")
+    gr.Markdown(CALIBRATION_INTRO)
+    model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="calibration-model")
+    view = Document(elem_id="calibration")
 
     def draw(name):
-        update, name = renewed_runs(workbench.evaluated_runs(), name)
+        update, name = update_run_choices(workbench.evaluated_runs(), name)
         if name is None:
-            return update, [Notice(NOTHING)]
+            return update, [Notice(NO_EVALUATION_MESSAGE)]
         try:
-            run = workbench.run(name)
-            return update, pieces(workbench.cache.of(calibration, run), str(run.path))
+            run = workbench.find_run(name)
+            return update, calibration_blocks(
+                workbench.cache.call(compute_calibration_report, run), str(run.path)
+            )
         except VitdemoError as error:
             return update, [Notice(str(error))]
 
-    gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **QUIET)
+    gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **REFRESH_EVENT)
 
 
-def pieces(found: Calibration, path: str) -> list[Piece]:
+def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBlock]:
     """Return the verdict, both figures and their table; `path` is the run's folder."""
-    return [Text(verdict(found)), temperature(found, path), plots(found), bins_table(found)]
+    return [
+        Text(describe_calibration(found)),
+        temperature_block(found, path),
+        reliability_plots(found),
+        bins_table(found),
+    ]
 
 
-def verdict(found: Calibration) -> str:
+def describe_calibration(found: CalibrationReport) -> str:
     """State the calibration error, whether it exceeds chance, and its direction."""
     confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
-    error = 100 * found.before.error
-    if found.before.error <= found.chance.error:
+    error = 100 * found.reliability.calibration_error
+    if found.reliability.calibration_error <= found.chance.max_calibration_error:
         words = "This difference is within chance."
-    elif two_sides(found.before) or 2 * abs(confidence - accuracy) < error:
+    elif split_by_overconfidence(found.reliability) or 2 * abs(confidence - accuracy) < error:
         words = "The model is **overconfident in some predictions and underconfident in others**."
     else:
         kind = "overconfident" if confidence > accuracy else "underconfident"
@@ -78,51 +97,56 @@ def verdict(found: Calibration) -> str:
     return (
         f"The mean confidence of {found.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
         f"predictions are correct. Its calibration error is **{error:.2f} percentage points**. "
-        f"{chance_words(found.chance)} {words} Its loss is {found.loss:.3f} nats."
-        f"{sides_words(found.before)}{smoothing_words(found)}"
+        f"{describe_chance_error(found.chance)} {words} Its loss is {found.loss:.3f} nats."
+        f"{describe_both_sides(found.reliability)}{describe_label_smoothing(found)}"
     )
 
 
-def chance_words(found: Chance, which: str = "these") -> str:
+def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str:
     """State the calibration error expected by chance with `which` probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
-        f"probabilities would stay below {100 * found.error:.2f} points."
+        f"probabilities would stay below {100 * found.max_calibration_error:.2f} points."
     )
 
 
-def sides_words(found: Reliability) -> str:
+def describe_both_sides(found: ReliabilityDiagram) -> str:
     """Describe overconfident and underconfident predictions if the model has both."""
-    sides = two_sides(found)
+    sides = split_by_overconfidence(found)
     if sides is None:
         return ""
     low, high = sides
-    return f" Below {percent(high.low)}% confidence {side_words(low)}; above it {side_words(high)}."
+    limit = f"{percent_text(high.low)}% confidence"
+    return f" Below {limit} {describe_side(low)}; above it {describe_side(high)}."
 
 
-def side_words(side: Side) -> str:
+def describe_side(side: ConfidenceRange) -> str:
     kind = "overconfident" if side.gap < 0 else "underconfident"
     return (
         f"its {side.count:,} predictions are **{kind}** (mean confidence "
-        f"{percent(side.confidence)}%, {percent(side.accuracy)}% correct)"
+        f"{percent_text(side.confidence)}%, {percent_text(side.accuracy)}% correct)"
     )
 
 
-def smoothing_words(found: Calibration) -> str:
+def describe_label_smoothing(found: CalibrationReport) -> str:
     """State the label smoothing of an underconfident model, and the effect of the temperature."""
-    if found.target == 1 or found.mean_confidence >= found.accuracy:
+    if found.true_class_target == 1 or found.mean_confidence >= found.accuracy:
         return ""
     words = (
         " It was trained with label smoothing: the target probability of the true class was "
-        f"{found.target:.2f}."
+        f"{found.true_class_target:.2f}."
     )
     scaled = found.scaled
-    if scaled and scaled.temperature < 1 and scaled.reliability.error < found.before.error:
+    if (
+        scaled
+        and scaled.temperature < 1
+        and scaled.reliability.calibration_error < found.reliability.calibration_error
+    ):
         words += " A temperature below 1 reduces its underconfidence."
     return words
 
 
-def temperature(found: Calibration, path: str) -> Text | Notice:
+def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
     """State the calibration after temperature scaling, or how to obtain a temperature."""
     if found.scaled is None:
         return Notice(
@@ -134,24 +158,25 @@ def temperature(found: Calibration, path: str) -> Text | Notice:
     scaled = found.scaled
     return Text(
         f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
-        f"{scaled.validation_pictures:,} validation images (not on the test set), the "
-        f"calibration error on the test set changes from {100 * found.before.error:.2f} to "
-        f"**{100 * scaled.reliability.error:.2f} points**. "
-        f"{chance_words(scaled.chance, 'the scaled')} {scaled_verdict(scaled)} "
+        f"{scaled.num_validation_images:,} validation images (not on the test set), the "
+        "calibration error on the test set changes from "
+        f"{100 * found.reliability.calibration_error:.2f} to "
+        f"**{100 * scaled.reliability.calibration_error:.2f} points**. "
+        f"{describe_chance_error(scaled.chance, 'the scaled')} {describe_scaled_error(scaled)} "
         f"The loss changes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
-        f"{temperature_words(scaled)} {rest_words(scaled.reliability)}"
+        f"{describe_temperature(scaled)} {describe_worst_bin(scaled.reliability)}"
     )
 
 
-def scaled_verdict(scaled: TemperatureScaled) -> str:
+def describe_scaled_error(scaled: ScaledCalibration) -> str:
     """Compare the error after scaling with the error expected by chance after scaling."""
-    if scaled.reliability.error <= scaled.chance.error:
+    if scaled.reliability.calibration_error <= scaled.chance.max_calibration_error:
         return "The remaining difference is within chance."
     return "The scaled model is still **not perfectly calibrated**."
 
 
-def temperature_words(scaled: TemperatureScaled) -> str:
-    low, high = TEMPERATURES
+def describe_temperature(scaled: ScaledCalibration) -> str:
+    low, high = TEMPERATURE_RANGE
     if not 1.01 * low < scaled.temperature < 0.99 * high:
         return f"This temperature is at the end of the search range ({low:g} to {high:g})."
     direction = "lowers" if scaled.temperature > 1 else "raises"
@@ -160,41 +185,48 @@ def temperature_words(scaled: TemperatureScaled) -> str:
     )
 
 
-def plots(found: Calibration) -> Plots:
-    before, scaled = found.before, found.scaled
-    lines = [Line("unscaled", charts.RIGHT)]
+def reliability_plots(found: CalibrationReport) -> Plots:
+    before, scaled = found.reliability, found.scaled
+    lines = [LegendEntry("unscaled", charts.CORRECT_COLOUR)]
     if scaled:
-        lines.append(Line("temperature-scaled", charts.BETTER, dashed=True))
+        lines.append(LegendEntry("temperature-scaled", charts.BETTER_COLOUR, dashed=True))
     dots = (
         "dotted: perfect calibration; wide bars: 95% range expected by chance for each line; "
         "larger dots: more predictions"
     )
-    diagram = charts.reliability_plot(
+    diagram = charts.plot_reliability(
         before,
         found.chance.band,
         *((scaled.reliability, scaled.chance.band) if scaled else ()),
     )
-    right = Line("correct predictions", charts.RIGHT)
-    wrong = Line("incorrect predictions", charts.WRONG)
+    right = LegendEntry("correct predictions", charts.CORRECT_COLOUR)
+    wrong = LegendEntry("incorrect predictions", charts.INCORRECT_COLOUR)
     return Plots(
         [
-            plot("Reliability diagram", [*lines, Line(dots)], figures.svg(diagram), found.run),
-            plot(
+            calibration_figure(
+                "Reliability diagram",
+                [*lines, LegendEntry(dots)],
+                figures.figure_to_svg(diagram),
+                found.run,
+            ),
+            calibration_figure(
                 "Confidence of correct and incorrect predictions",
-                [right, wrong, Line("each of the two groups adds up to 100%")],
-                figures.svg(charts.confidence_plot(before.edges, before.right, before.wrong)),
+                [right, wrong, LegendEntry("each of the two groups adds up to 100%")],
+                figures.figure_to_svg(
+                    charts.plot_confidence(before.edges, before.correct, before.incorrect)
+                ),
                 found.run,
             ),
         ]
     )
 
 
-def plot(title: str, lines: list[Line], svg: str, run: str) -> Figure:
+def calibration_figure(title: str, lines: list[LegendEntry], svg: str, run: str) -> Figure:
     label = f"{title} of {run}; the table below has the values"
     return Figure(title, label, svg, lines)
 
 
-def bins_table(found: Calibration) -> Table:
+def bins_table(found: CalibrationReport) -> Table:
     """Return a table of the non-empty bins before and after temperature scaling."""
     columns = ["Confidence", "Predictions", "Correct", "Incorrect", "Mean confidence, %"]
     columns += ["Accuracy, %", "Expected by chance, %", "Gap, points"]
@@ -202,32 +234,32 @@ def bins_table(found: Calibration) -> Table:
     if scaled:
         columns += ["Scaled: predictions", "Scaled: accuracy, %", "Scaled: expected by chance, %"]
     rows = []
-    for b in range(len(found.before.count)):
-        if found.before.count[b] or (scaled is not None and scaled.count[b]):
+    for b in range(len(found.reliability.count)):
+        if found.reliability.count[b] or (scaled is not None and scaled.count[b]):
             row = bin_row(found, b)
             if scaled is not None:
                 row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
                 row.append(chance_cell(found.scaled.chance, b))
             rows.append(row)
-    return Table(columns, rows, file=f"{found.run}-calibration", words=WORDS)
+    return Table(columns, rows, file=f"{found.run}-calibration", words=CALIBRATION_TERMS)
 
 
-def bin_row(found: Calibration, b: int) -> Row:
-    before = found.before
+def bin_row(found: CalibrationReport, b: int) -> Row:
+    before = found.reliability
     gap = 100 * (before.accuracy[b] - before.confidence[b])
     return [
         f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f}%",
         f"{before.count[b]:,}",
-        f"{before.right[b]:,}",
-        f"{before.wrong[b]:,}",
+        f"{before.correct[b]:,}",
+        f"{before.incorrect[b]:,}",
         percent_cell(before.confidence[b]),
         percent_cell(before.accuracy[b]),
         chance_cell(found.chance, b),
-        Cell(signed(gap), gap),
+        Cell(format_signed(gap), gap),
     ]
 
 
-def chance_cell(found: Chance, b: int) -> Cell:
+def chance_cell(found: ChanceCalibration, b: int) -> Cell:
     """Return a cell with the 95% range of accuracy of a perfectly calibrated model in bin `b`."""
     band = 100 * found.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
@@ -235,4 +267,4 @@ def chance_cell(found: Chance, b: int) -> Cell:
 
 
 def percent_cell(share: float) -> Cell:
-    return Cell(percent(share), 100 * share)
+    return Cell(percent_text(share), 100 * share)

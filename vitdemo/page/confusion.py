@@ -10,52 +10,58 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.errors import VitdemoError
-from vitdemo.figures.matrix import matrix_figure, png
-from vitdemo.metrics import DASH, WORDS, most_confused, pair_sentence
-from vitdemo.metrics.errors import Filters, cells, difference
-from vitdemo.page.components.article import Article, Heading, Piece, Text
-from vitdemo.page.components.gallery import Gallery, page_of
-from vitdemo.page.components.matrix import Drawn, MatrixView
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.kit import KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download, picked_numbers
-from vitdemo.page.look.tab import Look
-from vitdemo.page.metrics import NOBODY, NOTHING
-from vitdemo.predictions import Predictions, Query, predictions
+from vitdemo.figures.matrix import figure_to_png, plot_confusion_matrix
+from vitdemo.metrics import CIFAR10_NOUNS, DASH, describe_pair, most_confused_pairs
+from vitdemo.metrics.errors import Filters, normalise_confusion, subtract_confusion
+from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
+from vitdemo.page.components.gallery import Gallery, load_gallery_page
+from vitdemo.page.components.matrix import ConfusionPayload, ConfusionView
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    REFRESH_EVENT,
+    STATE_LIFETIME,
+    add_download_button,
+    parse_pick,
+)
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
+from vitdemo.predictions import ComparablePredictions, ImageQuery, comparable_predictions
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
 # Scroll as little as necessary, so that the chosen cell stays visible.
-SHOW_PICTURES = """() => requestAnimationFrame(() => document.querySelector(
+JS_SCROLL_TO_IMAGES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" }))"""
-INTRO = (
+CONFUSION_INTRO = (
     "True and predicted classes over the test set: one row per **true class**, one column per "
     "**predicted class**. Choose a cell to see its images, with the mouse or with the arrow keys "
     "and Enter. Choose an image to see the model's attention in Explore."
 )
-COUNTS, SHARES, PREDICTED_SHARES = (
+COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = (
     "Counts",
     "Percentage of true class",
     "Percentage of predicted class",
 )
-UNITS = {COUNTS: "count", SHARES: "true", PREDICTED_SHARES: "predicted"}
-PAIRS = 10
-KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
-DIFFERENCE_KEY = (
+UNITS = {COUNTS: "count", TRUE_PERCENTAGES: "true", PREDICTED_PERCENTAGES: "predicted"}
+MAX_PAIRS = 10
+COLOUR_KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
+DIFFERENCE_COLOUR_KEY = (
     "Orange: higher for {first}. Purple: higher for {second}. Darker means a larger difference."
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
+def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     """Lay out and wire the tab; the images of a cell open in the tab Explore."""
-    gr.Markdown(INTRO)
+    gr.Markdown(CONFUSION_INTRO)
     with gr.Row():
         with gr.Column(min_width=260):
-            model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="confusion-model")
+            model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="confusion-model")
         with gr.Column(min_width=260):
             other = RunChoice(
                 label="Subtract model",
                 info="shows the difference between two models",
-                nobody=NOBODY,
+                nobody=NO_OTHER_MODEL_LABEL,
                 elem_id="confusion-other",
             )
     with gr.Row():
@@ -63,25 +69,25 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
             unit = gr.Radio(list(UNITS), value=COUNTS, label="Cell values")
         with gr.Column(min_width=300):
             errors_only = gr.Checkbox(False, label="Errors only")
-    view = MatrixView(elem_id="confusion-matrix")
+    view = ConfusionView(elem_id="confusion-matrix")
     settings = [model, other, unit, errors_only]
 
     def save_png(folder, *chosen):
         return write_png(folder, matrix(*chosen))
 
     with gr.Row(), gr.Column(scale=0, min_width=160):
-        offer_download("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
-    title = Article(elem_id="cell-title")
+        add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+    title = Document(elem_id="cell-title")
     shown = Gallery(elem_id="cell-pictures")
-    cell = gr.State(None, time_to_live=KEPT_SECONDS)  # (true, predicted) class names
+    cell = gr.State(None, time_to_live=STATE_LIFETIME)  # (true, predicted) class names
 
     def matrix(name, other, unit, errors_only):
-        return read_matrix(predictions(workbench, name), name, other, unit, errors_only)
+        return read_matrix(comparable_predictions(workbench, name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell):
         """Return the values of `outputs`; a cell stays chosen while its classes exist."""
         if name is None:
-            return NOTHING, None, None, None
+            return NO_EVALUATION_MESSAGE, None, None, None
         try:
             found = matrix(name, other, unit, errors_only)
         except VitdemoError as error:
@@ -89,40 +95,40 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         if cell is not None and not set(cell) <= set(found.classes):
             cell = None
         words = cell_title(found, *cell) if cell else None
-        pictures = page_of(workbench, query(found, *cell) if cell else None)
-        return drawn(found, cell), cell, words, pictures
+        pictures = load_gallery_page(workbench, cell_query(found, *cell) if cell else None)
+        return confusion_payload(found, cell), cell, words, pictures
 
     def query_of(name, other, unit, errors_only, cell):
-        return query(matrix(name, other, unit, errors_only), *cell) if name and cell else None
+        return cell_query(matrix(name, other, unit, errors_only), *cell) if name and cell else None
 
     def pick(name, other, unit, errors_only, event: gr.EventData):
         try:
-            classes = predictions(workbench, name).classes
-            picked = picked_numbers(event.pick, len(classes), len(classes))
+            classes = comparable_predictions(workbench, name).classes
+            picked = parse_pick(event.pick, len(classes), len(classes))
             cell = tuple(classes[i] for i in picked)
         except VitdemoError:  # the runs changed after the page was drawn
             cell = None
         return draw(name, other, unit, errors_only, cell)
 
     def draw_fresh(name, other, *settings):
-        models, name = renewed_runs(workbench.evaluated_runs(), name)
-        others, other = renewed_runs(comparable(workbench, name), other, optional=True)
+        models, name = update_run_choices(workbench.evaluated_runs(), name)
+        others, other = update_run_choices(comparable_runs(workbench, name), other, optional=True)
         return models, others, *draw(name, other, *settings)
 
     inputs = [*settings, cell]
     outputs = [view, cell, title, shown]
     # One event for all inputs, so that the result of the last of several quick clicks stays.
     events = [tab.select, *(setting.input for setting in settings)]
-    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **QUIET)
-    picked = view.pick(pick, inputs=settings, outputs=outputs, **QUIET)
-    picked.success(None, js=SHOW_PICTURES)
-    shown.wire(workbench, query_of, inputs, opener.connect)
+    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **REFRESH_EVENT)
+    picked = view.pick(pick, inputs=settings, outputs=outputs, **REFRESH_EVENT)
+    picked.success(None, js=JS_SCROLL_TO_IMAGES)
+    shown.wire(workbench, query_of, inputs, opener.open_test_image_on)
 
 
-def comparable(workbench: Workbench, name: str | None) -> list[Run]:
+def comparable_runs(workbench: AppContext, name: str | None) -> list[Run]:
     """Return the runs that were tested on the same images as the run `name`."""
     try:
-        runs = predictions(workbench, name).runs if name else ()
+        runs = comparable_predictions(workbench, name).runs if name else ()
         return [run for run in runs if run.name != name]
     except VitdemoError:
         return []
@@ -132,16 +138,16 @@ def comparable(workbench: Workbench, name: str | None) -> list[Run]:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class ConfusionCells:
     """Cell `values` (C, C) in `unit`, of one model or of the difference of two models."""
 
-    group: Predictions
+    group: ComparablePredictions
     run: str
     other: str | None
     unit: str
     errors_only: bool
     counts: np.ndarray  # (C, C), confusion matrix of `run`
-    others: np.ndarray | None  # (C, C), confusion matrix of `other`
+    other_counts: np.ndarray | None  # (C, C), confusion matrix of `other`
     values: np.ndarray
 
     @property
@@ -156,10 +162,14 @@ class Matrix:
     def title(self) -> str:
         return f"{self.run} minus {self.other}" if self.other else self.run
 
-    def text(self, i: int, j: int) -> str:
+    def cell_text(self, i: int, j: int) -> str:
         if i == j and self.errors_only:
             return ""
-        whole = {COUNTS: 1, SHARES: self.counts[i].sum(), PREDICTED_SHARES: self.counts[:, j].sum()}
+        whole = {
+            COUNTS: 1,
+            TRUE_PERCENTAGES: self.counts[i].sum(),
+            PREDICTED_PERCENTAGES: self.counts[:, j].sum(),
+        }
         if not whole[self.unit] and not self.other:
             return DASH  # a percentage of 0 images is undefined
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
@@ -168,50 +178,54 @@ class Matrix:
 
 
 def read_matrix(
-    group: Predictions, run: str, other: str | None, unit: str, errors_only: bool
-) -> Matrix:
-    counts, by = group.confusion(run), UNITS[unit]
-    others = group.confusion(other) if other else None
-    values = cells(counts, by) if others is None else difference(counts, others, by)
-    return Matrix(group, run, other, unit, errors_only, counts, others, values)
+    group: ComparablePredictions, run: str, other: str | None, unit: str, errors_only: bool
+) -> ConfusionCells:
+    counts, by = group.confusion_matrix(run), UNITS[unit]
+    others = group.confusion_matrix(other) if other else None
+    values = (
+        normalise_confusion(counts, by)
+        if others is None
+        else subtract_confusion(counts, others, by)
+    )
+    return ConfusionCells(group, run, other, unit, errors_only, counts, others, values)
 
 
-def drawn(matrix: Matrix, cell: tuple[str, str] | None) -> Drawn:
+def confusion_payload(matrix: ConfusionCells, cell: tuple[str, str] | None) -> ConfusionPayload:
     """Return the payload of the view: the matrix, the chosen `cell` and the most confused pairs."""
-    key = KEY
+    key = COLOUR_KEY
     if matrix.other:
-        key = DIFFERENCE_KEY.format(first=matrix.run, second=matrix.other)
+        key = DIFFERENCE_COLOUR_KEY.format(first=matrix.run, second=matrix.other)
     c = range(len(matrix.classes))
-    return Drawn(
+    return ConfusionPayload(
         matrix.run,
         matrix.classes,
         matrix.values,
-        shades(matrix),
-        texts(matrix),
-        [[spoken(matrix, i, j) for j in c] for i in c],
+        colour_strengths(matrix),
+        cell_texts(matrix),
+        [[cell_label(matrix, i, j) for j in c] for i in c],
         signed=matrix.other is not None,
         cell=tuple(map(matrix.classes.index, cell)) if cell else None,
         pairs={
-            f"{pair.true}-{pair.predicted}": pair_sentence(pair, matrix.classes)
-            for pair in most_confused(matrix.counts, PAIRS)
+            f"{pair.true}-{pair.predicted}": describe_pair(pair, matrix.classes)
+            for pair in most_confused_pairs(matrix.counts, MAX_PAIRS)
         },
-        words=[key, *matrix.group.left_out],
+        words=[key, *matrix.group.exclusion_messages],
         file=matrix.file,
     )
 
 
-def texts(matrix: Matrix) -> list[list[str]]:
+def cell_texts(matrix: ConfusionCells) -> list[list[str]]:
     c = range(len(matrix.classes))
-    return [[matrix.text(i, j) for j in c] for i in c]
+    return [[matrix.cell_text(i, j) for j in c] for i in c]
 
 
-def shades(matrix: Matrix) -> np.ndarray:
+def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
     """Return the colour strength of each cell, (C, C), from -1 to 1.
 
     Errors are scaled to the largest error; otherwise they would be invisible next to the correct
     predictions. Differences are scaled in the same way, and clipped on the diagonal.
     """
-    values = matrix.values if matrix.unit != COUNTS else _comparable(matrix)
+    values = matrix.values if matrix.unit != COUNTS else _row_fractions(matrix)
     right = np.eye(len(values), dtype=bool)
     scaled = values / (np.abs(values[~right]).max(initial=0) or 1.0)
     if matrix.errors_only:
@@ -219,58 +233,58 @@ def shades(matrix: Matrix) -> np.ndarray:
     return scaled.clip(-1, 1) if matrix.other else np.where(right, values, scaled)
 
 
-def _comparable(matrix: Matrix) -> np.ndarray:
+def _row_fractions(matrix: ConfusionCells) -> np.ndarray:
     """Return counts as fractions of their row, so that colours do not depend on class size."""
     support = matrix.counts.sum(axis=1, keepdims=True)  # the same for both models
     return matrix.values / np.maximum(support, 1)
 
 
-def spoken(matrix: Matrix, i: int, j: int) -> str:
+def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
     """Describe a cell, as "true class cat, predicted class dog: 146 images, 14.6% of all cats"."""
     true, predicted = matrix.classes[i], matrix.classes[j]
     taken = f"true class {true}, predicted class {predicted}"
     count = int(matrix.counts[i, j])
     pictures = f"{count:,} image{'' if count == 1 else 's'}"
-    if matrix.others is not None:
-        theirs = int(matrix.others[i, j])
+    if matrix.other_counts is not None:
+        theirs = int(matrix.other_counts[i, j])
         return f"{taken}: {pictures} for {matrix.run}, {theirs:,} for {matrix.other}"
-    if matrix.unit == PREDICTED_SHARES:
+    if matrix.unit == PREDICTED_PERCENTAGES:
         whole, everything = matrix.counts[:, j].sum(), f"all images predicted as {predicted}"
     else:
-        whole, everything = matrix.counts[i].sum(), f"all {plural(true)}"
+        whole, everything = matrix.counts[i].sum(), f"all {plural_class_name(true)}"
     share = f", {100 * count / whole:.1f}% of {everything}" if whole else ""
     return f"{taken}: {pictures}{share}"
 
 
-def query(matrix: Matrix, true: str, predicted: str) -> Query:
+def cell_query(matrix: ConfusionCells, true: str, predicted: str) -> ImageQuery:
     """Return the query for the images of a cell, given its class names."""
     i, j = matrix.classes.index(true), matrix.classes.index(predicted)
-    return Query(matrix.run, Filters("all", i, j), matrix.other)
+    return ImageQuery(matrix.run, Filters("all", i, j), matrix.other)
 
 
-def plural(name: str) -> str:
-    return WORDS[name][1] if name in WORDS else f'images of "{name}"'
+def plural_class_name(name: str) -> str:
+    return CIFAR10_NOUNS[name][1] if name in CIFAR10_NOUNS else f'images of "{name}"'
 
 
-def cell_title(matrix: Matrix, true: str, predicted: str) -> list[Piece]:
+def cell_title(matrix: ConfusionCells, true: str, predicted: str) -> list[DocumentBlock]:
     """Return the heading of the images below, and their order."""
-    words = spoken(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
+    words = cell_label(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
         order = f"Images of {matrix.run} first, followed by images of only {matrix.other}."
     return [Heading(words), Text(order, quiet=True)]
 
 
-def write_png(folder: Path, matrix: Matrix) -> str:
+def write_png(folder: Path, matrix: ConfusionCells) -> str:
     """Save the matrix as a PNG with double resolution in `folder` and return its path."""
-    figure = matrix_figure(
+    figure = plot_confusion_matrix(
         np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
-        texts(matrix),
+        cell_texts(matrix),
         matrix.classes,
         matrix.title,
         "images" if matrix.unit == COUNTS else matrix.unit.lower(),
         signed=matrix.other is not None,
     )
     path = folder / f"{matrix.file.replace('/', '-')}.png"
-    path.write_bytes(png(figure))
+    path.write_bytes(figure_to_png(figure))
     return str(path)

@@ -3,31 +3,39 @@
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics.errors import Filters, Mutual, mutual_pairs
-from vitdemo.page.components.chips import CLEAR, Chips
-from vitdemo.page.components.gallery import Gallery, page_of
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.metrics.errors import Filters, MutualConfusion, mutual_confusions
+from vitdemo.page.components.chips import CLEAR_PICK, FilterButtons
+from vitdemo.page.components.gallery import Gallery, load_gallery_page
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.kit import (
-    KEPT_SECONDS,
-    QUIET,
+    REFRESH_EVENT,
+    STATE_LIFETIME,
     Choice,
-    FreeDropdown,
-    for_people,
-    picked_numbers,
-    renewed,
+    UncheckedDropdown,
+    parse_pick,
+    show_user_errors,
+    update_choices,
 )
 from vitdemo.page.look import permalink
-from vitdemo.page.look.tab import Look
-from vitdemo.page.metrics import NOTHING
-from vitdemo.predictions import Predictions, Query, counts, every_model
-from vitdemo.workbench import Workbench
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
+from vitdemo.predictions import (
+    ComparablePredictions,
+    ImageQuery,
+    available_predictions,
+    count_kinds,
+)
+from vitdemo.workbench import AppContext
 
-ANY = ""  # value of the choice "any class"
-ANY_CLASS = ("any class", ANY)
-PAIRS = 10
+ANY_CLASS_VALUE = ""  # value of the choice "any class"
+ANY_CLASS = ("any class", ANY_CLASS_VALUE)
+MAX_CLASS_PAIRS = 10
 PAIRS_TITLE = "Most confused pairs of classes"
-OF_SEVERAL = ("only_right", "all_wrong")  # kinds that depend on the predictions of other models
-KINDS = {  # label and explanation
+MULTI_MODEL_KINDS = (
+    "only_right",
+    "all_wrong",
+)  # kinds that depend on the predictions of other models
+KIND_TEXTS = {  # label and explanation
     "errors": ("Errors", "{run} predicted the wrong class."),
     "right": ("Correct predictions", "{run} predicted the correct class."),
     "all": ("All images", "All predictions of {run}."),
@@ -45,34 +53,40 @@ KINDS = {  # label and explanation
         "there was no majority.",
     ),
 }
-ORDERS = {
+ORDER_CHOICES = {
     "Most confident first": "most_confident",
     "Smallest margin first": "least_sure",
     "Likeliest label error first": "doubtful_label",
     "By image number": "data_set",
 }
-ORDER_WORDS = (
+ORDER_HELP = (
     "margin: difference between the two highest class probabilities; label error: lowest "
     "probability of the given label, averaged over the models"
 )
-FIRST_ORDER = "most_confident"
-ALL = (ANY, ANY, False, 0, 100)  # classes, both directions, confidence: the neutral values
+DEFAULT_ORDER = "most_confident"
+NEUTRAL_FILTERS = (
+    ANY_CLASS_VALUE,
+    ANY_CLASS_VALUE,
+    False,
+    0,
+    100,
+)  # classes, both directions, confidence: the neutral values
 # URL parameters: the model, and the other settings in the order of `Filters`.
-MODEL = "errors.model"
-WORDS = tuple(f"errors.{word}" for word in ("kind", "true", "predicted", "both", "low", "high",
-                                           "order"))  # fmt: skip
-INTRO = (
+MODEL_PARAMETER = "errors.model"
+FILTER_FIELDS = ("kind", "true", "predicted", "both", "low", "high", "order")
+FILTER_PARAMETERS = tuple(f"errors.{name}" for name in FILTER_FIELDS)
+ERRORS_INTRO = (
     "Individual test images with their predictions. Filter them by result, class and confidence. "
     "Choose an image to open it in Explore, with the attention of the model."
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
+def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     """Lay out and wire the `tab`; a chosen image opens in the tab Explore."""
-    gr.Markdown(INTRO)
-    model = RunChoice(grouped(workbench.evaluated_runs()), elem_id="errors-model")
+    gr.Markdown(ERRORS_INTRO)
+    model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Images to show")
-    kinds = Chips("Images to show", elem_id="errors-kinds")
+    kinds = FilterButtons("Images to show", elem_id="errors-kinds")
     with gr.Row():
         true = _class_choice("True class", "errors-true")
         predicted = _class_choice("Predicted class", "errors-predicted")
@@ -84,83 +98,86 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         low = _percent_slider(0, "Minimum confidence, %", "errors-low")
         high = _percent_slider(100, "Maximum confidence, %", "errors-high")
         order = gr.Radio(
-            list(ORDERS.items()),
-            value=FIRST_ORDER,
+            list(ORDER_CHOICES.items()),
+            value=DEFAULT_ORDER,
             label="Order",
-            info=ORDER_WORDS,
+            info=ORDER_HELP,
             min_width=300,
             elem_id="errors-order",
         )
-    pairs = Chips("Pairs of classes", PAIRS_TITLE, elem_id="errors-pairs")
+    pairs = FilterButtons("Pairs of classes", PAIRS_TITLE, elem_id="errors-pairs")
     search = gr.Textbox("", visible="hidden", label="Page address")
-    asked = gr.State(None, time_to_live=KEPT_SECONDS)  # the model that was drawn last
+    asked = gr.State(None, time_to_live=STATE_LIFETIME)  # the model that was drawn last
     shown = Gallery(elem_id="errors-pictures")
 
-    def query_of(name, kind, true, predicted, either_way, low, high, order) -> Query | None:
+    def query_of(name, kind, true, predicted, either_way, low, high, order) -> ImageQuery | None:
         if name is None:
             return None
-        classes = every_model(workbench, name).classes
+        classes = available_predictions(workbench, name).classes
         true, predicted = (classes.index(c) if c in classes else None for c in (true, predicted))
         filters = Filters(kind, true, predicted, either_way, low / 100, high / 100, order)
-        return Query(name, filters)
+        return ImageQuery(name, filters)
 
     def draw(name, *values):
         """Return the values of the kinds, the class pairs and the images."""
         if name is None:
-            return {"sentence": NOTHING}, None, None
+            return {"sentence": NO_EVALUATION_MESSAGE}, None, None
         try:
             query = query_of(name, *values)
-            group = every_model(workbench, name)
-            chips = kind_chips(group, query, counts(workbench, query))
+            group = available_predictions(workbench, name)
+            chips = kind_buttons(group, query, count_kinds(workbench, query))
         except VitdemoError as error:
             return {"sentence": str(error)}, None, None
-        return chips, pair_chips(group, query), page_of(workbench, query)
+        return chips, pair_buttons(group, query), load_gallery_page(workbench, query)
 
     def draw_fresh(search, name, asked, *values):
         seen, changed = name, {}
         if asked is None:  # first drawing: take the settings from the page's address
             name, changed = restored(search, name)
         elif asked != name:  # the filters of one model need not make sense for another
-            changed = dict(zip((1, 2, 3), ALL, strict=False))
+            changed = dict(zip((1, 2, 3), NEUTRAL_FILTERS, strict=False))
         values = [changed.get(i, value) for i, value in enumerate(values)]
-        update, held = renewed_runs(workbench.evaluated_runs(), name)
+        update, held = update_run_choices(workbench.evaluated_runs(), name)
         if held and held != seen:
             update["value"] = held
         choices = class_choices(workbench, held)
         updates = [changed.get(i, gr.skip()) for i in range(len(values))]
         for i in (1, 2):
-            updates[i], values[i] = renewed(choices, values[i])
+            updates[i], values[i] = update_choices(choices, values[i])
             if i in changed:
                 updates[i]["value"] = values[i]
         return update, held, *updates, *draw(held, *values)
 
     def pick_kind(order, event: gr.EventData):
-        if event.pick == CLEAR:
-            return gr.skip(), *ALL, gr.skip()
-        if event.pick not in KINDS:
+        if event.pick == CLEAR_PICK:
+            return gr.skip(), *NEUTRAL_FILTERS, gr.skip()
+        if event.pick not in KIND_TEXTS:
             return [gr.skip()] * 7
         # The order "likeliest label error first" is only used for label errors.
         if event.pick == "label_errors":
             order = "doubtful_label"
         elif order == "doubtful_label":
-            order = FIRST_ORDER
+            order = DEFAULT_ORDER
         return event.pick, *[gr.skip()] * 5, order
 
-    @for_people
+    @show_user_errors
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
-        classes = every_model(workbench, name).classes
-        pair = [classes[i] for i in picked_numbers(event.pick, len(classes), len(classes))]
+        classes = available_predictions(workbench, name).classes
+        pair = [classes[i] for i in parse_pick(event.pick, len(classes), len(classes))]
         if either_way and {true, predicted} == set(pair):  # a second click resets it
-            return gr.skip(), *ALL, gr.skip()
-        return "errors", *pair, True, 0, 100, FIRST_ORDER
+            return gr.skip(), *NEUTRAL_FILTERS, gr.skip()
+        return "errors", *pair, True, 0, 100, DEFAULT_ORDER
 
     def restored(search, name):
         """Return the model and the values of `filters`, by position, from the page's address."""
-        query = permalink.parse(search)
-        found = {i: _asked_for(part, query.get(WORDS[i])) for i, part in enumerate(filters)}
-        if found[0] not in KINDS:
+        query = permalink.parse_query(search)
+        found = {
+            i: _filter_from_url(part, query.get(FILTER_PARAMETERS[i]))
+            for i, part in enumerate(filters)
+        }
+        if found[0] not in KIND_TEXTS:
             found[0] = None
-        return query.get(MODEL, name), {i: v for i, v in found.items() if v is not None}
+        return query.get(MODEL_PARAMETER, name), {i: v for i, v in found.items() if v is not None}
 
     filters = [kind, true, predicted, either_way, low, high, order]
     # One event for all inputs, so that the result of the last of several quick clicks stays.
@@ -171,37 +188,43 @@ def build(tab: gr.Tab, workbench: Workbench, opener: Look) -> None:
         inputs=[search, model, asked, *filters],
         outputs=[model, asked, *filters, kinds, pairs, shown],
         js="(search, ...rest) => [window.location.search, ...rest]",
-        **QUIET,
+        **REFRESH_EVENT,
     )
-    kinds.pick(pick_kind, inputs=order, outputs=filters, **QUIET)
-    pairs.pick(pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **QUIET)
-    permalink.write_when_changed({MODEL: model} | dict(zip(WORDS, filters, strict=True)))
-    shown.wire(workbench, query_of, [model, *filters], opener.connect)
+    kinds.pick(pick_kind, inputs=order, outputs=filters, **REFRESH_EVENT)
+    pairs.pick(
+        pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **REFRESH_EVENT
+    )
+    permalink.write_url_on_change(
+        {MODEL_PARAMETER: model} | dict(zip(FILTER_PARAMETERS, filters, strict=True))
+    )
+    shown.wire(workbench, query_of, [model, *filters], opener.open_test_image_on)
 
 
-def _asked_for(part: gr.components.Component, text: str | None):
+def _filter_from_url(part: gr.components.Component, text: str | None):
     """Return the value of a filter in the address, or None if it is missing or not allowed."""
-    found = permalink.checked(part, text)
+    found = permalink.parse_value(part, text)
     return found["value"] if isinstance(found, dict) else found
 
 
 def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
-    return FreeDropdown([ANY_CLASS], value=ANY, label=label, min_width=160, elem_id=elem_id)
+    return UncheckedDropdown(
+        [ANY_CLASS], value=ANY_CLASS_VALUE, label=label, min_width=160, elem_id=elem_id
+    )
 
 
 def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
     return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
 
 
-def class_choices(workbench: Workbench, name: str | None) -> list[Choice]:
+def class_choices(workbench: AppContext, name: str | None) -> list[Choice]:
     """Return the choices of a class filter: any class, and the classes of the run `name`."""
     try:
-        return [ANY_CLASS, *(every_model(workbench, name).classes if name else ())]
+        return [ANY_CLASS, *(available_predictions(workbench, name).classes if name else ())]
     except VitdemoError:
         return [ANY_CLASS]
 
 
-def kind_chips(group: Predictions, query: Query, counts: dict[str, int]) -> dict:
+def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[str, int]) -> dict:
     """Return a button with the current image count per kind, and a text for the chosen kind."""
     alone = "requires a second model tested on the same images" if len(group.runs) == 1 else None
     chips = [
@@ -210,15 +233,15 @@ def kind_chips(group: Predictions, query: Query, counts: dict[str, int]) -> dict
             "words": words,
             "count": counts[kind],
             "pressed": kind == query.filters.kind,
-            "off": alone if kind in OF_SEVERAL else None,
+            "off": alone if kind in MULTI_MODEL_KINDS else None,
         }
-        for kind, (words, _) in KINDS.items()
+        for kind, (words, _) in KIND_TEXTS.items()
     ]
-    words = [kind_words(group, query), *group.left_out]
-    return {"chips": chips, "only": filter_words(group, query.filters), "words": words}
+    words = [describe_kind(group, query), *group.exclusion_messages]
+    return {"chips": chips, "only": describe_filters(group, query.filters), "words": words}
 
 
-def filter_words(group: Predictions, filters: Filters) -> str:
+def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
     """Describe the active class and confidence filters; "" if there are none."""
     words = []
     if filters.true is not None or filters.predicted is not None:
@@ -232,29 +255,30 @@ def filter_words(group: Predictions, filters: Filters) -> str:
     return ", ".join(words)
 
 
-def kind_words(group: Predictions, query: Query) -> str:
+def describe_kind(group: ComparablePredictions, query: ImageQuery) -> str:
     """Return the explanation of the chosen kind of images."""
     alone = len(group.runs) == 1
-    if alone and query.filters.kind in OF_SEVERAL:
+    if alone and query.filters.kind in MULTI_MODEL_KINDS:
         return f"Only {query.run} was tested on these images, so there is nothing to compare."
     count = "one model" if alone else f"{len(group.runs)} models"
-    return KINDS[query.filters.kind][1].format(run=query.run, count=count)
+    return KIND_TEXTS[query.filters.kind][1].format(run=query.run, count=count)
 
 
-def pair_chips(group: Predictions, query: Query) -> dict:
+def pair_buttons(group: ComparablePredictions, query: ImageQuery) -> dict:
     """Return the most confused class pairs as buttons that show their images."""
     wanted = {query.filters.true, query.filters.predicted} if query.filters.either_way else set()
-    found = mutual_pairs(group.confusion(query.run), PAIRS)
-    return {"chips": [_pair_chip(pair, group.classes, wanted) for pair in found]}
+    found = mutual_confusions(group.confusion_matrix(query.run), MAX_CLASS_PAIRS)
+    return {"chips": [_pair_button(pair, group.classes, wanted) for pair in found]}
 
 
-def _pair_chip(pair: Mutual, classes: tuple[str, ...], wanted: set) -> dict:
+def _pair_button(pair: MutualConfusion, classes: tuple[str, ...], wanted: set) -> dict:
     first, second = classes[pair.first], classes[pair.second]
     return {
         "pick": f"{pair.first}-{pair.second}",
         "words": f"{first} ↔ {second}",
         "count": pair.count,
         "pressed": wanted == {pair.first, pair.second},
-        "spoken": f"{first} and {second}: {pair.count} images, {pair.there} of {first} predicted "
-        f"as {second}, {pair.back} of {second} predicted as {first}",
+        "spoken": f"{first} and {second}: {pair.count} images, {pair.first_as_second} of "
+        "{first} predicted "
+        f"as {second}, {pair.second_as_first} of {second} predicted as {first}",
     }

@@ -5,16 +5,16 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vitdemo.downloads import OnBytes, Speed, followed
+from vitdemo.downloads import DownloadSpeed, OnBytes, run_with_progress
 
-PATIENCE = 2.0  # seconds to wait for a stopped download to end
+STOP_TIMEOUT = 2.0  # seconds to wait for a stopped download to end
 
 
 class DownloadProgress(NamedTuple):
     """Downloaded fraction (0 to 1), and a text with size and speed."""
 
-    share: float
-    words: str
+    fraction: float
+    description: str
 
 
 @dataclass(eq=False)
@@ -24,38 +24,38 @@ class _Download:
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-class Fetching:
+class DownloadManager:
     """Downloads in progress, at most one per key."""
 
     def __init__(self):
-        self._under_way: dict[Hashable, _Download] = {}
+        self._in_progress: dict[Hashable, _Download] = {}
 
-    def progress(self, key: Hashable) -> DownloadProgress | None:
+    def get_progress(self, key: Hashable) -> DownloadProgress | None:
         """Return the progress of a download, or None if it is not in progress."""
-        found = self._under_way.get(key)
+        found = self._in_progress.get(key)
         return found.progress if found else None
 
     def stop(self, key: Hashable) -> None:
         """Stop a download and wait until it has ended, so that it is no longer listed."""
-        if found := self._under_way.get(key):
+        if found := self._in_progress.get(key):
             found.stopped.set()
-            found.ended.wait(PATIENCE)
+            found.ended.wait(STOP_TIMEOUT)
 
-    def follow(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
+    def run_download(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
         """Run the download `work(on_bytes)` and yield whenever `progress` was updated.
 
         Yields nothing if a download with this key is in progress. Closing the generator stops the
         download. Raises `Stopped` after `stop`, and any error of `work`.
         """
-        speed = Speed()
-        own = _Download(DownloadProgress(0.0, speed.told(0, 0)))
-        if self._under_way.setdefault(key, own) is not own:
+        speed = DownloadSpeed()
+        own = _Download(DownloadProgress(0.0, speed.format_progress(0, 0)))
+        if self._in_progress.setdefault(key, own) is not own:
             return
         try:
-            for done, total in followed(work, own.stopped.is_set):
+            for done, total in run_with_progress(work, own.stopped.is_set):
                 share = done / total if total else 0.0
-                own.progress = DownloadProgress(share, speed.told(done, total))
+                own.progress = DownloadProgress(share, speed.format_progress(done, total))
                 yield
         finally:
-            del self._under_way[key]
+            del self._in_progress[key]
             own.ended.set()

@@ -6,8 +6,8 @@ from pathlib import Path
 import gradio as gr
 import torch
 
-from vitdemo.page.components.header import Facts, Header
-from vitdemo.page.kit import QUIET
+from vitdemo.page.components.header import HeaderContent, HeaderView
+from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.runs import Run
 from vitdemo.runs.provenance import device_name
 
@@ -22,13 +22,15 @@ def build(
     """Lay out the header; `runs` reads the current run folders, which are in `roots`."""
 
     def show():
-        return facts(*runs(), roots, device)
+        return header_content(*runs(), roots, device)
 
-    view = Header(show(), elem_id="header")
-    page.load(show, outputs=view, **QUIET)
+    view = HeaderView(show(), elem_id="header")
+    page.load(show, outputs=view, **REFRESH_EVENT)
 
 
-def facts(found: list[Run], problems: list[str], roots: list[Path], device: torch.device) -> Facts:
+def header_content(
+    found: list[Run], problems: list[str], roots: list[Path], device: torch.device
+) -> HeaderContent:
     """Return the header's content, with one sentence per damaged or missing run."""
     trained = sum(run.has_weights for run in found)
     models = f"{trained} trained model{'' if trained == 1 else 's'}"
@@ -42,4 +44,6 @@ def facts(found: list[Run], problems: list[str], roots: list[Path], device: torc
             "or pass the folder that contains your runs with --runs."
         )
         problems = [*problems, way_out]
-    return Facts(f"Runs on {device.type.upper()}, {device_name(device)} · {models}", problems)
+    return HeaderContent(
+        f"Runs on {device.type.upper()}, {device_name(device)} · {models}", problems
+    )

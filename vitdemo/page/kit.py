@@ -28,40 +28,40 @@ from gradio.exceptions import InvalidPathError
 from gradio.utils import LRUCache
 from httpx import HTTPError
 
-from vitdemo.cache import as_key
+from vitdemo.cache import make_key
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.inputs import MAX_BYTES
+from vitdemo.inputs import MAX_FILE_BYTES
 
 # At most one model request per core runs at a time, and their passes share the cores (see
-# `Workbench`). gradio admits twice as many, so that a request that waits for another one of its own
-# session (see `Page`) does not block others. The queue shows waiting users their position.
-AT_ONCE = min(4, torch.get_num_threads())
-MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * AT_ONCE}
+# `AppContext`). gradio admits twice as many, so that a request that waits for another one of its
+# own session (see `AppBlocks`) does not block others. The queue shows waiting users their position.
+MAX_CONCURRENT_REQUESTS = min(4, torch.get_num_threads())
+MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * MAX_CONCURRENT_REQUESTS}
 # Computations that take seconds (curves, occlusion, t-SNE) wait here and do not block clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Handlers that change session state run one at a time: each starts from the previous result.
-TURNS = {"concurrency_id": "turns", "concurrency_limit": None}
-IN_TURN = (MODEL_QUEUE["concurrency_id"], TURNS["concurrency_id"])
+SERIAL_QUEUE = {"concurrency_id": "turns", "concurrency_limit": None}
+SERIALIZED_QUEUES = (MODEL_QUEUE["concurrency_id"], SERIAL_QUEUE["concurrency_id"])
 # Reading run folders is quick and needs no queue.
 LIGHT_QUEUE = {"concurrency_limit": None}
-PRIVATE = {"api_visibility": "private"}  # not an API endpoint
-HIDDEN = {**PRIVATE, "show_progress": "hidden"}
+NO_API = {"api_visibility": "private"}  # not an API endpoint
+NO_PROGRESS = {**NO_API, "show_progress": "hidden"}
 # Refreshing a tab: only the last of many clicks runs.
-QUIET = {**HIDDEN, "trigger_mode": "always_last", **LIGHT_QUEUE}
+REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 # Inference events: only the latest pending request runs.
-ASKED = {"trigger_mode": "always_last", **HIDDEN, **MODEL_QUEUE}
-KEPT_SECONDS = 6 * 3600  # lifetime of a user's choices in a State
-SEND_A_FILE = (
+MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
+STATE_LIFETIME = 6 * 3600  # lifetime of a user's choices in a State
+NOT_A_FILE_MESSAGE = (
     "An image is sent as an uploaded file: send gradio_client.handle_file(path) instead of a plain "
     "path or any other value."
 )
-KEPT_EVENTS = 2000  # above the number that can wait (app.py) or run
+MAX_STORED_EVENTS = 2000  # above the number that can wait (app.py) or run
 
 
 Choice = str | tuple[str, str]  # of a radio or dropdown: its value, or (label, value)
 
 
-class FileNames(set):
+class TempFileNames(set):
     """Names of files that gradio deletes after a while (`delete_files_created_by_app`).
 
     gradio iterates over its sets while it adds names, and its hourly cleanup then stops for good
@@ -77,47 +77,47 @@ class FileNames(set):
                 self.discard(name)
 
 
-class Page(gr.Blocks):
+class AppBlocks(gr.Blocks):
     """`gr.Blocks` with cheaper skipped outputs, file cleanup and serial requests per session.
 
     For each output that is `gr.skip()`, gradio creates a new component with its configuration. A
     new image has outputs for all sections but draws only one, and this took a quarter of its time.
-    Old files are deleted (`FileNames`), answered requests are forgotten, and the requests of one
-    session in the queues `IN_TURN` run one at a time.
+    Old files are deleted (`TempFileNames`), answered requests are forgotten, and the requests of
+    one session in the queues `SERIALIZED_QUEUES` run one at a time.
     """
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._turns = WeakKeyDictionary()  # locks by gradio's session state, then by queue
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._session_locks = WeakKeyDictionary()  # locks by gradio's session state, then by queue
+        self._model_semaphore = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
-        self.upload_file_set = FileNames()
+        self.upload_file_set = TempFileNames()
         self.temp_file_sets = [self.upload_file_set]
         for block in self.blocks.values():
             if isinstance(block, Component):
-                block.temp_files = FileNames(block.temp_files)
+                block.temp_files = TempFileNames(block.temp_files)
                 self.temp_file_sets.append(block.temp_files)
 
     def queue(self, *arguments, **options):
         """Limit the stored events; gradio keeps each one with its request as long as it runs."""
         queued = super().queue(*arguments, **options)
-        self._queue.event_ids_to_events = LRUCache(KEPT_EVENTS)
+        self._queue.event_ids_to_events = LRUCache(MAX_STORED_EVENTS)
         return queued
 
     async def process_api(self, block_fn, inputs, state=None, *more, **options):
-        """Run the requests of one session in the queues `IN_TURN` one at a time.
+        """Run the requests of one session in the queues `SERIALIZED_QUEUES` one at a time.
 
         Otherwise the response to an older request could arrive last and stay on the page.
         """
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
         async with AsyncExitStack() as turns:
-            if state is not None and queue in IN_TURN:
-                locks = self._turns.setdefault(state, defaultdict(asyncio.Lock))
+            if state is not None and queue in SERIALIZED_QUEUES:
+                locks = self._session_locks.setdefault(state, defaultdict(asyncio.Lock))
                 await turns.enter_async_context(locks[queue])
             if queue == MODEL_QUEUE["concurrency_id"]:
-                await turns.enter_async_context(self._at_once)
+                await turns.enter_async_context(self._model_semaphore)
             return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):
@@ -128,14 +128,14 @@ class Page(gr.Blocks):
         images = [isinstance(block, PathImage) for block in block_fn.inputs]
         for is_image, value in zip(images, inputs, strict=False):
             if is_image:
-                check_is_file(value)
+                check_uploaded_file(value)
         try:
             return await super().preprocess_data(block_fn, inputs, state, *more, **options)
         # A path of the server that nobody has uploaded, or an address that does not respond
         except (InvalidPathError, HTTPError) as error:
             if not any(images):
                 raise
-            raise gr.Error(SEND_A_FILE, print_exception=False) from error
+            raise gr.Error(NOT_A_FILE_MESSAGE, print_exception=False) from error
 
     async def postprocess_data(self, block_fn, predictions, state):
         outputs = block_fn.outputs
@@ -153,7 +153,7 @@ class Page(gr.Blocks):
         return drawn
 
 
-def check_is_file(value: object) -> None:
+def check_uploaded_file(value: object) -> None:
     """Raise `gr.Error` where `value`, sent for an image, is neither a file of gradio's nor None.
 
     gradio's own answer to a script would be a bare "An error occurred".
@@ -164,7 +164,7 @@ def check_is_file(value: object) -> None:
     is_file = isinstance(meta, dict) and meta.get("_type") == "gradio.FileData"
     places = [value.get(key) for key in ("path", "url")] if is_file else []
     if not any(places) or not all(isinstance(place, str | None) for place in places):
-        raise gr.Error(SEND_A_FILE, print_exception=False)
+        raise gr.Error(NOT_A_FILE_MESSAGE, print_exception=False)
 
 
 def is_skip(value: object) -> bool:
@@ -190,7 +190,7 @@ class PathImage(gr.Image):
         return payload.path
 
 
-class LayerSlider(gr.Slider):
+class UncheckedSlider(gr.Slider):
     """`gr.Slider` that passes the browser's value to the handler without a range check.
 
     gradio rejects a value above the maximum. After a change to a model with fewer layers, the
@@ -205,7 +205,7 @@ class LayerSlider(gr.Slider):
         return payload if is_number and math.isfinite(payload) else None
 
 
-class FreeDropdown(gr.Dropdown):
+class UncheckedDropdown(gr.Dropdown):
     """`gr.Dropdown` that passes the browser's value to the handler without a check.
 
     gradio rejects a value that is not among the choices. After a change to a model with other
@@ -218,15 +218,15 @@ class FreeDropdown(gr.Dropdown):
         return payload if isinstance(payload, str) else None
 
 
-class FreeRadio(gr.Radio):
-    """`gr.Radio` that passes the browser's value to the handler, see `FreeDropdown`."""
+class UncheckedRadio(gr.Radio):
+    """`gr.Radio` that passes the browser's value to the handler, see `UncheckedDropdown`."""
 
     is_template = True
-    preprocess = FreeDropdown.preprocess
+    preprocess = UncheckedDropdown.preprocess
 
 
 def _save_data_url(url: str, folder: str) -> str:
-    if len(url) > 4 * MAX_BYTES // 3 + 1000:
+    if len(url) > 4 * MAX_FILE_BYTES // 3 + 1000:
         raise gr.Error("The image is too large. Choose a smaller one.", print_exception=False)
     try:
         content = base64.b64decode(url.partition(",")[2], validate=True)
@@ -240,12 +240,12 @@ def _save_data_url(url: str, folder: str) -> str:
     return file.name
 
 
-def visitor() -> str | None:
+def session_id() -> str | None:
     """Return the session id of the current event; None outside events."""
     return getattr(LocalContext.request.get(None), "session_hash", None)
 
 
-def came_from_here(request: gr.Request | None) -> bool:
+def is_local_request(request: gr.Request | None) -> bool:
     """Return True if the request comes from this computer and through no proxy.
 
     A proxy without forwarding headers still shows as a Host or Origin that is not local.
@@ -257,10 +257,10 @@ def came_from_here(request: gr.Request | None) -> bool:
     named = [f"//{headers.get('host', '')}", *filter(None, [headers.get("origin")])]
     hosts = [urlsplit(address).hostname or "" for address in named]
     client = request.client.host if request.client else ""
-    return not forwarded and all(map(is_here, [client, *hosts]))
+    return not forwarded and all(map(is_loopback_host, [client, *hosts]))
 
 
-def is_here(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     if host == "localhost":
         return True
     try:
@@ -269,7 +269,7 @@ def is_here(host: str) -> bool:
         return False
 
 
-class Stops:
+class Cancellation:
     """Cancellation of long computations: each session has at most one.
 
     `button` starts it. `stop`, or the session's next request, ends it at its next step, even while
@@ -278,31 +278,33 @@ class Stops:
 
     def __init__(self):
         # By session: the request, and an event that is set when it is cancelled
-        self._asked: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(KEPT_EVENTS)
+        self._requests: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(
+            MAX_STORED_EVENTS
+        )
 
-    def button(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
-        """Have the button `begin` start `work`, which calls `watch()` to notice cancellation."""
-        armed = begin.click(self.arm, **QUIET)
-        armed.then(work, inputs, outputs, **PRIVATE, **LONG_QUEUE, **options)
+    def start_on_click(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
+        """Start `work` with `begin`; `work` calls `make_check()` to notice cancellation."""
+        armed = begin.click(self.start, **REFRESH_EVENT)
+        armed.then(work, inputs, outputs, **NO_API, **LONG_QUEUE, **options)
 
-    def arm(self, *question) -> None:
+    def start(self, *question) -> None:
         """Register the request `question`, and cancel the previous request of this session."""
         self.stop()
-        self._asked[visitor()] = (as_key(question), threading.Event())
+        self._requests[session_id()] = (make_key(question), threading.Event())
 
     def stop(self) -> None:
-        if found := self._asked.get(visitor()):
+        if found := self._requests.get(session_id()):
             found[1].set()
 
-    def stop_others(self, *question) -> None:
+    def stop_different(self, *question) -> None:
         """Cancel a different request; the same one drawn again continues."""
-        if (found := self._asked.get(visitor())) and found[0] != as_key(question):
+        if (found := self._requests.get(session_id())) and found[0] != make_key(question):
             found[1].set()
 
-    def watch(self, *question) -> Callable[[], None]:
+    def make_check(self, *question) -> Callable[[], None]:
         """Return a function that raises `Stopped` if `question` was cancelled or never started."""
-        asked, over = self._asked.get(visitor(), (None, None))
-        is_mine = asked == as_key(question)
+        asked, over = self._requests.get(session_id(), (None, None))
+        is_mine = asked == make_key(question)
 
         def raise_if_stopped() -> None:
             if not is_mine or over.is_set():
@@ -311,24 +313,24 @@ class Stops:
         return raise_if_stopped
 
 
-def for_people(handler: Callable) -> Callable:
+def show_user_errors(handler: Callable) -> Callable:
     """Show a `VitdemoError` of a handler or generator as a message; outputs stay unchanged."""
 
     @functools.wraps(handler)
     def wrapped(*args):
-        with _told():
+        with _as_gradio_error():
             return handler(*args)
 
     @functools.wraps(handler)
     def generator(*args):
-        with _told():
+        with _as_gradio_error():
             yield from handler(*args)
 
     return generator if inspect.isgeneratorfunction(handler) else wrapped
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_gradio_error() -> Iterator[None]:
     try:
         yield
     except VitdemoError as error:
@@ -337,7 +339,7 @@ def _told() -> Iterator[None]:
         raise gr.Error(words, duration=8, print_exception=False) from error
 
 
-def picked_numbers(pick: object, *limits: int) -> tuple[int, ...]:
+def parse_pick(pick: object, *limits: int) -> tuple[int, ...]:
     """Parse a pick such as "3-5" or "3.5" into numbers from 0, each below its limit.
 
     A pick comes from the browser. Raises `VitdemoError` for a pick that no button sends.
@@ -350,7 +352,7 @@ def picked_numbers(pick: object, *limits: int) -> tuple[int, ...]:
     return numbers
 
 
-def offer_download(
+def add_download_button(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
     """Return a button that downloads the file written by `make(folder, *inputs)`."""
@@ -359,21 +361,21 @@ def offer_download(
     click = f"() => document.querySelector('#{elem_id}-file').click()"
 
     def written(*values) -> str:
-        return make(cache_folder(made), *values)
+        return make(make_cache_folder(made), *values)
 
-    ready = button.click(for_people(written), inputs, made, **PRIVATE, **queue)
-    ready.success(None, js=click, **PRIVATE)
+    ready = button.click(show_user_errors(written), inputs, made, **NO_API, **queue)
+    ready.success(None, js=click, **NO_API)
     return button
 
 
-def cache_folder(component: Component) -> Path:
+def make_cache_folder(component: Component) -> Path:
     """Create a folder for files of `component` in gradio's cache, which deletes old files."""
     cache = Path(component.GRADIO_CACHE)
     cache.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(dir=cache))
 
 
-def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
+def update_choices(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
     """Return an update with these choices, and the resulting value: `current`, or the first.
 
     The update sets a value only if necessary: otherwise it would undo a click made meanwhile.
@@ -385,15 +387,15 @@ def renewed(choices: Sequence[Choice], current: str | None) -> tuple[dict, str |
     return gr.update(choices=list(choices), value=value), value
 
 
-def nearest(layer: float, layers: int) -> int:
+def clamp_layer(layer: float, layers: int) -> int:
     """Clamp a slider's value to a layer 1..`layers`."""
     return min(max(round(layer or 1), 1), layers)
 
 
-def limited(value: float, top: int) -> dict:
+def clamp_slider(value: float, top: int) -> dict:
     """Return an update of a slider at `value` to the range 1..`top`.
 
-    It sets a value only if necessary, as `renewed` does, so that it does not undo a move.
+    It sets a value only if necessary, as `update_choices` does, so that it does not undo a move.
     """
-    kept = nearest(value, top)
+    kept = clamp_layer(value, top)
     return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)

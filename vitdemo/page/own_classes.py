@@ -18,155 +18,170 @@ import numpy as np
 
 from vitdemo import data, metrics
 from vitdemo.errors import DataError, JobError, Stopped, VitdemoError
-from vitdemo.inputs import visible_square
-from vitdemo.jobs import Jobs
+from vitdemo.inputs import crop_visible_square
+from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
 from vitdemo.own_classes import (
-    MOST_CLASSES,
-    MOST_PICTURES,
-    Collection,
-    Learnt,
+    MAX_CUSTOM_CLASSES,
+    MAX_CUSTOM_IMAGES,
+    ImageCollection,
+    LinearProbe,
     choose_test_images,
-    lay_down,
-    learn,
-    write,
+    export_image_folder,
+    fit_linear_probe,
+    write_probe_run,
 )
-from vitdemo.page.components.article import Article, Heading, Notice, Piece, Text
-from vitdemo.page.components.own_classes import SIDE, Drawn, OwnClasses, small, wish
-from vitdemo.page.components.pictures import Item, Pictures, strip
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.article import Document, DocumentBlock, Heading, Notice, Text
+from vitdemo.page.components.own_classes import (
+    CLASS_THUMBNAIL_SIDE,
+    ClassEditor,
+    ClassEditorPayload,
+    make_class_thumbnails,
+    parse_edit_action,
+)
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.kit import (
-    HIDDEN,
     LONG_QUEUE,
-    PRIVATE,
-    QUIET,
-    TURNS,
-    Stops,
-    offer_download,
+    NO_API,
+    NO_PROGRESS,
+    REFRESH_EVENT,
+    SERIAL_QUEUE,
+    Cancellation,
+    add_download_button,
 )
-from vitdemo.page.training.here import check_who
+from vitdemo.page.training.here import check_training_allowed
 from vitdemo.recipes import get_recipe
-from vitdemo.runs import OWN_CLASSES, WEIGHTS
-from vitdemo.workbench import Workbench
+from vitdemo.runs import CUSTOM_CLASSES_RECIPE, WEIGHTS_FILE
+from vitdemo.workbench import AppContext
 
-KEPT_SECONDS = 3600
-PREFIX = "own-"
-EXAMPLE_CLASSES, EXAMPLE_PICTURES = 3, 20
-MISTAKES = 24
-FEW = 100  # The page shows a warning below this number of independent images.
-INTRO = (
-    f"Train a classifier for 2 to {MOST_CLASSES} classes of your own. Twenty images per class are "
+CUSTOM_CLASSES_LIFETIME = 3600
+RUN_NAME_PREFIX = "own-"
+EXAMPLE_CLASSES, EXAMPLE_IMAGES_PER_CLASS = 3, 20
+MAX_MISTAKES = 24
+SMALL_SAMPLE_SIZE = 100  # The page shows a warning below this number of independent images.
+CUSTOM_CLASSES_INTRO = (
+    f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "
+    "class are "
     "enough to start. A trained Vision Transformer, the backbone, stays unchanged: only a new "
     "classifier is fitted on its features, in seconds. Your images and your model are deleted from "
     "this server when you leave or reload the page, or one hour after the last use. Other users "
     "cannot see them unless you publish the model or fine-tune the whole model."
 )
-CLUE = (
+BACKGROUND_TEST_HELP = (
     "A model can recognise the background instead of the object, if all images of a class share "
     "one background. **To test this,** open a photo of only the background in Explore. Compare the "
     "predicted class and the attention map with those for a photo of the object."
 )
-EMPTY = Collection()
-OWN = "'{name}' was added to the models in every tab. Only you can see it."
-SHARED = (
+EMPTY_COLLECTION = ImageCollection()
+MODEL_ADDED_MESSAGE = "'{name}' was added to the models in every tab. Only you can see it."
+MODEL_PUBLISHED_MESSAGE = (
     "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
     "'Unpublish' here, or 'Delete' in Training progress, under 'Train a model'."
 )
-QUEUED = (
+RUN_QUEUED_MESSAGE = (
     "'{name}' is queued. All users of this page see this training run and its results in Training "
     "progress, under 'Train a model'. The run folder contains your images until the run is deleted "
     "there."
 )
-STOPPED = "Training was stopped. No new classifier was saved."
+TRAINING_STOPPED_MESSAGE = "Training was stopped. No new classifier was saved."
 
 
 @dataclass
-class Kept:
+class CustomClassesState:
     """The state of one user: collection, trained classifier and published model.
 
     `before` is the collection before the last change, `own` the run folder that only this user
-    sees, and `shared` the published run. Handlers modify this object in place. A handler that
-    finishes late therefore does not overwrite changes made in the meantime.
+    sees, and `published_job` the published run. Handlers modify this object in place. A handler
+    that finishes late therefore does not overwrite changes made in the meantime.
     """
 
-    collection: Collection = EMPTY
-    before: Collection | None = None
-    learnt: Learnt | None = None
-    own: Path | None = None
-    shared: Job | None = None
+    collection: ImageCollection = EMPTY_COLLECTION
+    previous_collection: ImageCollection | None = None
+    probe: LinearProbe | None = None
+    private_folder: Path | None = None
+    published_job: Job | None = None
 
-    def forget(self) -> None:
+    def delete_private_run(self) -> None:
         """Delete the run folder that only this user sees."""
-        if self.own:
-            shutil.rmtree(self.own, ignore_errors=True)
+        if self.private_folder:
+            shutil.rmtree(self.private_folder, ignore_errors=True)
 
 
-def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
+def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> None:
     """Create the tab and connect its events; with `jobs`, a user may publish a model."""
-    gr.Markdown(INTRO)
-    kept = gr.State(Kept(), time_to_live=KEPT_SECONDS, delete_callback=Kept.forget)
-    view = OwnClasses(elem_id="own-classes")
+    gr.Markdown(CUSTOM_CLASSES_INTRO)
+    kept = gr.State(
+        CustomClassesState(),
+        time_to_live=CUSTOM_CLASSES_LIFETIME,
+        delete_callback=CustomClassesState.delete_private_run,
+    )
+    view = ClassEditor(elem_id="own-classes")
     with gr.Row():
         with gr.Column(min_width=260):
-            runs = grouped(transformers(workbench))
+            runs = group_runs(list_backbones(workbench))
             model = RunChoice(runs, label="Backbone", elem_id="own-model")
         train = gr.Button("Train classifier", variant="primary", elem_id="own-train")
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
-    result = Article(elem_id="own-result")
+    result = Document(elem_id="own-result")
 
-    def save(folder, kept: Kept) -> str:
-        name = run_name(needed(kept))
+    def save(folder, kept: CustomClassesState) -> str:
+        name = make_run_name(require_probe(kept))
         with tempfile.TemporaryDirectory() as place:
-            write(workbench, needed(kept), Path(place) / name)
+            write_probe_run(workbench, require_probe(kept), Path(place) / name)
             return shutil.make_archive(str(folder / name), "zip", place)
 
     with gr.Row():
-        offer_download("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
+        add_download_button("Save the model (.zip)", "own-save", save, [kept], LONG_QUEUE)
         show = gr.Button("Publish to all users", size="sm", visible=jobs is not None)
         hide = gr.Button("Unpublish", size="sm", visible=jobs is not None)
         whole = gr.Button("Fine-tune the whole model", size="sm", visible=jobs is not None)
-    told = Article(elem_id="own-told")
+    told = Document(elem_id="own-told")
 
-    def drawn(kept: Kept, words: str = "", problems=()) -> Drawn:
-        return Drawn(kept.collection, words, tuple(problems), kept.before is not None)
+    def drawn(kept: CustomClassesState, words: str = "", problems=()) -> ClassEditorPayload:
+        return ClassEditorPayload(
+            kept.collection, words, tuple(problems), kept.previous_collection is not None
+        )
 
-    def ask(event: gr.EventData, kept: Kept) -> tuple:
+    def ask(event: gr.EventData, kept: CustomClassesState) -> tuple:
         """Change the collection, and clear the message about the previous one."""
         try:
-            problems = follow(workbench, kept, event)
+            problems = apply_edit_action(workbench, kept, event)
         except VitdemoError as error:
             return kept, drawn(kept, str(error)), []
-        return kept, drawn(kept, summary(kept.collection), problems), []
+        return kept, drawn(kept, describe_collection(kept.collection), problems), []
 
-    def train_them(kept: Kept, name, progress=gr.Progress()):  # noqa: B008, required by gradio
-        raise_if_stopped = stops.watch()
+    def train_them(kept: CustomClassesState, name, progress=gr.Progress()):  # noqa: B008, required by gradio
+        raise_if_stopped = stops.make_check()
 
         def report(share, words):
             raise_if_stopped()
             progress(share, desc=words)
 
         try:
-            found = learn(workbench, workbench.run(name), kept.collection, report=report)
-            kept.forget()
-            own = workbench.own_root() / run_name(found)
-            write(workbench, found, own)
+            found = fit_linear_probe(
+                workbench, workbench.find_run(name), kept.collection, report=report
+            )
+            kept.delete_private_run()
+            own = workbench.private_root() / make_run_name(found)
+            write_probe_run(workbench, found, own)
         except Stopped:
-            return kept, gr.skip(), STOPPED
+            return kept, gr.skip(), TRAINING_STOPPED_MESSAGE
         except VitdemoError as error:
             return kept, gr.skip(), str(error)
-        kept.learnt, kept.own = found, own
-        told = Text(OWN.format(name=own.name), told=True)
-        return kept, [*pieces(found), told], []
+        kept.probe, kept.private_folder = found, own
+        told = Text(MODEL_ADDED_MESSAGE.format(name=own.name), told=True)
+        return kept, [*cross_validation_blocks(found), told], []
 
-    def share(request: gr.Request, kept: Kept) -> tuple:
-        check_who(jobs, request)
-        found = needed(kept)
-        before = kept.shared
-        kept.shared = jobs.keep(
-            run_name(found), lambda folder: write(workbench, found, folder), before
+    def share(request: gr.Request, kept: CustomClassesState) -> tuple:
+        check_training_allowed(jobs, request)
+        found = require_probe(kept)
+        before = kept.published_job
+        kept.published_job = jobs.register_run(
+            make_run_name(found), lambda folder: write_probe_run(workbench, found, folder), before
         )
-        words = SHARED.format(name=kept.shared.name)
+        words = MODEL_PUBLISHED_MESSAGE.format(name=kept.published_job.name)
         if before and remove(before):
             words += f" It replaces '{before.name}'."
         return kept, words
@@ -174,52 +189,60 @@ def build(tab: gr.Tab, workbench: Workbench, jobs: Jobs | None = None) -> None:
     def remove(shown: Job) -> bool:
         """Delete a published run; return False if it was already deleted in Train a model."""
         try:
-            jobs.discard(shown.name, shown.asked)
+            jobs.delete(shown.name, shown.record)
         except JobError:
             return False
         return True
 
-    def train_whole(request: gr.Request, kept: Kept, name) -> tuple:
-        check_who(jobs, request)
-        base, collection = workbench.run(name), kept.collection
+    def train_whole(request: gr.Request, kept: CustomClassesState, name) -> tuple:
+        check_training_allowed(jobs, request)
+        base, collection = workbench.find_run(name), kept.collection
         # The job may start late, and the user's own run can be deleted before that.
-        stays = (base.path / WEIGHTS).is_file() and base.path != kept.own
-        if base.spec != get_recipe(OWN_CLASSES).model or not stays:
+        stays = (base.path / WEIGHTS_FILE).is_file() and base.path != kept.private_folder
+        if base.spec != get_recipe(CUSTOM_CLASSES_RECIPE).model or not stays:
             raise JobError(
                 "Only DeiT-Tiny models of a stored run can be fine-tuned here. Choose such a "
                 f"backbone instead of '{base.name}'."
             )
-        words = [OWN_CLASSES, "--weights", str((base.path / WEIGHTS).resolve())]
+        words = [CUSTOM_CLASSES_RECIPE, "--weights", str((base.path / WEIGHTS_FILE).resolve())]
         tested = choose_test_images(workbench, base, collection)
-        job = jobs.start_on(OWN_CLASSES, words, lambda folder: lay_down(collection, tested, folder))
-        return kept, QUEUED.format(name=job.name)
+        job = jobs.start_on_images(
+            CUSTOM_CLASSES_RECIPE,
+            words,
+            lambda folder: export_image_folder(collection, tested, folder),
+        )
+        return kept, RUN_QUEUED_MESSAGE.format(name=job.name)
 
-    def take_back(kept: Kept) -> tuple:
-        if not kept.shared:
+    def take_back(kept: CustomClassesState) -> tuple:
+        if not kept.published_job:
             raise JobError("You have not published a model. Press 'Publish to all users' first.")
-        shown, kept.shared = kept.shared, None
+        shown, kept.published_job = kept.published_job, None
         if not remove(shown):
             raise JobError(f"'{shown.name}' was already deleted in Training progress.")
         return kept, f"'{shown.name}' is no longer published."
 
     def renew(name):
-        return renewed_runs(transformers(workbench), name)[0]
+        return update_run_choices(list_backbones(workbench), name)[0]
 
-    stops = Stops()
-    tab.select(renew, model, model, **QUIET)
-    view.ask(ask, kept, [kept, view, told], trigger_mode="multiple", **PRIVATE, **TURNS)
-    stops.button(train, train_them, [kept, model], [kept, result, told], show_progress_on=result)
-    stop.click(stops.stop, **QUIET)
+    stops = Cancellation()
+    tab.select(renew, model, model, **REFRESH_EVENT)
+    view.ask(ask, kept, [kept, view, told], trigger_mode="multiple", **NO_API, **SERIAL_QUEUE)
+    stops.start_on_click(
+        train, train_them, [kept, model], [kept, result, told], show_progress_on=result
+    )
+    stop.click(stops.stop, **REFRESH_EVENT)
     if jobs is not None:
         for button, work, asked in (
             (show, share, [kept]),
             (hide, take_back, [kept]),
             (whole, train_whole, [kept, model]),
         ):
-            button.click(told_in_place(work), asked, [kept, told], **HIDDEN, **TURNS)
+            button.click(
+                route_errors_to_output(work), asked, [kept, told], **NO_PROGRESS, **SERIAL_QUEUE
+            )
 
 
-def told_in_place(handler: Callable[..., tuple]) -> Callable[..., tuple]:
+def route_errors_to_output(handler: Callable[..., tuple]) -> Callable[..., tuple]:
     """Wrap a handler to show a `VitdemoError` in its second output and leave the first one."""
 
     @functools.wraps(handler)
@@ -232,97 +255,101 @@ def told_in_place(handler: Callable[..., tuple]) -> Callable[..., tuple]:
     return wrapped
 
 
-def transformers(workbench: Workbench) -> list:
+def list_backbones(workbench: AppContext) -> list:
     """Return the Vision Transformers that can be a backbone, highest accuracy first."""
-    return [run for run in workbench.explained_runs() if run.spec.family in ("vit", "timm")]
+    return [run for run in workbench.explainable_runs() if run.spec.family in ("vit", "timm")]
 
 
-def follow(workbench: Workbench, kept: Kept, event: gr.EventData) -> list[str]:
+def apply_edit_action(
+    workbench: AppContext, state: CustomClassesState, event: gr.EventData
+) -> list[str]:
     """Apply a browser request to the collection; return a message for each skipped image.
 
     Raises `VitdemoError` if the request cannot be carried out.
     """
-    now = kept.collection
-    asked, problems = wish(event, now), []
-    if asked.what == "undo":
-        if kept.before is None:
+    now = state.collection
+    asked, problems = parse_edit_action(event, now), []
+    if asked.action == "undo":
+        if state.previous_collection is None:
             raise DataError("There is no step to undo.")
-        kept.collection, kept.before = kept.before, None
+        state.collection, state.previous_collection = state.previous_collection, None
         return []
-    if asked.what == "class":
-        changed = now.with_class(asked.name)
-    elif asked.what == "pictures":
-        changed, problems = now.with_files(asked.index, asked.paths)
-    elif asked.what == "folder":
-        changed, problems = now.with_folders(zip(asked.paths, asked.names, strict=True))
-    elif asked.what == "zip":
+    if asked.action == "class":
+        changed = now.with_class(asked.class_name)
+    elif asked.action == "pictures":
+        changed, problems = now.with_files(asked.class_index, asked.paths)
+    elif asked.action == "folder":
+        changed, problems = now.with_folders(zip(asked.paths, asked.folders, strict=True))
+    elif asked.action == "zip":
         if not asked.paths:
             raise DataError("No file was sent. Choose a zip file.")
         changed, problems = now.with_zip(asked.paths[0])
-    elif asked.what == "tests":
-        changed = from_tests(workbench, now)
+    elif asked.action == "tests":
+        changed = add_test_images(workbench, now)
     else:
-        changed = now.without(asked.index, asked.picture)
-    kept.collection, kept.before = changed, now
+        changed = now.without(asked.class_index, asked.image_index)
+    state.collection, state.previous_collection = changed, now
     return problems
 
 
-def from_tests(workbench: Workbench, collection: Collection) -> Collection:
+def add_test_images(workbench: AppContext, collection: ImageCollection) -> ImageCollection:
     """Add test images of the first classes as an example.
 
-    There are `EXAMPLE_PICTURES` images for each of `EXAMPLE_CLASSES` classes. Raises `DataError` if
-    there is no dataset.
+    There are `EXAMPLE_IMAGES_PER_CLASS` images for each of `EXAMPLE_CLASSES` classes. Raises
+    `DataError` if there is no dataset.
     """
-    source = workbench.source()
-    labels = source.labels("test").numpy()
+    source = workbench.open_dataset()
+    labels = source.load_labels("test").numpy()
     for c, name in enumerate(source.classes[:EXAMPLE_CLASSES]):
         if name.casefold() not in (each.name.casefold() for each in collection.classes):
             collection = collection.with_class(name)
         index = [each.name.casefold() for each in collection.classes].index(name.casefold())
-        chosen = data.stratified(np.zeros(int((labels == c).sum()), int), EXAMPLE_PICTURES)
+        chosen = data.sample_stratified(
+            np.zeros(int((labels == c).sum()), int), EXAMPLE_IMAGES_PER_CLASS
+        )
         for i in np.flatnonzero(labels == c)[chosen]:
             try:
-                picture = visible_square(workbench.test_picture(int(i)).image)
-                collection = collection.with_picture(index, picture, f"test image {i}")
+                picture = crop_visible_square(workbench.load_test_image(int(i)).image)
+                collection = collection.with_image(index, picture, f"test image {i}")
             except DataError:  # The collection already contains this image.
                 continue
     return collection
 
 
-def needed(kept: Kept) -> Learnt:
+def require_probe(state: CustomClassesState) -> LinearProbe:
     """Return the trained classifier. Raises `DataError` if there is none."""
-    if kept.learnt is None:
+    if state.probe is None:
         raise DataError("No classifier has been trained yet. Press 'Train classifier' first.")
-    return kept.learnt
+    return state.probe
 
 
-def run_name(found: Learnt) -> str:
+def make_run_name(found: LinearProbe) -> str:
     """Return a folder name from the first class names, with only a to z, digits and hyphens."""
     words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
-    return PREFIX + ("-".join(word for word in words if word) or "classes")
+    return RUN_NAME_PREFIX + ("-".join(word for word in words if word) or "classes")
 
 
-def summary(collection: Collection) -> str:
+def describe_collection(collection: ImageCollection) -> str:
     """Return the numbers of classes and images in words; "" without classes."""
     if not collection.classes:
         return ""
     many = len(collection.classes)
     noun = "class" if many == 1 else "classes"
-    return f"{many} {noun}, {len(collection)} of at most {MOST_PICTURES} images."
+    return f"{many} {noun}, {len(collection)} of at most {MAX_CUSTOM_IMAGES} images."
 
 
-def pieces(found: Learnt) -> list[Piece]:
+def cross_validation_blocks(found: LinearProbe) -> list[DocumentBlock]:
     """Return the results of cross-validation: accuracy, confusion matrix and errors."""
-    clue = [Heading("Object or background?"), Text(CLUE)]
+    clue = [Heading("Object or background?"), Text(BACKGROUND_TEST_HELP)]
     if not found.is_tested:
-        return [Text(untested_words(found), told=True), *clue]
-    told = [Text(accuracy_words(found), told=True)]
-    if found.effective_size < FEW:
-        told.append(Notice(few_words(found)))
-    return [*told, *tables(found), *mistakes(found), *clue]
+        return [Text(explain_untested(found), told=True), *clue]
+    told = [Text(describe_cross_validation(found), told=True)]
+    if found.effective_size < SMALL_SAMPLE_SIZE:
+        told.append(Notice(describe_small_sample(found)))
+    return [*told, *cross_validation_tables(found), *mistake_blocks(found), *clue]
 
 
-def accuracy_words(found: Learnt) -> str:
+def describe_cross_validation(found: LinearProbe) -> str:
     """Return the cross-validated accuracy and its confidence interval as text."""
     low, high = (100 * end for end in found.interval)
     return (
@@ -333,9 +360,9 @@ def accuracy_words(found: Learnt) -> str:
     )
 
 
-def few_words(found: Learnt) -> str:
+def describe_small_sample(found: LinearProbe) -> str:
     """Return a warning about the small number of independent images."""
-    count, low, high = found.group_count, *(100 * end for end in found.interval)
+    count, low, high = found.num_groups, *(100 * end for end in found.interval)
     if count < len(found.labels):
         start = (
             f"The {len(found.labels)} images form only {count} groups of near-identical images, "
@@ -350,7 +377,7 @@ def few_words(found: Learnt) -> str:
     )
 
 
-def untested_words(found: Learnt) -> str:
+def explain_untested(found: LinearProbe) -> str:
     """Explain why no accuracy was measured, and how to measure one."""
     names = ", ".join(f"'{name}'" for name in found.single_group_classes())
     return (
@@ -361,11 +388,11 @@ def untested_words(found: Learnt) -> str:
     )
 
 
-def tables(found: Learnt) -> list[Piece]:
+def cross_validation_tables(found: LinearProbe) -> list[DocumentBlock]:
     """Return the confusion matrix and the per-class metrics."""
     classes = found.classes
-    matrix = metrics.confusion(found.probabilities, found.labels)  # (C, C)
-    each = metrics.per_class(found.probabilities, found.labels)
+    matrix = metrics.confusion_matrix(found.probabilities, found.labels)  # (C, C)
+    each = metrics.compute_class_metrics(found.probabilities, found.labels)
     cells = [
         [name, *(Cell(str(count), strong=i == j) for j, count in enumerate(row))]
         for i, (name, row) in enumerate(zip(classes, matrix.tolist(), strict=True))
@@ -386,17 +413,17 @@ def tables(found: Learnt) -> list[Piece]:
     ]
 
 
-def mistakes(found: Learnt) -> list[Piece]:
+def mistake_blocks(found: LinearProbe) -> list[DocumentBlock]:
     """Return the misclassified images, highest confidence first."""
     wrong = np.flatnonzero(found.predicted != found.labels)
     if not len(wrong):
         return [Text("All images were classified correctly.")]
     confidence = found.probabilities.max(1)
-    shown = wrong[np.argsort(-confidence[wrong])][:MISTAKES]
-    all_small = np.concatenate([small(own) for own in found.collection.classes])
+    shown = wrong[np.argsort(-confidence[wrong])][:MAX_MISTAKES]
+    all_small = np.concatenate([make_class_thumbnails(own) for own in found.collection.classes])
     names = found.classes
     items = [
-        Item(
+        ImageItem(
             f"{names[found.labels[i]]}, predicted as {names[found.predicted[i]]}",
             f"predicted {names[found.predicted[i]]}",
             f"{100 * confidence[i]:.0f}%; true class {names[found.labels[i]]}",
@@ -404,4 +431,7 @@ def mistakes(found: Learnt) -> list[Piece]:
         for i in shown
     ]
     title = f"{len(wrong)} misclassified image{'s' if len(wrong) > 1 else ''}"
-    return [Heading(title), Pictures(items, strip(all_small[shown]), width=2 * SIDE)]
+    return [
+        Heading(title),
+        ImageRow(items, concatenate_images(all_small[shown]), width=2 * CLASS_THUMBNAIL_SIDE),
+    ]

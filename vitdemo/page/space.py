@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from vitdemo.page.compare.models import BATCHES, Latency, timed
+from vitdemo.page.compare.models import LATENCY_BATCH_SIZES, Latency, time_forward_passes
 
-SECONDS = 10  # limit per model, out of a user's two minutes of GPU time per day
+GPU_SECONDS = 10  # limit per model, out of a user's two minutes of GPU time per day
 
 
 def gpu_function(function: Callable, seconds: int) -> Callable:
@@ -20,7 +20,9 @@ def gpu_function(function: Callable, seconds: int) -> Callable:
     return spaces.GPU(duration=seconds)(function)
 
 
-def times_on_gpu(model: nn.Module, side: int) -> list[Latency]:
-    """Measure the latency for each size in `BATCHES` on the GPU of this process."""
+def measure_on_gpu(model: nn.Module, side: int) -> list[Latency]:
+    """Measure the latency for each size in `LATENCY_BATCH_SIZES` on the GPU of this process."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return [timed(model.to(device), side, batch, device) for batch in BATCHES]
+    return [
+        time_forward_passes(model.to(device), side, batch, device) for batch in LATENCY_BATCH_SIZES
+    ]

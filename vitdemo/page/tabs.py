@@ -5,13 +5,13 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.page.kit import HIDDEN
+from vitdemo.page.kit import NO_PROGRESS
 
-SCRIPT = (Path(__file__).parent / "tabs.js").read_text(encoding="utf-8")
+TABS_SCRIPT = (Path(__file__).parent / "tabs.js").read_text(encoding="utf-8")
 
 
-def remember(page: gr.Blocks, tabs: gr.Tabs) -> None:
+def sync_with_address(page: gr.Blocks, tabs: gr.Tabs) -> None:
     """Open the tab named in the address when `page` loads, and keep the address up to date."""
     labels = json.dumps({tab.id: tab.label for tab in tabs.children})
-    script = SCRIPT[SCRIPT.index("() =>") :].replace("LABELS", labels)
-    page.load(None, js=script, **HIDDEN)
+    script = TABS_SCRIPT[TABS_SCRIPT.index("() =>") :].replace("LABELS", labels)
+    page.load(None, js=script, **NO_PROGRESS)

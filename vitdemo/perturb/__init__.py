@@ -1,9 +1,9 @@
 """Image perturbations for robustness tests: seeded, pure functions on uint8 images.
 
 Each takes (B, 3, S, S) uint8 and returns a new tensor of the same shape. At the neutral strength,
-`apply` returns the image bit for bit. The result for an image depends on this image, the strength
-and the image's seed, but not on the rest of the batch. Where possible, a strength means the same at
-every S, so that models of different resolution get the same test.
+`apply_perturbation` returns the image bit for bit. The result for an image depends on this image,
+the strength and the image's seed, but not on the rest of the batch. Where possible, a strength
+means the same at every S, so that models of different resolution get the same test.
 
 Letters: B images of a batch, S side of an image, P patches of a grid.
 """
@@ -20,8 +20,10 @@ from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-GRAINS = 32  # noise grains per side: a model that shrinks the image would average out finer ones
-REMOVAL_GRID = 8  # rows and columns of the patches that `apply("remove", ...)` removes
+NOISE_GRAINS = (
+    32  # noise grains per side: a model that shrinks the image would average out finer ones
+)
+REMOVAL_GRID = 8  # rows and columns of the patches that `apply_perturbation("remove", ...)` removes
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Perturbation:
     high: float
     neutral: float
     unit: str
-    sentence: str
+    description: str
     strengths: tuple[float, ...]
 
 
@@ -83,7 +85,9 @@ PERTURBATIONS = {
 }
 
 
-def apply(name: str, images: Tensor, strength: float, seed: int | Sequence[int] = 0) -> Tensor:
+def apply_perturbation(
+    name: str, images: Tensor, strength: float, seed: int | Sequence[int] = 0
+) -> Tensor:
     """Return `images` (B, 3, S, S) uint8 after the change `name` at `strength`.
 
     `seed` is one number for all images, or one for each. Raises `ValueError` for an unknown name
@@ -103,11 +107,11 @@ def apply(name: str, images: Tensor, strength: float, seed: int | Sequence[int] 
     return {
         "noise": lambda: add_noise(images, strength, seeds),
         "blur": lambda: blur(images, strength),
-        "jpeg": lambda: compress(images, round(strength)),
+        "jpeg": lambda: compress_jpeg(images, round(strength)),
         "rotate": lambda: rotate(images, strength),
         "brightness": lambda: brighten(images, strength),
         "shuffle": lambda: shuffle_patches(images, round(strength), seeds),
-        "remove": lambda: remove_patches(images, random_mask(strength / 100, seeds)),
+        "remove": lambda: remove_patches(images, sample_patch_masks(strength / 100, seeds)),
     }[name]()
 
 
@@ -125,7 +129,7 @@ def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
     noise.
     """
     S = images.shape[-1]
-    side = min(S, GRAINS)
+    side = min(S, NOISE_GRAINS)
     grains = [torch.randn(3, side, side, generator=_generator(seed)) for seed in seeds]
     place = torch.arange(S) * side // S  # (S,) the grain of each pixel
     noise = torch.stack(grains)[:, :, place[:, None], place]  # (B, 3, S, S)
@@ -140,7 +144,7 @@ def blur(images: Tensor, percent: float) -> Tensor:
     return tv.gaussian_blur(images, 2 * reach + 1, sigma) if reach else images.clone()
 
 
-def compress(images: Tensor, quality: int) -> Tensor:
+def compress_jpeg(images: Tensor, quality: int) -> Tensor:
     """Compress as JPEG of Pillow's `quality`, with the usual colours at half resolution."""
     return torch.stack([_through_jpeg(image, quality) for image in images.cpu()]).to(images.device)
 
@@ -175,13 +179,13 @@ def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor
     side = S // pieces
     cut = images.view(B, 3, pieces, side, pieces, side).permute(0, 2, 4, 1, 3, 5)
     patches = cut.reshape(B, pieces**2, 3, side, side)  # (B, P, 3, side, side)
-    orders = torch.stack([_other_order(pieces**2, seed) for seed in seeds])  # (B, P)
+    orders = torch.stack([_random_order(pieces**2, seed) for seed in seeds])  # (B, P)
     mixed = patches[torch.arange(B)[:, None], orders]  # (B, P, 3, side, side)
     joined = mixed.view(B, pieces, pieces, 3, side, side).permute(0, 3, 1, 4, 2, 5)
     return joined.reshape(B, 3, S, S)
 
 
-def _other_order(count: int, seed: int) -> Tensor:
+def _random_order(count: int, seed: int) -> Tensor:
     """Draw a random permutation (count,) other than the identity, if there is one."""
     generator = _generator(seed)
     while True:
@@ -205,7 +209,7 @@ def remove_patches(images: Tensor, removed: Tensor) -> Tensor:
     return torch.where(mask[:, None, rows[:, None], columns], mean, images)
 
 
-def patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
+def make_patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
     """Return a mask (rows, columns) of the patches `cells`, counted from 0 in reading order.
 
     Raises `ValueError` for a cell outside the grid.
@@ -218,7 +222,7 @@ def patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
     return mask.view(grid)
 
 
-def random_mask(share: float, seeds: Sequence[int], grid: int = REMOVAL_GRID) -> Tensor:
+def sample_patch_masks(share: float, seeds: Sequence[int], grid: int = REMOVAL_GRID) -> Tensor:
     """Return masks (B, grid, grid) with `share` of the patches; a larger share adds patches."""
     count = round(share * grid**2)
     ranks = [torch.randperm(grid**2, generator=_generator(seed)) for seed in seeds]  # B of (P,)

@@ -15,12 +15,16 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "one-cycle")
 
 
-_NOT_NEGATIVE = (
+_NON_NEGATIVE_FIELDS = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
     *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
 # Setting that is switched off in the last epochs -> field with the number of these epochs.
-_RESTS = {"mixup": "unmixed_epochs", "cutmix": "unmixed_epochs", "patch_dropout": "whole_epochs"}
+_SWITCHED_OFF_EPOCHS = {
+    "mixup": "unmixed_epochs",
+    "cutmix": "unmixed_epochs",
+    "patch_dropout": "whole_epochs",
+}
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,9 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self):
-        _choose("optimizer", self.optimizer, OPTIMIZERS)
-        _choose("schedule", self.schedule, SCHEDULES)
-        _choose("policy", self.policy, tuple(POLICIES))
+        _check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        _check_choice("schedule", self.schedule, SCHEDULES)
+        _check_choice("policy", self.policy, tuple(POLICIES))
         for field in ("epochs", "batch_size"):
             if getattr(self, field) < 1:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 1.")
@@ -95,26 +99,26 @@ class Recipe:
         if not 0 <= self.teacher_share <= 1:
             raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
         if self.mask_ratio:
-            self._refuse_labels()
+            self._check_pretraining()
         if self.alternating_flip and not self.flip:
             raise RecipeError("alternating_flip is on but flip is off: switch both on or both off.")
         if not 0 < self.validation_share < 1:
             raise RecipeError(
                 f"validation_share is {self.validation_share}: it must be between 0 and 1."
             )
-        for field in _NOT_NEGATIVE:
+        for field in _NON_NEGATIVE_FIELDS:
             if not getattr(self, field) >= 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 0.")
-        for field, rest in _RESTS.items():
+        for field, rest in _SWITCHED_OFF_EPOCHS.items():
             if getattr(self, field) and getattr(self, rest) >= self.total_epochs:
                 raise RecipeError(
                     f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, so it "
                     f"is used in none of {self.total_epochs} epochs: choose a smaller {rest}, or "
                     f"set {field} to 0."
                 )
-        _ = self.kept_epochs  # raises
+        _ = self.saved_epochs  # raises
 
-    def _refuse_labels(self) -> None:
+    def _check_pretraining(self) -> None:
         labelled = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
         useless = [name for name in labelled if getattr(self, name)]
         useless += ["layer_decay"] if self.layer_decay < 1 else []
@@ -126,7 +130,7 @@ class Recipe:
             )
 
     @property
-    def kept_epochs(self) -> frozenset[int]:
+    def saved_epochs(self) -> frozenset[int]:
         words = self.keep.replace(",", " ").split()
         if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
             raise RecipeError(
@@ -139,12 +143,12 @@ class Recipe:
         return self.head_epochs + self.epochs
 
 
-def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise RecipeError(f"Unknown {field} '{value}': choose one of {', '.join(choices)}.")
 
 
-def _build(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
+def _build_recipes(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
     """Build the recipes that `entries` describe; see `vitdemo.recipes.table`."""
     recipes: dict[str, Recipe] = {}
     for name, entry in entries.items():
@@ -159,10 +163,10 @@ def _build(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
     return recipes
 
 
-RECIPES: dict[str, Recipe] = _build(table.RECIPES)
+RECIPES: dict[str, Recipe] = _build_recipes(table.RECIPE_ENTRIES)
 
 # Former names of recipes, in old run folders and commands.
-ALIASES = {
+RECIPE_ALIASES = {
     "conv-augmented": "conv-baseline",
     "finetune-deit-tiny-224": "finetune-deit-tiny",
     "vit-best": "vit-scratch",
@@ -170,9 +174,9 @@ ALIASES = {
 }
 
 
-def current_name(name: str) -> str:
+def resolve_recipe_name(name: str) -> str:
     """Return today's name of a recipe that was renamed, and any other name unchanged."""
-    return ALIASES.get(name, name)
+    return RECIPE_ALIASES.get(name, name)
 
 
 def get_recipe(name: str, **changes) -> Recipe:
@@ -180,16 +184,16 @@ def get_recipe(name: str, **changes) -> Recipe:
 
     Raises `RecipeError`, which lists all recipes, if the name is unknown.
     """
-    name = current_name(name)
+    name = resolve_recipe_name(name)
     if name not in RECIPES:
         raise RecipeError(f"Unknown recipe '{name}': choose one of {', '.join(RECIPES)}.")
     return replace(RECIPES[name], **changes)
 
 
-def smoke_recipe(name: str, **changes) -> Recipe:
+def get_smoke_recipe(name: str, **changes) -> Recipe:
     """Return a short version of the recipe `name` that runs every part of it within seconds."""
     whole, rest = get_recipe(name), changes.get("epochs", 2) - 1
     few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
-    few |= {field: min(getattr(whole, field), rest, 1) for field in _RESTS.values()}
+    few |= {field: min(getattr(whole, field), rest, 1) for field in _SWITCHED_OFF_EPOCHS.values()}
     few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
     return replace(whole, **few | changes)

@@ -10,18 +10,21 @@ from collections.abc import Mapping
 from vitdemo.models import ModelSpec
 
 
-def vit(embed_dim: int, depth: int, num_heads: int, **options) -> ModelSpec:
+def vit_spec(embed_dim: int, depth: int, num_heads: int, **options) -> ModelSpec:
     """Return the specification of a vitdemo ViT with patches of 4 px."""
     sizes = {"patch_size": 4, "embed_dim": embed_dim, "depth": depth, "num_heads": num_heads}
     return ModelSpec("vit", options=sizes | options)
 
 
-def timm(name: str, image_size: int) -> ModelSpec:
+def timm_spec(name: str, image_size: int) -> ModelSpec:
     return ModelSpec("timm", image_size=image_size, name=name)
 
 
-def recipe_ablation(
-    base: str, changes: Mapping[str, tuple[str, dict]], measured: Mapping[str, str], when: str = ""
+def ablation_entries(
+    base: str,
+    changes: Mapping[str, tuple[str, dict]],
+    accuracies: Mapping[str, str],
+    date: str = "",
 ) -> dict[str, dict]:
     """Return the recipes of an ablation study of `base`, one per change: name -> (how, fields).
 
@@ -34,8 +37,8 @@ def recipe_ablation(
             "summary": f"{base} {how}",
             "note": f"Ablation study: one change to the baseline {base}. "
             + (
-                f"Test accuracy on CIFAR-10: {measured[name]}%, {when}."
-                if name in measured
+                f"Test accuracy on CIFAR-10: {accuracies[name]}%, {date}."
+                if name in accuracies
                 else "Not measured here yet."
             ),
         }
@@ -44,30 +47,30 @@ def recipe_ablation(
     }
 
 
-TRIVIAL = ("with TrivialAugment", {"policy": "trivial"})
-MIXED = ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0})
-MUON = {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}
+TRIVIAL_CHANGE = ("with TrivialAugment", {"policy": "trivial"})
+MIXUP_CUTMIX_CHANGE = ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0})
+MUON_FIELDS = {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}
 
 
-def plain_changes(epochs: int) -> dict[str, tuple[str, dict]]:
+def underfitted_changes(epochs: int) -> dict[str, tuple[str, dict]]:
     """Return the changes of an ablation study in which the baseline underfits after `epochs`."""
     return {
-        "augmented": TRIVIAL,
+        "augmented": TRIVIAL_CHANGE,
         "longer": ("for three times as long", {"epochs": 3 * epochs}),
         "decay": ("with a weight decay of 0.05", {"weight_decay": 0.05}),
         "rate": ("at a learning rate of 1e-3", {"learning_rate": 1e-3}),
         "one-cycle": ("with a one-cycle schedule", {"schedule": "one-cycle"}),
         "ema": ("with an EMA of the weights", {"ema_decay": 0.998}),
-        "mixed": MIXED,
-        "muon": ("with Muon", MUON),
+        "mixed": MIXUP_CUTMIX_CHANGE,
+        "muon": ("with Muon", MUON_FIELDS),
         "mimetic": ("with mimetic initialisation", {"options": {"init": "mimetic"}}),
     }
 
 
 # Changes of an ablation study in which the baseline fits the training set.
 FITTED_CHANGES: dict[str, tuple[str, dict]] = {
-    "augmented": TRIVIAL,
-    "mixed": MIXED,
+    "augmented": TRIVIAL_CHANGE,
+    "mixed": MIXUP_CUTMIX_CHANGE,
     "pooled": (
         "with the mean of the patches instead of the class token",
         {"options": {"global_pool": "avg"}},
@@ -79,7 +82,7 @@ FITTED_CHANGES: dict[str, tuple[str, dict]] = {
     ),
 }
 
-MEASURED_CPU = {
+CPU_ACCURACIES = {
     "muon": "79.69",
     "longer": "76.20",
     "rate": "66.38",
@@ -89,7 +92,7 @@ MEASURED_CPU = {
     "mixed": "61.50",
     "augmented": "60.81",
 }
-MEASURED_FITTED = {
+FITTED_ACCURACIES = {
     "pretrained": "83.93",
     "augmented": "83.01",
     "pooled": "82.87",
@@ -97,10 +100,10 @@ MEASURED_FITTED = {
     "distilled": "80.79",
 }
 
-RECIPES: dict[str, dict] = {
+RECIPE_ENTRIES: dict[str, dict] = {
     "vit-small-cpu": {
         "summary": "a small ViT from scratch, for a CPU",
-        "model": vit(128, 6, 4, init="mimetic"),
+        "model": vit_spec(128, 6, 4, init="mimetic"),
         "note": "Test accuracy on CIFAR-10: 82.56% (82.73% in float32 on a 2.5 GHz Xeon). About "
         "one hour on one core, later two cores, of an AMD EPYC (Genoa), 2026-11-21. The results "
         "are included, without weights.",
@@ -115,7 +118,7 @@ RECIPES: dict[str, dict] = {
     },
     "first-steps": {
         "summary": "a first training run, for a lesson: a small ViT on 10,000 images",
-        "model": vit(96, 4, 3, init="mimetic"),
+        "model": vit_spec(96, 4, 3, init="mimetic"),
         "note": "Validation accuracy: 61.7% (one seed), in 140 seconds on two shared cores, "
         "2026-11-23.",
         "epochs": 5,
@@ -159,7 +162,7 @@ RECIPES: dict[str, dict] = {
     "vit-scratch-cpu-masked": {
         "base": "vit-small-masked",
         "summary": "self-supervised pretraining (masked autoencoder) of vit-scratch-cpu's model",
-        "model": vit(192, 6, 6, init="mimetic"),
+        "model": vit_spec(192, 6, 6, init="mimetic"),
         "note": "After He et al. 2022: three quarters of the patches are hidden, with only flips "
         "and crops. 26 minutes on two shared cores of an AMD EPYC (Turin), 2026-11-25.",
     },
@@ -167,7 +170,7 @@ RECIPES: dict[str, dict] = {
         "base": "vit-small-pretrained",
         "summary": "a plain ViT from scratch, for a CPU: self-supervised pretraining, then "
         "distillation from conv-baseline",
-        "model": vit(192, 6, 6, init="mimetic"),
+        "model": vit_spec(192, 6, 6, init="mimetic"),
         "note": "Distillation weight 0.5 (Hinton et al. 2015), with a convolutional teacher as in "
         "Touvron et al. 2021. The teacher conv-baseline was trained on CIFAR-10 only. 54 epochs, "
         "planned as 120: 91.66% test accuracy on CIFAR-10. The epochs took 108 minutes on two "
@@ -181,7 +184,7 @@ RECIPES: dict[str, dict] = {
     "vit-conv-stem-cpu": {
         "base": "vit-small-cpu",
         "summary": "a wider vit-small-cpu with a conv stem",
-        "model": vit(192, 6, 3, init="mimetic", stem="conv"),
+        "model": vit_spec(192, 6, 3, init="mimetic", stem="conv"),
         "note": "CCT's 3x2 stem (Hassani et al. 2021). Published result: 91.45% with 0.48 M "
         "parameters after 200 epochs. Planned with 44 epochs, stopped after 22, 16 of them with "
         "PatchDropout 0.5: 90.43% test accuracy on CIFAR-10. 24 more epochs at a learning rate of "
@@ -213,7 +216,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-scratch-masked": {
         "summary": "self-supervised pretraining (masked autoencoder) of vit-scratch",
-        "model": vit(192, 9, 6, init="mimetic"),
+        "model": vit_spec(192, 9, 6, init="mimetic"),
         "note": "After He et al. 2022: three quarters of the patches are hidden, with only flips "
         "and crops. The epochs took 4 minutes on one H200 that also trained other models, "
         "2026-11-26. The training curve is included.",
@@ -229,7 +232,7 @@ RECIPES: dict[str, dict] = {
         "base": "vit-scratch-masked",
         "summary": "the best plain ViT from scratch, for a GPU: self-supervised pretraining, then "
         "distillation from conv-baseline",
-        "model": vit(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
+        "model": vit_spec(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
         "note": "Distillation weight 0.8; the teacher receives the same mixed pixels (Beyer et al. "
         "2022). Test accuracy on CIFAR-10: 95.52%. The epochs took 8 minutes, after 4 minutes of "
         "pretraining, on one H200 that also trained another model, 2026-11-26. This model is "
@@ -253,7 +256,7 @@ RECIPES: dict[str, dict] = {
         "base": "vit-scratch",
         "summary": "a ViT with a conv stem from scratch, for a GPU: distillation from "
         "conv-baseline",
-        "model": vit(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
+        "model": vit_spec(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
         "note": "The stem of CCT-7/3x2. Published result: 95.04%. Test accuracy on CIFAR-10: "
         "94.84%. The epochs took 7 minutes on one H200 that also trained another model, "
         "2026-11-26. This model is included. Earlier, with distillation weight 0.5: 93.02% after "
@@ -262,7 +265,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-plain": {
         "summary": "a basic training recipe: crop and flip, AdamW, cosine schedule",
-        "model": vit(256, 6, 8),
+        "model": vit_spec(256, 6, 8),
         "note": "A common recipe in notebooks. Published result: 76.23%. Test accuracy on "
         "CIFAR-10: 81.40%. The epochs took 3 minutes on one H100 that also trained other models, "
         "2026-11-26. The results are included, without weights.",
@@ -270,17 +273,17 @@ RECIPES: dict[str, dict] = {
         "learning_rate": 3e-4,
         "weight_decay": 1e-4,
     },
-    **recipe_ablation("vit-plain", plain_changes(50), {}),
+    **ablation_entries("vit-plain", underfitted_changes(50), {}),
     "vit-plain-cpu": {
         "base": "vit-plain",
         "summary": "vit-plain with half the width, 8 px patches and 20 epochs, for a CPU",
-        "model": vit(128, 6, 4, patch_size=8),
+        "model": vit_spec(128, 6, 4, patch_size=8),
         "note": "Small enough to repeat its ablation study in a lesson. Test accuracy on CIFAR-10: "
         "66.24%. 26 minutes on one shared core of an AMD EPYC (Genoa), 2026-11-22. The results are "
         "included, without weights.",
         "epochs": 20,
     },
-    **recipe_ablation("vit-plain-cpu", plain_changes(20), MEASURED_CPU, "2026-11-22"),
+    **ablation_entries("vit-plain-cpu", underfitted_changes(20), CPU_ACCURACIES, "2026-11-22"),
     "vit-muon-cpu": {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu with Muon for 40 epochs, which fits the training set",
@@ -288,7 +291,7 @@ RECIPES: dict[str, dict] = {
         "percentage points and gains this model 2.2. Test accuracy on CIFAR-10: 80.78%. 27 minutes "
         "on one core of an AMD EPYC (Turin), 2026-11-25. The results are included, without "
         "weights.",
-        **MUON,
+        **MUON_FIELDS,
         "epochs": 40,
     },
     "vit-muon-cpu-masked": {
@@ -298,7 +301,7 @@ RECIPES: dict[str, dict] = {
         "shared core of an AMD EPYC (Turin), 2026-11-25. The training curve is included.",
         "mask_ratio": 0.75,
     },
-    **recipe_ablation("vit-muon-cpu", FITTED_CHANGES, MEASURED_FITTED, "2026-11-25"),
+    **ablation_entries("vit-muon-cpu", FITTED_CHANGES, FITTED_ACCURACIES, "2026-11-25"),
     "vit-plain-cpu-no-positions": {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu without position embeddings, thus without patch positions",
@@ -331,7 +334,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-nine-blocks": {
         "summary": "a ViT with nine blocks, RandAugment, dropout and Adam",
-        "model": vit(192, 9, 8, drop_rate=0.1),
+        "model": vit_spec(192, 9, 8, drop_rate=0.1),
         "note": "Published result: 86.39%. Test accuracy on CIFAR-10: 85.43%. The epochs took 6 "
         "minutes on one H100 that also trained two other models, 2026-11-27.",
         "epochs": 100,
@@ -342,7 +345,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-tiny-regularised": {
         "summary": "a ViT with TrivialAugment, MixUp, CutMix, random erasing and label smoothing",
-        "model": vit(192, 12, 3),
+        "model": vit_spec(192, 12, 3),
         "note": "Published result: 86.70%. Not measured here yet.",
         "epochs": 100,
         "warmup_epochs": 10,
@@ -355,7 +358,7 @@ RECIPES: dict[str, dict] = {
     },
     "vit-deit-tiny": {
         "summary": "DeiT's recipe for small images, for a GPU",
-        "model": vit(192, 12, 3, drop_rate=0.1),
+        "model": vit_spec(192, 12, 3, drop_rate=0.1),
         "note": "Published result: 90.9%. Not measured here yet.",
         "epochs": 300,
         "batch_size": 1024,
@@ -435,7 +438,7 @@ RECIPES: dict[str, dict] = {
     },
     "finetune-deit-tiny-128": {
         "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at 128 px",
-        "model": timm("deit_tiny_patch16_224", 128),
+        "model": timm_spec("deit_tiny_patch16_224", 128),
         "note": "Test accuracy on CIFAR-10: 96.22%. 74 minutes on two shared cores of an AMD EPYC "
         "(Genoa), 2026-11-21. At 96 px after 3 epochs: 94.32%, 2026-11-20.",
         "pretrained": True,
@@ -452,7 +455,7 @@ RECIPES: dict[str, dict] = {
         "base": "finetune-deit-tiny-128",
         "summary": "DeiT-Tiny from ImageNet-1k at 96 px on 20,000 images: first the classifier "
         "head, then the whole model",
-        "model": timm("deit_tiny_patch16_224", 96),
+        "model": timm_spec("deit_tiny_patch16_224", 96),
         "note": "Test accuracy on CIFAR-10: 95.24%. 71 minutes on two shared cores of an AMD EPYC "
         "(Genoa), 2026-11-22. Published result for ViT-S/8 at 32 px: 94.98%. The results are "
         "included, without weights.",
@@ -467,7 +470,7 @@ RECIPES: dict[str, dict] = {
     "finetune-deit-tiny": {
         "base": "finetune-deit-tiny-128",
         "summary": "DeiT-Tiny from ImageNet-1k, fine-tuned at 224 px, for a GPU",
-        "model": timm("deit_tiny_patch16_224", 224),
+        "model": timm_spec("deit_tiny_patch16_224", 224),
         "note": "Test accuracy on CIFAR-10: 97.67%. The epochs took 287 seconds on one H200 that "
         "also trained other models, 2026-11-26. This model is included. With 32 epochs: 97.75%, "
         "without a higher validation accuracy. Earlier, without AutoAugment, MixUp and CutMix: "
@@ -487,7 +490,7 @@ RECIPES: dict[str, dict] = {
     "own-classes": {
         "base": "finetune-deit-tiny-128",
         "summary": "a fine-tuned DeiT-Tiny, trained further on a few images of custom classes",
-        "model": timm("deit_tiny_patch16_224", 224),
+        "model": timm_spec("deit_tiny_patch16_224", 224),
         "note": "'Fine-tune the whole model' in the tab 'Custom classes' starts this recipe "
         "from a run's weights. With three of scikit-learn's digits, 20 images each, all 15 test "
         "images were classified correctly. 45 seconds on two shared cores of an AMD EPYC (Genoa), "
@@ -502,7 +505,7 @@ RECIPES: dict[str, dict] = {
     "finetune-vit-small": {
         "base": "finetune-deit-tiny-128",
         "summary": "ViT-S/16 from ImageNet-21k, fine-tuned at 224 px, for a GPU",
-        "model": timm("vit_small_patch16_224", 224),
+        "model": timm_spec("vit_small_patch16_224", 224),
         "note": "Published results: 98.4% to 98.8% after 3 epochs. Not measured here yet.",
         "epochs": 5,
         "batch_size": 128,

@@ -29,16 +29,18 @@ from vitdemo.errors import PretrainingError, RunError, VitdemoError
 from vitdemo.image_folders import normalize_name
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
-from vitdemo.runs.provenance import plain_device
+from vitdemo.runs.provenance import shorten_device_name
 from vitdemo.training import Preprocessing
-from vitdemo.training.pretraining import ACCURACIES, MASKED
+from vitdemo.training.pretraining import ACCURACY_FIELDS, MASKED_STAGE
 
-CONFIG, HISTORY, WEIGHTS = "config.json", "history.jsonl", "model.safetensors"
-EVALUATION, CHECKPOINT, EPOCHS = "evaluation.npz", "checkpoint.pt", "epochs"
+CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE = "config.json", "history.jsonl", "model.safetensors"
+EVALUATION_FILE, CHECKPOINT_FILE, EPOCHS_FOLDER = "evaluation.npz", "checkpoint.pt", "epochs"
 REFERENCE = "reference_features.npz"  # features of training images, see `reference`
-OWN_CLASSES = "own-classes"  # recipe for custom classes
-JOB = "job.json"  # state of a run that the page started; it exists before the other files
-FAITHFULNESS = "faithfulness.json"  # results of the faithfulness test, see faithfulness.measured
+CUSTOM_CLASSES_RECIPE = "own-classes"  # recipe for custom classes
+JOB_FILE = "job.json"  # state of a run that the page started; it exists before the other files
+FAITHFULNESS_FILE = (
+    "faithfulness.json"  # results of the faithfulness test, see faithfulness.measured
+)
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -51,7 +53,7 @@ RECORD_FIELDS = (
     "images_per_second",
 )
 SIGNIFICANT_BITS = 16  # of a stored probability; more bits are noise and make files 20% larger
-MOST_ORIGINS = 8  # maximum number of earlier runs that a run is traced back to
+MAX_ORIGINS = 8  # maximum number of earlier runs that a run is traced back to
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # do not affect predictions
 
 
@@ -95,11 +97,11 @@ class Run:
 
     @property
     def has_weights(self) -> bool:
-        return (self.path / WEIGHTS).is_file()
+        return (self.path / WEIGHTS_FILE).is_file()
 
     @property
     def has_evaluation(self) -> bool:
-        return (self.path / EVALUATION).is_file()
+        return (self.path / EVALUATION_FILE).is_file()
 
     @property
     def device(self) -> str | None:
@@ -108,22 +110,25 @@ class Run:
         Examples: "NVIDIA H200"; "2 × NVIDIA H200" for two processes; "NVIDIA H200, then AMD EPYC"
         for a run that was resumed on other hardware.
         """
-        trainings = [self.config, *self._before][::-1]
-        legs = [leg for training in trainings for leg in (training, *resumed(training))]
-        return ", then ".join(dict.fromkeys(filter(None, map(_device, legs)))) or None
+        trainings = [self.config, *self._earlier_entries][::-1]
+        legs = [leg for training in trainings for leg in (training, *resume_entries(training))]
+        return ", then ".join(dict.fromkeys(filter(None, map(_entry_device, legs)))) or None
 
     @property
-    def data_name(self) -> str | None:
+    def dataset_name(self) -> str | None:
         """Dataset of the run, for example "cifar10"; None in old runs."""
         return self.config.get("data", {}).get("name")
 
     @property
-    def is_own(self) -> bool:
+    def has_custom_classes(self) -> bool:
         """Whether the run was trained on custom classes, usually with few images."""
-        return "own_classes" in self.config or self.config["recipe"].get("name") == OWN_CLASSES
+        return (
+            "own_classes" in self.config
+            or self.config["recipe"].get("name") == CUSTOM_CLASSES_RECIPE
+        )
 
     @property
-    def is_masked(self) -> bool:
+    def is_pretraining(self) -> bool:
         """Whether the run is self-supervised pretraining (masked autoencoder)."""
         return bool(self.config["recipe"].get("mask_ratio"))
 
@@ -136,11 +141,11 @@ class Run:
     @property
     def epochs_before(self) -> list[int]:
         """Epoch counts of the runs that this one started from, the latest first."""
-        epochs = (origin.get("epochs") for origin in self._before)
+        epochs = (origin.get("epochs") for origin in self._earlier_entries)
         return list(takewhile(lambda count: isinstance(count, int), epochs))
 
     @property
-    def _before(self) -> Iterator[dict]:
+    def _earlier_entries(self) -> Iterator[dict]:
         """Yield the entries in `config.json` about all earlier runs, the latest first."""
         origin = self.origin
         while isinstance(origin, dict) and origin:
@@ -154,7 +159,7 @@ class Run:
         return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
     @property
-    def record_of_weights(self) -> dict | None:
+    def weights_record(self) -> dict | None:
         """Record of the epoch whose weights are saved; None before the first epoch has ended.
 
         With early stopping, it is the epoch with the lowest validation loss, otherwise the last.
@@ -165,7 +170,7 @@ class Run:
         return self.history[-1] if self.history else None
 
     @property
-    def elapsed(self) -> list[float]:
+    def elapsed_seconds(self) -> list[float]:
         """Training time in seconds up to the end of each epoch.
 
         It includes validation and the time of the run that this one started from.
@@ -175,10 +180,10 @@ class Run:
 
     @property
     def train_seconds(self) -> float:
-        """Total training time in seconds, see `elapsed`."""
-        return self.elapsed[-1] if self.history else self.seconds_before
+        """Total training time in seconds, see `elapsed_seconds`."""
+        return self.elapsed_seconds[-1] if self.history else self.seconds_before
 
-    def check_classes(self) -> None:
+    def require_classes(self) -> None:
         """Raise `RunError` if the model has no classes."""
         if not self.classes:
             raise RunError(
@@ -195,7 +200,7 @@ class Run:
                 continue
             if probabilities.ndim != 2 or probabilities.shape[1] != len(self.classes):
                 raise RunError(
-                    f"'{self.path / EVALUATION}' has probabilities of shape "
+                    f"'{self.path / EVALUATION_FILE}' has probabilities of shape "
                     f"{probabilities.shape}, but the run has {len(self.classes)} classes. Evaluate "
                     "the run again."
                 )
@@ -221,13 +226,13 @@ def write_config(folder: Path, config: dict) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     write_atomically(
-        folder / CONFIG, lambda file: file.write(text.encode(errors="backslashreplace"))
+        folder / CONFIG_FILE, lambda file: file.write(text.encode(errors="backslashreplace"))
     )
 
 
 def append_record(folder: Path, record: dict) -> None:
     """Append the record of an epoch to `history.jsonl` and flush it to disk."""
-    with open(folder / HISTORY, "a", encoding="utf-8") as file:
+    with open(folder / HISTORY_FILE, "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -235,19 +240,23 @@ def append_record(folder: Path, record: dict) -> None:
 
 def rewrite_history(folder: Path, records: list[dict] | tuple[dict, ...]) -> None:
     text = "".join(json.dumps(record) + "\n" for record in records)
-    write_atomically(folder / HISTORY, lambda file: file.write(text.encode()))
+    write_atomically(folder / HISTORY_FILE, lambda file: file.write(text.encode()))
 
 
 def write_checkpoint(folder: Path, state: dict) -> None:
     # In memory first, because on a full disk torch.save turns the OSError into a RuntimeError.
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    write_atomically(folder / CHECKPOINT, lambda file: file.write(buffer.getbuffer()))
+    write_atomically(folder / CHECKPOINT_FILE, lambda file: file.write(buffer.getbuffer()))
 
 
 def weights_path(folder: Path, epoch: int | None = None) -> Path:
     """Return the path of the final weights, or of the weights after `epoch`."""
-    return folder / WEIGHTS if epoch is None else folder / EPOCHS / f"{epoch:04}.safetensors"
+    return (
+        folder / WEIGHTS_FILE
+        if epoch is None
+        else folder / EPOCHS_FOLDER / f"{epoch:04}.safetensors"
+    )
 
 
 def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
@@ -264,20 +273,20 @@ def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
     """Save predictions; probabilities are rounded to a relative error of at most 2^-16."""
     arrays = {
-        "probabilities": _rounded(evaluation.probabilities),
+        "probabilities": _round_significant(evaluation.probabilities),
         "labels": evaluation.labels.astype(np.int64),
         "fingerprint": np.array(evaluation.fingerprint),
         "seconds_per_image": np.array(evaluation.seconds_per_image),
     }
     if evaluation.validation_probabilities is not None:
         arrays |= {
-            "validation_probabilities": _rounded(evaluation.validation_probabilities),
+            "validation_probabilities": _round_significant(evaluation.validation_probabilities),
             "validation_labels": evaluation.validation_labels.astype(np.int64),
         }
-    write_atomically(folder / EVALUATION, lambda file: np.savez_compressed(file, **arrays))
+    write_atomically(folder / EVALUATION_FILE, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _rounded(values: np.ndarray) -> np.ndarray:
+def _round_significant(values: np.ndarray) -> np.ndarray:
     fraction, exponent = np.frexp(values.astype(np.float32))
     scale = 2.0**SIGNIFICANT_BITS
     return np.ldexp(np.round(fraction * scale) / scale, exponent).astype(np.float32)
@@ -286,16 +295,16 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def read_config(folder: Path) -> dict:
     """Read `config.json`; raises `RunError` that names the folder and the problem."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8-sig"))
+        config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG}.") from error
+        raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG_FILE}.") from error
     except (OSError, ValueError) as error:
-        raise RunError(f"'{folder / CONFIG}' cannot be read: {error}.") from error
+        raise RunError(f"'{folder / CONFIG_FILE}' cannot be read: {error}.") from error
     wanted = ("recipe", "model", "classes", "normalisation")
     missing = [key for key in wanted if not isinstance(config, dict) or key not in config]
     if missing:
         raise RunError(
-            f"'{folder / CONFIG}' has no field '{missing[0]}': the run cannot be loaded."
+            f"'{folder / CONFIG_FILE}' has no field '{missing[0]}': the run cannot be loaded."
         )
     return config
 
@@ -303,7 +312,7 @@ def read_config(folder: Path) -> dict:
 def read_history(folder: Path) -> tuple[dict, ...]:
     """Read the records of all epochs; an incomplete line of a killed process is skipped."""
     try:
-        lines = (folder / HISTORY).read_text("utf-8-sig", errors="replace").splitlines()
+        lines = (folder / HISTORY_FILE).read_text("utf-8-sig", errors="replace").splitlines()
     except FileNotFoundError:
         return ()
     records = (_parse_record(line) for line in lines)
@@ -317,14 +326,14 @@ def _parse_record(line: str) -> dict | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("stage"), str):
         return None
-    absent = ("stage",) if record["stage"] != MASKED else ("stage", *ACCURACIES)
+    absent = ("stage",) if record["stage"] != MASKED_STAGE else ("stage", *ACCURACY_FIELDS)
     numbers = (record.get(field) for field in RECORD_FIELDS if field not in absent)
     return record if all(isinstance(value, (int, float)) for value in numbers) else None
 
 
 def read_evaluation(folder: Path) -> Evaluation:
     """Read `evaluation.npz`; raises `RunError` if it is missing or damaged."""
-    path = folder / EVALUATION
+    path = folder / EVALUATION_FILE
     try:
         # The file is opened here because np.load does not close a damaged zip file.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
@@ -338,19 +347,19 @@ def read_evaluation(folder: Path) -> Evaluation:
                 *held,
             )
     except FileNotFoundError as error:
-        raise RunError(f"'{folder}' has no {EVALUATION}: the run is not finished.") from error
+        raise RunError(f"'{folder}' has no {EVALUATION_FILE}: the run is not finished.") from error
     except Exception as error:  # the errors of zipfile, zlib and numpy have no common base class
         raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
 
 
 def read_checkpoint(folder: Path) -> dict:
     """Read `checkpoint.pt`; raises `RunError` if it is missing or damaged."""
-    path = folder / CHECKPOINT
+    path = folder / CHECKPOINT_FILE
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise RunError(
-            f"'{folder}' has no {CHECKPOINT} to resume from: start the run without --resume."
+            f"'{folder}' has no {CHECKPOINT_FILE} to resume from: start the run without --resume."
         ) from error
     except Exception as error:  # torch.load passes on the errors of pickle and zip
         raise RunError(f"'{path}' is damaged: delete '{folder}' and start again.") from error
@@ -362,45 +371,45 @@ def read_run(folder: Path | str) -> Run:
     Raises `RunError` if `folder` is not a readable run, `PretrainingError` if it is self-supervised
     pretraining, which makes no predictions.
     """
-    run = read_training(Path(folder))
-    if run.is_masked:
+    run = read_any_run(Path(folder))
+    if run.is_pretraining:
         raise PretrainingError(
             f"'{folder}' was trained without labels and makes no predictions. Start a recipe from "
-            f"it with --weights {run.path / WEIGHTS}."
+            f"it with --weights {run.path / WEIGHTS_FILE}."
         )
     return run
 
 
-def resumed(config: dict) -> list[dict]:
+def resume_entries(config: dict) -> list[dict]:
     """Return the entries in `config.json` about each --resume of a run."""
     found = config.get("resumed")
     return [leg for leg in found if isinstance(leg, dict)] if isinstance(found, list) else []
 
 
-def _device(config: dict) -> str | None:
+def _entry_device(config: dict) -> str | None:
     """Return the device name from an entry about a run, an earlier run or a --resume."""
     device, count = config.get("device"), config.get("processes")
-    device = device and plain_device(str(device))
+    device = device and shorten_device_name(str(device))
     return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device
 
 
-def pretraining(run: Run) -> Run | None:
+def find_pretraining(run: Run) -> Run | None:
     """Return the pretraining run that `run` started from, if its folder is next to run's."""
-    return next((origin for origin in origins(run) if origin.is_masked), None)
+    return next((origin for origin in iter_origins(run) if origin.is_pretraining), None)
 
 
-def origins(run: Run) -> Iterator[Run]:
+def iter_origins(run: Run) -> Iterator[Run]:
     """Yield the runs that `run` started from, the latest first.
 
     Only folders next to run's are found. A newer run with the same name is not an origin.
     """
     seen = {run.path}
-    for _ in range(MOST_ORIGINS):
+    for _ in range(MAX_ORIGINS):
         origin = run.origin
         if not (name := origin.get("run")):
             return
         try:
-            run = read_training(run.path.parent / Path(str(name)).name)
+            run = read_any_run(run.path.parent / Path(str(name)).name)
         except (RunError, OSError, ValueError):  # not found, or not readable
             return
         if run.path in seen or run.config.get("started") != origin.get("started"):
@@ -409,9 +418,9 @@ def origins(run: Run) -> Iterator[Run]:
         yield run
 
 
-def read_training(folder: Path) -> Run:
+def read_any_run(folder: Path) -> Run:
     """Read a run of supervised training or of pretraining; raises `RunError` if it is neither."""
-    stamp = run_stamp(folder)  # first, so that a change during reading is noticed the next time
+    stamp = get_run_stamp(folder)  # first, so that a change during reading is noticed the next time
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
@@ -420,15 +429,22 @@ def read_training(folder: Path) -> Run:
         for part in (spec.options, config["recipe"], config.get("data", {})):
             part.keys()  # raises AttributeError if it is not a dict
     except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"'{folder / CONFIG}' is not the file of a run: {error!r}.") from error
+        raise RunError(f"'{folder / CONFIG_FILE}' is not the file of a run: {error!r}.") from error
     history = read_history(folder)
     return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 
 
-def run_stamp(folder: Path) -> tuple:
+def get_run_stamp(folder: Path) -> tuple:
     """Return modification times and sizes of the files that the page shows; () if missing."""
     stamps = []
-    for name in (CONFIG, HISTORY, WEIGHTS, EVALUATION, REFERENCE, FAITHFULNESS):
+    for name in (
+        CONFIG_FILE,
+        HISTORY_FILE,
+        WEIGHTS_FILE,
+        EVALUATION_FILE,
+        REFERENCE,
+        FAITHFULNESS_FILE,
+    ):
         try:
             status = (folder / name).stat()
             stamps.append((status.st_mtime_ns, status.st_size))
@@ -447,17 +463,17 @@ def find_runs(
     """
     runs, problems = [], []
     for root in map(Path, roots):
-        for folder in _run_folders(root, problems):
+        for folder in _list_run_folders(root, problems):
             try:
                 runs.append(read(folder))
             except PretrainingError:
                 continue
             except (RunError, OSError) as error:
                 problems.append(str(error))
-    return sorted(told_apart(runs), key=lambda run: run.name), problems
+    return sorted(disambiguate_names(runs), key=lambda run: run.name), problems
 
 
-def told_apart(runs: Iterable[Run]) -> list[Run]:
+def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
     """Make names unique: append its place to the name of the later of two runs.
 
     If that name is taken too, a number follows.
@@ -472,7 +488,7 @@ def told_apart(runs: Iterable[Run]) -> list[Run]:
     return list(found.values())
 
 
-def _run_folders(root: Path, problems: list[str]) -> list[Path]:
+def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
     if not root.is_dir():
         return []
     try:
@@ -480,33 +496,33 @@ def _run_folders(root: Path, problems: list[str]) -> list[Path]:
     except OSError as error:
         problems.append(f"'{root}' cannot be read: {error.strerror}.")
         return []
-    return sorted(folder for folder in folders if not _left_out(folder))
+    return sorted(folder for folder in folders if not _is_hidden_or_waiting(folder))
 
 
-def _left_out(folder: Path) -> bool:
+def _is_hidden_or_waiting(folder: Path) -> bool:
     """Return whether a folder is hidden, or belongs to a run that has not started yet."""
-    waits = (folder / JOB).exists() and not (folder / CONFIG).exists()
+    waits = (folder / JOB_FILE).exists() and not (folder / CONFIG_FILE).exists()
     return waits or folder.name.startswith(".")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Weights that `run` saved after its epoch `own`, which is `epoch` counted over `lineage`."""
+class SavedWeights:
+    """Weights saved after `run_epoch` of `run`; `epoch` counts those of its ancestors as well."""
 
     epoch: int
     run: Run
-    own: int
+    run_epoch: int
 
 
-def lineage(run: Run) -> list[tuple[int, Run]]:
+def get_lineage(run: Run) -> list[tuple[int, Run]]:
     """Return `run` and the earlier supervised runs of the same model that it continues.
 
     The list goes from first to last and holds (epochs before, run up to its last used epoch). Only
     runs whose folders are next to run's are found.
     """
     line, counts = [run], run.epochs_before
-    for origin, epochs in zip(origins(run), counts, strict=False):
-        if origin.is_masked or _shape(origin) != _shape(run):
+    for origin, epochs in zip(iter_origins(run), counts, strict=False):
+        if origin.is_pretraining or _model_identity(origin) != _model_identity(run):
             break
         history = [record for record in origin.history if record["epoch"] <= epochs]
         line.append(replace(origin, history=history))
@@ -514,41 +530,43 @@ def lineage(run: Run) -> list[tuple[int, Run]]:
     return [(sum(counts[i:]), training) for i, training in enumerate(line)][::-1]
 
 
-def _shape(run: Run) -> tuple:
+def _model_identity(run: Run) -> tuple:
     """Return what is equal in runs of the same model: all options that affect predictions."""
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 
 
-def kept_weights(run: Run) -> list[Kept]:
-    """Return the weights that the runs of its `lineage` saved, first to last."""
-    line = lineage(run)
+def list_saved_weights(run: Run) -> list[SavedWeights]:
+    """Return the weights that the runs of its `get_lineage` saved, first to last."""
+    line = get_lineage(run)
     ends = [*(before for before, _ in line[1:]), math.inf]  # epoch at which the next run started
     return [
-        Kept(before + own, training, own)
+        SavedWeights(before + own, training, own)
         for (before, training), end in zip(line, ends, strict=True)
-        for own in kept_epochs(training)
+        for own in list_saved_epochs(training)
         if before + own <= end
     ]
 
 
-def kept_epochs(run: Run) -> list[int]:
+def list_saved_epochs(run: Run) -> list[int]:
     """Return the epochs whose weights are saved in `epochs/`; most runs have none."""
-    names = (path.name.removesuffix(".safetensors") for path in (run.path / EPOCHS).glob("*.*"))
+    names = (
+        path.name.removesuffix(".safetensors") for path in (run.path / EPOCHS_FOLDER).glob("*.*")
+    )
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None = None) -> nn.Module:
     """Load the run's trained model on `device`, as float32 and in evaluation mode.
 
-    With an `epoch` of `kept_epochs`, load the weights after this epoch. Raises `RunError` that
-    names the run if its weights are missing or do not fit.
+    With an `epoch` of `list_saved_epochs`, load the weights after this epoch. Raises `RunError`
+    that names the run if its weights are missing or do not fit.
     """
     try:
         model = _load_strictly(run, weights_path(run.path, epoch))
     except FileNotFoundError as error:
         if epoch is not None:
-            kept = ", ".join(map(str, kept_epochs(run))) or "none"
+            kept = ", ".join(map(str, list_saved_epochs(run))) or "none"
             raise RunError(
                 f"'{run.name}' has no weights of epoch {epoch}. Epochs with weights: {kept}."
             ) from error

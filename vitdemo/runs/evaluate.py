@@ -7,11 +7,11 @@ import torch
 
 from vitdemo import data, runs
 from vitdemo.errors import RunError
-from vitdemo.training import predict
+from vitdemo.training import predict_logits
 from vitdemo.training.pictures import split_labels
 
 
-def check_classes(run: runs.Run, source: data.Source) -> None:
+def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:
     """Raise `RunError` if the run was trained on other classes than the ones of `source`."""
     if source.classes != run.classes:
         raise RunError(
@@ -20,14 +20,16 @@ def check_classes(run: runs.Run, source: data.Source) -> None:
         )
 
 
-def split_of(run: runs.Run, source: data.Source) -> tuple[data.Pictures, data.Pictures] | None:
+def split_of(
+    run: runs.Run, source: data.ImageDataset
+) -> tuple[data.LabelledImages, data.LabelledImages] | None:
     """Return the run's training and validation set.
 
     None if `source` has other images, or if an earlier version split them in another way.
     """
     pictures = source.load("train", run.spec.image_size)
     begun = run.config.get("data", {}).get("fingerprint")
-    if data.fingerprint(pictures, source.classes) != begun:
+    if data.compute_fingerprint(pictures, source.classes) != begun:
         return None
     recipe = run.config["recipe"]
     kept, held = split_labels(
@@ -41,19 +43,22 @@ def split_of(run: runs.Run, source: data.Source) -> tuple[data.Pictures, data.Pi
     return pictures.subset(kept), pictures.subset(held)
 
 
-def evaluation_of(
-    run: runs.Run, test: data.Pictures, validation: data.Pictures | None, device: torch.device
+def evaluate_run(
+    run: runs.Run,
+    test: data.LabelledImages,
+    validation: data.LabelledImages | None,
+    device: torch.device,
 ) -> runs.Evaluation:
     """Predict the `test` and the `validation` images with the run's saved weights (float16)."""
     model = runs.load_model(run, device)
 
-    def probabilities(pictures: data.Pictures) -> np.ndarray:  # (N, C)
-        return predict(model, pictures.images, run.preprocessing).softmax(1).numpy()
+    def probabilities(pictures: data.LabelledImages) -> np.ndarray:  # (N, C)
+        return predict_logits(model, pictures.images, run.preprocessing).softmax(1).numpy()
 
-    predict(model, test.images[:1000], run.preprocessing)  # the first forward pass is slower
+    predict_logits(model, test.images[:1000], run.preprocessing)  # the first forward pass is slower
     started = time.perf_counter()
     predicted = probabilities(test)
     seconds = (time.perf_counter() - started) / len(test)
     held = (probabilities(validation), validation.labels.cpu().numpy()) if validation else ()
-    fingerprint = data.fingerprint(test, run.classes)
+    fingerprint = data.compute_fingerprint(test, run.classes)
     return runs.Evaluation(predicted, test.labels.numpy(), fingerprint, seconds, *held)

@@ -12,7 +12,7 @@ from vitdemo.recipes import Recipe
 from vitdemo.training import Teacher
 
 
-def source_of(weights: Path | None) -> runs.Run | None:
+def read_origin(weights: Path | None) -> runs.Run | None:
     """Return the run that saved the file `weights`, with its history up to the saved epoch.
 
     None without a file, or if the file is not in a readable run folder.
@@ -20,20 +20,20 @@ def source_of(weights: Path | None) -> runs.Run | None:
     if not weights:
         return None
     folder, epoch = weights.parent, None
-    if folder.name == runs.EPOCHS and weights.stem.isdecimal():
+    if folder.name == runs.EPOCHS_FOLDER and weights.stem.isdecimal():
         folder, epoch = folder.parent, int(weights.stem)
     if runs.weights_path(folder, epoch).name != weights.name:
         return None
     try:
-        run = runs.read_training(folder)
+        run = runs.read_any_run(folder)
     except RunError:  # A model from the Hub also has a config.json in its folder.
         return None
-    epoch = epoch or (run.record_of_weights or {}).get("epoch", 0)
+    epoch = epoch or (run.weights_record or {}).get("epoch", 0)
     return replace(run, history=tuple(r for r in run.history if r["epoch"] <= epoch))
 
 
-def started_from(source: runs.Run | None) -> dict:
-    """Return the config entry "started_from" for the result of `source_of`; {} for None.
+def origin_entry(source: runs.Run | None) -> dict:
+    """Return the config entry "started_from" for the result of `read_origin`; {} for None.
 
     It contains the training time up to the saved epoch, and recursively the source of the source.
     """
@@ -41,7 +41,9 @@ def started_from(source: runs.Run | None) -> dict:
         return {}
     words = ("command", "device", "processes", "git_commit", "started")
     last = source.history[-1]["epoch"] if source.history else 0
-    legs = [leg for leg in runs.resumed(source.config) if (leg.get("after_epoch") or 0) < last]
+    legs = [
+        leg for leg in runs.resume_entries(source.config) if (leg.get("after_epoch") or 0) < last
+    ]
     return {
         "started_from": {
             "run": source.path.name,
@@ -55,9 +57,9 @@ def started_from(source: runs.Run | None) -> dict:
     }
 
 
-def knows(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
+def has_same_classes(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
     """Return whether `source` is a classifier for exactly these classes."""
-    return bool(source) and not source.is_masked and source.classes == classes
+    return bool(source) and not source.is_pretraining and source.classes == classes
 
 
 def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
@@ -76,23 +78,23 @@ def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
         )
 
 
-def check_unseen(
+def check_origin_split(
     source: runs.Run | None, recipe: Recipe, classes: tuple[str, ...], fingerprint: str
 ) -> None:
     """Raise `RunError` if `source` was trained on labels of this run's validation images.
 
     The validation accuracy would then be too high.
     """
-    if not knows(source, classes):
+    if not has_same_classes(source, classes):
         return
     same = source.config.get("data", {}).get("fingerprint") == fingerprint
     # The fingerprint of a folder depends on the image size, so the images may still be the same.
     resized = source.spec.image_size != recipe.model.image_size
-    if same or (resized and source.data_name != "cifar10"):
+    if same or (resized and source.dataset_name != "cifar10"):
         _check_same_split(source, f"The weights of '{source.path}' were", recipe)
 
 
-def teacher_of(
+def load_teacher(
     recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
 ) -> Teacher | None:
     """Return the recipe's teacher, or None without one.
@@ -102,7 +104,7 @@ def teacher_of(
     """
     if not recipe.teacher:
         return None
-    if not (Path(recipe.teacher) / runs.WEIGHTS).is_file():
+    if not (Path(recipe.teacher) / runs.WEIGHTS_FILE).is_file():
         raise RunError(
             f"There is no teacher model in '{recipe.teacher}'. Train it first, or choose another "
             "run folder with --teacher."

@@ -22,10 +22,10 @@ def device_name(device: torch.device) -> str:
     if device.type == "mps":
         return f"Apple {platform.machine()} (MPS)"
     threads = torch.get_num_threads()
-    return plain_device(f"{cpu_name()} ({threads} threads)")
+    return shorten_device_name(f"{cpu_name()} ({threads} threads)")
 
 
-def plain_device(name: str) -> str:
+def shorten_device_name(name: str) -> str:
     """Shorten a device name.
 
     "Intel(R) Xeon(R) CPU @ 2.50GHz (1 threads)" becomes "Intel Xeon (1 thread)".

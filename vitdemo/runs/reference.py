@@ -18,22 +18,22 @@ import numpy as np
 import torch
 
 from vitdemo import models, runs
-from vitdemo.data import Pictures, stratified
+from vitdemo.data import LabelledImages, sample_stratified
 from vitdemo.errors import RunError
 
-NEIGHBOURS = 10
-REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
+NUM_NEIGHBOURS = 10
+NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
 MIN_VALIDATION = 100  # so that one percentile corresponds to at least one image
 # Below the first percentile of validation scores, an image possibly shows none of the classes;
 # below the second, probably. docs/figures.md lists the error rates on photos of other objects and
 # of the classes.
 POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE = 5.0, 1.0
-BATCH = 250
+REFERENCE_BATCH_SIZE = 250
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class ReferenceFeatures:
     """Features of training images, and the scores of validation images of the same run.
 
     `features` (R, D) float16 have unit length, `validation_scores` (V,) float32 are sorted.
@@ -45,7 +45,7 @@ class Reference:
     def score(self, features: np.ndarray) -> np.ndarray:
         """Return the mean cosine of each row of `features` (N, D) to its nearest references."""
         cosines = _normalise(features) @ self.features.astype(np.float32).T  # (N, R)
-        return np.sort(cosines, axis=1)[:, -NEIGHBOURS:].mean(axis=1)  # (N,)
+        return np.sort(cosines, axis=1)[:, -NUM_NEIGHBOURS:].mean(axis=1)  # (N,)
 
     def percentile(self, features: np.ndarray) -> float:
         """Return the percentage of validation images that are less similar than `features` (D,)."""
@@ -59,29 +59,29 @@ def _normalise(features: np.ndarray) -> np.ndarray:
     return features / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
-def build_reference(train: np.ndarray, validation: np.ndarray) -> Reference:
+def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatures:
     """Build the reference from features of training (R, D) and validation images (V, D).
 
     The validation scores are computed with the rounded features, as they are stored.
     """
-    stored = Reference(_normalise(train).astype(np.float16), np.empty(0, np.float32))
+    stored = ReferenceFeatures(_normalise(train).astype(np.float16), np.empty(0, np.float32))
     scores = np.sort(stored.score(validation).astype(np.float32))
-    return Reference(stored.features, scores)
+    return ReferenceFeatures(stored.features, scores)
 
 
 def compute_reference(
-    run: runs.Run, train: Pictures, validation: Pictures, device: torch.device
-) -> Reference | None:
+    run: runs.Run, train: LabelledImages, validation: LabelledImages, device: torch.device
+) -> ReferenceFeatures | None:
     """Compute the reference of `run` from a stratified sample of its images.
 
     Returns None if there are too few images. Raises `RunError` if the features are NaN.
     """
-    if len(validation) < MIN_VALIDATION or len(train) < NEIGHBOURS:
+    if len(validation) < MIN_VALIDATION or len(train) < NUM_NEIGHBOURS:
         return None
     model = runs.load_model(run, device)
     found = [
-        _features(model, run, _sample(part, most), device)
-        for part, most in ((train, REFERENCE_IMAGES), (validation, MAX_VALIDATION))
+        _compute_features(model, run, _sample_images(part, most), device)
+        for part, most in ((train, NUM_REFERENCE_IMAGES), (validation, MAX_VALIDATION))
     ]
     if not all(np.isfinite(part).all() for part in found):
         raise RunError(
@@ -90,23 +90,23 @@ def compute_reference(
     return build_reference(*found)
 
 
-def _sample(pictures: Pictures, most: int) -> torch.Tensor:
-    chosen = torch.from_numpy(stratified(pictures.labels.cpu().numpy(), most))
+def _sample_images(pictures: LabelledImages, max_images: int) -> torch.Tensor:
+    chosen = torch.from_numpy(sample_stratified(pictures.labels.cpu().numpy(), max_images))
     return pictures.images[chosen.to(pictures.images.device)]
 
 
 @torch.inference_mode()
-def _features(
+def _compute_features(
     model: torch.nn.Module, run: runs.Run, images: torch.Tensor, device: torch.device
 ) -> np.ndarray:
     parts = [
-        models.features(model, run.preprocessing(part.to(device))).float().cpu().numpy()
-        for part in images.split(BATCH)
+        models.extract_features(model, run.preprocessing(part.to(device))).float().cpu().numpy()
+        for part in images.split(REFERENCE_BATCH_SIZE)
     ]
     return np.concatenate(parts)  # (N, D)
 
 
-def write_reference(folder: Path, reference: Reference, fingerprint: str) -> None:
+def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str) -> None:
     """Write the file with the `fingerprint` of the training data."""
     arrays = {
         "features": reference.features,
@@ -116,11 +116,11 @@ def write_reference(folder: Path, reference: Reference, fingerprint: str) -> Non
     runs.write_atomically(folder / runs.REFERENCE, lambda file: np.savez(file, **arrays))
 
 
-def read_reference(run: runs.Run) -> Reference | None:
+def read_reference(run: runs.Run) -> ReferenceFeatures | None:
     """Return the reference of `run`, or None if it is missing, damaged or of other data."""
     try:
         with open(run.path / runs.REFERENCE, "rb") as opened, np.load(opened) as file:
-            found = Reference(file["features"], file["validation_scores"])
+            found = ReferenceFeatures(file["features"], file["validation_scores"])
             fingerprint = str(file["fingerprint"])
     except Exception:  # zipfile, zlib and numpy have no common error class
         return None

@@ -8,13 +8,13 @@ from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
 from vitdemo.models.vit import VisionTransformer
-from vitdemo.recipes import Recipe, current_name, get_recipe
-from vitdemo.runs.steps import cut_steps
-from vitdemo.runs.writer import made_with
+from vitdemo.recipes import Recipe, get_recipe, resolve_recipe_name
+from vitdemo.runs.steps import truncate_steps
+from vitdemo.runs.writer import get_provenance
 from vitdemo.training import Trainer
 
 
-def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
+def get_resume_recipe(folder: Path, name: str, **given) -> Recipe:
     """Return the recipe of the run in `folder`, with `epochs` from `given` if present.
 
     `given` has fields of the recipe, options of the model and `image_size`. Raises `RunError` if
@@ -22,7 +22,7 @@ def recipe_to_resume(folder: Path, name: str, **given) -> Recipe:
     learning-rate schedule follows the new number of epochs.
     """
     saved = read_recipe(folder)
-    if current_name(saved.name) != get_recipe(name).name:
+    if resolve_recipe_name(saved.name) != get_recipe(name).name:
         raise RunError(
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
             "that recipe, or choose another --out."
@@ -55,7 +55,9 @@ def read_recipe(folder: Path) -> Recipe:
         raise RunError(f"The run's recipe has a missing or invalid field: {error}.") from error
 
 
-def resumable(folder: Path, fingerprint: str, validation_pictures: int, recipe: Recipe) -> dict:
+def read_resume_checkpoint(
+    folder: Path, fingerprint: str, validation_pictures: int, recipe: Recipe
+) -> dict:
     """Return the checkpoint of `folder`, to continue with `recipe`.
 
     Raises `RunError` if the run has another training set, another number of validation images, or
@@ -85,21 +87,21 @@ def resumable(folder: Path, fingerprint: str, validation_pictures: int, recipe: 
     return state
 
 
-def continue_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
+def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     """Prepare the folder of a resumed run: drop unsaved epochs and record how it continues."""
     history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
     runs.rewrite_history(folder, history)
-    cut_steps(folder, trainer.epoch)
-    if not trainer.finished:
+    truncate_steps(folder, trainer.epoch)
+    if not trainer.is_finished:
         # These files belong to the epoch at which the run ended before.
-        for name in (runs.EVALUATION, runs.REFERENCE, runs.WEIGHTS):
+        for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)
         before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
         changed = {"epochs_before": before} if before != epochs else {}
         resumed = [
             *config.get("resumed", ()),
-            {"after_epoch": trainer.epoch} | changed | made_with(trainer, argv),
+            {"after_epoch": trainer.epoch} | changed | get_provenance(trainer, argv),
         ]
         recipe = config["recipe"] | {"epochs": epochs}
         config.pop("stopped", None)  # the run continues beyond this step

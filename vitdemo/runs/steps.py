@@ -2,48 +2,48 @@
 
 About once per second, a line is added. It has `epoch`, `step` and `steps`, `loss` and `accuracy` of
 the training images since the previous line, and the training time in `seconds`. The file has at
-most `MOST` lines. When it is full, every second line is removed and new lines are added half as
-often.
+most `MAX_STEP_LINES` lines. When it is full, every second line is removed and new lines are added
+half as often.
 """
 
 import json
 from pathlib import Path
 
 from vitdemo import runs
-from vitdemo.training import Progress, Trainer
+from vitdemo.training import StepProgress, Trainer
 
-STEPS = "steps.jsonl"
-MOST = 2000
-FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
+STEPS_FILE = "steps.jsonl"
+MAX_STEP_LINES = 2000
+STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 
 def read_steps(folder: Path) -> list[dict]:
     """Read all complete lines; a missing file has none."""
     try:
-        lines = (folder / STEPS).read_text("utf-8-sig", errors="replace").splitlines()
+        lines = (folder / STEPS_FILE).read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
-    return [found for line in lines if (found := _parsed(line))]
+    return [found for line in lines if (found := _parse_step_line(line))]
 
 
-def _parsed(line: str) -> dict | None:
+def _parse_step_line(line: str) -> dict | None:
     try:
         found = json.loads(line)
     except ValueError:
         return None
-    numbers = [found.get(name) for name in FIELDS] if isinstance(found, dict) else [None]
+    numbers = [found.get(name) for name in STEP_FIELDS] if isinstance(found, dict) else [None]
     return found if all(isinstance(number, int | float) for number in numbers) else None
 
 
-def cut_steps(folder: Path, epoch: int) -> None:
+def truncate_steps(folder: Path, epoch: int) -> None:
     """Remove all lines after `epoch`, from which the run is resumed."""
-    if (folder / STEPS).exists():
+    if (folder / STEPS_FILE).exists():
         _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
 
 
 def _rewrite(folder: Path, lines: list[dict]) -> None:
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    runs.write_atomically(folder / STEPS, lambda file: file.write(text.encode()))
+    runs.write_atomically(folder / STEPS_FILE, lambda file: file.write(text.encode()))
 
 
 class StepLog:
@@ -57,7 +57,7 @@ class StepLog:
         self.every = 0.0  # minimum seconds between two lines; above 0 once the file was full
         self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # values at the last line
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: StepProgress) -> None:
         seconds = self.before + self.trainer.clock.seconds() - self.began
         if progress.epoch != self.epoch:
             self.epoch, self.step, self.sums = progress.epoch, 0, (0.0, 0.0)
@@ -77,10 +77,10 @@ class StepLog:
 
     def _write(self, line: dict) -> None:
         self.lines.append(line)
-        if len(self.lines) > MOST:
+        if len(self.lines) > MAX_STEP_LINES:
             self.lines = self.lines[1::2]
-            self.every = 2 * self.lines[-1]["seconds"] / MOST
+            self.every = 2 * self.lines[-1]["seconds"] / MAX_STEP_LINES
             _rewrite(self.folder, self.lines)
             return
-        with open(self.folder / STEPS, "a", encoding="utf-8") as file:
+        with open(self.folder / STEPS_FILE, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

@@ -16,37 +16,40 @@ from vitdemo import data, runs
 from vitdemo.errors import RunError
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
-from vitdemo.runs.steps import STEPS
+from vitdemo.runs.steps import STEPS_FILE
 from vitdemo.training import Trainer
 
-CHECKPOINT_SECONDS = 20.0  # time between two checkpoints, if epochs are shorter
+CHECKPOINT_INTERVAL = 20.0  # time between two checkpoints, if epochs are shorter
 
 
-def check_free(folder: Path, *, smoke: bool) -> None:
+def check_folder_unused(folder: Path, *, smoke: bool) -> None:
     """Raise `RunError` if `folder` contains a run; a smoke test may replace another one."""
-    if not (folder / runs.CONFIG).exists():
+    if not (folder / runs.CONFIG_FILE).exists():
         return
-    if not smoke or runs.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC.name:
+    if (
+        not smoke
+        or runs.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC_DATASET.name
+    ):
         raise RunError(
             f"'{folder}' already contains a run: continue it with --resume, or choose another "
             "--out."
         )
 
 
-def prepare_folder(folder: Path, trainer: Trainer, config: dict) -> None:
+def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     """Create the run folder of a new training run."""
     folder.mkdir(parents=True, exist_ok=True)
     # Files of a previous smoke test
-    for name in (runs.WEIGHTS, runs.EVALUATION, runs.REFERENCE, STEPS):
+    for name in (runs.WEIGHTS_FILE, runs.EVALUATION_FILE, runs.REFERENCE, STEPS_FILE):
         (folder / name).unlink(missing_ok=True)
-    for path in (folder / runs.EPOCHS).glob("*"):
+    for path in (folder / runs.EPOCHS_FOLDER).glob("*"):
         path.unlink()
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
     runs.write_config(folder, config)  # last, because a folder with this file can be resumed
 
 
-def describe(
+def build_config(
     trainer: Trainer,
     model: torch.nn.Module,
     classes: tuple[str, ...],
@@ -56,7 +59,7 @@ def describe(
 ) -> dict:
     """Return the content of `config.json`."""
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
-    return made_with(trainer, argv) | {
+    return get_provenance(trainer, argv) | {
         "recipe": asdict(recipe),
         "model": asdict(recipe.model),
         "classes": list(classes),
@@ -73,16 +76,16 @@ def describe(
     }
 
 
-def note_stop(folder: Path, trainer: Trainer) -> None:
+def record_stop(folder: Path, trainer: Trainer) -> None:
     """Record in `config.json` that the run was stopped before its last epoch, and at which step."""
-    where = {"epoch": trainer.epoch, "step": trainer.stopped, "steps": trainer.steps}
+    where = {"epoch": trainer.epoch, "step": trainer.stopped_step, "steps": trainer.steps}
     runs.write_config(folder, runs.read_config(folder) | {"stopped": where})
 
 
-def made_with(trainer: Trainer, argv: list[str]) -> dict:
+def get_provenance(trainer: Trainer, argv: list[str]) -> dict:
     """Return command, device, versions and start time, which each --resume records again."""
     return {
-        "command": command_line(argv),
+        "command": format_command(argv),
         "device": device_name(trainer.device),
         "processes": trainer.processes.count,
         "compile": trainer.compile,
@@ -92,19 +95,19 @@ def made_with(trainer: Trainer, argv: list[str]) -> dict:
     }
 
 
-def command_line(argv: list[str]) -> str:
+def format_command(argv: list[str]) -> str:
     """Return the command that starts this program with `argv` in as many processes as now."""
     count = os.environ.get("LOCAL_WORLD_SIZE", "1")
     start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
     return shlex.join([*start, "train.py", *argv])
 
 
-class Saver:
+class EpochSaver:
     """Writer of the record and the checkpoint of each epoch.
 
     On a GPU, writing a checkpoint can take longer than an epoch. If epochs are short, only some
     checkpoints are written; the latest one is held in memory until `flush`. A killed process thus
-    loses at most one epoch, or `CHECKPOINT_SECONDS` of short epochs.
+    loses at most one epoch, or `CHECKPOINT_INTERVAL` of short epochs.
     """
 
     def __init__(self, folder: Path, trainer: Trainer):
@@ -114,8 +117,8 @@ class Saver:
         self.compile = trainer.compile
 
     def save(self, record: dict) -> None:
-        if record["epoch"] in self.trainer.recipe.kept_epochs:
-            weights = self.trainer.averaged_weights()
+        if record["epoch"] in self.trainer.recipe.saved_epochs:
+            weights = self.trainer.ema_weights()
             runs.write_weights(self.folder, weights, record["epoch"])
         runs.append_record(self.folder, record)
         if self.trainer.compile != self.compile:  # the compiler failed
@@ -125,8 +128,8 @@ class Saver:
             runs.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
-        if now - self.written + epoch < CHECKPOINT_SECONDS:  # the next one is in time
-            self.waiting = detached(self.trainer.state_dict())
+        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # the next one is in time
+            self.waiting = copy_detached(self.trainer.state_dict())
             return
         self.waiting = None
         runs.write_checkpoint(self.folder, self.trainer.state_dict())
@@ -138,10 +141,10 @@ class Saver:
             self.waiting = None
 
 
-def detached(state):
+def copy_detached(state):
     """Copy nested dicts and lists of tensors, so that they do not change with the model."""
     if isinstance(state, torch.Tensor):
         return state.detach().clone()
     if isinstance(state, dict):
-        return {key: detached(value) for key, value in state.items()}
-    return [detached(value) for value in state] if isinstance(state, list) else state
+        return {key: copy_detached(value) for key, value in state.items()}
+    return [copy_detached(value) for value in state] if isinstance(state, list) else state

@@ -21,49 +21,51 @@ import torch.nn.functional as F
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 
-from vitdemo.augment import Augmentation, Mixture, draw_flip, draw_mix, mix, take
-from vitdemo.data import Pictures
+from vitdemo.augment import Augmentation, Mixture, draw_flip, draw_mix, mix_images, select_draws
+from vitdemo.data import LabelledImages
 from vitdemo.errors import VitdemoError
-from vitdemo.models import add_patch_dropout, classifier
-from vitdemo.models.convnet import WHITENING_PICTURES
+from vitdemo.models import add_patch_dropout, get_classifier_head
+from vitdemo.models.convnet import WHITENING_IMAGES
 from vitdemo.recipes import Recipe
 from vitdemo.training.devices import (
-    autocast_helps,
-    choose_compile,
-    compiled,
-    fuse_attention,
-    memory_format,
-    pick_device,
+    choose_compile_mode,
+    choose_device,
+    choose_fused_attention,
+    choose_memory_format,
+    compile_static,
+    supports_fast_bfloat16,
 )
-from vitdemo.training.inference import Preprocessing, predict
+from vitdemo.training.inference import Preprocessing, predict_logits
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
-from vitdemo.training.pictures import with_shuffled_labels
+from vitdemo.training.pictures import shuffle_labels
 from vitdemo.training.processes import Processes, is_first_process, join_processes
-from vitdemo.training.stopping import Clock, never
+from vitdemo.training.stopping import TrainingClock, never_stop
 from vitdemo.training.teacher import Teacher
 
 __all__ = [
-    "Best",
+    "BestEpoch",
     "Preprocessing",
     "Processes",
-    "Progress",
+    "StepProgress",
     "Teacher",
     "Trainer",
-    "autocast_helps",
     "build_optimizer",
-    "choose_compile",
+    "choose_compile_mode",
+    "choose_device",
     "is_first_process",
     "join_processes",
     "learning_rate_factor",
-    "pick_device",
-    "predict",
+    "predict_logits",
+    "supports_fast_bfloat16",
 ]
 
-STEPS_BETWEEN = 16  # between two checks of whether to stop, since these synchronise the processes
+STOP_CHECK_STEPS = (
+    16  # between two checks of whether to stop, since these synchronise the processes
+)
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepProgress:
     """Progress of an epoch; `loss` and `accuracy` are means over its steps so far.
 
     With several processes, they are means over this process's part of each batch.
@@ -77,7 +79,7 @@ class Progress:
 
 
 @dataclass
-class Best:
+class BestEpoch:
     """The epoch with the lowest validation loss and its weights, for early stopping."""
 
     epoch: int
@@ -85,23 +87,26 @@ class Best:
     weights: dict[str, Tensor]
 
 
-def augment(
+def augment_batch(
     augmentation: Augmentation,
     images: Tensor,
     targets: Tensor,
     draws: dict[str, Tensor],
-    theirs: Tensor | None,
+    partners: Tensor | None,
     fill: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Augment uint8 images (R, 3, S, S) and their targets (R, C) with the random `draws`.
 
-    If `theirs` is given, the first images are mixed with the images at these indices (see `mix`).
-    Returns float images and targets. This is a pure function, so it can be compiled as a whole.
+    If `theirs` is given, the first images are mixed with the images at these indices (see
+    `mix_images`). Returns float images and targets. This is a pure function, so it can be compiled
+    as a whole.
     """
     pixels = augmentation.apply(images, draws, fill)
-    if theirs is None:
+    if partners is None:
         return pixels, targets
-    return mix(pixels, targets, theirs, Mixture(*(draws[name] for name in Mixture._fields)))
+    return mix_images(
+        pixels, targets, partners, Mixture(*(draws[name] for name in Mixture._fields))
+    )
 
 
 class Trainer:
@@ -112,11 +117,12 @@ class Trainer:
         train, validation: images as uint8 tensors, which are moved to the device.
         num_classes: C.
         preprocessing: normalisation and size of the model input.
-        on_step: called with a `Progress` about once per second and at the last step of an epoch.
-        stop: called after each step. If it returns True, the epoch ends, is validated and is the
+        on_step: called with a `StepProgress` about once per second and at the last step of an
+        epoch. stop: called after each step. If it returns True, the epoch ends, is validated and is
+        the
             last one. With several processes, only the first calls it, after every 16th step.
         on_note: called with a sentence if a feature is not available; default: a warning.
-        compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile`.
+        compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile_mode`.
         processes: the processes that share each batch.
         teacher: on `device`; its predictions become a part of the targets.
 
@@ -128,13 +134,13 @@ class Trainer:
         self,
         model: nn.Module,
         recipe: Recipe,
-        train: Pictures,
-        validation: Pictures,
+        train: LabelledImages,
+        validation: LabelledImages,
         *,
         num_classes: int,
         preprocessing: Preprocessing,
-        on_step: Callable[[Progress], None] | None = None,
-        stop: Callable[[], bool] = never,
+        on_step: Callable[[StepProgress], None] | None = None,
+        stop: Callable[[], bool] = never_stop,
         on_note: Callable[[str], None] | None = None,
         compile: str = "off",
         processes: Processes | None = None,
@@ -142,40 +148,44 @@ class Trainer:
     ):
         self.recipe = recipe
         self.device = next(model.parameters()).device
-        self.memory_format = memory_format(model)
+        self.memory_format = choose_memory_format(model)
         self.model = model.to(memory_format=self.memory_format)
-        train = with_shuffled_labels(train, recipe.seed) if recipe.shuffled_labels else train
+        train = shuffle_labels(train, recipe.seed) if recipe.shuffled_labels else train
         self.train = train.to(self.device)
         self.validation = validation.to(self.device)
         self.num_classes = num_classes
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
         self.stop = stop
-        self.stopped: int | None = None  # step of the last epoch after which `stop` ended the run
-        self.clock = Clock()
+        self.stopped_step: int | None = (
+            None  # step of the last epoch after which `stop` ended the run
+        )
+        self.clock = TrainingClock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
-        self.autocast = autocast_helps(self.device)
+        self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # pays off because the shapes never change
-        self.compile = choose_compile(self.device, compile)
+        self.compile = choose_compile_mode(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher
         self.batch_size = min(recipe.batch_size, len(train))
-        self.share = _share(self.batch_size, self.processes.count)
+        self.images_per_process = _images_per_process(self.batch_size, self.processes.count)
         self.steps = len(train) // self.batch_size  # the incomplete last batch is left out
         self.fill = 255 * torch.tensor(preprocessing.mean, device=self.device).view(3, 1, 1)
-        self._augment = augment if self.compile == "off" else compiled(augment, self.compile)
+        self._augment = (
+            augment_batch if self.compile == "off" else compile_static(augment_batch, self.compile)
+        )
         if hasattr(model, "whiten"):
-            model.whiten.fit(preprocessing(self.train.images[:WHITENING_PICTURES]))
+            model.whiten.fit(preprocessing(self.train.images[:WHITENING_IMAGES]))
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
         self.epoch = 0  # number of finished epochs
         self.compile_seconds = 0.0  # in the last epoch; above 0 only in the first one of a stage
-        self.best: Best | None = None
+        self.best: BestEpoch | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
         # After the EMA copy, because that model is used for inference only.
-        fuse_attention(self.model)
+        choose_fused_attention(self.model)
         self.patch_dropout = add_patch_dropout(self.model) if recipe.patch_dropout else None
         self.optimizer = self._enter_stage()
 
@@ -185,7 +195,7 @@ class Trainer:
         return "head" if self.epoch < self.recipe.head_epochs else "all"
 
     @property
-    def stopped_early(self) -> bool:
+    def is_stopped_early(self) -> bool:
         patience = self.recipe.patience
         if not patience or not self.best:
             return False
@@ -194,39 +204,39 @@ class Trainer:
         return since >= patience
 
     @property
-    def finished(self) -> bool:
-        ended = self.stopped_early or self.stopped is not None
+    def is_finished(self) -> bool:
+        ended = self.is_stopped_early or self.stopped_step is not None
         return ended or self.epoch >= self.recipe.total_epochs
 
-    def averaged_model(self) -> nn.Module:
+    def ema_model(self) -> nn.Module:
         """Return the model that is validated: with EMA weights if the recipe has an EMA."""
         return self.ema.module if self.ema else self.model
 
-    def averaged_weights(self) -> dict[str, Tensor]:
+    def ema_weights(self) -> dict[str, Tensor]:
         """Return the current weights, EMA weights if the recipe has an EMA."""
-        return self.averaged_model().state_dict()
+        return self.ema_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
         """Return the weights to save: the best epoch's with early stopping, else the last ones."""
-        return self.best.weights if self.best else self.averaged_weights()
+        return self.best.weights if self.best else self.ema_weights()
 
     def fit(self) -> Iterator[dict]:
         """Train to the end and yield the record for `history.jsonl` after each epoch."""
-        with self.clock.looking():
-            yield from self._epochs()
+        with self.clock.detect_suspension():
+            yield from self._train_epochs()
 
-    def _epochs(self) -> Iterator[dict]:
-        while not self.finished:
+    def _train_epochs(self) -> Iterator[dict]:
+        while not self.is_finished:
             if self.epoch == self.recipe.head_epochs and self.epoch:
                 self.optimizer = self._enter_stage()
             stage = self.stage
             started = self.clock.seconds()
             if self._forward is None:
-                self._make_forward()
+                self._prepare_forward()
             self.compile_seconds = self.clock.seconds() - started
             train_loss, train_accuracy, learning_rate = self._train_epoch()
             seconds = self.clock.seconds() - started - self.compile_seconds
-            steps = self.steps if self.stopped is None else self.stopped
+            steps = self.steps if self.stopped_step is None else self.stopped_step
             val_loss, val_accuracy = self._validate()
             if not math.isfinite(train_loss + val_loss):
                 raise VitdemoError(
@@ -234,7 +244,7 @@ class Trainer:
                     "diverged. Start again with a lower --learning-rate."
                 )
             self.epoch += 1
-            self._remember_best(val_loss)
+            self._update_best(val_loss)
             yield {
                 "epoch": self.epoch,
                 "stage": stage,
@@ -245,7 +255,7 @@ class Trainer:
                 "learning_rate": learning_rate,
                 "epoch_seconds": self.clock.seconds() - started,
                 "images_per_second": steps * self.batch_size / seconds,
-            } | ({} if self.stopped is None else {"share": steps / self.steps})
+            } | ({} if self.stopped_step is None else {"share": steps / self.steps})
 
     def state_dict(self) -> dict:
         """Return everything that resuming needs, as tensors and Python builtins."""
@@ -267,38 +277,38 @@ class Trainer:
         if self.ema:
             self.ema.module.load_state_dict(state["ema"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.best = Best(**state["best"]) if state["best"] else None
+        self.best = BestEpoch(**state["best"]) if state["best"] else None
 
     def _enter_stage(self) -> torch.optim.Optimizer:
         """Freeze or unfreeze weights for the stage of the next epoch; return a new optimizer."""
         recipe = self.recipe
         head_only = self.stage == "head"
-        head = set(classifier(self.model).parameters()) if head_only else ()
+        head = set(get_classifier_head(self.model).parameters()) if head_only else ()
         for parameter in self.model.parameters():
             parameter.requires_grad_(not head_only or parameter in head)
-        self.peak = recipe.head_learning_rate if head_only else recipe.learning_rate
+        self.peak_learning_rate = recipe.head_learning_rate if head_only else recipe.learning_rate
         self.first_epoch = 0 if head_only else recipe.head_epochs
         self.stage_epochs = recipe.head_epochs if head_only else recipe.epochs
         self._forward = None
         return build_optimizer(
-            self.model, recipe, self.peak, 1.0 if head_only else recipe.layer_decay
+            self.model, recipe, self.peak_learning_rate, 1.0 if head_only else recipe.layer_decay
         )
 
-    def _make_forward(self) -> None:
+    def _prepare_forward(self) -> None:
         """Prepare the model for this stage: distribute it over the processes and compile it."""
         gc.collect()  # the previous stage may have left hooks on the gradients
-        shared = self.processes.wrap(self.model)
+        shared = self.processes.distribute_model(self.model)
         self._forward = shared
         if self.compile == "off":
             return
         self._draw_epoch()
-        if not self._rehearse("augmentation", lambda: self._batch(0)):
-            self._augment = augment
-        self._forward = compiled(shared, self.compile)
-        if not self._rehearse("model", lambda: self._loss(0)[0].backward()):
-            self.compile, self._forward, self._augment = "off", shared, augment
+        if not self._try_compiled("augmentation", lambda: self._load_batch(0)):
+            self._augment = augment_batch
+        self._forward = compile_static(shared, self.compile)
+        if not self._try_compiled("model", lambda: self._compute_loss(0)[0].backward()):
+            self.compile, self._forward, self._augment = "off", shared, augment_batch
 
-    def _rehearse(self, what: str, call: Callable) -> bool:
+    def _try_compiled(self, what: str, call: Callable) -> bool:
         """Return whether `call`, which compiles `what`, succeeds; the model stays unchanged.
 
         The first call compiles, the second one records CUDA graphs.
@@ -353,41 +363,43 @@ class Trainer:
         )
         self.draws = self.augmentation.draw(count, self.train.images.shape[-1], generator)
         if recipe.alternating_flip:
-            self.draws["flip"] = self._alternating_flip()[self.order[:count]]
+            self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
         if self.compile != "off" and not mixed and (recipe.mixup or recipe.cutmix):
             # Mixing weights of 1 keep the compiled function; no mixing would need another one.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
-        self.partners = None
+        self.mixing_partners = None
         if "share" in self.draws:
             shape = (self.steps, self.batch_size)
             places = torch.rand(shape, generator=generator, device=self.device)
-            self.partners = places.argsort(1)  # a permutation of each batch
+            self.mixing_partners = places.argsort(1)  # a permutation of each batch
 
-    def _alternating_flip(self) -> Tensor:
+    def _flips_of_epoch(self) -> Tensor:
         """Return which training images (N,) this epoch flips; the next epoch flips the others."""
         generator = torch.Generator(self.device).manual_seed(self.recipe.seed)
         return draw_flip(len(self.train), generator) ^ bool(self.epoch % 2)
 
-    def _rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
+    def _batch_rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
         """Return the rows (R,) of the epoch that this process augments, and the mixing partners.
 
         The partners are indices (B,) into these rows, or None if nothing is mixed.
         """
-        start, first = step * self.batch_size, self.processes.rank * self.share
-        if self.partners is None:
-            return slice(start + first, start + first + self.share), None
-        partners = self.partners[step]
+        start, first = step * self.batch_size, self.processes.rank * self.images_per_process
+        if self.mixing_partners is None:
+            return slice(start + first, start + first + self.images_per_process), None
+        partners = self.mixing_partners[step]
         if self.processes.count == 1:
             return slice(start, start + self.batch_size), partners
-        own = torch.arange(first, first + self.share, device=self.device)
+        own = torch.arange(first, first + self.images_per_process, device=self.device)
         rows = start + torch.cat([own, partners[own]])
-        return rows, torch.arange(self.share, 2 * self.share, device=self.device)
+        return rows, torch.arange(
+            self.images_per_process, 2 * self.images_per_process, device=self.device
+        )
 
-    def _is_to_stop(self, step: int) -> bool:
+    def _should_stop(self, step: int) -> bool:
         if self.processes.count == 1:
             return self.stop()
-        asked = (self.epoch * self.steps + step + 1) % STEPS_BETWEEN == 0
-        return asked and self.processes.agree(self.stop(), self.device)
+        asked = (self.epoch * self.steps + step + 1) % STOP_CHECK_STEPS == 0
+        return asked and self.processes.broadcast_flag(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
         """Train one epoch; return mean loss, accuracy and last learning rate."""
@@ -399,26 +411,26 @@ class Trainer:
         learning_rate = 0.0
         for step in range(self.steps):
             learning_rate = self._set_learning_rate(step)
-            sums += self._step(step)
+            sums += self._train_step(step)
             if self.ema:
                 self.ema.update(self.model, step=self.epoch * self.steps + step + 1)
-            if self._is_to_stop(step):
-                self.stopped = step + 1
+            if self._should_stop(step):
+                self.stopped_step = step + 1
             now = self.clock.seconds()
-            last = step + 1 == self.steps or self.stopped is not None
+            last = step + 1 == self.steps or self.stopped_step is not None
             if now - shown > 1 or last:
                 shown = now
                 self._report(step + 1, sums)
             if last:
                 break
-        loss, right = (self.processes.sum(sums) / (step + 1)).tolist()
+        loss, right = (self.processes.all_reduce_sum(sums) / (step + 1)).tolist()
         return loss / self.processes.count, right / self.batch_size, learning_rate
 
-    def _step(self, step: int) -> Tensor:
+    def _train_step(self, step: int) -> Tensor:
         """Take one optimizer step; return loss and number of correct predictions, (2,)."""
         if self.compile != "off":
             torch.compiler.cudagraph_mark_step_begin()
-        loss, right = self._loss(step)
+        loss, right = self._compute_loss(step)
         loss.backward()
         if self.recipe.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
@@ -426,47 +438,49 @@ class Trainer:
         self.optimizer.zero_grad()
         return torch.stack([loss.detach(), right])
 
-    def _loss(self, step: int) -> tuple[Tensor, Tensor]:
+    def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
         """Return the loss of this process's part of a batch and the number of correct predictions.
 
         With MixUp and CutMix, a prediction is correct if it is the class of the larger part.
         """
-        pixels, labels = self._batch(step)
-        inputs = self._inputs(pixels)
+        pixels, labels = self._load_batch(step)
+        inputs = self._preprocess(pixels)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             logits = self._forward(inputs)  # (B, C)
-            targets = self._targets(pixels, labels)
+            targets = self._mix_targets(pixels, labels)
         logits = logits.float()
         return F.cross_entropy(logits, targets), (logits.argmax(1) == labels.argmax(1)).sum()
 
-    def _inputs(self, pixels: Tensor) -> Tensor:
+    def _preprocess(self, pixels: Tensor) -> Tensor:
         """Convert pixels (B, 3, S, S) in 0..255 to the model input (B, 3, size, size)."""
         return self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
 
     @torch.no_grad()
-    def _targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
+    def _mix_targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Return the targets (B, C): smoothed labels, mixed with the teacher's predictions."""
         smoothing = self.recipe.label_smoothing
         smooth = (1 - smoothing) * labels + smoothing / self.num_classes
-        return self.teacher.targets(pixels, smooth) if self.teacher else smooth
+        return self.teacher.mix_targets(pixels, smooth) if self.teacher else smooth
 
     @torch.no_grad()
-    def _batch(self, step: int) -> tuple[Tensor, Tensor]:
+    def _load_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Return augmented pixels (B, 3, S, S) and label targets (B, C) for this process."""
-        rows, theirs = self._rows(step)
+        rows, theirs = self._batch_rows(step)
         pictures = self.order[rows]  # (R,)
         return self._augment(
             self.augmentation,
             self.train.images[pictures],
             F.one_hot(self.train.labels[pictures], self.num_classes).float(),
-            take(self.draws, rows),
+            select_draws(self.draws, rows),
             theirs,
             self.fill,
         )
 
     def _set_learning_rate(self, step: int) -> float:
         time_in_stage = self.epoch - self.first_epoch + (step + 1) / self.steps
-        rate = self.peak * learning_rate_factor(self.recipe, time_in_stage, self.stage_epochs)
+        rate = self.peak_learning_rate * learning_rate_factor(
+            self.recipe, time_in_stage, self.stage_epochs
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
             if "adamw_lr" in group:  # timm's Muon before 1.0.27 does not update this rate itself
@@ -476,39 +490,39 @@ class Trainer:
     def _report(self, step: int, sums: Tensor) -> None:
         loss, right = (sums / step).tolist()
         self.on_step(
-            Progress(
+            StepProgress(
                 epoch=self.epoch + 1,
                 step=step,
                 steps=self.steps,
                 loss=loss,
-                accuracy=right / self.share,
+                accuracy=right / self.images_per_process,
             )
         )
 
     def _validate(self) -> tuple[float, float]:
         """Return cross-entropy without smoothing or mixing, and accuracy, on the validation set."""
-        model, processes = self.averaged_model(), self.processes
-        processes.share_buffers(model)
+        model, processes = self.ema_model(), self.processes
+        processes.broadcast_buffers(model)
         mine = slice(processes.rank, None, processes.count)
         images = self.validation.images[mine]
-        logits = predict(model, images, self.preprocessing, half=True)
+        logits = predict_logits(model, images, self.preprocessing, use_float16=True)
         if not logits.isfinite().all():  # values above 65,504 overflow in float16
-            logits = predict(model, images, self.preprocessing)
+            logits = predict_logits(model, images, self.preprocessing)
         labels = self.validation.labels[mine].cpu()
         loss = F.cross_entropy(logits, labels, reduction="sum")
         sums = torch.stack([loss, (logits.argmax(1) == labels).sum()])  # (2,)
         if processes.count > 1:
-            sums = processes.sum(sums.to(self.device))
+            sums = processes.all_reduce_sum(sums.to(self.device))
         loss, accuracy = (sums.cpu().double() / len(self.validation)).tolist()
         return loss, accuracy
 
-    def _remember_best(self, val_loss: float) -> None:
+    def _update_best(self, val_loss: float) -> None:
         if self.recipe.patience and (self.best is None or val_loss < self.best.val_loss):
-            weights = {k: v.detach().clone() for k, v in self.averaged_weights().items()}
-            self.best = Best(self.epoch, val_loss, weights)
+            weights = {k: v.detach().clone() for k, v in self.ema_weights().items()}
+            self.best = BestEpoch(self.epoch, val_loss, weights)
 
 
-def _share(batch_size: int, processes: int) -> int:
+def _images_per_process(batch_size: int, processes: int) -> int:
     """Return the number of images of a batch that each process trains on."""
     if batch_size % processes:
         raise VitdemoError(

@@ -2,10 +2,10 @@
 
 from tqdm import tqdm
 
-from vitdemo.training import Progress, Trainer
+from vitdemo.training import StepProgress, Trainer
 
 
-def sentence(record: dict) -> str:
+def format_epoch_line(record: dict) -> str:
     """Return the line that is printed after an epoch."""
     accuracy = record["val_accuracy"]
     reached = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
@@ -16,7 +16,7 @@ def sentence(record: dict) -> str:
     )
 
 
-def progress_bar(trainer: Trainer) -> tqdm:
+def create_progress_bar(trainer: Trainer) -> tqdm:
     """Return a progress bar over the images of all epochs; the trainer's `on_step` updates it.
 
     Only the first process shows it.
@@ -30,11 +30,11 @@ def progress_bar(trainer: Trainer) -> tqdm:
         dynamic_ncols=True,
         disable=not trainer.processes.is_first,
     )
-    trainer.on_step = lambda progress: show(bar, progress, trainer)
+    trainer.on_step = lambda progress: update_progress_bar(bar, progress, trainer)
     return bar
 
 
-def show(bar: tqdm, progress: Progress, trainer: Trainer) -> None:
+def update_progress_bar(bar: tqdm, progress: StepProgress, trainer: Trainer) -> None:
     """Move the bar to `progress`."""
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)

@@ -13,12 +13,12 @@ from vitdemo.errors import VitdemoError
 from vitdemo.models.vit import ConvEmbed
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants from glibc's malloc.h
-LARGE = 2**20  # bytes; memory of larger arrays is returned to the system at once
-TRIM_SECONDS = 10.0  # between two calls of `trim_memory`
+MAX_RETAINED_BYTES = 2**20  # bytes; memory of larger arrays is returned to the system at once
+TRIM_INTERVAL = 10.0  # between two calls of `trim_memory`
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
-def on_zero_gpu() -> bool:
+def is_zero_gpu() -> bool:
     """Return whether this is a Hugging Face Space with ZeroGPU.
 
     There, only functions that request the GPU can use CUDA, although torch reports it everywhere.
@@ -27,13 +27,13 @@ def on_zero_gpu() -> bool:
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
-def pick_device(name: str = "auto") -> torch.device:
+def choose_device(name: str = "auto") -> torch.device:
     """Return the device `name`; "auto" is CUDA, else Apple's MPS, else the CPU.
 
     Raises `VitdemoError` if the device is unknown or not available.
     """
     found = {
-        "cuda": torch.cuda.is_available() and not on_zero_gpu(),
+        "cuda": torch.cuda.is_available() and not is_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
@@ -48,7 +48,7 @@ def pick_device(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
-def autocast_helps(device: torch.device) -> bool:
+def supports_fast_bfloat16(device: torch.device) -> bool:
     """Return whether bfloat16 is faster: on CUDA and on CPUs with AVX-512 BF16 or AMX.
 
     Other hardware emulates it: a ViT of width 128 then trains 3.7 times slower than in float32
@@ -62,7 +62,7 @@ def autocast_helps(device: torch.device) -> bool:
     return any(getattr(torch.cpu, probe, bool)() for probe in probes)
 
 
-def memory_format(model: nn.Module) -> torch.memory_format:
+def choose_memory_format(model: nn.Module) -> torch.memory_format:
     """Return the memory layout of images that is fastest for `model` on its device.
 
     Convolutions in bfloat16 are faster with the channels last. ResNet-18 trains on 60.6 instead of
@@ -75,7 +75,7 @@ def memory_format(model: nn.Module) -> torch.memory_format:
     return torch.channels_last if convolutional and not on_mps else torch.contiguous_format
 
 
-def fuse_attention(model: nn.Module) -> None:
+def choose_fused_attention(model: nn.Module) -> None:
     """Choose between fused and explicit attention, whichever trains `model` faster on its device.
 
     This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel
@@ -84,55 +84,55 @@ def fuse_attention(model: nn.Module) -> None:
     benchmarks/LOG.md).
     """
     device = next(model.parameters()).device
-    fused = device.type != "cpu" or not autocast_helps(device)
+    fused = device.type != "cpu" or not supports_fast_bfloat16(device)
     for module in model.modules():
         if hasattr(module, "fused_attn"):
             module.fused_attn = fused
 
 
-def keep_memory() -> None:
+def retain_freed_memory() -> None:
     """Keep freed memory in this process for the next step (only with glibc).
 
     Otherwise, every step returns the memory of large tensors and requests it again, and the system
     fills it with zeros each time. `ConvNet` trains on 276 instead of 245 images per second of CPU
     time, with batches of 512 on one core of an EPYC (Genoa; 2026-11-22).
     """
-    _set_malloc({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
+    _set_malloc_options({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
 
 
-def give_back_memory() -> None:
+def release_freed_memory() -> None:
     """Return freed memory to the system soon (only with glibc).
 
     The page needs this because it runs for a long time with many threads. Memory of large arrays
-    is returned at once. Free space between small arrays is returned every `TRIM_SECONDS`, because
+    is returned at once. Free space between small arrays is returned every `TRIM_INTERVAL`, because
     it otherwise grows in the heap of each thread (benchmarks/LOG.md). This takes 30 ms in a
     background thread.
     """
-    _set_malloc({_MMAP_THRESHOLD: LARGE})
-    threading.Thread(target=_trim_on_and_on, name="trim", daemon=True).start()
+    _set_malloc_options({_MMAP_THRESHOLD: MAX_RETAINED_BYTES})
+    threading.Thread(target=_trim_periodically, name="trim", daemon=True).start()
 
 
-def _trim_on_and_on() -> None:
+def _trim_periodically() -> None:
     while trim_memory():
-        time.sleep(TRIM_SECONDS)
+        time.sleep(TRIM_INTERVAL)
 
 
 def trim_memory() -> bool:
     """Return all free memory pages to the system; False if there is no glibc."""
-    trim = _of_libc("malloc_trim")
+    trim = _libc_function("malloc_trim")
     if trim is not None:
         trim(0)
     return trim is not None
 
 
-def _set_malloc(options: dict[int, int]) -> None:
-    mallopt = _of_libc("mallopt")
+def _set_malloc_options(options: dict[int, int]) -> None:
+    mallopt = _libc_function("mallopt")
     if mallopt is not None:
         for option, value in options.items():
             mallopt(option, value)
 
 
-def _of_libc(name: str) -> Callable | None:
+def _libc_function(name: str) -> Callable | None:
     """Return a function of the C library, or None if there is no function of this name."""
     try:
         return getattr(ctypes.CDLL(None), name)
@@ -140,20 +140,20 @@ def _of_libc(name: str) -> Callable | None:
         return None
 
 
-def choose_compile(device: torch.device, wanted: str = "auto") -> str:
+def choose_compile_mode(device: torch.device, mode: str = "auto") -> str:
     """Return a mode of `torch.compile` or "off"; "auto" compiles only on CUDA.
 
     On the CPU, compilation does not make training faster (benchmarks/LOG.md). Raises
     `VitdemoError` if the mode is unknown.
     """
-    if wanted == "auto":
+    if mode == "auto":
         return "default" if device.type == "cuda" else "off"
-    if wanted not in COMPILE_MODES:
+    if mode not in COMPILE_MODES:
         choices = ", ".join(("auto", *COMPILE_MODES))
-        raise VitdemoError(f"Unknown compile mode '{wanted}': choose one of {choices}.")
-    return wanted
+        raise VitdemoError(f"Unknown compile mode '{mode}': choose one of {choices}.")
+    return mode
 
 
-def compiled(function: Callable, mode: str) -> Callable:
+def compile_static(function: Callable, mode: str) -> Callable:
     """Compile `function` for static shapes; a module becomes a wrapper with the same weights."""
     return torch.compile(function, dynamic=False, mode=mode)

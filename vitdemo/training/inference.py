@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from vitdemo.data import prepare
+from vitdemo.data import preprocess_images
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,17 @@ class Preprocessing:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Convert uint8 or float pixels (B, 3, S, S) in 0..255 to (B, 3, size, size) float32."""
-        return prepare(images, self.size, self.mean, self.std)
+        return preprocess_images(images, self.size, self.mean, self.std)
 
 
 @torch.inference_mode()
-def predict(
+def predict_logits(
     model: nn.Module,
     images: Tensor,
     preprocessing: Preprocessing,
     batch_size: int = 0,
     *,
-    half: bool = False,
+    use_float16: bool = False,
 ) -> Tensor:
     """Return the logits (N, C) of uint8 `images` (N, 3, S, S), as float32 on the CPU.
 
@@ -42,7 +42,7 @@ def predict(
     """
     device = next(model.parameters()).device
     on_cuda = device.type == "cuda"
-    context = torch.autocast("cuda", torch.float16) if half and on_cuda else nullcontext()
+    context = torch.autocast("cuda", torch.float16) if use_float16 and on_cuda else nullcontext()
     was_training = model.training
     model.eval()
     with context:

@@ -14,7 +14,7 @@ from timm.optim.muon import Muon, get_lr_scale, zeropower_via_newtonschulz
 from torch import Tensor
 
 # One (a, b, c) per Newton-Schulz step, as in Keller Jordan's modded-nanogpt; timm's default.
-COEFFICIENTS = [
+NEWTON_SCHULZ_COEFFICIENTS = [
     (4.0848, -6.8946, 2.9270),
     (3.9505, -6.3029, 2.6377),
     (3.7418, -5.5913, 2.3037),
@@ -38,7 +38,7 @@ class BatchedMuon(Muon):
                 loss = closure()
         held = []  # set aside, because timm's step skips parameters without a gradient
         for group in self.param_groups:
-            matrices = [p for p in group["params"] if p.grad is not None and self._is_known(p)]
+            matrices = [p for p in group["params"] if p.grad is not None and self._uses_muon(p)]
             if matrices:
                 self._step_matrices(matrices, group)
             held += [(p, p.grad) for p in matrices]
@@ -49,7 +49,7 @@ class BatchedMuon(Muon):
             param.grad = grad
         return loss
 
-    def _is_known(self, param: Tensor) -> bool:
+    def _uses_muon(self, param: Tensor) -> bool:
         """Return whether timm's first step has chosen Muon for `param`."""
         return self.state[param].get("use_muon", False)
 
@@ -67,7 +67,7 @@ class BatchedMuon(Muon):
             targets, matrices = zip(*pairs, strict=True)
             batch = torch.stack(matrices)  # (M, R, C)
             batch = zeropower_via_newtonschulz(
-                batch, group["ns_steps"], COEFFICIENTS, eps=group["eps"]
+                batch, group["ns_steps"], NEWTON_SCHULZ_COEFFICIENTS, eps=group["eps"]
             ).float()
             moves = [move.view_as(p) for move, p in zip(batch, targets, strict=True)]
             scale = group["lr"] * get_lr_scale(shape, group["adjust_lr_fn"])

@@ -8,7 +8,7 @@ from timm.optim._optim_factory import default_registry
 from torch import nn
 
 from vitdemo.recipes import Recipe
-from vitdemo.training.muon import COEFFICIENTS, BatchedMuon
+from vitdemo.training.muon import NEWTON_SCHULZ_COEFFICIENTS, BatchedMuon
 
 BATCHED_MUON = "batchedmuon"  # name under which timm's registry lists `BatchedMuon`
 default_registry.register(
@@ -50,7 +50,7 @@ def build_optimizer(
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,
-            "ns_coefficients": COEFFICIENTS,
+            "ns_coefficients": NEWTON_SCHULZ_COEFFICIENTS,
             "fallback_list": ("head*", "fc*", "encoder.head*", "decoder_pred*"),
             "fallback_no_weight_decay": True,
         },

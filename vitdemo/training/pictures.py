@@ -11,8 +11,8 @@ from vitdemo.recipes import Recipe
 from vitdemo.training.inference import Preprocessing
 
 
-def split(
-    pictures: data.Pictures, recipe: Recipe, classes: Sequence[str] = ()
+def split_training_set(
+    pictures: data.LabelledImages, recipe: Recipe, classes: Sequence[str] = ()
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
@@ -31,13 +31,17 @@ def split(
 
 
 def split_labels(
-    labels: torch.Tensor, share: float, seed: int, count: int = 0, classes: Sequence[str] = ()
+    labels: torch.Tensor,
+    validation_fraction: float,
+    seed: int,
+    count: int = 0,
+    classes: Sequence[str] = (),
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Split labels (N,) into sorted indices for training (`count` of them; 0: all) and validation.
 
     Raises `DataError` for a class with a single image, `VitdemoError` if `count` is too large.
     """
-    kept, held = data.stratified_split(labels, share, seed, classes)
+    kept, held = data.stratified_split(labels, validation_fraction, seed, classes)
     if count >= len(kept):
         raise VitdemoError(
             f"train_pictures is {count}, but the training set has only {len(kept)} "
@@ -48,14 +52,16 @@ def split_labels(
     return kept, held
 
 
-def with_shuffled_labels(pictures: data.Pictures, seed: int) -> data.Pictures:
+def shuffle_labels(pictures: data.LabelledImages, seed: int) -> data.LabelledImages:
     """Return the same images with permuted labels; the number of images per class is unchanged."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(pictures), generator=generator).to(pictures.labels.device)
-    return data.Pictures(pictures.images, pictures.labels[order])
+    return data.LabelledImages(pictures.images, pictures.labels[order])
 
 
-def preprocessing_of(recipe: Recipe, source: data.Source, pictures: data.Pictures) -> Preprocessing:
+def get_preprocessing(
+    recipe: Recipe, dataset: data.ImageDataset, pictures: data.LabelledImages
+) -> Preprocessing:
     """Return the preprocessing of a recipe's model.
 
     The normalisation is that of the pretrained weights, of CIFAR-10 or of the training images.
@@ -63,7 +69,7 @@ def preprocessing_of(recipe: Recipe, source: data.Source, pictures: data.Picture
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
         mean, std = tuple(pretrained.mean), tuple(pretrained.std)
-    elif source.is_cifar10:
+    elif dataset.is_cifar10:
         mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
     else:
         mean, std = data.pixel_statistics(pictures.images)

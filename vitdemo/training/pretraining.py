@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from vitdemo.models.masked import MaskedAutoencoder, draw_visible, reconstruction_loss
+from vitdemo.models.masked import MaskedAutoencoder, reconstruction_loss, sample_visible_patches
 from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
 
 # Name of the stage, and the fields that are None in its records.
-MASKED, ACCURACIES = "masked", ("train_accuracy", "val_accuracy")
+MASKED_STAGE, ACCURACY_FIELDS = "masked", ("train_accuracy", "val_accuracy")
 
 
 def make_trainer(model: nn.Module, recipe: Recipe, *data, **options) -> Trainer:
@@ -32,14 +32,14 @@ class Pretrainer(Trainer):
 
     @property
     def stage(self) -> str:
-        return MASKED
+        return MASKED_STAGE
 
-    def averaged_weights(self) -> dict[str, Tensor]:
-        return self.averaged_model().encoder.state_dict()
+    def ema_weights(self) -> dict[str, Tensor]:
+        return self.ema_model().encoder.state_dict()
 
     def fit(self) -> Iterator[dict]:
         for record in super().fit():
-            yield record | dict.fromkeys(ACCURACIES)
+            yield record | dict.fromkeys(ACCURACY_FIELDS)
 
     def _enter_stage(self) -> torch.optim.Optimizer:
         optimizer = super()._enter_stage()
@@ -54,15 +54,15 @@ class Pretrainer(Trainer):
     def _draw_visible(self, count: int, seed: int) -> Tensor:
         generator = torch.Generator(self.device).manual_seed(seed)
         patches = self.model.encoder.patch_embed.num_patches
-        return draw_visible(count, patches, self.recipe.mask_ratio, generator)
+        return sample_visible_patches(count, patches, self.recipe.mask_ratio, generator)
 
-    def _loss(self, step: int) -> tuple[Tensor, Tensor]:
-        inputs = self._inputs(self._batch(step)[0])
-        visible = self.visible[self._rows(step)[0]]
-        loss = self._errors(self._forward, inputs, visible).mean()
+    def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
+        inputs = self._preprocess(self._load_batch(step)[0])
+        visible = self.visible[self._batch_rows(step)[0]]
+        loss = self._reconstruction_errors(self._forward, inputs, visible).mean()
         return loss, torch.zeros_like(loss)
 
-    def _errors(self, model: nn.Module, inputs: Tensor, visible: Tensor) -> Tensor:
+    def _reconstruction_errors(self, model: nn.Module, inputs: Tensor, visible: Tensor) -> Tensor:
         """Return the reconstruction error of each image (B,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             prediction = model(inputs, visible)
@@ -72,13 +72,13 @@ class Pretrainer(Trainer):
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
         """Return the mean error on the validation set; every epoch masks the same patches."""
-        model, mine = self.averaged_model(), slice(self.processes.rank, None, self.processes.count)
+        model, mine = self.ema_model(), slice(self.processes.rank, None, self.processes.count)
         visible = self._draw_visible(len(self.validation), seed=0)[mine]
         images = self.validation.images[mine]
         model.eval()
         size = 2500 if self.device.type == "cuda" else 500
         total = sum(
-            self._errors(model, self.preprocessing(part), places).sum()
+            self._reconstruction_errors(model, self.preprocessing(part), places).sum()
             for part, places in zip(images.split(size), visible.split(size), strict=True)
         )
-        return (self.processes.sum(total.float()) / len(self.validation)).item(), 0.0
+        return (self.processes.all_reduce_sum(total.float()) / len(self.validation)).item(), 0.0

@@ -28,30 +28,32 @@ class Processes:
         """True in the first process, the only one that writes files and prints."""
         return self.rank == 0
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def distribute_model(self, model: nn.Module) -> nn.Module:
         """Average the model's gradients over all processes and copy the first one's weights."""
         if self.count == 1:
             return model
         device = next(model.parameters()).device
         return DistributedDataParallel(model, [device] if device.type == "cuda" else None)
 
-    def sum(self, tensor: Tensor) -> Tensor:
+    def all_reduce_sum(self, tensor: Tensor) -> Tensor:
         """Sum a tensor over all processes, in place."""
         if self.count > 1:
             dist.all_reduce(tensor)
         return tensor
 
-    def share_buffers(self, model: nn.Module) -> None:
+    def broadcast_buffers(self, model: nn.Module) -> None:
         """Copy the first process's buffers to all, since BatchNorm statistics differ."""
         if self.count > 1:
             for buffer in model.buffers():
                 dist.broadcast(buffer, 0)
 
-    def agree(self, answer: bool, device: torch.device) -> bool:
+    def broadcast_flag(self, flag: bool, device: torch.device) -> bool:
         """Return the first process's `answer` in all processes."""
-        return bool(self.sum(torch.tensor(float(answer and self.is_first), device=device)).item())
+        return bool(
+            self.all_reduce_sum(torch.tensor(float(flag and self.is_first), device=device)).item()
+        )
 
-    def leave(self) -> None:
+    def destroy_group(self) -> None:
         if self.count > 1:
             dist.destroy_process_group()
 

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Signal after which train.py stops, saves and evaluates the model; None: not on this system.
-KEEP = getattr(signal, "SIGUSR1", None)
-LOOK = 1.0  # seconds between two readings of the clock
-HELD = 5.0  # a longer gap in seconds between two readings means that the process was suspended
+FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
+CLOCK_INTERVAL = 1.0  # seconds between two readings of the clock
+SUSPENDED_AFTER = (
+    5.0  # a longer gap in seconds between two readings means that the process was suspended
+)
 
 
-def never() -> bool:
+def never_stop() -> bool:
     return False
 
 
-class Clock:
+class TrainingClock:
     """Clock of a training run that excludes the time in which it is suspended (SIGSTOP).
 
     The system does not report a suspension to the process. A background thread reads the time
@@ -24,64 +26,64 @@ class Clock:
     """
 
     def __init__(self):
-        self.held, self.last = 0.0, time.perf_counter()
-        self.looks = False
+        self.suspended_seconds, self.last_reading = 0.0, time.perf_counter()
+        self.is_watching = False
         self.lock = threading.Lock()
 
     def seconds(self) -> float:
         with self.lock:
             now = time.perf_counter()
-            if self.looks and now - self.last > HELD:
-                self.held += now - self.last
-            self.last = now
-            return now - self.held
+            if self.is_watching and now - self.last_reading > SUSPENDED_AFTER:
+                self.suspended_seconds += now - self.last_reading
+            self.last_reading = now
+            return now - self.suspended_seconds
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
+    def detect_suspension(self) -> Iterator[None]:
         """Detect suspensions from a background thread within this context."""
         left = threading.Event()
 
         def keep_looking():
-            while not left.wait(LOOK):
+            while not left.wait(CLOCK_INTERVAL):
                 self.seconds()
 
         self.seconds()
-        self.looks = True
+        self.is_watching = True
         threading.Thread(target=keep_looking, name="clock", daemon=True).start()
         try:
             yield
         finally:
-            self.looks = False
+            self.is_watching = False
             left.set()
 
 
 class Stopper:
-    """Callable for `Trainer.stop`: True after the signal `KEEP` or after `minutes` (0: never)."""
+    """Callable for `Trainer.stop`: True after `FINISH_SIGNAL` or after `minutes` (0: never)."""
 
     def __init__(self, minutes: float = 0.0):
-        self.asked = False
+        self.is_stop_requested = False
         self.minutes = minutes
-        self.by(Clock())
+        self.attach_clock(TrainingClock())
 
-    def by(self, clock: Clock) -> None:
+    def attach_clock(self, clock: TrainingClock) -> None:
         """Start counting the minutes now, with the trainer's clock."""
-        self.clock, self.begun = clock, clock.seconds()
+        self.clock, self.started = clock, clock.seconds()
 
     def __call__(self) -> bool:
-        worked = (self.clock.seconds() - self.begun) / 60
-        return self.asked or 0 < self.minutes < worked
+        worked = (self.clock.seconds() - self.started) / 60
+        return self.is_stop_requested or 0 < self.minutes < worked
 
-    def ask(self, number: int = 0, frame: object = None) -> None:
-        self.asked = True
+    def request_stop(self, number: int = 0, frame: object = None) -> None:
+        self.is_stop_requested = True
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Stop at the signal `KEEP` within this context."""
-        if KEEP is None:
+    def handle_signal(self) -> Iterator[None]:
+        """Stop at the signal `FINISH_SIGNAL` within this context."""
+        if FINISH_SIGNAL is None:
             yield
             return
-        before = signal.signal(KEEP, self.ask)
+        before = signal.signal(FINISH_SIGNAL, self.request_stop)
         try:
             yield
         finally:
-            signal.signal(KEEP, before)
+            signal.signal(FINISH_SIGNAL, before)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from vitdemo.training.devices import memory_format
+from vitdemo.training.devices import choose_memory_format
 from vitdemo.training.inference import Preprocessing
 
 
@@ -11,19 +11,19 @@ class Teacher:
     """Trained model that predicts class probabilities for every training image of the student.
 
     Teacher and student receive the same augmented pixels (Beyer et al. 2022, "A good teacher is
-    patient and consistent"). `share` is the distillation weight: the fraction of the target that
-    the teacher predicts. With cross-entropy, this equals Hinton et al.'s (2015) sum of two losses
-    at a temperature of 1. The teacher is in evaluation mode and is not trained.
+    patient and consistent"). `distillation_weight` is the distillation weight: the fraction of the
+    target that the teacher predicts. With cross-entropy, this equals Hinton et al.'s (2015) sum of
+    two losses at a temperature of 1. The teacher is in evaluation mode and is not trained.
     """
 
-    def __init__(self, model: nn.Module, preprocessing: Preprocessing, share: float):
-        self.memory_format = memory_format(model)
+    def __init__(self, model: nn.Module, preprocessing: Preprocessing, distillation_weight: float):
+        self.memory_format = choose_memory_format(model)
         self.model = model.eval().requires_grad_(False).to(memory_format=self.memory_format)
         self.preprocessing = preprocessing
-        self.share = share
+        self.distillation_weight = distillation_weight
 
-    def targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
+    def mix_targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Mix label targets (B, C) with predictions for pixels (B, 3, S, S) in 0..255: (B, C)."""
         inputs = self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
         answers = self.model(inputs).float().softmax(1)  # (B, C)
-        return torch.lerp(labels, answers, self.share)
+        return torch.lerp(labels, answers, self.distillation_weight)

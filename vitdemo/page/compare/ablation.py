@@ -7,39 +7,53 @@ import gradio as gr
 from vitdemo import figures
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
-from vitdemo.metrics.paired import SIGNIFICANT
-from vitdemo.metrics.recipe_ablation import Ablation, ablation_of, ablations, conclusion, gain_rows
+from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD
+from vitdemo.metrics.recipe_ablation import (
+    RecipeAblation,
+    ablation_table,
+    compute_ablation,
+    find_ablations,
+    summarise_ablation,
+)
 from vitdemo.page.compare.models import model_rows
-from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
-from vitdemo.page.components.run_choice import RunChoice, grouped
+from vitdemo.page.components.article import (
+    Details,
+    Document,
+    DocumentBlock,
+    Figure,
+    Notice,
+    Plots,
+    Text,
+)
+from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.table import Column, Table
-from vitdemo.page.kit import QUIET
-from vitdemo.page.sections import Sections
-from vitdemo.predictions import predictions
+from vitdemo.page.kit import REFRESH_EVENT
+from vitdemo.page.sections import LazySections
+from vitdemo.predictions import comparable_predictions
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-INTRO = (
+ABLATION_INTRO = (
     "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "
     "baseline: which settings differ, and by how much the accuracy on the same test images changes."
 )
-WORDS = {
+GAIN_COLUMN_HELP = {
     "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points. If "
     "several settings differ, this is their combined effect. Each row was trained with one seed.",
     "95% interval": "Confidence interval of the gain over test images. It does not include the "
     "variation between random seeds. For that, see the rows in which only the seed differs.",
     "p (Holm)": "p-value of McNemar's test on the images that only one of the two models "
     "classifies correctly, corrected for the {count} comparisons shown here. A value below "
-    f"{SIGNIFICANT:g} means that the difference is significant on these test images.",
+    f"{SIGNIFICANCE_THRESHOLD:g} means that the difference is significant on these test images.",
     "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
     "are sorted by it. Choose changes to a recipe by this value, not by test accuracy.",
     "What differs": "Training settings that differ from the baseline: the value of the baseline, "
     "then the value of this run.",
 }
-LAST = "What differs"
+DIFFERENCES_COLUMN = "What differs"
 # The tables above still grow after the jump, so the scroll position is corrected for three seconds,
 # unless the user scrolls or clicks.
-SHOW = """() => {
+JS_SCROLL_TO_GAINS = """() => {
   const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
   const growing = new ResizeObserver(show);
   const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
@@ -51,96 +65,106 @@ SHOW = """() => {
   moves.forEach(move => addEventListener(move, leave));
   setTimeout(leave, 3000);
 }"""
-SIGNS = (
+MARKER_LEGEND = (
     f"● better, ■ worse, ○ not significant on these test images (p (Holm) is not below "
-    f"{SIGNIFICANT:g})."
+    f"{SIGNIFICANCE_THRESHOLD:g})."
 )
-SEEDS = (
+SEED_MARKER_LEGEND = (
     "◆ gain of the same change with another seed. Grey band: 95% range of the difference between "
     "two baseline runs that differ only in the seed (Student's t)."
 )
-NOTHING = "No run has been evaluated yet, so there is nothing to compare."
-OTHERS = "Other runs: several settings differ, or training failed ({count})"
-ALONE = "No other run was evaluated on the same images."
+NO_COMPARISON_MESSAGE = "No run has been evaluated yet, so there is nothing to compare."
+OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({count})"
+NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images."
 
 
-def ablation(workbench: Workbench, name: str) -> Ablation:
+def compute_run_ablation(workbench: AppContext, name: str) -> RecipeAblation:
     """Compare all comparable runs with `name`. Raises `RunError` if it has no valid evaluation."""
-    base, group = workbench.run(name), predictions(workbench, name)
+    base, group = workbench.find_run(name), comparable_predictions(workbench, name)
     others = [run for run in group.runs if run.name != name]
-    return workbench.cache.of(ablation_of, base, others, group.left_out)
+    return workbench.cache.call(compute_ablation, base, others, group.exclusion_messages)
 
 
-def bases(workbench: Workbench) -> list[Run]:
+def list_baselines(workbench: AppContext) -> list[Run]:
     """Return the evaluated runs in the order in which the page offers them as baselines.
 
-    The baselines of `ablations` come first, in its order. The others follow by rising accuracy.
+    The baselines of `find_ablations` come first, in its order. The others follow by rising
+    accuracy.
     """
     tested = workbench.evaluated_runs()
     found = {run.name: run for run in tested}
-    places = {name: i for i, name in enumerate(workbench.cache.of(ablations, tested))}
-    plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.tested]
+    places = {name: i for i, name in enumerate(workbench.cache.call(find_ablations, tested))}
+    plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.evaluation]
     return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
 
 
-def build(tab: gr.Tab, sections: Sections, workbench: Workbench, asked: Callable) -> None:
+def build(
+    tab: gr.Tab, sections: LazySections, workbench: AppContext, on_baseline_pick: Callable
+) -> None:
     """Build the section of `tab`; `asked` listens to the event that opens it."""
-    gr.Markdown(INTRO)
+    gr.Markdown(ABLATION_INTRO)
     info = "the run that all others are compared with"
     base = RunChoice(label="Baseline", info=info, elem_id="gains-base")
-    table = Article(elem_id="gains")
+    table = Document(elem_id="gains")
 
     def draw(name):
-        offered = bases(workbench)
+        offered = list_baselines(workbench)
         names = [run.name for run in offered]
         if name not in names:
             name = names[0] if names else None
-        update = gr.update(groups=grouped(offered), value=name or "")
+        update = gr.update(groups=group_runs(offered), value=name or "")
         if name is None:
-            return update, [Notice(NOTHING)] if workbench.runs()[0] else []  # the tab has a notice
+            return update, [Notice(NO_COMPARISON_MESSAGE)] if workbench.list_runs()[
+                0
+            ] else []  # the tab has a notice
         try:
-            found = ablation(workbench, name)
+            found = compute_run_ablation(workbench, name)
         except VitdemoError as error:
             return update, [Notice(str(error))]
-        sentences = [Text(sentence) for sentence in conclusion(found)]
-        return update, [*sentences, *drawn(found), *gain_table(found)]
+        sentences = [Text(sentence) for sentence in summarise_ablation(found)]
+        return update, [*sentences, *gain_plot_blocks(found), *gain_table_blocks(found)]
 
     def opened(event: gr.EventData):
-        known = event.pick in [run.name for run in bases(workbench)]
+        known = event.pick in [run.name for run in list_baselines(workbench)]
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
     sections.add("", draw, [base], [base, table])
     # The section is drawn by the tab's own event, which fires when the tab opens.
-    asked(opened, outputs=[tab.parent, base], **QUIET).then(None, js=SHOW, **QUIET)
+    on_baseline_pick(opened, outputs=[tab.parent, base], **REFRESH_EVENT).then(
+        None, js=JS_SCROLL_TO_GAINS, **REFRESH_EVENT
+    )
 
 
-def drawn(found: Ablation) -> list[Piece]:
+def gain_plot_blocks(found: RecipeAblation) -> list[DocumentBlock]:
     """Plot the accuracy gain of each change to the recipe."""
-    if not found.near:
+    if not found.single_changes:
         return []
     title = (
-        f"Gain in test accuracy compared with {found.base}, with 95% intervals, for each change to "
+        f"Gain in test accuracy compared with {found.baseline}, with 95% intervals, for each "
+        "change to "
         "the recipe, sorted by validation gain"
     )
-    words = f"{SIGNS} {SEEDS}" if found.repeats else SIGNS
-    svg = figures.svg(charts.gain_plot(found))
+    words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if found.seed_repeats else MARKER_LEGEND
+    svg = figures.figure_to_svg(charts.plot_gains(found))
     return [Plots([Figure(title, f"{title}; the table below has the values", svg, words=words)])]
 
 
-def gain_table(found: Ablation) -> list[Piece]:
+def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
     """Return the table of gains and a notice for each run that cannot be compared.
 
     Runs that differ in several settings are in a second table, which is closed at first. If no run
     differs in one setting only, all runs are in the first table.
     """
-    left_out = [Notice(sentence) for sentence in found.left_out]
+    left_out = [Notice(sentence) for sentence in found.exclusion_messages]
     if not found.gains:
-        return [Notice(ALONE), *left_out]
-    header, (base, *rows) = gain_rows(found)
-    words = {title: text.format(count=len(found.gains)) for title, text in WORDS.items()}
-    columns = [Column(name, words.get(name, ""), numeric=name != LAST) for name in header]
-    close = sum(gain.is_near or gain.is_repeat for gain in found.gains) or len(rows)
-    table = Table(columns, [base, *rows[:close]], file=f"beside-{found.base}")
-    far = Table(columns, rows[close:], file=f"others-beside-{found.base}")
-    folded = [Folded(OTHERS.format(count=len(far.rows)), [far])] if far.rows else []
+        return [Notice(NO_OTHER_RUN_MESSAGE), *left_out]
+    header, (base, *rows) = ablation_table(found)
+    words = {title: text.format(count=len(found.gains)) for title, text in GAIN_COLUMN_HELP.items()}
+    columns = [
+        Column(name, words.get(name, ""), numeric=name != DIFFERENCES_COLUMN) for name in header
+    ]
+    close = sum(gain.is_single_change or gain.is_seed_only for gain in found.gains) or len(rows)
+    table = Table(columns, [base, *rows[:close]], file=f"beside-{found.baseline}")
+    far = Table(columns, rows[close:], file=f"others-beside-{found.baseline}")
+    folded = [Details(OTHER_RUNS_TITLE.format(count=len(far.rows)), [far])] if far.rows else []
     return [table, *folded, *left_out]

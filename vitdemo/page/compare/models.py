@@ -2,7 +2,7 @@
 
 rows = model_rows(workbench)
 header, texts = cells(rows)
-latency(workbench, workbench.run("vit-scratch"), batch=32).milliseconds
+latency(workbench, workbench.find_run("vit-scratch"), batch=32).milliseconds
 """
 
 import time
@@ -16,23 +16,23 @@ from torch import nn
 
 from vitdemo.errors import RunError
 from vitdemo.metrics import DASH
-from vitdemo.metrics.calibration import reliability
-from vitdemo.metrics.learning import epoch_count
-from vitdemo.metrics.tested_runs import ClassTable, class_table
-from vitdemo.recipes import current_name
-from vitdemo.runs import WEIGHTS, Evaluation, Run
+from vitdemo.metrics.calibration import compute_reliability
+from vitdemo.metrics.learning import format_epoch_count
+from vitdemo.metrics.tested_runs import ClassificationReport, compute_classification_report
+from vitdemo.recipes import resolve_recipe_name
+from vitdemo.runs import WEIGHTS_FILE, Evaluation, Run
 from vitdemo.runs.provenance import device_name
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-BATCHES = (1, 32)
-WARM_UP = 3  # passes that are not timed, since the first ones load code and fill caches
+LATENCY_BATCH_SIZES = (1, 32)
+WARM_UP_PASSES = 3  # passes that are not timed, since the first ones load code and fill caches
 
 
 @dataclass(frozen=True)
-class Tested:
+class EvaluationSummary:
     """Test results of a run; fractions are from 0 to 1."""
 
-    pictures: int
+    num_images: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95%
     macro_f1: float
@@ -54,10 +54,10 @@ class ModelRow:
     parameters: int | None
     macs: int | None  # multiply-adds per image
     file_bytes: int | None
-    tested: Tested | None
-    data: str | None  # name of the dataset
-    training_pictures: int | None  # number of training images
-    epochs: str  # see `epoch_count`
+    evaluation: EvaluationSummary | None
+    dataset_name: str | None  # name of the dataset
+    num_training_images: int | None  # number of training images
+    epochs: str  # see `format_epoch_count`
     train_seconds: float
     device: str | None  # training device
     problem: str = ""
@@ -76,46 +76,52 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Reported:
+class PublishedResult:
     """Published result of a similar recipe, not measured by this project."""
 
     accuracy: str  # CIFAR-10 test accuracy in percent, as printed in the source
-    what: str
+    description: str
     source: str
 
 
 _STUDENTS = "student notebooks, published without a paper"
-_RESNET = Reported("96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench")
-_AIRBENCH = Reported(
+_RESNET = PublishedResult(
+    "96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"
+)
+_AIRBENCH = PublishedResult(
     "94.0", "same network, 8 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
 )
-_AIRBENCH_WIDE = Reported(
+_AIRBENCH_WIDE = PublishedResult(
     "95.0", "same widths, 15 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
 )
-_VIT_SMALL = Reported(
+_VIT_SMALL = PublishedResult(
     "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"
 )
-_VIT_CIFAR = Reported(
+_VIT_CIFAR = PublishedResult(
     "90.92", "6.3 M parameters, AutoAugment, 134 minutes on a V100", "omihub777/ViT-CIFAR"
 )
 _CCT = (
-    Reported("91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"),
-    Reported("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
+    PublishedResult(
+        "91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"
+    ),
+    PublishedResult("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
 )
-REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe name
-    "vit-plain": (Reported("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
-    "vit-deit-tiny": (Reported("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),),
+PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # by recipe name
+    "vit-plain": (PublishedResult("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
+    "vit-deit-tiny": (
+        PublishedResult("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),
+    ),
     "vit-nine-blocks": (
-        Reported("86.39", "192/9/8 with RandAugment and dropout, 100 epochs", _STUDENTS),
+        PublishedResult("86.39", "192/9/8 with RandAugment and dropout, 100 epochs", _STUDENTS),
     ),
     "vit-tiny-regularised": (
-        Reported("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
+        PublishedResult("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
     ),
     "vit-scratch": (
-        Reported(
+        PublishedResult(
             "93.58", "192/9/12, no extra data, 100 epochs, 3 views each", "aanna0701/SPT_LSA_ViT"
         ),
-        Reported(
+        PublishedResult(
             "96.41",
             "the same, after 200 epochs of self-supervised pretraining on CIFAR-10",
             "hananshafi/vits-for-small-scale-datasets",
@@ -130,7 +136,9 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe name
     "conv-baseline": (_AIRBENCH_WIDE, _RESNET),
     "resnet18": (_RESNET,),
     "resnet18-cpu": (_RESNET,),
-    "finetune-two-stage": (Reported("94.98", "ViT-S/8 at 32 pixels, 20,000 images", _STUDENTS),),
+    "finetune-two-stage": (
+        PublishedResult("94.98", "ViT-S/8 at 32 pixels, 20,000 images", _STUDENTS),
+    ),
     "vit-small-pretrained": (_VIT_CIFAR,),
     "vit-scratch-cpu": (_VIT_CIFAR,),
     "finetune-deit-tiny-128": (_VIT_SMALL,),
@@ -139,60 +147,62 @@ REPORTED: dict[str, tuple[Reported, ...]] = {  # by recipe name
 }
 
 
-def reported(row: ModelRow) -> tuple[Reported, ...]:
+def published_results(row: ModelRow) -> tuple[PublishedResult, ...]:
     """Return the published results for the recipe of `row`, if it was trained on CIFAR-10."""
-    return REPORTED.get(row.recipe, ()) if row.data in (None, "cifar10") else ()
+    return PUBLISHED_RESULTS.get(row.recipe, ()) if row.dataset_name in (None, "cifar10") else ()
 
 
-def model_rows(workbench: Workbench) -> list[ModelRow]:
+def model_rows(workbench: AppContext) -> list[ModelRow]:
     """Return all readable runs, best test accuracy first; untested runs come last, by name."""
     rows = [
-        workbench.cache.get_or_make((_row, run), partial(_row, workbench, run))
-        for run in workbench.runs()[0]
+        workbench.cache.get_or_compute((_model_row, run), partial(_model_row, workbench, run))
+        for run in workbench.list_runs()[0]
     ]
-    return sorted(rows, key=lambda row: -row.tested.accuracy if row.tested else 1.0)
+    return sorted(rows, key=lambda row: -row.evaluation.accuracy if row.evaluation else 1.0)
 
 
-def trained_rows(workbench: Workbench) -> list[Run]:
+def list_trained_runs(workbench: AppContext) -> list[Run]:
     """Return the runs with weights in the order of the table."""
     names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
-    return [workbench.run(name) for name in names]
+    return [workbench.find_run(name) for name in names]
 
 
-def _row(workbench: Workbench, run: Run) -> ModelRow:
+def _model_row(workbench: AppContext, run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _tested(workbench.cache.of(class_table, run), run.evaluation)
+            tested = _evaluation_summary(
+                workbench.cache.call(compute_classification_report, run), run.evaluation
+            )
         except RunError as error:
             problem = str(error)
-    path = run.path / WEIGHTS
+    path = run.path / WEIGHTS_FILE
     return ModelRow(
         name=run.name,
-        recipe=current_name(str(run.config["recipe"].get("name", DASH))),
+        recipe=resolve_recipe_name(str(run.config["recipe"].get("name", DASH))),
         parameters=run.config.get("parameters"),
         macs=run.config.get("macs"),
         file_bytes=path.stat().st_size if path.is_file() else None,
-        tested=tested,
-        data=run.data_name,
-        training_pictures=run.config.get("split", {}).get("train_pictures"),
-        epochs=epoch_count(run),
+        evaluation=tested,
+        dataset_name=run.dataset_name,
+        num_training_images=run.config.get("split", {}).get("train_pictures"),
+        epochs=format_epoch_count(run),
         train_seconds=run.train_seconds,
         device=run.device,
         problem=problem,
     )
 
 
-def _tested(table: ClassTable, found: Evaluation) -> Tested:
+def _evaluation_summary(table: ClassificationReport, found: Evaluation) -> EvaluationSummary:
     worst = table.worst_first[0]
     low, high = map(float, table.accuracy_interval)
-    return Tested(
-        pictures=len(found.labels),
+    return EvaluationSummary(
+        num_images=len(found.labels),
         accuracy=table.accuracy,
         accuracy_interval=(low, high),
         macro_f1=table.macro["f1"],
         macro_roc_auc=table.macro["roc_auc"],
-        calibration_error=reliability(found.probabilities, found.labels).error,
+        calibration_error=compute_reliability(found.probabilities, found.labels).calibration_error,
         worst_class=table.classes[worst],
         worst_f1=float(table.columns["f1"][worst]),
     )
@@ -201,43 +211,45 @@ def _tested(table: ClassTable, found: Evaluation) -> Tested:
 # --- latency -------------------------------------------------------------------------------------
 
 
-def latency(workbench: Workbench, run: Run, batch: int, seconds: float = 1.0) -> Latency:
+def measure_run_latency(
+    workbench: AppContext, run: Run, batch: int, seconds: float = 1.0
+) -> Latency:
     """Measure the latency of a run on the page's device, sharing the cores with other requests.
 
     Raises `RunError` if the run has no weights.
     """
-    model = workbench.model(run)
-    with workbench.shared_cores():
-        return timed(model, run.preprocessing.size, batch, workbench.device, seconds)
+    model = workbench.load_model(run)
+    with workbench.divide_cores():
+        return time_forward_passes(model, run.preprocessing.size, batch, workbench.device, seconds)
 
 
-def timed(
+def time_forward_passes(
     model: nn.Module, side: int, batch: int, device: torch.device, seconds: float = 1.0
 ) -> Latency:
     """Time forward passes of `batch` random images, without preprocessing, after a warm-up.
 
     There are at least 5 passes, and more until `seconds` have passed; `model` is on `device`.
     """
-    times = _pass_times(model, torch.randn(batch, 3, side, side, device=device), seconds)
+    times = _time_passes(model, torch.randn(batch, 3, side, side, device=device), seconds)
     low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
     return Latency(batch, median, low, high, len(times), device_name(device))
 
 
 @torch.inference_mode()
-def _pass_times(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list[float]:
-    for _ in range(WARM_UP):
+def _time_passes(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list[float]:
+    for _ in range(WARM_UP_PASSES):
         model(pixels)
     times: list[float] = []
     while len(times) < 5 or sum(times) < seconds:
-        _wait_for(pixels.device)
+        _synchronize(pixels.device)
         started = time.perf_counter()
         model(pixels)
-        _wait_for(pixels.device)
+        _synchronize(pixels.device)
         times.append(time.perf_counter() - started)
     return times
 
 
-def _wait_for(device: torch.device) -> None:
+def _synchronize(device: torch.device) -> None:
     """Wait until the device has finished, since GPU calls return immediately."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -247,7 +259,7 @@ def _wait_for(device: torch.device) -> None:
 
 # --- table ---------------------------------------------------------------------------------------
 
-HEADER = {  # title with unit -> help text
+COLUMN_HELP = {  # title with unit -> help text
     "Model": "Name of the run folder.",
     "Test accuracy (%)": "Percentage of test images that are classified correctly.",
     "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
@@ -277,36 +289,36 @@ HEADER = {  # title with unit -> help text
 }
 
 
-WORDS = ("Model", "Worst class", "Recipe", "Dataset", "Training device")  # text columns
+TEXT_COLUMNS = ("Model", "Worst class", "Recipe", "Dataset", "Training device")  # text columns
 
 
-def cells(
+def model_cells(
     rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the titles of `HEADER` and one row of texts per model; a dash is a missing value."""
-    return list(HEADER), [_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
+    """Return the titles of `COLUMN_HELP` and one row of texts per model, with "–" if missing."""
+    return list(COLUMN_HELP), [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
 
 
-def _texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
+def _row_texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
     by_batch = {found.batch: f"{found.milliseconds:.1f}" for found in latencies}
     return [
         row.name,
-        *_tested_texts(row.tested),
-        _number(row.parameters, 1e6, 2),
-        _number(row.macs, 1e6, 0),
-        _number(row.file_bytes, 1e6, 1),
+        *_evaluation_texts(row.evaluation),
+        _format_number(row.parameters, 1e6, 2),
+        _format_number(row.macs, 1e6, 0),
+        _format_number(row.file_bytes, 1e6, 1),
         row.epochs,
-        _number(row.train_seconds or None, 60, 1),
-        _number(row.training_pictures, 1e3, 1),
-        *(by_batch.get(batch, DASH) for batch in BATCHES),
+        _format_number(row.train_seconds or None, 60, 1),
+        _format_number(row.num_training_images, 1e3, 1),
+        *(by_batch.get(batch, DASH) for batch in LATENCY_BATCH_SIZES),
         row.recipe if row.recipe != row.name else "",
-        row.data or DASH,
+        row.dataset_name or DASH,
         row.device or DASH,
-        " / ".join(found.accuracy for found in reported(row)) or DASH,
+        " / ".join(found.accuracy for found in published_results(row)) or DASH,
     ]
 
 
-def told_once(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
+def constant_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return the columns with the same text in all rows, title -> text; {} for a single row."""
     if len(rows) < 2:
         return {}
@@ -314,7 +326,7 @@ def told_once(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str,
     return {name: texts[0] for name, texts in columns.items() if len(set(texts)) == 1}
 
 
-def _tested_texts(found: Tested | None) -> list[str]:
+def _evaluation_texts(found: EvaluationSummary | None) -> list[str]:
     if found is None:
         return [DASH] * 6
     low, high = found.accuracy_interval
@@ -328,16 +340,16 @@ def _tested_texts(found: Tested | None) -> list[str]:
     ]
 
 
-def _number(value: float | None, unit: float, decimals: int) -> str:
+def _format_number(value: float | None, unit: float, decimals: int) -> str:
     return DASH if value is None else f"{value / unit:.{decimals}f}"
 
 
-def reported_cells() -> tuple[list[str], list[list[str]]]:
-    """Return the table of `REPORTED` as header and rows."""
+def published_cells() -> tuple[list[str], list[list[str]]]:
+    """Return the table of `PUBLISHED_RESULTS` as header and rows."""
     header = ["Recipe", "Published accuracy (%)", "Model and training", "Source"]
     rows = [
-        [recipe, found.accuracy, found.what, found.source]
-        for recipe, several in REPORTED.items()
+        [recipe, found.accuracy, found.description, found.source]
+        for recipe, several in PUBLISHED_RESULTS.items()
         for found in several
     ]
     return header, rows

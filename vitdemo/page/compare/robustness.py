@@ -5,45 +5,45 @@ from collections.abc import Callable, Iterator
 import gradio as gr
 
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.figures.curves import LineStyle, line_styles
-from vitdemo.metrics.intervals import difference_doubt, share_doubt
-from vitdemo.page.compare.models import trained_rows
-from vitdemo.page.components.curves import Curves
-from vitdemo.page.components.run_choice import grouped
+from vitdemo.figures.curves import LineStyle, choose_line_styles
+from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
+from vitdemo.page.compare.models import list_trained_runs
+from vitdemo.page.components.curves import CurvesView
+from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
-from vitdemo.page.kit import QUIET, Stops
-from vitdemo.page.sections import Sections
+from vitdemo.page.kit import REFRESH_EVENT, Cancellation
+from vitdemo.page.sections import LazySections
 from vitdemo.perturb import PERTURBATIONS, Perturbation
-from vitdemo.robustness import PICTURES, measure
+from vitdemo.robustness import DEFAULT_IMAGE_COUNT, measure_robustness
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-INTRO = (
+ROBUSTNESS_INTRO = (
     "## Robustness to image changes\nAccuracy on test images that are degraded step by step, with "
     "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
-FIRST_CHANGES = ["noise", "blur"]
-Results = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each strength
+DEFAULT_CHANGES = ["noise", "blur"]
+RobustnessResults = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each strength
 
 
-def build(sections: Sections, workbench: Workbench) -> None:
+def build(sections: LazySections, workbench: AppContext) -> None:
     """Lay out and wire the section."""
-    gr.Markdown(INTRO)
+    gr.Markdown(ROBUSTNESS_INTRO)
     with gr.Row():
         with gr.Column(min_width=300):
             names = RunList(label="Models", elem_id="robust-models")
         changes = gr.CheckboxGroup(
             [(change.title, name) for name, change in PERTURBATIONS.items()],
-            value=FIRST_CHANGES,
+            value=DEFAULT_CHANGES,
             label="Changes",
             elem_id="robust-changes",
             min_width=300,
         )
         count = gr.Slider(
             100,
-            PICTURES,
-            PICTURES,
+            DEFAULT_IMAGE_COUNT,
+            DEFAULT_IMAGE_COUNT,
             step=100,
             label="Test images",
             info="more images take longer but give narrower intervals",
@@ -53,34 +53,38 @@ def build(sections: Sections, workbench: Workbench) -> None:
     with gr.Row():
         start = gr.Button("Measure robustness", size="sm", scale=0, min_width=200)
         stop = gr.Button("Stop", size="sm", scale=0, min_width=100)
-    robust, stops = Curves(elem_id="robustness"), Stops()
+    robust, stops = CurvesView(elem_id="robustness"), Cancellation()
 
     def offer(chosen):
         """Update the list of models; those that were chosen stay chosen."""
-        found = trained_rows(workbench)
+        found = list_trained_runs(workbench)
         trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
         value = {} if kept and kept == chosen else {"value": kept or trained}
-        return gr.update(groups=grouped(found), **value)
+        return gr.update(groups=group_runs(found), **value)
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
-        raise_if_stopped = stops.watch()
-        runs = [run for run in trained_rows(workbench) if run.name in names]
+        raise_if_stopped = stops.make_check()
+        runs = [run for run in list_trained_runs(workbench) if run.name in names]
         if not runs or not changes:
             yield {"problems": ["Choose at least one model and one change above."]}
             return
-        count, problems = least(runs, lambda run: len(workbench.sample(run, int(count))))
+        count, problems = smallest_size(
+            runs, lambda run: len(workbench.sample_test_images(run, int(count)))
+        )
         if count:
-            yield from curves(workbench, runs, changes, count, progress, raise_if_stopped)
+            yield from measure_curves(workbench, runs, changes, count, progress, raise_if_stopped)
         else:
             yield {"problems": list(dict.fromkeys(problems))}
 
-    sections.add("", offer, [names], [names], by=[])
-    stops.button(start, measure_all, [names, changes, count], robust, show_progress_on=robust)
-    stop.click(stops.stop, **QUIET)
+    sections.add("", offer, [names], [names], triggers=[])
+    stops.start_on_click(
+        start, measure_all, [names, changes, count], robust, show_progress_on=robust
+    )
+    stop.click(stops.stop, **REFRESH_EVENT)
 
 
-def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
+def smallest_size(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
     """Return the smallest `size` of the runs (0 if none has one) and the errors of the others."""
     sizes, problems = [], []
     for run in runs:
@@ -91,8 +95,8 @@ def least(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
     return min(sizes, default=0), problems
 
 
-def curves(
-    workbench: Workbench,
+def measure_curves(
+    workbench: AppContext,
     runs: list[Run],
     changes: list[str],
     count: int,
@@ -100,49 +104,53 @@ def curves(
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[dict]:
     """Yield the curves whenever one is complete, measured on `count` test images."""
-    results: Results = {change: {} for change in changes}
+    results: RobustnessResults = {change: {} for change in changes}
     problems: list[str] = []
     for number, run in enumerate(runs):
         try:
-            for step in measure(workbench, run, changes, count):
+            for step in measure_robustness(workbench, run, changes, count):
                 raise_if_stopped()
                 points = results[step.change].setdefault(run.name, [])
                 points.append(step.accuracy)
                 done = number * step.total + step.done
                 about = f"{run.name}: {PERTURBATIONS[step.change].title}"
                 progress((done, len(runs) * step.total), desc=about, unit="points")
-                if len(points) == strengths(step.change):
-                    yield drawing(results, runs, count, problems)
+                if len(points) == strength_count(step.change):
+                    yield render_robustness(results, runs, count, problems)
         except VitdemoError as error:
             problems.append(str(error))
-            yield drawing(results, runs, count, problems)
+            yield render_robustness(results, runs, count, problems)
         except Stopped:
             return
 
 
-def drawing(results: Results, runs: list[Run], count: int, problems: list[str]) -> dict:
+def render_robustness(
+    results: RobustnessResults, runs: list[Run], count: int, problems: list[str]
+) -> dict:
     """Return a plot and a table for each change with at least one complete curve."""
     names = [run.name for run in runs]
-    styles = line_styles(names, names)
+    styles = choose_line_styles(names, names)
     whole = {
-        change: {run: points for run, points in found.items() if len(points) == strengths(change)}
+        change: {
+            run: points for run, points in found.items() if len(points) == strength_count(change)
+        }
         for change, found in results.items()
     }
-    plots = [part(change, found, styles, count) for change, found in whole.items() if found]
-    legend = [{"name": n, "colour": own.colour, "sign": own.sign} for n, own in styles.items()]
+    plots = [change_plot(change, found, styles, count) for change, found in whole.items() if found]
+    legend = [{"name": n, "colour": own.colour, "sign": own.symbol} for n, own in styles.items()]
     return {
         "problems": problems,
         "legend": legend if plots else [],
         "plots": plots,
-        "csv": {"name": "vitdemo-robustness.csv", "rows": saved(whole)} if plots else None,
+        "csv": {"name": "vitdemo-robustness.csv", "rows": csv_rows(whole)} if plots else None,
     }
 
 
-def strengths(change: str) -> int:
+def strength_count(change: str) -> int:
     return len(PERTURBATIONS[change].strengths)
 
 
-def part(
+def change_plot(
     change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
 ) -> dict:
     """Return the plot of one change, with its description, table and margin of error."""
@@ -154,7 +162,7 @@ def part(
             "x": list(range(len(points))),
             "y": [100 * share for share in points],
             "colour": styles[run].colour,
-            "sign": styles[run].sign,
+            "sign": styles[run].symbol,
             "points": True,
         }
         for run, points in found.items()
@@ -164,14 +172,14 @@ def part(
     return {
         "title": about.title,
         "label": label,
-        "sentence": about.sentence,
+        "sentence": about.description,
         "unit": "accuracy, %",
         "x": axis_title(about),
         "steps": steps,
         "range": [0, 100],
         "lines": lines,
         "table": {"head": [axis_title(about), *steps], "rows": rows},
-        "note": doubt(found, count),
+        "note": margin_of_error_note(found, count),
     }
 
 
@@ -179,20 +187,22 @@ def axis_title(about: Perturbation) -> str:
     return f"{about.title}, {about.unit}"
 
 
-def doubt(found: dict[str, list[float]], count: int) -> str:
+def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
     """Return the largest margin of error of a point and of a difference, as sentences."""
     share = min(
         (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
     )
     right = round(share * count)
-    width, apart = (100 * width(right, count) for width in (share_doubt, difference_doubt))
+    width, apart = (
+        100 * width(right, count) for width in (margin_of_error, difference_margin_of_error)
+    )
     return (
         f"Accuracy in percent on {count:,} test images. The margin of error (95%) is at most "
         f"±{width:.1f} percentage points for a point and ±{apart:.1f} for a difference of two."
     )
 
 
-def saved(results: Results) -> list[list]:
+def csv_rows(results: RobustnessResults) -> list[list]:
     """Return the rows of the CSV file, header first."""
     rows = [
         [change, strength, run, f"{share:.6f}"]

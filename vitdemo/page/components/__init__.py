@@ -1,10 +1,10 @@
 """Components that the browser draws: NAME.py with NAME.html, NAME.css and NAME.js next to it.
 
-Python sends a small JSON payload, and the script draws it: the result of `drawn` is
+Python sends a small JSON payload, and the script draws it: the result of `to_payload` is
 `vitdemo.received(props)` in the script. gradio evaluates a rendered template as a JavaScript
 template literal, so a value that contains `${...}` would be executed. Therefore the templates
-contain no values; the scripts insert names, classes and numbers as text. The `SHARED` scripts are
-in the page's head, as are styles without a template of the same name.
+contain no values; the scripts insert names, classes and numbers as text. The `SHARED_SCRIPTS`
+scripts are in the page's head, as are styles without a template of the same name.
 """
 
 import base64
@@ -27,18 +27,22 @@ from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.attention.packed import pack
-from vitdemo.figures import DIVERGING, SEQUENTIAL, colour_table
+from vitdemo.attention.packed import pack_matrices
+from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 
-FOLDER = Path(__file__).parent
+COMPONENTS_FOLDER = Path(__file__).parent
 # Maximum bytes of served files. Each image leaves 5 MB, which gradio's own cache would keep for an
 # hour or two.
-MOST_BYTES = 2 * 2**30
-FETCHED_WITHIN = 300  # seconds: browsers may still fetch younger files, so these are never deleted
-LOOK_EVERY = 64  # written files between two checks of the total size
-NO_ROOM = "The server cannot save this result. Free disk space on the server and try again."
-_written = itertools.count(1)  # number of written files
-SHARED = (
+MAX_CACHE_BYTES = 2 * 2**30
+MIN_FILE_AGE_SECONDS = (
+    300  # seconds: browsers may still fetch younger files, so these are never deleted
+)
+CACHE_CHECK_INTERVAL = 64  # written files between two checks of the total size
+CACHE_FULL_MESSAGE = (
+    "The server cannot save this result. Free disk space on the server and try again."
+)
+_file_counter = itertools.count(1)  # number of written files
+SHARED_SCRIPTS = (
     "shared.js",
     "matrices.js",
     "table.js",
@@ -51,19 +55,19 @@ SHARED = (
 )
 
 
-class Drawing(gr.HTML):
+class View(gr.HTML):
     """Base class of all components that a script draws from a payload.
 
-    The class's module is NAME.py, with template, style and script next to it; `drawn` returns the
-    payload. A handler may return a message instead of a value: then the payload is
-    {"sentence": str}. For None, nothing is drawn.
+    The class's module is NAME.py, with template, style and script next to it; `to_payload` returns
+    the payload. A handler may return a message instead of a value: then the payload is {"sentence":
+    str}. For None, nothing is drawn.
     """
 
     def __init__(self, value=None, **options):
         name = type(self).__module__.rpartition(".")[2]
 
         def read(ending: str) -> str:
-            return (FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
+            return (COMPONENTS_FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
 
         own = {
             "html_template": read("html"),
@@ -79,15 +83,15 @@ class Drawing(gr.HTML):
 
     def postprocess(self, value):
         if isinstance(value, str):
-            return as_text({"sentence": value}) if value else None
-        return None if value is None else as_text(self.drawn(value))
+            return serialise_payload({"sentence": value}) if value else None
+        return None if value is None else serialise_payload(self.to_payload(value))
 
-    def drawn(self, value):
+    def to_payload(self, value):
         """Return the payload of `value`: JSON with files, as the component's module defines it."""
         return value
 
 
-def as_text(value) -> dict:
+def serialise_payload(value) -> dict:
     """Return `value` as one JSON text with its files: `{"text": str, "files": [file, ...]}`.
 
     The text refers to a file as `{"file#": index in the list}`. At each event, gradio's frontend
@@ -106,10 +110,12 @@ def as_text(value) -> dict:
     return {"text": text, "files": [file.model_dump() for file in files]}
 
 
-def served(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> FileData:
+def serve_file(
+    component: Component, folder: str, name: str, content: Callable[[], bytes]
+) -> FileData:
     """Serve the result of `content()` as a file that the browser can fetch.
 
-    The file is in `folder` of gradio's cache, which deletes old files; `make_room` deletes them
+    The file is in `folder` of gradio's cache, which deletes old files; `prune_cache` deletes them
     earlier if there are many. Equal names must mean equal content: an existing file is reused.
     Raises `gr.Error` if the file cannot be written.
     """
@@ -118,30 +124,30 @@ def served(component: Component, folder: str, name: str, content: Callable[[], b
         os.utime(path)  # the cache deletes files by this time
     except FileNotFoundError:
         try:
-            _put(path, content())
-            if next(_written) % LOOK_EVERY == 0:
-                make_room(path.parent)
+            _write_atomically(path, content())
+            if next(_file_counter) % CACHE_CHECK_INTERVAL == 0:
+                prune_cache(path.parent)
         except OSError as error:
-            raise gr.Error(f"{NO_ROOM} ({error.strerror})") from error
+            raise gr.Error(f"{CACHE_FULL_MESSAGE} ({error.strerror})") from error
     return FileData(path=str(path), orig_name=name)
 
 
-def make_room(folder: Path) -> None:
-    """Delete the oldest files of `folder` until it holds at most `MOST_BYTES`."""
+def prune_cache(folder: Path) -> None:
+    """Delete the oldest files of `folder` until it holds at most `MAX_CACHE_BYTES`."""
     found = []
     for file in folder.iterdir():
         with suppress(FileNotFoundError):  # gradio may have deleted the file
             state = file.stat()
             found.append((state.st_mtime, state.st_size, file))
-    too_many = sum(size for _, size, _ in found) - MOST_BYTES
+    too_many = sum(size for _, size, _ in found) - MAX_CACHE_BYTES
     for changed, size, file in sorted(found):
-        if too_many <= 0 or time.time() - changed < FETCHED_WITHIN:
+        if too_many <= 0 or time.time() - changed < MIN_FILE_AGE_SECONDS:
             return
         file.unlink(missing_ok=True)
         too_many -= size
 
 
-def _put(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Write all of `content` or nothing. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
@@ -154,32 +160,32 @@ def _put(path: Path, content: bytes) -> None:
         raise
 
 
-def served_picture(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
-    """Serve an image (height, width, 3) uint8, see `served`.
+def serve_image(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
+    """Serve an image (height, width, 3) uint8, see `serve_file`.
 
     The file is a PNG, or a small JPEG if the image need not be `exact`.
     """
     pixels = np.ascontiguousarray(picture)
     key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
     name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
-    return served(component, "pictures", name, lambda: _encoded(pixels, exact))
+    return serve_file(component, "pictures", name, lambda: _encode_image(pixels, exact))
 
 
-def _encoded(picture: np.ndarray, exact: bool) -> bytes:
+def _encode_image(picture: np.ndarray, exact: bool) -> bytes:
     buffer = io.BytesIO()
     options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
     Image.fromarray(picture).save(buffer, **options)
     return buffer.getvalue()
 
 
-def served_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
-    """Serve an array of numbers, see `served` and `vitdemo.attention.packed`."""
-    content = pack(numbers, exact=exact)
+def serve_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
+    """Serve an array of numbers, see `serve_file` and `vitdemo.attention.packed`."""
+    content = pack_matrices(numbers, exact=exact)
     name = hashlib.blake2b(content, digest_size=12).hexdigest()
-    return served(component, "numbers", f"{name}.bin", lambda: content)
+    return serve_file(component, "numbers", f"{name}.bin", lambda: content)
 
 
-def sent(event: gr.EventData) -> dict:
+def event_payload(event: gr.EventData) -> dict:
     """Return the untrusted payload of a browser event."""
     return event._data if isinstance(event._data, dict) else {}
 
@@ -193,14 +199,16 @@ def are_uploads(paths: Sequence[str]) -> bool:
     return True
 
 
-def head_script() -> str:
+def build_head_script() -> str:
     """Return the scripts shared by all components, with the colour maps inserted."""
-    script = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SHARED)
-    return script.replace("SEQUENTIAL", colours(SEQUENTIAL)).replace(
-        "DIVERGING", colours(DIVERGING)
+    script = "\n".join(
+        (COMPONENTS_FOLDER / name).read_text(encoding="utf-8") for name in SHARED_SCRIPTS
+    )
+    return script.replace("SEQUENTIAL", encode_colour_map(SEQUENTIAL_COLOURMAP)).replace(
+        "DIVERGING", encode_colour_map(DIVERGING_COLOURMAP)
     )
 
 
-def colours(name: str) -> str:
+def encode_colour_map(name: str) -> str:
     """Return the 256 colours of the colour map `name` as base64 of RGB bytes."""
     return base64.b64encode(colour_table(name).tobytes()).decode()

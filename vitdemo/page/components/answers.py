@@ -11,49 +11,49 @@ warning for an image that is unlike the run's training images, "" for others.
 
 from dataclasses import dataclass
 
-from vitdemo.metrics import top_k
-from vitdemo.metrics.calibrated_runs import highest_target
-from vitdemo.metrics.learning import setting
-from vitdemo.page.components import Drawing
+from vitdemo.metrics import top_k_classes
+from vitdemo.metrics.calibrated_runs import get_true_class_target
+from vitdemo.metrics.learning import recipe_field
+from vitdemo.page.components import View
 from vitdemo.runs import Run
 from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
-from vitdemo.workbench import Answer, final_accuracy
+from vitdemo.workbench import Prediction, read_test_accuracy
 
-SHOWN = 3  # classes of each model
-LISTED = 30  # maximum number of classes that the notes list
+NUM_CARD_CLASSES = 3  # classes of each model
+MAX_NOTED_CLASSES = 30  # maximum number of classes that the notes list
 
 
 @dataclass(frozen=True)
-class PictureAnswers:
+class ImagePredictions:
     """Predictions for an image with the true class `label`, and a message per failed model."""
 
-    answers: list[Answer]
+    predictions: list[Prediction]
     problems: list[str]
     label: str | None = None
 
 
-class Answers(Drawing):
+class PredictionCards(View):
     """Cards of predictions, see the module."""
 
-    def drawn(self, value: PictureAnswers) -> dict:
-        cards = [_card(answer, value.label) for answer in value.answers]
+    def to_payload(self, value: ImagePredictions) -> dict:
+        cards = [_card(answer, value.label) for answer in value.predictions]
         return {
             "models": cards,
             "label": value.label,
             "problems": value.problems,
             "notes": [
                 *(card["about"] for card in cards),
-                *notes([answer.run for answer in value.answers]),
+                *prediction_notes([answer.run for answer in value.predictions]),
             ],
         }
 
 
-def _card(answer: Answer, label: str | None) -> dict:
-    indices, values = top_k(answer.probabilities, SHOWN)
-    accuracy = accuracy_of(answer.run)
+def _card(answer: Prediction, label: str | None) -> dict:
+    indices, values = top_k_classes(answer.probabilities, NUM_CARD_CLASSES)
+    accuracy = describe_accuracy(answer.run)
     return {
         "run": answer.run.name,
-        "about": about(answer.run, accuracy),
+        "about": describe_run(answer.run, accuracy),
         "accuracy": accuracy,
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
@@ -62,7 +62,7 @@ def _card(answer: Answer, label: str | None) -> dict:
     }
 
 
-def warn_if_unusual(answer: Answer, label: str | None) -> str:
+def warn_if_unusual(answer: Prediction, label: str | None) -> str:
     """Warn of an image that is unlike the run's training images; "" for a usual one.
 
     The image of a known true class has that class: only its similarity is stated.
@@ -78,16 +78,16 @@ def warn_if_unusual(answer: Answer, label: str | None) -> str:
     return f"{likely} none of the {len(answer.run.classes)} classes: {words}"
 
 
-def accuracy_of(run: Run) -> str:
+def describe_accuracy(run: Run) -> str:
     """Return the accuracy on images that were not used for training, in a few words."""
-    right = final_accuracy(run)
+    right = read_test_accuracy(run)
     if right is None:
         return "not evaluated"
     measured = "cross-validated" if "own_classes" in run.config else "test"
     return f"{100 * right:.1f}% {measured} accuracy"
 
 
-def about(run: Run, accuracy: str) -> str:
+def describe_run(run: Run, accuracy: str) -> str:
     """Describe a run in one line: summary of the recipe, size, accuracy."""
     words = [run.config["recipe"].get("summary") or run.spec.family, accuracy]
     if "parameters" in run.config:
@@ -95,11 +95,11 @@ def about(run: Run, accuracy: str) -> str:
     return f"{run.name}: {', '.join(words)}."
 
 
-def notes(runs: list[Run]) -> list[str]:
+def prediction_notes(runs: list[Run]) -> list[str]:
     """Explain the numbers of these models to newcomers."""
     found = []
     for classes in dict.fromkeys(run.classes for run in runs):
-        if len(classes) <= LISTED:
+        if len(classes) <= MAX_NOTED_CLASSES:
             found.append(
                 f"The models have {len(classes)} classes: {', '.join(classes)}. Images of other "
                 "objects are assigned to one of them. A model's percentages add up to 100. A note "
@@ -108,9 +108,9 @@ def notes(runs: list[Run]) -> list[str]:
                 "missing, and it can appear for an unusual image of a known class."
             )
     for run in runs:
-        if smoothing := setting(run, "label_smoothing"):
+        if smoothing := recipe_field(run, "label_smoothing"):
             found.append(
                 f"{run.name} was trained with label smoothing {smoothing:g}: its target for the "
-                f"true class is {100 * highest_target(run):.0f}%, not 100%."
+                f"true class is {100 * get_true_class_target(run):.0f}%, not 100%."
             )
     return found

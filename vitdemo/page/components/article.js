@@ -52,15 +52,15 @@ const KINDS = {
     ...groups.map(([title, lines]) => make("span", {}, title ? make("strong", { text: title }) : null, ...lines.map(line)))),
   Figure: figure,
   Plots: ({ figures = [] }) => make("div", { className: "vd-plots" }, ...figures.map(figure)),
-  Moved: moved,
-  Choices: ({ items = [] }) => make("ol", {}, ...items.map(([name, text]) => {
+  ProbabilityChange: moved,
+  PickList: ({ items = [] }) => make("ol", {}, ...items.map(([name, text]) => {
     const button = make("button", { type: "button", text, "data-pick": name });
     button.addEventListener("click", () => pick(name));
     return make("li", {}, button);
   })),
   Download: download,
-  Folded: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
-  Pictures: (value) => pictures(value, pick),
+  Details: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
+  ImageRow: (value) => pictures(value, pick),
   Table: (value) => table(value, (sorted[value.file || tables++] ??= {})),
 };
 const drawn = (piece) => KINDS[piece.kind](piece);

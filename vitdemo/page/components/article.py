@@ -3,10 +3,10 @@
     view = Article(elem_id="calibration")
     view.pick(handler, ...)       # a button was pressed; handler(event: gr.EventData): event.pick
 
-A handler returns a message, or a list of pieces: the classes below, `Table` and `Pictures`. The
+A handler returns a message, or a list of pieces: the classes below, `Table` and `ImageRow`. The
 script receives the same list, each piece as a JSON object of its fields with `"kind"`, the name of
-its class. In `Text`, `Bullets` and the title of `Moved`, **two stars** mark bold text and
-`backticks` mark code.
+its class. In `Text`, `Bullets` and the title of `ProbabilityChange`, **two stars** mark bold text
+and `backticks` mark code.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.page.components import Drawing, served_picture
-from vitdemo.page.components.pictures import Pictures
+from vitdemo.page.components import View, serve_image
+from vitdemo.page.components.pictures import ImageRow
 from vitdemo.page.components.table import Table
 
 
@@ -48,7 +48,7 @@ class Bullets:
 
 
 @dataclass(frozen=True)
-class Line:
+class LegendEntry:
     """An entry of a legend: a stroke of `colour` with a label, or only a label."""
 
     words: str
@@ -60,7 +60,7 @@ class Line:
 class Legend:
     """A legend of `groups`: title (may be empty) -> lines."""
 
-    groups: Mapping[str, Sequence[Line]]
+    groups: Mapping[str, Sequence[LegendEntry]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Figure:
     title: str
     label: str
     svg: str
-    lines: Sequence[Line] = ()
+    lines: Sequence[LegendEntry] = ()
     words: str = ""
 
 
@@ -82,7 +82,7 @@ class Plots:
 
 
 @dataclass(frozen=True)
-class Moved:
+class ProbabilityChange:
     """A card that compares probabilities (0 to 1) before and now, as bars and in percent.
 
     `heads` are the headings of the two columns.
@@ -94,7 +94,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Choices:
+class PickList:
     """A numbered list of buttons, pick -> label."""
 
     items: Mapping[str, str]
@@ -111,14 +111,14 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Folded:
+class Details:
     """Pieces that are hidden until their `title` is clicked."""
 
     title: str
-    pieces: "Sequence[Piece]"
+    pieces: "Sequence[DocumentBlock]"
 
 
-Piece = (
+DocumentBlock = (
     Heading
     | Text
     | Notice
@@ -126,40 +126,42 @@ Piece = (
     | Legend
     | Figure
     | Plots
-    | Moved
-    | Choices
+    | ProbabilityChange
+    | PickList
     | Download
-    | Folded
-    | Pictures
+    | Details
+    | ImageRow
     | Table
 )
 
 
-class Article(Drawing):
+class Document(View):
     """Component described in the module docstring, with the event `pick`."""
 
-    def postprocess(self, value: Sequence[Piece] | str | None) -> dict | None:
+    def postprocess(self, value: Sequence[DocumentBlock] | str | None) -> dict | None:
         return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
 
-    def drawn(self, value: Sequence[Piece]) -> list[dict]:
-        return as_json(list(value), self)
+    def to_payload(self, value: Sequence[DocumentBlock]) -> list[dict]:
+        return blocks_to_json(list(value), self)
 
 
-def as_json(value, view: Article):
+def blocks_to_json(value, view: Document):
     """Convert pieces to JSON objects with their `kind`, without empty fields; NaN becomes None.
 
     An image (height, width, 3) uint8 becomes a file served by `view`.
     """
     if dataclasses.is_dataclass(value):
-        fields = {f.name: as_json(getattr(value, f.name), view) for f in dataclasses.fields(value)}
+        fields = {
+            f.name: blocks_to_json(getattr(value, f.name), view) for f in dataclasses.fields(value)
+        }
         said = {n: v for n, v in fields.items() if v is not None and v is not False and v != ""}
         return {"kind": type(value).__name__, **said}
     if isinstance(value, Mapping):
-        return [[name, as_json(each, view)] for name, each in value.items()]
+        return [[name, blocks_to_json(each, view)] for name, each in value.items()]
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        return served_picture(view, value)
+        return serve_image(view, value)
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [as_json(each, view) for each in value]
+        return [blocks_to_json(each, view) for each in value]
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

@@ -4,7 +4,7 @@
     view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose a layer in the grid
     view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model starts at its own layer
 
-A handler returns a `Drawn`, a message if there is nothing to draw, or None. The payload:
+A handler returns a `AttentionData`, a message if there is nothing to draw, or None. The payload:
 
     {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
      "prefix": [names of the tokens before the patches],
@@ -15,11 +15,12 @@ A handler returns a `Drawn`, a message if there is nothing to draw, or None. The
      "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file,
      "norms": None | {"heads": [file, ...], "rows": file | None, "all": file} | {"sentence": str}}
 
-`attention` is one file (L, H, N, N), or above `MOST_BYTES` one file (1, H, N, N) per layer. Then
-`rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier reads. `norms` is
-the norm-weighted attention, with each row divided by its sum: `heads` and `rows` as for the
-attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user first chooses
-the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the file format.
+`attention` is one file (L, H, N, N), or above `MAX_ATTENTION_FILE_BYTES` one file (1, H, N, N) per
+layer. Then `rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier
+reads. `norms` is the norm-weighted attention, with each row divided by its sum: `heads` and `rows`
+as for the attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user
+first chooses the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the
+file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `detail = {run, layer, head, token, direction, source, values}`. Layer and head count from 1.
@@ -35,106 +36,124 @@ from gradio.data_classes import FileData
 from torch import Tensor
 
 from vitdemo.attention import norms
-from vitdemo.attention.packed import pack
-from vitdemo.page.components import Drawing, served, served_numbers, served_picture
-from vitdemo.traced import Traced
+from vitdemo.attention.packed import pack_matrices
+from vitdemo.page.components import View, serve_file, serve_image, serve_numbers
+from vitdemo.traced import ImageTrace
 
-MOST_BYTES = 3_000_000  # maximum bytes of attention in one file
-HALF = 2  # bytes of a float16
-SET_LAYER = "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
-LAYER = "() => [window.vitdemo.layer, true]"  # true: the user chose the layer
-WITH_NORMS = "() => [true]"  # norm-weighted attention is computed from now on
-ASK_NORMS = "(...values) => [...values.slice(0, -1), true]"
-BEGINS = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
+MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
+BYTES_PER_FLOAT16 = 2  # bytes of a float16
+JS_SET_LAYER = (
+    "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
+)
+JS_CHOSEN_LAYER = "() => [window.vitdemo.layer, true]"  # true: the user chose the layer
+JS_REQUEST_NORMS = "() => [true]"  # norm-weighted attention is computed from now on
+JS_INPUTS_WITH_NORMS = "(...values) => [...values.slice(0, -1), true]"
+JS_INITIAL_LAYER = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class AttentionData:
     """Attention of one image, with its rollout for the settings that the user chose.
 
-    `rollout` (S, N, N) is the rollout after each layer from `first` (1..L) on. `words` describe
-    its settings; they are empty for the default ones. The view starts with `source` ("mean" or
-    "rollout") at `layer` (None: the last one) and then keeps the user's choice. `products`
-    (L, N, H, H) are those of `vitdemo.attention.norms`, the reason why the model has none, or None
-    if they were not requested.
+    `rollout` (S, N, N) is the rollout after each layer from `first_layer` (1..L) on.
+    `settings_text` describe its settings; they are empty for the default ones. The view starts with
+    `source` ("mean" or "rollout") at `layer` (None: the last one) and then keeps the user's choice.
+    `products` (L, N, H, H) are those of `vitdemo.attention.norms`, the reason why the model has
+    none, or None if they were not requested.
     """
 
-    look: Traced
+    trace: ImageTrace
     rollout: Tensor
-    first: int = 1
-    words: str = ""
+    first_layer: int = 1
+    settings_text: str = ""
     source: str = "rollout"
     layer: int | None = None
     products: Tensor | str | None = None
 
 
-class AttentionView(Drawing):
+class AttentionView(View):
     """View of attention maps, see the module.
 
     Its events: `layer` (a layer was chosen in the grid), `begins` (a new image or model was
     drawn), `norms` (norm-weighted attention was chosen for the first time).
     """
 
-    def drawn(self, value: Drawn) -> dict:
-        look = value.look
+    def to_payload(self, value: AttentionData) -> dict:
+        look = value.trace
         key = hashlib.blake2b(digest_size=12)
-        for part in (look.run.path, look.run.stamp, look.seen.tobytes()):
+        for part in (look.run.path, look.run.stamp, look.input_image.tobytes()):
             key.update(part if isinstance(part, bytes) else repr(part).encode())
         name = key.hexdigest()
-        weights, rows = self._head_files(name, look.attention, look.answer_rows)
+        weights, rows = self._serve_heads(name, look.attention, look.classifier_rows)
         return {
             "run": look.run.name,
-            "layers": look.layers,
+            "layers": look.num_layers,
             "heads": look.attention.shape[1],
             "grid": list(look.grid),
             "source": value.source,
-            "layer": value.layer or look.layers,
+            "layer": value.layer or look.num_layers,
             "prefix": list(look.prefix_names),
-            "answer": [look.answer_rows.start, look.answer_rows.stop],
+            "answer": [look.classifier_rows.start, look.classifier_rows.stop],
             "distances": look.distances.round(4).tolist(),
             "entropies": look.entropies.round(4).tolist(),
-            "seen": served_picture(self, look.seen),
+            "seen": serve_image(self, look.input_image),
             "attention": weights,
             "rows": rows,
-            "norms": self._norms(f"{name}-norms", look, value.products),
+            "norms": self._norms_payload(f"{name}-norms", look, value.products),
             "rollout": {
-                "first": value.first,
-                "words": value.words,
-                "file": served_numbers(self, value.rollout[:, None]),
+                "first": value.first_layer,
+                "words": value.settings_text,
+                "file": serve_numbers(self, value.rollout[:, None]),
             },
-            "similar": self._file(f"{name}-similar.bin", lambda: pack(look.similarity[:, None])),
+            "similar": self._serve_attention_file(
+                f"{name}-similar.bin", lambda: pack_matrices(look.token_similarity[:, None])
+            ),
         }
 
-    def _norms(self, name: str, look: Traced, products: Tensor | str | None) -> dict | None:
+    def _norms_payload(
+        self, name: str, look: ImageTrace, products: Tensor | str | None
+    ) -> dict | None:
         if products is None:
             return None
         if isinstance(products, str):
             return {"sentence": products}
-        heads = norms.norm_shares(norms.head_norms(look.attention, products))  # (L, H, N, N)
-        files, rows = self._head_files(name, heads, look.answer_rows)
+        heads = norms.norms_to_weights(norms.head_norms(look.attention, products))  # (L, H, N, N)
+        files, rows = self._serve_heads(name, heads, look.classifier_rows)
 
         def together() -> bytes:
-            return pack(norms.norm_shares(norms.layer_norms(look.attention, products))[:, None])
+            return pack_matrices(
+                norms.norms_to_weights(norms.summed_head_norms(look.attention, products))[:, None]
+            )
 
-        return {"heads": files, "rows": rows, "all": self._file(f"{name}-all.bin", together)}
+        return {
+            "heads": files,
+            "rows": rows,
+            "all": self._serve_attention_file(f"{name}-all.bin", together),
+        }
 
-    def _head_files(
+    def _serve_heads(
         self, name: str, heads: Tensor, answer_rows: slice
     ) -> tuple[list[FileData], FileData | None]:
         """Serve `heads` (L, H, N, N) as files; if there are several, also the classifier's rows."""
         files = [
-            self._file(f"{name}-{i}.bin", lambda layers=layers: pack(layers))
-            for i, layers in enumerate(_in_files(heads))
+            self._serve_attention_file(
+                f"{name}-{i}.bin", lambda layers=layers: pack_matrices(layers)
+            )
+            for i, layers in enumerate(_split_into_files(heads))
         ]
         if len(files) == 1:
             return files, None
         rows = heads[:, :, answer_rows]  # (L, H, n, N)
-        return files, self._file(f"{name}-rows.bin", lambda: pack(rows))
+        return files, self._serve_attention_file(f"{name}-rows.bin", lambda: pack_matrices(rows))
 
-    def _file(self, name: str, content: Callable[[], bytes]) -> FileData:
-        return served(self, "attention", name, content)
+    def _serve_attention_file(self, name: str, content: Callable[[], bytes]) -> FileData:
+        return serve_file(self, "attention", name, content)
 
 
-def _in_files(attention: Tensor) -> list[Tensor]:
+def _split_into_files(attention: Tensor) -> list[Tensor]:
     """Return (L, H, N, N) in one piece, or split into (1, H, N, N) per layer if it is large."""
-    return [attention] if HALF * attention.numel() <= MOST_BYTES else list(attention.split(1))
+    return (
+        [attention]
+        if BYTES_PER_FLOAT16 * attention.numel() <= MAX_ATTENTION_FILE_BYTES
+        else list(attention.split(1))
+    )

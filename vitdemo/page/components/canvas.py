@@ -2,7 +2,7 @@
 
     canvas.toggle(handler, inputs=canvas, ...)    # handler(removed: Removed | None)
 
-A handler returns a `Changed`. The payload, which every event sends back:
+A handler returns a `ChangedImage`. The payload, which every event sends back:
 
     {"picture": file, "grid": [rows, columns], "removed": [cells], "words": str, "hole": colour}
 """
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from vitdemo.page.components import Drawing, served_picture
-from vitdemo.perturb.changes import MOST_ROWS, Changes, Removed
+from vitdemo.page.components import View, serve_image
+from vitdemo.perturb.changes import MAX_GRID_ROWS, ImageChanges, RemovedPatches
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedImage:
     """An image after all `changes`."""
 
-    picture: Image.Image
-    changes: Changes
+    image: Image.Image
+    changes: ImageChanges
 
 
-class Canvas(Drawing):
+class ImageCanvas(View):
     """Image with removable patches, see the module. Its event: `toggle`."""
 
-    def preprocess(self, payload) -> Removed | None:
+    def preprocess(self, payload) -> RemovedPatches | None:
         """Return the removed patches; None before the first drawing and for an invalid payload."""
         try:
             rows, columns = payload["grid"]
@@ -35,21 +35,21 @@ class Canvas(Drawing):
             whole = all(type(n) is int for n in (rows, columns, *removed))
         except (TypeError, KeyError, ValueError):
             return None
-        if not whole or not (0 < rows <= MOST_ROWS and 0 < columns <= MOST_ROWS):
+        if not whole or not (0 < rows <= MAX_GRID_ROWS and 0 < columns <= MAX_GRID_ROWS):
             return None
-        return Removed((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
+        return RemovedPatches((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
-    def postprocess(self, value: Changed | None) -> dict | None:
+    def postprocess(self, value: ChangedImage | None) -> dict | None:
         """Return the payload as a dict, since the script edits it and returns it."""
-        return None if value is None else self.drawn(value)
+        return None if value is None else self.to_payload(value)
 
-    def drawn(self, value: Changed) -> dict:
-        pixels, removed = np.asarray(value.picture), value.changes.removed
+    def to_payload(self, value: ChangedImage) -> dict:
+        pixels, removed = np.asarray(value.image), value.changes.removed
         red, green, blue = pixels.mean(axis=(0, 1)).round().astype(int)
         return {
-            "picture": served_picture(self, pixels).model_dump(),
+            "picture": serve_image(self, pixels).model_dump(),
             "grid": list(removed.grid),
             "removed": list(removed.cells),
-            "words": value.changes.words(),
+            "words": value.changes.describe(),
             "hole": f"rgb({red} {green} {blue})",  # fill colour of `perturb.remove_patches`
         }

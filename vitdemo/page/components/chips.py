@@ -6,16 +6,16 @@
 The script receives the following value, in which all keys except `chips` are optional:
 
     {"chips": [{"pick", "words", "count", "pressed", "off": why disabled, "spoken"}, ...],
-     "only": description of further filters, with a button that picks `CLEAR` to reset them,
+     "only": description of further filters, with a button that picks `CLEAR_PICK` to reset them,
      "words": [sentence, ...], "sentence": str}
 """
 
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
-CLEAR = "clear"
+CLEAR_PICK = "clear"
 
 
-class Chips(Drawing):
+class FilterButtons(View):
     """Component described in the module docstring, with a `group` name and a `title` above."""
 
     def __init__(self, group: str, title: str = "", **options):

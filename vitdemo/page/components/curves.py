@@ -16,8 +16,8 @@ A line is {"run", "name", "x": [...], "y": [...], "colour", "dashed", "faint", "
 draw a dot at every point, "read": include it in the readings, "epochs": [...] or None}.
 """
 
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
 
-class Curves(Drawing):
+class CurvesView(View):
     """Component described in the module docstring."""

@@ -1,7 +1,7 @@
 """Animation of the attention to one image across epochs, with a slider and a play button.
 
-A handler returns a `Screening`, or a message. All epochs are sent at once. The script receives the
-maps row by row, and the classes by probability in the last epoch:
+A handler returns a `SnapshotPayload`, or a message. All epochs are sent at once. The script
+receives the maps row by row, and the classes by probability in the last epoch:
 
     {"run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
      "shares": [[probability per class] per epoch], "predicted": [class per epoch],
@@ -11,35 +11,35 @@ maps row by row, and the classes by probability in the last epoch:
 
 from dataclasses import dataclass
 
-from vitdemo.film import Film, when_learned
-from vitdemo.page.components import Drawing, served_picture
+from vitdemo.film import Snapshots, describe_learning
+from vitdemo.page.components import View, serve_image
 
-SHOWN = 5  # number of classes shown
-DIGITS = 3  # significant digits of the map values, enough for its colours
+MAX_CLASSES_SHOWN = 5  # number of classes shown
+MAP_DIGITS = 3  # significant digits of the map values, enough for its colours
 
 
 @dataclass(frozen=True)
-class Screening:
+class SnapshotPayload:
     """A film and the true class of the image, if known."""
 
-    film: Film
+    snapshots: Snapshots
     label: str | None = None
 
 
-class FilmView(Drawing):
+class SnapshotView(View):
     """Component described in the module docstring."""
 
-    def drawn(self, value: Screening) -> dict:
-        film, classes, words = value.film, value.film.run.classes, ""
-        order = list(film.probabilities[-1].argsort()[::-1][:SHOWN])
+    def to_payload(self, value: SnapshotPayload) -> dict:
+        film, classes, words = value.snapshots, value.snapshots.run.classes, ""
+        order = list(film.probabilities[-1].argsort()[::-1][:MAX_CLASSES_SHOWN])
         label = value.label if value.label in classes else None
         if label is not None:
             truth = classes.index(label)
             order = order if truth in order else [*order[:-1], truth]
-            words = when_learned(list(film.predicted == truth), film.epochs)
+            words = describe_learning(list(film.predicted == truth), film.epochs)
         return {
             "run": film.run.name,
-            "seen": served_picture(self, film.seen),
+            "seen": serve_image(self, film.input_image),
             "grid": list(film.grid),
             "layers": film.maps.shape[1],
             "epochs": list(film.epochs),
@@ -49,7 +49,7 @@ class FilmView(Drawing):
             "label": label,
             "words": words,
             "maps": [
-                [[float(f"{v:.{DIGITS}g}") for v in layer] for layer in epoch]
+                [[float(f"{v:.{MAP_DIGITS}g}") for v in layer] for layer in epoch]
                 for epoch in film.maps
             ],
         }

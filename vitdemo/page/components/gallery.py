@@ -24,14 +24,20 @@ import numpy as np
 from gradio.components import Component
 
 from vitdemo.errors import DataError, VitdemoError
-from vitdemo.page.components import Drawing, served_picture
-from vitdemo.page.kit import QUIET, for_people, picked_numbers
-from vitdemo.predictions import Query, Selection, every_model, find, pictures
-from vitdemo.workbench import Workbench
+from vitdemo.page.components import View, serve_image
+from vitdemo.page.kit import REFRESH_EVENT, parse_pick, show_user_errors
+from vitdemo.predictions import (
+    ImageQuery,
+    ImageSelection,
+    available_predictions,
+    load_test_images,
+    select_by_query,
+)
+from vitdemo.workbench import AppContext
 
-PAGE = 48
-COLUMNS = 8  # columns of the sheet sent to the browser
-PIXELS = 64  # images up to this side are enlarged without interpolation
+PAGE_SIZE = 48
+SHEET_COLUMNS = 8  # columns of the sheet sent to the browser
+MAX_PIXELATED_SIDE = 64  # images up to this side are enlarged without interpolation
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,83 +47,89 @@ class GalleryPage:
     `pictures` is (n, S, S, 3) uint8, or None with a `sentence` that says why they are missing.
     """
 
-    selection: Selection
+    selection: ImageSelection
     start: int
-    pictures: np.ndarray | None
+    images: np.ndarray | None
     sentence: str = ""
 
     @property
     def numbers(self) -> np.ndarray:
-        return self.selection.numbers[self.start : self.start + PAGE]
+        return self.selection.image_indices[self.start : self.start + PAGE_SIZE]
 
 
-def page_of(workbench: Workbench, query: Query | None, start: int = 0) -> GalleryPage | str | None:
+def load_gallery_page(
+    workbench: AppContext, query: ImageQuery | None, start: int = 0
+) -> GalleryPage | str | None:
     """Return the page that contains index `start`, or an error message if the query fails."""
     if query is None:
         return None
     try:
-        found = find(workbench, query)
+        found = select_by_query(workbench, query)
     except VitdemoError as error:
         return str(error)
-    last = max(len(found.numbers) - 1, 0) // PAGE * PAGE
+    last = max(len(found.image_indices) - 1, 0) // PAGE_SIZE * PAGE_SIZE
     page = GalleryPage(found, max(0, min(start, last)), None)
     run = found.predictions.runs[found.predictions.names.index(query.run)]
     try:
-        return GalleryPage(found, page.start, pictures(workbench, run, page.numbers))
+        return GalleryPage(found, page.start, load_test_images(workbench, run, page.numbers))
     except DataError as error:
         absent = f"Only the image numbers are available, not the images. {error}"
-        words = absent if len(found.numbers) else ""
+        words = absent if len(found.image_indices) else ""
         return GalleryPage(found, page.start, None, words)
 
 
-class Gallery(Drawing):
+class Gallery(View):
     """Component described in the module docstring, with the events `pick` and `turn` (page)."""
 
-    def drawn(self, value: GalleryPage) -> dict:
+    def to_payload(self, value: GalleryPage) -> dict:
         query, group = value.selection.query, value.selection.predictions
         sheet = None
-        if value.pictures is not None and len(value.pictures):
-            sheet = served_picture(self, tiled(value.pictures), exact=is_small(value.pictures))
+        if value.images is not None and len(value.images):
+            sheet = serve_image(self, tile_images(value.images), exact=is_pixelated(value.images))
         return {
-            "count": len(value.selection.numbers),
+            "count": len(value.selection.image_indices),
             "start": value.start,
-            "page": PAGE,
+            "page": PAGE_SIZE,
             "model": query.run,
             "models": group.names,
-            "compared": [query.run, query.other] if query.other else [],
+            "compared": [query.run, query.other_run] if query.other_run else [],
             "pictures": [
                 {
                     "number": number,
                     "true": group.classes[group.labels[number]],
-                    "answers": [answer(group.classes, row[number]) for row in group.probabilities],
+                    "answers": [
+                        top_prediction(group.classes, row[number]) for row in group.probabilities
+                    ],
                 }
                 for number in map(int, value.numbers)
             ],
             "sheet": sheet,
-            "columns": COLUMNS,
-            "pixels": sheet is not None and is_small(value.pictures),
+            "columns": SHEET_COLUMNS,
+            "pixels": sheet is not None and is_pixelated(value.images),
             "sentence": value.sentence,
         }
 
     def wire(
         self,
-        workbench: Workbench,
-        query_of: Callable[..., Query | None],
+        workbench: AppContext,
+        query_of: Callable[..., ImageQuery | None],
         inputs: Sequence[Component],
         open_picked: Callable,
     ) -> None:
         """Turn pages, and open a chosen image with the queried model.
 
-        `open_picked(event, picked, inputs)` opens it, see `Look.connect`.
+        `open_picked(event, picked, inputs)` opens it, see `ExploreTab.connect`.
         """
 
-        def number(query: Query, event: gr.EventData) -> int:
-            return picked_numbers(event.pick, len(every_model(workbench, query.run).labels))[0]
+        def number(query: ImageQuery, event: gr.EventData) -> int:
+            return parse_pick(event.pick, len(available_predictions(workbench, query.run).labels))[
+                0
+            ]
 
-        @for_people
+        @show_user_errors
         def turn(event: gr.EventData, *values):
             query = query_of(*values)
-            return page_of(workbench, query, number(query, event)) if query else None
+            return load_gallery_page(workbench, query, number(query, event)) if query else None
 
         def picked(*values) -> tuple[int, str]:
             *values, event = values
@@ -126,20 +138,20 @@ class Gallery(Drawing):
                 raise VitdemoError("These images are no longer available. Choose others.")
             return number(query, event), query.run
 
-        self.turn(turn, inputs=list(inputs), outputs=self, **QUIET)
+        self.turn(turn, inputs=list(inputs), outputs=self, **REFRESH_EVENT)
         open_picked(self.pick, picked, list(inputs))
 
 
-def answer(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
+def top_prediction(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
     """Return the predicted class and its probability, given probabilities (C,)."""
     return classes[probabilities.argmax()], round(float(probabilities.max()), 6)
 
 
-def is_small(pictures: np.ndarray) -> bool:
-    return pictures.shape[1] <= PIXELS
+def is_pixelated(pictures: np.ndarray) -> bool:
+    return pictures.shape[1] <= MAX_PIXELATED_SIDE
 
 
-def tiled(pictures: np.ndarray, columns: int = COLUMNS) -> np.ndarray:
+def tile_images(pictures: np.ndarray, columns: int = SHEET_COLUMNS) -> np.ndarray:
     """Tile images (n, S, S, 3) in rows of `columns`; the last row is padded with black."""
     n, S = pictures.shape[:2]
     rows = math.ceil(n / columns)

@@ -6,19 +6,19 @@ The script receives {"words": str, "problems": [str]}.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
 
 @dataclass(frozen=True)
-class Facts:
+class HeaderContent:
     """A text next to the name, and one sentence per damaged or missing run."""
 
     words: str
     problems: Sequence[str] = ()
 
 
-class Header(Drawing):
+class HeaderView(View):
     """Component described in the module docstring."""
 
-    def drawn(self, value: Facts) -> dict:
+    def to_payload(self, value: HeaderContent) -> dict:
         return asdict(value)

@@ -3,7 +3,7 @@
     view = LensView(elem_id="lens")
     view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose another layer
 
-A handler returns a `Drawn`, or a message if there is nothing to draw. The payload contains all
+A handler returns a `LensData`, or a message if there is nothing to draw. The payload contains all
 layers; the script selects one and follows the tab's slider:
 
     {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
@@ -15,45 +15,50 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.inside.logit_lens import Lens
-from vitdemo.page.components import Drawing, served_picture
+from vitdemo.inside.logit_lens import LogitLens
+from vitdemo.page.components import View, serve_image
 
-DIGITS = 6  # of a probability, so that the browser rounds to the same percentage as Python
+PROBABILITY_DIGITS = (
+    6  # of a probability, so that the browser rounds to the same percentage as Python
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """A logit lens with the classes `shown` in its strip, and its initial `layer` (0: embedding).
+class LensData:
+    """A logit lens, the classes shown in its strip, and its initial `layer` (0: embedding).
 
-    `colours` and `short` names are for all classes, since a patch may have any class.
+    `colours` and `short_names` names are for all classes, since a patch may have any class.
     """
 
-    lens: Lens
+    lens: LogitLens
     layer: int
-    shown: list[int]
+    shown_classes: list[int]
     colours: list[str]
-    short: list[str]
-    words: tuple[str, str]
+    short_names: list[str]
+    captions: tuple[str, str]
 
 
-class LensView(Drawing):
+class LensView(View):
     """View of a logit lens, see the module. Its event: `layer`."""
 
-    def drawn(self, value: Drawn) -> dict:
+    def to_payload(self, value: LensData) -> dict:
         found, classes = value.lens, value.lens.run.classes
         named, predicted = np.unique(found.patches.argmax(2), return_inverse=True)
         return {
             "run": found.run.name,
-            "seen": served_picture(self, found.seen),
+            "seen": serve_image(self, found.input_image),
             "grid": list(found.grid),
-            "words": list(value.words),
+            "words": list(value.captions),
             "layer": value.layer,
-            "classes": [classes[c] for c in value.shown],
-            "answers": found.answers[:, value.shown].astype(float).round(DIGITS).tolist(),
+            "classes": [classes[c] for c in value.shown_classes],
+            "answers": found.predictions[:, value.shown_classes]
+            .astype(float)
+            .round(PROBABILITY_DIGITS)
+            .tolist(),
             "named": [
-                {"name": classes[c], "short": value.short[c], "colour": value.colours[c]}
+                {"name": classes[c], "short": value.short_names[c], "colour": value.colours[c]}
                 for c in named.tolist()
             ],
             "predicted": predicted.reshape(found.patches.shape[:2]).tolist(),
-            "shares": found.patches.max(2).astype(float).round(DIGITS).tolist(),
+            "shares": found.patches.max(2).astype(float).round(PROBABILITY_DIGITS).tolist(),
         }

@@ -1,6 +1,6 @@
 """Cards of the available lessons with goal, progress and a start button.
 
-A handler returns a `Shelf`. The script receives:
+A handler returns a `LessonCatalog`. The script receives:
 
     {"lessons": [{"name", "title", "minutes", "goal", "steps": int}, ...],
      "missing": [{"titles": [str, ...], "words"}, ...], "problems": [str, ...]}
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitdemo.lessons import Lesson
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
 
 @dataclass(frozen=True)
-class Shelf:
+class LessonCatalog:
     """Available lessons, lessons with a `missing` requirement, and `problems` of lesson files."""
 
     lessons: Sequence[Lesson]
@@ -22,10 +22,10 @@ class Shelf:
     problems: Sequence[str] = ()
 
 
-class LessonList(Drawing):
+class LessonList(View):
     """Component described in the module docstring."""
 
-    def drawn(self, value: Shelf) -> dict:
+    def to_payload(self, value: LessonCatalog) -> dict:
         return {
             "lessons": [
                 {

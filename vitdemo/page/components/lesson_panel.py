@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from vitdemo.lessons import Lesson
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
 
-class LessonPanel(Drawing):
+class LessonPanel(View):
     """Component described in the module docstring, with the events `want` and `visit`."""
 
-    def drawn(self, value: Sequence[Lesson]) -> dict:
+    def to_payload(self, value: Sequence[Lesson]) -> dict:
         return {"lessons": [asdict(lesson) for lesson in value]}

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.page.components import Drawing, served_picture
+from vitdemo.page.components import View, serve_image
 
-DIGITS = 4  # significant digits of a value: more than colours and tables show
+PANEL_DIGITS = 4  # significant digits of a value: more than colours and tables show
 
 
 @dataclass(frozen=True)
-class Panel:
+class MapPanel:
     """One map `values` (rows, columns) over the input image `seen` (S, S, 3) uint8, with texts.
 
     Colours of a signed map range from -m to m, of other maps from 0 to the maximum. `alt` is the
@@ -44,27 +44,27 @@ class Panel:
 class MapRow:
     """Panels with an introduction above, and a message if something is missing.
 
-    `ends` name the meaning of the two colours of a signed map.
+    `colour_labels` name the meaning of the two colours of a signed map.
     """
 
-    panels: Sequence[Panel]
+    panels: Sequence[MapPanel]
     intro: str = ""
     sentence: str = ""
-    ends: tuple[str, str] = ("against", "for")
+    colour_labels: tuple[str, str] = ("against", "for")
 
 
-class Maps(Drawing):
+class MapRowView(View):
     """Row of maps, see the module."""
 
-    def drawn(self, value: MapRow) -> dict:
+    def to_payload(self, value: MapRow) -> dict:
         return {
             "intro": value.intro,
             "sentence": value.sentence,
-            "panels": [self._panel(panel) for panel in value.panels],
-            "ends": list(value.ends),
+            "panels": [self._panel_payload(panel) for panel in value.panels],
+            "ends": list(value.colour_labels),
         }
 
-    def _panel(self, panel: Panel) -> dict:
+    def _panel_payload(self, panel: MapPanel) -> dict:
         return {
             "head": panel.head,
             "title": panel.title,
@@ -76,12 +76,12 @@ class Maps(Drawing):
             "signed": panel.signed,
             "fraction": panel.fraction,
             "grid": list(panel.values.shape),
-            "values": [float(f"{value:.{DIGITS}g}") for value in panel.values.ravel()],
-            "seen": served_picture(self, panel.seen),
+            "values": [float(f"{value:.{PANEL_DIGITS}g}") for value in panel.values.ravel()],
+            "seen": serve_image(self, panel.seen),
         }
 
 
-def peak(values: np.ndarray) -> str:
+def describe_peak(values: np.ndarray) -> str:
     """Return the place of the largest absolute value in words."""
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
     return f"row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"

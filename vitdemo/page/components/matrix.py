@@ -3,19 +3,19 @@
     view = MatrixView(elem_id="confusion-matrix")
     view.pick(handler, ...)       # handler(event: gr.EventData, ...): event.pick is "i-j"
 
-A handler returns a `Drawn`, or an error message. Letters: C classes; cell (i, j) holds the images
-of class i that were predicted as class j.
+A handler returns a `ConfusionPayload`, or an error message. Letters: C classes; cell (i, j) holds
+the images of class i that were predicted as class j.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.page.components import Drawing
+from vitdemo.page.components import View
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class ConfusionPayload:
     """Content of the matrix: `texts`, `values`, colour `strengths` and `spoken` labels, (C, C).
 
     Strengths range from -1 to 1. `signed` marks a difference of two models, with negative values
@@ -35,10 +35,10 @@ class Drawn:
     file: str
 
 
-class MatrixView(Drawing):
+class ConfusionView(View):
     """Component described in the module docstring, with the event `pick`."""
 
-    def drawn(self, value: Drawn) -> dict:
+    def to_payload(self, value: ConfusionPayload) -> dict:
         arrays = {
             "values": value.values.tolist(),
             "strengths": value.strengths.round(4).tolist(),

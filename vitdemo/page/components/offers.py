@@ -14,42 +14,42 @@ import gradio as gr
 import numpy as np
 from gradio.events import EventListener
 
-from vitdemo.page.components import Drawing, served_picture
+from vitdemo.page.components import View, serve_image
 
 
 @dataclass(frozen=True)
-class Group:
-    """Square `pictures` (N, S, S, 3) uint8, with the source and the title of each."""
+class ThumbnailRow:
+    """Square `images` (N, S, S, 3) uint8, with the source and the title of each."""
 
-    pictures: np.ndarray
+    images: np.ndarray
     sources: list[str]
-    words: list[str]
+    titles: list[str]
 
 
 @dataclass(frozen=True)
-class Offered:
+class Examples:
     """All example images; `sentence` explains why there is no test image."""
 
-    photos: Group | None
-    tests: Group | None
+    photos: ThumbnailRow | None
+    tests: ThumbnailRow | None
     sentence: str = ""
 
 
-class Offers(Drawing):
+class ExampleImages(View):
     """Thumbnails of example images, see the module. Its events: `ask`, `others`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # declared here so that `gr.on` accepts it
 
-    def drawn(self, value: Offered) -> dict:
+    def to_payload(self, value: Examples) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}
         return {**groups, "sentence": value.sentence}
 
-    def _group(self, group: Group | None) -> dict | None:
+    def _group(self, group: ThumbnailRow | None) -> dict | None:
         if group is None or not group.sources:
             return None
-        sheet = np.concatenate(list(group.pictures), axis=1)  # (S, N * S, 3)
+        sheet = np.concatenate(list(group.images), axis=1)  # (S, N * S, 3)
         return {
             "sources": group.sources,
-            "words": group.words,
-            "sheet": served_picture(self, sheet),
+            "words": group.titles,
+            "sheet": serve_image(self, sheet),
         }

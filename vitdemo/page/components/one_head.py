@@ -1,7 +1,7 @@
 """One head of one layer, number by number: query, key, dot product, softmax, values.
 
-A handler returns `Heads`, or a message if there is nothing to draw. The payload contains all heads
-of the layer, so another head, query or key token needs no request:
+A handler returns `LayerQKV`, or a message if there is nothing to draw. The payload contains all
+heads of the layer, so another head, query or key token needs no request:
 
     {"run": str, "heads": H, "grid": [rows, columns], "prefix": [names], "scale": float,
      "seen": file, "words": str, "numbers": file}
@@ -12,28 +12,28 @@ of the layer, so another head, query or key token needs no request:
 
 import torch
 
-from vitdemo.inside.one_head import Heads
-from vitdemo.page.components import Drawing, served_numbers, served_picture
+from vitdemo.inside.one_head import LayerQKV
+from vitdemo.page.components import View, serve_image, serve_numbers
 
-WORDS = (
+ONE_HEAD_CAPTION = (
     "In layer {layer}, each of the {heads} heads computes a query, a key and a value of {width} "
     "numbers from every token. All steps below use the model's own numbers."
 )
 
 
-class OneHead(Drawing):
+class OneHeadView(View):
     """Step-by-step computation of one head, see the module."""
 
-    def drawn(self, value: Heads) -> dict:
+    def to_payload(self, value: LayerQKV) -> dict:
         numbers = torch.stack([value.queries, value.keys, value.values])  # (3, H, N, D/H)
         _, heads, _, width = numbers.shape
         return {
             "run": value.run.name,
             "heads": heads,
-            "grid": list(value.look.grid),
-            "prefix": list(value.look.prefix_names),
+            "grid": list(value.trace.grid),
+            "prefix": list(value.trace.prefix_names),
             "scale": value.scale,
-            "seen": served_picture(self, value.seen),
-            "words": WORDS.format(layer=value.layer, heads=heads, width=width),
-            "numbers": served_numbers(self, numbers, exact=True),
+            "seen": serve_image(self, value.input_image),
+            "words": ONE_HEAD_CAPTION.format(layer=value.layer, heads=heads, width=width),
+            "numbers": serve_numbers(self, numbers, exact=True),
         }

@@ -1,15 +1,16 @@
 """Editor for custom classes and their images, added as files, folder or zip, or by camera.
 
     view = OwnClasses(elem_id="own-classes")
-    view.ask(handler, ...)      # handler(event: gr.EventData, ...): `wish(event)`
+    view.ask(handler, ...)      # handler(event: gr.EventData, ...): `parse_edit_action(event)`
 
-A handler returns a `Drawn`. The script receives:
+A handler returns a `ClassEditorPayload`. The script receives:
 
     {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
      "problems": [str, ...], "undo": bool, "accept": str, "system": [str, ...]}
 
 `accept` is the attribute of the file inputs. `system` lists names of system files, which are not
-uploaded. A sheet contains the images of a class next to each other, each `SIDE` pixels wide.
+uploaded. A sheet contains the images of a class next to each other, each `CLASS_THUMBNAIL_SIDE`
+pixels wide.
 """
 
 from dataclasses import dataclass
@@ -23,105 +24,105 @@ from PIL import Image
 from vitdemo.errors import DataError
 from vitdemo.image_folders import SYSTEM_NAMES
 from vitdemo.inputs import image_suffixes
-from vitdemo.own_classes import MOST_PICTURES, Collection, OwnClass
-from vitdemo.page.components import Drawing, are_uploads, sent, served_picture
-from vitdemo.page.components.pictures import strip
+from vitdemo.own_classes import MAX_CUSTOM_IMAGES, CustomClass, ImageCollection
+from vitdemo.page.components import View, are_uploads, event_payload, serve_image
+from vitdemo.page.components.pictures import concatenate_images
 
-SIDE = 56  # width and height of a thumbnail in pixels
-GONE = "This class or image was already removed. Choose another one."
-WAYS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
+CLASS_THUMBNAIL_SIDE = 56  # width and height of a thumbnail in pixels
+ALREADY_REMOVED_MESSAGE = "This class or image was already removed. Choose another one."
+EDIT_ACTIONS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A request of the browser: `what` is one of `WAYS`, the other fields are its arguments."""
+class EditAction:
+    """A request of the browser: `what` is in `EDIT_ACTIONS`, other fields are its arguments."""
 
-    what: str
-    name: str = ""
+    action: str
+    class_name: str = ""
     paths: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # the folder of each path; the last part is the class name
-    index: int = -1
-    picture: int | None = None
+    folders: tuple[str, ...] = ()  # the folder of each path; the last part is the class name
+    class_index: int = -1
+    image_index: int | None = None
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The `collection` to show, with a message `words` and `problems` that occurred.
+class ClassEditorPayload:
+    """The `collection` to show, with a message `message` and `problems` that occurred.
 
-    `undo` is True if the last step can be undone.
+    `can_undo` is True if the last step can be undone.
     """
 
-    collection: Collection
-    words: str = ""
+    collection: ImageCollection
+    message: str = ""
     problems: tuple[str, ...] = ()
-    undo: bool = False
+    can_undo: bool = False
 
 
-class OwnClasses(Drawing):
+class ClassEditor(View):
     """Component described in the module docstring, with the event `ask`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))
 
-    def drawn(self, value: Drawn) -> dict:
+    def to_payload(self, value: ClassEditorPayload) -> dict:
         return {
             "classes": [
-                {"name": own.name, "count": len(own.pictures), "sheet": self._sheet(own)}
+                {"name": own.name, "count": len(own.images), "sheet": self._serve_sheet(own)}
                 for own in value.collection.classes
             ],
-            "words": value.words,
+            "words": value.message,
             "problems": list(value.problems),
-            "undo": value.undo,
+            "undo": value.can_undo,
             "accept": ",".join(("image/*", *sorted(image_suffixes()))),
             "system": sorted(SYSTEM_NAMES),
         }
 
-    def _sheet(self, own: OwnClass) -> FileData | None:
-        if not own.pictures:
+    def _serve_sheet(self, own: CustomClass) -> FileData | None:
+        if not own.images:
             return None
-        return served_picture(self, strip(small(own)), exact=False)
+        return serve_image(self, concatenate_images(make_class_thumbnails(own)), exact=False)
 
 
-def small(own: OwnClass) -> np.ndarray:
+def make_class_thumbnails(own: CustomClass) -> np.ndarray:
     """Return the thumbnails of the n images of a class, (n, SIDE, SIDE, 3) uint8."""
-    size = (SIDE, SIDE)
-    squares = (picture.square for picture in own.pictures)
+    size = (CLASS_THUMBNAIL_SIDE, CLASS_THUMBNAIL_SIDE)
+    squares = (picture.square for picture in own.images)
     return np.stack([np.asarray(each.resize(size, Image.Resampling.BILINEAR)) for each in squares])
 
 
-def wish(event: gr.EventData, collection: Collection) -> Wish:
+def parse_edit_action(event: gr.EventData, collection: ImageCollection) -> EditAction:
     """Parse and validate an untrusted browser event. Raises `DataError` if it is invalid."""
-    data = sent(event)
+    data = event_payload(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
     index, picture, names = -1, data.get("picture"), data.get("names", [])
-    known = what in WAYS and isinstance(name, str)
-    if not known or not are_strings(paths) or not are_strings(names):
+    known = what in EDIT_ACTIONS and isinstance(name, str)
+    if not known or not is_string_list(paths) or not is_string_list(names):
         raise DataError("This item no longer exists. Reload the page.")
     if what == "folder" and len(names) != len(paths):
         raise DataError(
             "The number of folders differs from the number of files. Add the folder again."
         )
     if what in ("pictures", "remove"):
-        index = _named(name, collection)
+        index = _find_class_index(name, collection)
         if picture is not None:
-            picture = _number(picture, len(collection.classes[index].pictures))
+            picture = _check_image_index(picture, len(collection.classes[index].images))
     if not are_uploads(paths):
         raise DataError("The uploaded files were already deleted. Add them again.")
-    return Wish(what, name, tuple(paths), tuple(names), index, picture)
+    return EditAction(what, name, tuple(paths), tuple(names), index, picture)
 
 
-def _named(name: str, collection: Collection) -> int:
+def _find_class_index(name: str, collection: ImageCollection) -> int:
     names = [own.name for own in collection.classes]
     if name not in names:
-        raise DataError(GONE)
+        raise DataError(ALREADY_REMOVED_MESSAGE)
     return names.index(name)
 
 
-def are_strings(found: object) -> bool:
-    is_list = isinstance(found, list) and len(found) <= MOST_PICTURES
+def is_string_list(found: object) -> bool:
+    is_list = isinstance(found, list) and len(found) <= MAX_CUSTOM_IMAGES
     return is_list and all(isinstance(each, str) for each in found)
 
 
-def _number(value: object, count: int) -> int:
+def _check_image_index(value: object, count: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
-        raise DataError(GONE)
+        raise DataError(ALREADY_REMOVED_MESSAGE)
     return value

@@ -1,4 +1,4 @@
-"""Images and maps side by side, a piece of an `Article`: see `pictures.js`.
+"""Images and maps side by side, a piece of an `Document`: see `pictures.js`.
 
 Pictures([Item("Mean of all cats", "cat"), ...], strip(means))
 Pictures([Item("Norm of each token", "Norm", values=norms)])
@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class ImageItem:
     """An image or map with alternative text `alt`, a `caption` and a small `note`.
 
     With `values` (rows, columns) it is a map with a folded table of its numbers. Its colours range
@@ -27,19 +27,19 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class ImageRow:
     """A row of `items`, each about `width` pixels wide; items without values show `sheet`.
 
-    `sheet` (S, n*S, 3) uint8 holds all their images in order, see `strip`, so that they are one
-    file.
+    `sheet` (S, n*S, 3) uint8 holds all their images in order, see `concatenate_images`, so that
+    they are one file.
     """
 
-    items: Sequence[Item]
+    items: Sequence[ImageItem]
     sheet: np.ndarray | None = None
     width: int = 112
 
 
-def strip(pictures: np.ndarray) -> np.ndarray:
+def concatenate_images(pictures: np.ndarray) -> np.ndarray:
     """Concatenate images (n, S, S, 3) side by side, (S, n*S, 3)."""
     n, S = pictures.shape[:2]
     return pictures.swapaxes(0, 1).reshape(S, n * S, 3)

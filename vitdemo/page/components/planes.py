@@ -14,25 +14,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.features import Space
-from vitdemo.page.components import Drawing, served_picture
-from vitdemo.page.components.gallery import tiled
+from vitdemo.features import FeatureSpace
+from vitdemo.page.components import View, serve_image
+from vitdemo.page.components.gallery import tile_images
 
-COLUMNS = 50  # thumbnails per row of the sheet
-Plane = tuple[Space, np.ndarray]
+THUMBNAIL_COLUMNS = 50  # thumbnails per row of the sheet
+EmbeddingPlane = tuple[FeatureSpace, np.ndarray]
 
 
-class Planes(Drawing):
+class EmbeddingScatter(View):
     """Component described in the module docstring, with the event `pick`."""
 
-    def drawn(self, value: Sequence[Plane]) -> dict:
+    def to_payload(self, value: Sequence[EmbeddingPlane]) -> dict:
         sample = value[0][0].sample
         return {
             "classes": list(sample.source.classes),
             "numbers": sample.indices.tolist(),
             "labels": sample.labels.tolist(),
-            "sheet": served_picture(self, tiled(sample.small, COLUMNS), exact=False),
-            "columns": COLUMNS,
+            "sheet": serve_image(
+                self, tile_images(sample.thumbnails, THUMBNAIL_COLUMNS), exact=False
+            ),
+            "columns": THUMBNAIL_COLUMNS,
             "planes": [
                 {"name": space.name, "places": places.astype(float).round(4).tolist()}
                 for space, places in value

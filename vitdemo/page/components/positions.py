@@ -1,7 +1,7 @@
 """Position embeddings: similarity between a chosen patch and all others, and an overview.
 
-A handler returns a `Drawn`, or a message if there is nothing to draw. One file of the format of
-`vitdemo.attention.packed` contains all similarities; the script draws the chosen patch. The
+A handler returns a `PositionData`, or a message if there is nothing to draw. One file of the format
+of `vitdemo.attention.packed` contains all similarities; the script draws the chosen patch. The
 payload:
 
     {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vitdemo.page.components import Drawing, served_numbers
+from vitdemo.page.components import View, serve_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class PositionData:
     """Cosines (P, P) of a run's position embeddings on its grid, and the caption `words`."""
 
     run: str
@@ -31,14 +31,14 @@ class Drawn:
         return float(np.abs(others).max()) if others.size else 1.0
 
 
-class Positions(Drawing):
+class PositionView(View):
     """View of position embeddings, see the module."""
 
-    def drawn(self, value: Drawn) -> dict:
+    def to_payload(self, value: PositionData) -> dict:
         return {
             "run": value.run,
             "grid": list(value.grid),
             "limit": value.limit,
             "words": value.words,
-            "similarity": served_numbers(self, torch.from_numpy(value.similarity)[None, None]),
+            "similarity": serve_numbers(self, torch.from_numpy(value.similarity)[None, None]),
         }

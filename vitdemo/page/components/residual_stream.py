@@ -1,7 +1,7 @@
 """Contributions of each part of a model to a logit: bars, single heads, norms of the stream.
 
-A handler returns a `Stream`, or a message if there is nothing to draw. The payload, with K classes,
-the most probable one first:
+A handler returns a `LogitAttribution`, or a message if there is nothing to draw. The payload, with
+K classes, the most probable one first:
 
     {"run": str, "words": str, "read": str, "classes": [names], "logits": (K), "embedding": (K),
      "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
@@ -10,12 +10,12 @@ the most probable one first:
 
 import numpy as np
 
-from vitdemo.inside import numpy
-from vitdemo.inside.residual_stream import Stream
-from vitdemo.page.components import Drawing
+from vitdemo.inside import to_numpy
+from vitdemo.inside.residual_stream import LogitAttribution
+from vitdemo.page.components import View
 
-DIGITS = 5
-WORDS = (
+LOGIT_DIGITS = 5
+RESIDUAL_STREAM_CAPTION = (
     "Each attention and each MLP adds a vector to the tokens (the residual stream). The classifier "
     "reads the sum, so each part contributes to the logit (direct logit attribution). Orange parts "
     "increase the logit; purple parts decrease it. The scale of the final LayerNorm is fixed at "
@@ -24,24 +24,27 @@ WORDS = (
 )
 
 
-class ResidualStream(Drawing):
+class ResidualStreamView(View):
     """View of logit contributions, see the module."""
 
-    def drawn(self, value: Stream) -> dict:
+    def to_payload(self, value: LogitAttribution) -> dict:
         parts = {
-            "embedding": value.parts.embedding,
-            "heads": value.parts.heads,
-            "bias": value.parts.attention_bias,
-            "mlps": value.parts.mlps,
-            "constant": value.parts.constant,
+            "embedding": value.contributions.embedding,
+            "heads": value.contributions.heads,
+            "bias": value.contributions.attention_bias,
+            "mlps": value.contributions.mlps,
+            "constant": value.contributions.constant,
         }
-        lengths = np.stack([value.answer_lengths, value.patch_lengths], axis=1)  # (L+1, 2)
+        lengths = np.stack([value.classifier_token_norms, value.patch_norms], axis=1)  # (L+1, 2)
         return {
             "run": value.run.name,
-            "words": WORDS,
-            "read": "class token" if value.look.from_class_token else "mean of the patches",
+            "words": RESIDUAL_STREAM_CAPTION,
+            "read": "class token" if value.trace.reads_class_token else "mean of the patches",
             "classes": [value.run.classes[c] for c in value.classes],
-            "logits": value.logits.astype(float).round(DIGITS).tolist(),
-            **{name: numpy(x).astype(float).round(DIGITS).tolist() for name, x in parts.items()},
-            "lengths": lengths.astype(float).round(DIGITS).tolist(),
+            "logits": value.logits.astype(float).round(LOGIT_DIGITS).tolist(),
+            **{
+                name: to_numpy(x).astype(float).round(LOGIT_DIGITS).tolist()
+                for name, x in parts.items()
+            },
+            "lengths": lengths.astype(float).round(LOGIT_DIGITS).tolist(),
         }

@@ -3,26 +3,26 @@
     model = RunChoice(grouped(runs), label="Model", elem_id="metrics-model")
     model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
 
-A handler returns a run's name, or an update made by `renewed_runs`. The `<select>` is inside the
-element `elem_id`.
+A handler returns a run's name, or an update made by `update_run_choices`. The `<select>` is inside
+the element `elem_id`.
 """
 
 from collections.abc import Sequence
 
 import gradio as gr
 
-from vitdemo.metrics.recipe_ablation import ablations
-from vitdemo.page.components import Drawing
+from vitdemo.metrics.recipe_ablation import find_ablations
+from vitdemo.page.components import View
 from vitdemo.runs import Run
 
-LONGEST_NAME = 300  # characters accepted from a browser as a run name
-Groups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
+MAX_NAME_LENGTH = 300  # characters accepted from a browser as a run name
+RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
-ABLATION = "Ablation of "  # prefix of a group's label, before the baseline's name
+ABLATION_PREFIX = "Ablation of "  # prefix of a group's label, before the baseline's name
 
 
-def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """Group the runs: models, unfinished runs, each ablation, runs without weights.
 
     Each run is in one group. Models are all runs with weights, except the members of an ablation,
@@ -30,10 +30,10 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """
     left = {run.name: run.has_weights for run in runs}
     tables = {}
-    for base, names in ablations(runs).items():
+    for base, names in find_ablations(runs).items():
         members = [name for name in names if name in left and not (name == base and left[base])]
         if len(members) > 1:
-            tables[f"{ABLATION}{base}"] = members
+            tables[f"{ABLATION_PREFIX}{base}"] = members
             left = {name: held for name, held in left.items() if name not in members}
     tested = {run.name for run in runs if run.has_evaluation}
     groups = {
@@ -45,11 +45,11 @@ def grouped(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [(label, names) for label, names in groups.items() if names]
 
 
-def names_of(groups: Groups) -> list[str]:
+def flatten_names(groups: RunGroups) -> list[str]:
     return [name for _, names in groups for name in names]
 
 
-class RunChoice(Drawing):
+class RunChoice(View):
     """A `<select>` of run `groups`; the value is a run's name, by default the first one.
 
     `nobody` is the label of an empty choice; if given, the value is None by default.
@@ -57,7 +57,7 @@ class RunChoice(Drawing):
 
     def __init__(
         self,
-        groups: Groups = (),
+        groups: RunGroups = (),
         value: str | None = None,
         *,
         label: str = "Model",
@@ -66,7 +66,7 @@ class RunChoice(Drawing):
         **options,
     ):
         self.groups, self.info, self.nobody = groups, info, nobody
-        names = names_of(groups)
+        names = flatten_names(groups)
         if value is None and names and not nobody:
             value = names[0]
         looks = {"container": True, "elem_classes": "vd-choice"}
@@ -81,13 +81,13 @@ class RunChoice(Drawing):
 
     def preprocess(self, payload) -> str | None:
         """Return the name sent by the browser, or None; the run may no longer exist."""
-        return payload[:LONGEST_NAME] or None if isinstance(payload, str) else None
+        return payload[:MAX_NAME_LENGTH] or None if isinstance(payload, str) else None
 
     def postprocess(self, value: str | None) -> str | None:
         return value
 
 
-def renewed_runs(
+def update_run_choices(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:
     """Return an update with these runs, and the resulting choice: `current`, or the first run.
@@ -95,8 +95,8 @@ def renewed_runs(
     With `optional`, nothing is chosen if `current` no longer exists. The update only sets a value
     if necessary, so that it does not undo a later choice of the user.
     """
-    groups = grouped(runs)
-    names = names_of(groups)
+    groups = group_runs(runs)
+    names = flatten_names(groups)
     if current in names or (optional and current is None):
         return gr.update(groups=groups), current
     value = names[0] if names and not optional else None

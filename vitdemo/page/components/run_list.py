@@ -8,18 +8,18 @@ A handler returns names, or `gr.update(groups=grouped(runs), value=names)`.
 
 from collections.abc import Sequence
 
-from vitdemo.page.components import Drawing
-from vitdemo.page.components.run_choice import LONGEST_NAME, Groups
+from vitdemo.page.components import View
+from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
 
-MOST_NAMES = 1000  # accepted from a browser
+MAX_NAMES = 1000  # accepted from a browser
 
 
-class RunList(Drawing):
+class RunList(View):
     """Checkboxes of run `groups`; the value holds the ticked names in the order of the list."""
 
     def __init__(
         self,
-        groups: Groups = (),
+        groups: RunGroups = (),
         value: Sequence[str] = (),
         *,
         label: str = "Models",
@@ -32,7 +32,7 @@ class RunList(Drawing):
     def preprocess(self, payload) -> list[str]:
         """Return the names sent by the browser; the runs may no longer exist."""
         names = payload if isinstance(payload, list) else []
-        return [name[:LONGEST_NAME] for name in names[:MOST_NAMES] if isinstance(name, str)]
+        return [name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES] if isinstance(name, str)]
 
     def postprocess(self, value: Sequence[str] | None) -> list[str]:
         return list(value or ())

@@ -2,7 +2,7 @@
 
     Table(["Model", "Accuracy, %"], [["vit", "96.2"], ["resnet18", "95.1"]], file="models")
 
-It is a piece of an `Article`. A cell is a text, or a `Cell` with more properties. The first cell
+It is a piece of an `Document`. A cell is a text, or a `Cell` with more properties. The first cell
 of a row is its heading.
 """
 

@@ -1,7 +1,7 @@
 """List of long-running tasks (training runs, downloads) with state, progress and buttons.
 
     view = TaskList(elem_id="trainings", empty="No training run has been started yet.")
-    view.act(handler, ...)     # handler(event: gr.EventData, ...): `wanted(event, actions)`
+    view.act(handler, ...)  # handler(event: gr.EventData, ...): `parse_task_action(event, ...)`
 
 A handler returns a list of `Task`s. The script receives:
 
@@ -18,7 +18,7 @@ import gradio as gr
 from gradio.events import EventListener
 
 from vitdemo.errors import JobError
-from vitdemo.page.components import Drawing, sent
+from vitdemo.page.components import View, event_payload
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Task:
     title: str = ""
 
 
-class TaskList(Drawing):
+class TaskList(View):
     """Component described in the module docstring, with the event `act`."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # declared, so that `gr.on` accepts it
@@ -45,13 +45,13 @@ class TaskList(Drawing):
     def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)
 
-    def drawn(self, value: Sequence[Task]) -> list[dict]:
+    def to_payload(self, value: Sequence[Task]) -> list[dict]:
         return [asdict(row) for row in value]
 
 
-def wanted(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
+def parse_task_action(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
     """Return (action, name of the task) of a browser event. Raises `JobError` if it is invalid."""
-    data = sent(event)
+    data = event_payload(event)
     action, name = data.get("action"), data.get("name")
     if action not in actions or not isinstance(name, str):
         raise JobError("This item no longer exists. Reload the page.")

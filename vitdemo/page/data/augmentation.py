@@ -17,91 +17,91 @@ from torch import Tensor
 from vitdemo.augment import Augmentation
 from vitdemo.data import CIFAR10_MEAN
 from vitdemo.errors import DataError, ImageError
-from vitdemo.inputs import load_image, square_crop, to_uint8, visible_square
-from vitdemo.metrics import counted
-from vitdemo.page.components.article import Article, Heading, Piece, Text
-from vitdemo.page.components.pictures import Item, Pictures, strip
-from vitdemo.page.kit import HIDDEN
-from vitdemo.page.look.tab import Look
-from vitdemo.page.sections import Sections
+from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image, to_uint8
+from vitdemo.metrics import format_with_noun
+from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.sections import LazySections
 from vitdemo.photos import example_files, name_of
-from vitdemo.recipes import RECIPES, Recipe, current_name, get_recipe
+from vitdemo.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 from vitdemo.runs import Run
-from vitdemo.training import augment
-from vitdemo.workbench import Workbench
+from vitdemo.training import augment_batch
+from vitdemo.workbench import AppContext
 
-WORDS = (
+AUGMENTATION_INTRO = (
     "During training, each image is changed at random every time it is used. The recipe defines "
     "the changes. The rows below show each step separately, then all steps together. The same seed "
     "always gives the same result."
 )
-SEEDS = 2**31
-WHERE_NONE_IS = "vit-tiny-regularised"  # default recipe without a model: it has every step
-BATCH = 6  # images shown
-FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of a box removed by Cutout
+SEED_LIMIT = 2**31
+DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe without a model: it has every step
+IMAGES_SHOWN = 6  # images shown
+CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of a box removed by Cutout
 
 
-def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
-    gr.Markdown(WORDS)
+    gr.Markdown(AUGMENTATION_INTRO)
     with gr.Row():
-        names = first_of(workbench.trained_runs())
+        names = order_recipes(workbench.trained_runs())
         recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
         again = gr.Button("New random seed", elem_id="draw-again")
-    view = Article(elem_id="augmentation")
+    view = Document(elem_id="augmentation")
 
     def draw(image, name, seed):
-        if seed is None or not 0 <= seed < SEEDS:
-            raise DataError(f"The seed must be a whole number from 0 to {SEEDS - 1}.")
-        return article(workbench, get_recipe(name), image, int(seed))
+        if seed is None or not 0 <= seed < SEED_LIMIT:
+            raise DataError(f"The seed must be a whole number from 0 to {SEED_LIMIT - 1}.")
+        return augmentation_blocks(workbench, get_recipe(name), image, int(seed))
 
     def next_seed(seed):
-        return ((seed or 0) + 1) % SEEDS
+        return ((seed or 0) + 1) % SEED_LIMIT
 
-    sections.add("data-augmentation", draw, [look.picture, recipe, seed], [view])
-    moved = again.click(next_seed, seed, seed, **HIDDEN)
-    sections.draw_on(moved.success, sections.within("data-augmentation"))
+    sections.add("data-augmentation", draw, [look.image, recipe, seed], [view])
+    moved = again.click(next_seed, seed, seed, **NO_PROGRESS)
+    sections.draw_on(moved.success, sections.sections_of_tab("data-augmentation"))
 
 
-def first_of(runs: list[Run]) -> list[str]:
+def order_recipes(runs: list[Run]) -> list[str]:
     """Return all recipe names: those of the `runs` first, starting with strong augmentation."""
-    named = [current_name(str(run.config["recipe"].get("name"))) for run in runs]
+    named = [resolve_recipe_name(str(run.config["recipe"].get("name"))) for run in runs]
     own = [name for name in named if name in RECIPES]
     own.sort(key=lambda name: RECIPES[name].policy == "none")
-    return list(dict.fromkeys([*own, WHERE_NONE_IS, *RECIPES]))
+    return list(dict.fromkeys([*own, DEFAULT_RECIPE, *RECIPES]))
 
 
-def article(
-    workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
-) -> list[Piece]:
+def augmentation_blocks(
+    workbench: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
+) -> list[DocumentBlock]:
     """Show the augmentation of `recipe` on `image` and other images, step by step."""
-    names, images, side = shown(workbench, recipe, image, seed)
-    steps = augmentations(recipe, images, names, side=side, seed=seed)
-    pieces: list[Piece] = [Text(f"{recipe.name}: {recipe.summary}.")]
+    names, images, side = load_augmentation_images(workbench, recipe, image, seed)
+    steps = apply_augmentations(recipe, images, names, side=side, seed=seed)
+    pieces: list[DocumentBlock] = [Text(f"{recipe.name}: {recipe.summary}.")]
     if len(steps) == 1:
         words = "This recipe has no augmentation: the model is trained on the original images."
         pieces.append(Text(words))
     for step in steps:
         targets = step.targets or [{}] * len(step.pictures)
         items = [
-            Item(f"{step.title}: image {i}", target_words(target))
+            ImageItem(f"{step.title}: image {i}", format_target(target))
             for i, target in enumerate(targets, start=1)
         ]
         words = [Text(step.words)] if step.words else []
-        pieces += [Heading(step.title), *words, Pictures(items, strip(step.pictures))]
+        pieces += [Heading(step.title), *words, ImageRow(items, concatenate_images(step.pictures))]
     return pieces
 
 
-def target_words(shares: dict[str, float]) -> str:
+def format_target(shares: dict[str, float]) -> str:
     """Describe a mixed target, as "63% cat, 37% dog"."""
     return ", ".join(
         f"{100 * share:.0f}% {name}" for name, share in shares.items() if share >= 0.005
     )
 
 
-def shown(
-    workbench: Workbench, recipe: Recipe, image: Image.Image | None, seed: int
+def load_augmentation_images(
+    workbench: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> tuple[Sequence[str], Sequence[Image.Image], int]:
     """Return names and images to augment, and the side of the training images of `recipe`.
 
@@ -109,27 +109,27 @@ def shown(
     """
     found = [("your image", image)] if image is not None else []
     try:
-        side = 32 if workbench.source().is_cifar10 else recipe.model.image_size
-        size = workbench.test_size()
-        chosen = random.Random(seed).sample(range(size), min(BATCH - len(found), size))
-        tests = [workbench.test_picture(number) for number in chosen]
+        side = 32 if workbench.open_dataset().is_cifar10 else recipe.model.image_size
+        size = workbench.count_test_images()
+        chosen = random.Random(seed).sample(range(size), min(IMAGES_SHOWN - len(found), size))
+        tests = [workbench.load_test_image(number) for number in chosen]
         found += [(picture.label, picture.image) for picture in tests]
     except DataError:
         side = 32
-        found += workbench.cache.of(photos)[: BATCH - len(found)]
+        found += workbench.cache.call(load_example_photos)[: IMAGES_SHOWN - len(found)]
     if not found:
         raise ImageError("There is no image to augment. Choose one in the tab Explore.")
     names, images = zip(*found, strict=True)
     return names, images, side
 
 
-def photos() -> list[tuple[str, Image.Image]]:
+def load_example_photos() -> list[tuple[str, Image.Image]]:
     """Return the example photos in reduced size, with their names."""
-    return [(name_of(file), visible_square(load_image(file), 256)) for file in example_files()]
+    return [(name_of(file), crop_visible_square(load_image(file), 256)) for file in example_files()]
 
 
 @dataclass(frozen=True, eq=False)
-class Augmented:
+class AugmentedImages:
     """Result of one step, or of all steps, on a batch: `pictures` (B, S, S, 3) uint8 and targets.
 
     `targets` maps class names to target probabilities, one mapping per image. It is empty if the
@@ -142,55 +142,55 @@ class Augmented:
     targets: tuple[dict[str, float], ...] = ()
 
 
-def augmentations(
+def apply_augmentations(
     recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
-) -> list[Augmented]:
+) -> list[AugmentedImages]:
     """Apply each step of `recipe` separately to the same RGB `images`, then all steps in order.
 
     `names` are the classes of the images, and `side` is the side of the training images. The same
     `seed` gives the same result on every machine. The first entry holds the original images.
     """
     pixels = torch.stack(
-        [torch.from_numpy(to_uint8(square_crop(image, side))) for image in images]
+        [torch.from_numpy(to_uint8(crop_and_resize(image, side))) for image in images]
     )  # (B, 3, S, S) uint8
-    found = [Augmented("Original images", "", _uint8(pixels))]
+    found = [AugmentedImages("Original images", "", _uint8(pixels))]
     for title, words, fields in _steps(recipe):
         alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
-        found.append(_augmented(title, words, alone, pixels, names, seed))
+        found.append(_apply_step(title, words, alone, pixels, names, seed))
     if len(found) > 2:
-        words = f"The model is trained on these images.{dropped_words(recipe)}"
+        words = f"The model is trained on these images.{describe_patch_dropout(recipe)}"
         whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
-        found.append(_augmented("All steps together", words, whole, pixels, names, seed))
+        found.append(_apply_step("All steps together", words, whole, pixels, names, seed))
     return found
 
 
-def dropped_words(recipe: Recipe) -> str:
+def describe_patch_dropout(recipe: Recipe) -> str:
     """Describe the PatchDropout of `recipe`; "" if it has none."""
     if not recipe.patch_dropout:
         return ""
-    until = f", except in the last {counted(recipe.whole_epochs, 'epoch')}"
+    until = f", except in the last {format_with_noun(recipe.whole_epochs, 'epoch')}"
     return (
         f" A random {100 * recipe.patch_dropout:.0f}% of each image's patch tokens are dropped "
         f"(PatchDropout, Liu et al. 2022){until if recipe.whole_epochs else ''}."
     )
 
 
-def _augmented(
+def _apply_step(
     title: str,
     words: str,
     augmentation: Augmentation,
     pixels: Tensor,
     names: Sequence[str],
     seed: int,
-) -> Augmented:
+) -> AugmentedImages:
     B, side = len(pixels), pixels.shape[-1]
     generator = torch.Generator().manual_seed(seed)
     draws = augmentation.draw(B, side, generator)
     partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
     shares = torch.eye(B)  # (B, B): row i holds the proportions of the images mixed into image i
-    drawn, mixed = augment(augmentation, pixels, shares, draws, partners, FILL)
-    return Augmented(
-        title, words, _uint8(drawn), _named(mixed, names) if augmentation.mixes else ()
+    drawn, mixed = augment_batch(augmentation, pixels, shares, draws, partners, CUTOUT_FILL)
+    return AugmentedImages(
+        title, words, _uint8(drawn), _class_proportions(mixed, names) if augmentation.mixes else ()
     )
 
 
@@ -199,7 +199,7 @@ def _uint8(pixels: Tensor) -> np.ndarray:
     return pixels.float().clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
-def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
+def _class_proportions(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
     """Turn proportions of images (B, B) into proportions of class names, the largest first."""
     found = []
     for row in shares.tolist():
@@ -211,7 +211,7 @@ def _named(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]
     return tuple(found)
 
 
-POLICY_WORDS = {
+POLICY_TEXTS = {
     "trivial": "TrivialAugmentWide: one operation per image (rotation, shear, shift, colour, "
     "contrast, ...), with random strength.",
     "rand": "RandAugment: two operations per image (rotation, shear, shift, colour, contrast, "
@@ -232,7 +232,7 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
         words = "The image is mirrored horizontally with a probability of 50%."
         steps.append(("Random flip", words, ("flip",)))
     if recipe.policy != "none":
-        steps.append(("Random operations", POLICY_WORDS[recipe.policy], ("policy",)))
+        steps.append(("Random operations", POLICY_TEXTS[recipe.policy], ("policy",)))
     if recipe.erasing:
         words = (
             f"With a probability of {100 * recipe.erasing:g}%, a box with 2% to 33% of the image "
@@ -243,7 +243,7 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
         words = f"A box of {recipe.cutout} × {recipe.cutout} pixels is filled with the mean colour."
         steps.append(("Cutout", words, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
-        steps.append((_mix_title(recipe), _mix_words(recipe), ("mixup", "cutmix")))
+        steps.append((_mix_title(recipe), _mix_description(recipe), ("mixup", "cutmix")))
     return steps
 
 
@@ -253,14 +253,14 @@ def _mix_title(recipe: Recipe) -> str:
     )
 
 
-def _mix_words(recipe: Recipe) -> str:
+def _mix_description(recipe: Recipe) -> str:
     parts = []
     if recipe.mixup:
         parts.append(f"MixUp (alpha {recipe.mixup:g}) blends the image with another one")
     if recipe.cutmix:
         parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image")
     rest = (
-        f" Mixing is off in the last {counted(recipe.unmixed_epochs, 'epoch')}."
+        f" Mixing is off in the last {format_with_noun(recipe.unmixed_epochs, 'epoch')}."
         if recipe.unmixed_epochs
         else ""
     )

@@ -12,29 +12,37 @@ from torch import Tensor
 
 from vitdemo import data, figures
 from vitdemo.errors import DataError
-from vitdemo.figures.dataset import channel_plot
-from vitdemo.page.components.article import Article, Figure, Folded, Heading, Piece, Plots, Text
-from vitdemo.page.components.pictures import Item, Pictures, strip
+from vitdemo.figures.dataset import plot_channel_histograms
+from vitdemo.page.components.article import (
+    Details,
+    Document,
+    DocumentBlock,
+    Figure,
+    Heading,
+    Plots,
+    Text,
+)
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.page.look.tab import Look
-from vitdemo.page.sections import Sections
-from vitdemo.workbench import Workbench
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.sections import LazySections
+from vitdemo.workbench import AppContext
 
-SHOWN = 200  # maximum number of mean images; more would make the page too long
-READ = 2_000  # training images that the statistics are computed from
-SIDE = 64  # side in pixels to which images of a folder are scaled for the statistics
-LEVELS = (
+MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
+MAX_IMAGES_READ = 2_000  # training images that the statistics are computed from
+STATISTICS_SIDE = 64  # side in pixels to which images of a folder are scaled for the statistics
+LEVELS_HELP = (
     "Levels range from 0 (black) to 1. The model input is normalised: the channel's mean is "
     "subtracted, and the result is divided by the standard deviation."
 )
-MEANS = (
+MEAN_IMAGES_HELP = (
     "The pixel-wise mean of all images of a class shows their common position and colour. The "
     "class with the nearest mean image is correct for 28% of CIFAR-10's test images."
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Overview:
+class ClassCounts:
     """Number of images per class, (C,) int64, in the training set and the test set."""
 
     name: str
@@ -45,64 +53,74 @@ class Overview:
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
-    """Colour statistics of `read` out of `total` training images.
+class ColourStatistics:
+    """Colour statistics of `images_read` out of `images_total` training images.
 
     `histograms` (3, 256) counts the pixels at each level of red, green and blue. `mean` and `std`
     are per channel, from 0 to 1. `means` (C, S, S, 3) uint8 holds the mean image of each class.
     """
 
-    read: int
-    total: int
+    images_read: int
+    images_total: int
     histograms: np.ndarray
     mean: np.ndarray
     std: np.ndarray
-    means: np.ndarray
+    mean_images: np.ndarray
 
 
-def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which is empty without a dataset; the tab shows the reason."""
-    view = Article(elem_id="classes")
+    view = Document(elem_id="classes")
 
     def draw():
         try:
-            workbench.source()
+            workbench.open_dataset()
         except DataError:
             return []
-        return workbench.cache.of(article, overview(workbench), statistics(workbench))
+        return workbench.cache.call(
+            class_blocks, count_classes(workbench), colour_statistics(workbench)
+        )
 
     sections.add("data-classes", draw, [], [view])
 
 
-def article(found: Overview, pixels: Statistics) -> list[Piece]:
-    of = f"{pixels.read:,} of {pixels.total:,}" if pixels.read < pixels.total else "all"
+def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:
+    of = (
+        f"{pixels.images_read:,} of {pixels.images_total:,}"
+        if pixels.images_read < pixels.images_total
+        else "all"
+    )
     label = "Histogram of the red, green and blue levels"
-    plot = Figure("Histogram of pixel levels", label, figures.svg(channel_plot(pixels.histograms)))
-    means = pixels.means[:SHOWN]
+    plot = Figure(
+        "Histogram of pixel levels",
+        label,
+        figures.figure_to_svg(plot_channel_histograms(pixels.histograms)),
+    )
+    means = pixels.mean_images[:MAX_MEAN_IMAGES]
     items = [
-        Item(f"Mean of the training images of class {name}", name)
+        ImageItem(f"Mean of the training images of class {name}", name)
         for name in found.classes[: len(means)]
     ]
     return [
         Heading(f"{found.name}: {len(found.classes)} classes"),
-        Text(balance_words(found)),
+        Text(describe_balance(found)),
         *map(Text, found.notes),
         counts_table(found),
         Heading(f"Colours of {of} training images"),
         Plots([plot]),
         channel_table(pixels),
-        Text(LEVELS),
-        Folded("Number of pixels per level", [level_table(pixels)]),
+        Text(LEVELS_HELP),
+        Details("Number of pixels per level", [level_table(pixels)]),
         Heading("Mean image of each class"),
-        Text(MEANS),
-        Pictures(items, strip(means), 110),
+        Text(MEAN_IMAGES_HELP),
+        ImageRow(items, concatenate_images(means), 110),
     ]
 
 
-def counts_table(found: Overview) -> Table:
+def counts_table(found: ClassCounts) -> Table:
     """Return a table with the number of training and test images per class, as bars."""
     rows = [
-        (name, *(bar(counts[i], counts) for counts in (found.train, found.test)))
+        (name, *(count_cell(counts[i], counts) for counts in (found.train, found.test)))
         for i, name in enumerate(found.classes)
     ]
     sums = [("All", *(f"{counts.sum():,}" for counts in (found.train, found.test)))]
@@ -110,13 +128,13 @@ def counts_table(found: Overview) -> Table:
     return Table(columns, rows, sums, file="vitdemo-classes")
 
 
-def bar(count: int, counts: np.ndarray) -> Cell:
+def count_cell(count: int, counts: np.ndarray) -> Cell:
     share = 100 * count / max(int(counts.sum()), 1)
     text = f"{count:,} ({share:.1f}%)"
     return Cell(text, value=int(count), bar=count / max(int(counts.max()), 1))
 
 
-def channel_table(pixels: Statistics) -> Table:
+def channel_table(pixels: ColourStatistics) -> Table:
     rows = [
         (name, f"{mean:.4f}", f"{std:.4f}")
         for name, mean, std in zip(("red", "green", "blue"), pixels.mean, pixels.std, strict=True)
@@ -124,12 +142,12 @@ def channel_table(pixels: Statistics) -> Table:
     return Table(("Channel", "Mean", "Standard deviation"), rows)
 
 
-def level_table(pixels: Statistics) -> Table:
+def level_table(pixels: ColourStatistics) -> Table:
     rows = [(str(level), *map(str, counts)) for level, counts in enumerate(pixels.histograms.T)]
     return Table(("level", "red", "green", "blue"), rows, file="vitdemo-colours", tall=True)
 
 
-def balance_words(found: Overview) -> str:
+def describe_balance(found: ClassCounts) -> str:
     """Describe whether all classes have the same number of training images."""
     fewest, most = int(found.train.min()), int(found.train.max())
     if fewest == most:
@@ -141,41 +159,49 @@ def balance_words(found: Overview) -> str:
     )
 
 
-def overview(workbench: Workbench) -> Overview:
+def count_classes(workbench: AppContext) -> ClassCounts:
     """Return the cached number of images per class, without reading them. Raises `DataError`."""
-    found = workbench.source()
-    train, _ = workbench.cache.of(_training, found)
-    return workbench.cache.of(_overview, found, train)
+    found = workbench.open_dataset()
+    train, _ = workbench.cache.call(_load_training_images, found)
+    return workbench.cache.call(_count_classes, found, train)
 
 
-def statistics(workbench: Workbench) -> Statistics:
+def colour_statistics(workbench: AppContext) -> ColourStatistics:
     """Return the cached colour statistics of the training images. Raises `DataError`."""
-    found = workbench.source()
-    training = workbench.cache.of(_training, found)
-    return workbench.cache.of(_statistics, found, *training)
+    found = workbench.open_dataset()
+    training = workbench.cache.call(_load_training_images, found)
+    return workbench.cache.call(_colour_statistics, found, *training)
 
 
-def _overview(found: data.Source, train: np.ndarray) -> Overview:
+def _count_classes(found: data.ImageDataset, train: np.ndarray) -> ClassCounts:
     count = partial(np.bincount, minlength=len(found.classes))
-    test = count(found.labels("test").numpy())
-    return Overview(found.name, found.classes, count(train), test, tuple(found.notes()))
+    test = count(found.load_labels("test").numpy())
+    return ClassCounts(found.name, found.classes, count(train), test, tuple(found.list_notes()))
 
 
-def _statistics(found: data.Source, labels: np.ndarray, pictures: data.Pictures) -> Statistics:
+def _colour_statistics(
+    found: data.ImageDataset, labels: np.ndarray, pictures: data.LabelledImages
+) -> ColourStatistics:
     histograms = channel_histograms(pictures.images)
     mean, std = data.pixel_statistics(pictures.images)
-    means = class_means(pictures, len(found.classes))
-    return Statistics(len(pictures), len(labels), histograms, np.array(mean), np.array(std), means)
+    means = compute_mean_images(pictures, len(found.classes))
+    return ColourStatistics(
+        len(pictures), len(labels), histograms, np.array(mean), np.array(std), means
+    )
 
 
-def _training(found: data.Source) -> tuple[np.ndarray, data.Pictures]:
-    """Return all labels (N,) of the training set, and up to `READ` of its images."""
+def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
+    """Return all labels (N,) of the training set, and up to `MAX_IMAGES_READ` of its images."""
     if found.is_cifar10:  # labels and images are in the same file
         pictures = found.load("train")
         labels = pictures.labels.numpy()
-        return labels, pictures.subset(torch.from_numpy(data.stratified(labels, READ)))
-    labels = found.labels("train").numpy()
-    return labels, found.load_some("train", torch.from_numpy(data.stratified(labels, READ)), SIDE)
+        return labels, pictures.subset(
+            torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ))
+        )
+    labels = found.load_labels("train").numpy()
+    return labels, found.load_subset(
+        "train", torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ)), STATISTICS_SIDE
+    )
 
 
 def channel_histograms(images: Tensor) -> np.ndarray:
@@ -187,7 +213,7 @@ def channel_histograms(images: Tensor) -> np.ndarray:
     return counts.numpy()
 
 
-def class_means(pictures: data.Pictures, classes: int) -> np.ndarray:
+def compute_mean_images(pictures: data.LabelledImages, classes: int) -> np.ndarray:
     """Return the mean image per class, (C, S, S, 3) uint8; grey for a class without images."""
     S = pictures.images.shape[-1]
     sums = torch.zeros(classes, 3, S, S)

@@ -8,59 +8,59 @@ import numpy as np
 import torch
 from PIL import Image
 
-from vitdemo.attention.embeddings import embed_patches, principal_parts
+from vitdemo.attention.embeddings import embed_patches, project_on_components
 from vitdemo.errors import ImageError, RunError
-from vitdemo.figures.dataset import spread
-from vitdemo.models import is_vision_transformer, patches_stand_alone
-from vitdemo.page.components.article import Article, Heading, Piece, Text
-from vitdemo.page.components.pictures import Item, Pictures
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.look.tab import Look
-from vitdemo.page.sections import Sections
+from vitdemo.figures.dataset import arrange_patches
+from vitdemo.models import has_separate_patches, is_vision_transformer
+from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
+from vitdemo.page.components.pictures import ImageItem, ImageRow
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-SIDE = 224
-COMPONENTS = 3  # number of principal components shown
-WORDS = (
+DISPLAY_SIDE = 224
+COMPONENT_COUNT = 3  # number of principal components shown
+PATCHES_INTRO = (
     "How a Vision Transformer reads the image from the tab *Explore*. The image is divided into "
     "equal **patches**. One **linear projection**, shared by all patches, turns the pixels of each "
     "patch into a vector. A learned **position** vector is added, because attention itself ignores "
     "the order of the patches."
 )
-COMPONENT_WORDS = (
+COMPONENTS_HELP = (
     "Principal components of the projected patches. Patches with the same colour have similar "
     "values (purple: negative, orange: positive). The sign of a component is arbitrary."
 )
 
 
-def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
-    gr.Markdown(WORDS)
-    model = RunChoice(grouped(workbench.explained_runs()), elem_id="patches-model")
-    view = Article(elem_id="patches")
+    gr.Markdown(PATCHES_INTRO)
+    model = RunChoice(group_runs(workbench.explainable_runs()), elem_id="patches-model")
+    view = Document(elem_id="patches")
 
     def draw(image, name):
-        models, name = renewed_runs(workbench.explained_runs(), name)
+        models, name = update_run_choices(workbench.explainable_runs(), name)
         if image is None or name is None:
             raise ImageError("No image is chosen. Choose one in the tab Explore.")
-        return article(workbench, workbench.run(name), image), models
+        return patch_blocks(workbench, workbench.find_run(name), image), models
 
-    sections.add("data-patches", draw, [look.picture, model], [view, model])
+    sections.add("data-patches", draw, [look.image, model], [view, model])
 
 
 @torch.inference_mode()
-def article(workbench: Workbench, run: Run, image: Image.Image) -> list[Piece]:
+def patch_blocks(workbench: AppContext, run: Run, image: Image.Image) -> list[DocumentBlock]:
     """Show the patches, then the norms of projection, position and token, and the components."""
-    model = workbench.model(run)
+    model = workbench.load_model(run)
     if not is_vision_transformer(model):
         raise RunError(
             f"'{run.name}' is not a Vision Transformer and has no patches. Choose another model."
         )
-    seen, pixels = workbench.input(run.preprocessing, image)
+    seen, pixels = workbench.prepare_input(run.preprocessing, image)
     projected, position = (x[0].float().cpu() for x in embed_patches(model, pixels))  # (P, D)
     rows, columns = grid = tuple(model.patch_embed.grid_size)
-    patches = cut(seen, grid)
+    patches = split_patches(seen, grid)
     height, width = patches.shape[2:4]
     D, more = projected.shape[1], model.num_prefix_tokens
     special = f"{more} special token{'' if more == 1 else 's'}"  # class and register tokens
@@ -69,7 +69,7 @@ def article(workbench: Workbench, run: Run, image: Image.Image) -> list[Piece]:
         f"The {height} × {width} × 3 = {height * width * 3} values of a patch are projected to a "
         f"vector of {D} numbers"
     )
-    if not patches_stand_alone(model):
+    if not has_separate_patches(model):
         made = (
             "Instead of one projection, this model uses convolutions, which also read a few pixels "
             f"around each patch. They output a vector of {D} numbers per patch"
@@ -79,38 +79,40 @@ def article(workbench: Workbench, run: Run, image: Image.Image) -> list[Piece]:
         "Norm of the position vector": position,
         "Norm of the token (their sum)": projected + position,
     }
-    parts, shares = principal_parts(projected, COMPONENTS)
-    whole = Item(
+    parts, shares = project_on_components(projected, COMPONENT_COUNT)
+    whole = ImageItem(
         f"Image divided into patches by {run.name}: {rows} × {columns}",
         f"{rows} × {columns} patches of {height} × {width} pixels",
     )
-    norms = [length(run, title, x.norm(dim=1).view(grid).numpy()) for title, x in lengths.items()]
+    norms = [
+        norm_item(run, title, x.norm(dim=1).view(grid).numpy()) for title, x in lengths.items()
+    ]
     components = [
-        component(run, i, part.view(grid).numpy(), float(share))
+        component_item(run, i, part.view(grid).numpy(), float(share))
         for i, (part, share) in enumerate(zip(parts, shares, strict=True), start=1)
     ]
     return [
         Text(f"{made}. The first layer receives {rows * columns} patch tokens{extra}."),
-        Pictures([whole, *norms], spread(patches, SIDE), 200),
+        ImageRow([whole, *norms], arrange_patches(patches, DISPLAY_SIDE), 200),
         Heading("Principal components of the projection"),
-        Text(COMPONENT_WORDS),
-        Pictures(components, width=200),
+        Text(COMPONENTS_HELP),
+        ImageRow(components, width=200),
     ]
 
 
-def cut(seen: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+def split_patches(seen: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     """Divide an image (S, S, 3) into patches (rows, columns, height, width, 3)."""
     (rows, columns), S = grid, len(seen)
     return seen.reshape(rows, S // rows, columns, S // columns, 3).swapaxes(1, 2)
 
 
-def length(run: Run, title: str, lengths: np.ndarray) -> Item:
+def norm_item(run: Run, title: str, lengths: np.ndarray) -> ImageItem:
     """Return a map of vector norms (rows, columns)."""
     note = f"{lengths.min():.2f} to {lengths.max():.2f}"
-    return Item(f"{run.name}: {title}, {note}", title, note, lengths)
+    return ImageItem(f"{run.name}: {title}, {note}", title, note, lengths)
 
 
-def component(run: Run, number: int, values: np.ndarray, share: float) -> Item:
+def component_item(run: Run, number: int, values: np.ndarray, share: float) -> ImageItem:
     """Return a signed map of one principal component (rows, columns)."""
     title, note = f"Component {number}", f"{100 * share:.1f}% of the variance"
-    return Item(f"{run.name}: {title}, {note}", title, note, values, signed=True)
+    return ImageItem(f"{run.name}: {title}, {note}", title, note, values, signed=True)

@@ -9,28 +9,35 @@ import gradio as gr
 import numpy as np
 
 from vitdemo.errors import ImageError, Stopped
-from vitdemo.features import MOST, PIXELS, Sample, neighbours, planes
+from vitdemo.features import MAX_SAMPLE_SIZE, PIXEL_SPACE, ImageSample, find_neighbours, load_planes
 from vitdemo.metrics import DASH
-from vitdemo.page.components.article import Article, Heading, Piece, Text
-from vitdemo.page.components.pictures import Item, Pictures, strip
-from vitdemo.page.components.planes import Plane, Planes
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.components.planes import EmbeddingPlane, EmbeddingScatter
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.components.table import Table
-from vitdemo.page.kit import LONG_QUEUE, PRIVATE, QUIET, Stops, for_people, picked_numbers
-from vitdemo.page.look.tab import Look
-from vitdemo.page.sections import Sections
-from vitdemo.workbench import Workbench
+from vitdemo.page.kit import (
+    LONG_QUEUE,
+    NO_API,
+    REFRESH_EVENT,
+    Cancellation,
+    parse_pick,
+    show_user_errors,
+)
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.sections import LazySections
+from vitdemo.workbench import AppContext
 
-WORDS = (
+SIMILAR_IMAGES_INTRO = (
     "Two t-SNE maps of test images: one of their **raw pixels**, one of the **features** that the "
     "model's classifier receives. If the model has learned the classes, they form separate groups. "
     "t-SNE only preserves neighbourhoods: distances between groups and group sizes are not "
     "meaningful. The table below is computed from the features themselves. Point at a dot to see "
     "its image, or use the arrow keys. Click it to open the image in *Explore*."
 )
-EMPTY = "No map has been computed yet. It takes a few seconds and is cached afterwards."
-STOPPED = "Stopped. No map was computed."
-PARTING = (
+NO_MAP_MESSAGE = "No map has been computed yet. It takes a few seconds and is cached afterwards."
+MAP_STOPPED_MESSAGE = "Stopped. No map was computed."
+SEPARATION_HELP = (
     "Between / within: mean distance between images of different classes, divided by the mean "
     "distance between images of the same class. Even perfectly separable classes can have a value "
     "near 1. The fraction of nearest neighbours of the same class measures separability more "
@@ -38,28 +45,34 @@ PARTING = (
 )
 
 
-def build(sections: Sections, workbench: Workbench, look: Look) -> None:
+def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
     """Lay out the section; a chosen image opens in the tab Explore."""
-    gr.Markdown(WORDS)
-    model = RunChoice(grouped(workbench.trained_runs()), elem_id="similar-model")
+    gr.Markdown(SIMILAR_IMAGES_INTRO)
+    model = RunChoice(group_runs(workbench.trained_runs()), elem_id="similar-model")
     with gr.Row():
         count = gr.Slider(
-            200, MOST, MOST, step=100, label="Test images", elem_id="similar-count", min_width=260
+            200,
+            MAX_SAMPLE_SIZE,
+            MAX_SAMPLE_SIZE,
+            step=100,
+            label="Test images",
+            elem_id="similar-count",
+            min_width=260,
         )
         with gr.Column(min_width=260):
             begin = gr.Button("Compute t-SNE maps", variant="primary", elem_id="lay-out")
             stop = gr.Button("Stop", size="sm", elem_id="lay-out-stop")
-    map_view = Planes(EMPTY, elem_id="tsne")
-    parting = Article(elem_id="parting")
+    map_view = EmbeddingScatter(NO_MAP_MESSAGE, elem_id="tsne")
+    parting = Document(elem_id="parting")
     near = gr.Button("Find nearest neighbours", elem_id="find-near")
-    near_view = Article(elem_id="near")
+    near_view = Document(elem_id="near")
 
-    stops = Stops()
+    stops = Cancellation()
 
-    @for_people
+    @show_user_errors
     def lay_out(name, number, progress=gr.Progress()):  # noqa: B008
         started, own = time.monotonic(), threading.get_ident()
-        raise_if_stopped = stops.watch()
+        raise_if_stopped = stops.make_check()
 
         def report(share, words):
             raise_if_stopped()
@@ -69,58 +82,60 @@ def build(sections: Sections, workbench: Workbench, look: Look) -> None:
                 progress(so_far, desc=words, unit="s")
 
         try:
-            found = planes(workbench, name, int(number), report)
+            found = load_planes(workbench, name, int(number), report)
         except Stopped:
-            return STOPPED, []
-        return found, ratios(found)
+            return MAP_STOPPED_MESSAGE, []
+        return found, separation_blocks(found)
 
-    @for_people
+    @show_user_errors
     def find(image, name):
         if image is None:
             raise ImageError("No image is chosen. Choose one in the tab Explore.")
-        return nearest(name or PIXELS, *neighbours(workbench, name, image))
+        return neighbour_blocks(name or PIXEL_SPACE, *find_neighbours(workbench, name, image))
 
-    stops.button(begin, lay_out, [model, count], [map_view, parting])
-    stop.click(stops.stop, **QUIET)
-    near.click(find, [look.picture, model], near_view, **PRIVATE, **LONG_QUEUE)
+    stops.start_on_click(begin, lay_out, [model, count], [map_view, parting])
+    stop.click(stops.stop, **REFRESH_EVENT)
+    near.click(find, [look.image, model], near_view, **NO_API, **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
-        return picked_numbers(event.pick, workbench.test_size())[0], name
+        return parse_pick(event.pick, workbench.count_test_images())[0], name
 
     for view in (map_view, near_view):
-        look.connect(view.pick, picked, [model])
+        look.open_test_image_on(view.pick, picked, [model])
 
     def refresh(name):
-        return renewed_runs(workbench.trained_runs(), name)[0]
+        return update_run_choices(workbench.trained_runs(), name)[0]
 
     # Opening the section only refreshes the list of models; the computed maps stay.
-    sections.add("data-similar", refresh, [model], [model], by=[])
+    sections.add("data-similar", refresh, [model], [model], triggers=[])
 
 
-def ratios(found: Sequence[Plane]) -> list[Piece]:
+def separation_blocks(found: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
     """Return a table of the class separation in each feature space."""
     rows = [
         (
             space.name,
             f"{space.features.shape[1]:,}",
-            DASH if math.isnan(space.ratio) else f"{space.ratio:.3f}",
+            DASH if math.isnan(space.distance_ratio) else f"{space.distance_ratio:.3f}",
             DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f}%",
         )
         for space, _ in found
     ]
     header = ("Features", "Dimension", "Between / within", "Nearest neighbour of same class")
-    return [Heading("Separation of the classes"), Table(header, rows), Text(PARTING)]
+    return [Heading("Separation of the classes"), Table(header, rows), Text(SEPARATION_HELP)]
 
 
-def nearest(name: str, sample: Sample, places: np.ndarray, cosines: np.ndarray) -> list[Piece]:
+def neighbour_blocks(
+    name: str, sample: ImageSample, places: np.ndarray, cosines: np.ndarray
+) -> list[DocumentBlock]:
     """Return the neighbours as buttons with class and cosine similarity."""
     items = []
     for i, cosine in zip(places, cosines, strict=True):
         label, number = sample.source.classes[sample.labels[i]], int(sample.indices[i])
         alt = f"{label}, test image {number}, cosine {cosine:.3f}. Open in Explore."
-        items.append(Item(alt, label, f"cosine {cosine:.3f}", pick=str(number)))
+        items.append(ImageItem(alt, label, f"cosine {cosine:.3f}", pick=str(number)))
     return [
         Heading(f"Nearest neighbours by the features of {name}"),
         Text(f"Nearest of {len(sample):,} test images to the image in Explore, by cosine."),
-        Pictures(items, strip(sample.small[places])),
+        ImageRow(items, concatenate_images(sample.thumbnails[places])),
     ]

@@ -9,13 +9,13 @@ from PIL import Image
 
 from vitdemo.errors import ImageError
 from vitdemo.export import save_maps
-from vitdemo.page.kit import MODEL_QUEUE, PRIVATE, QUIET, offer_download
+from vitdemo.page.kit import MODEL_QUEUE, NO_API, REFRESH_EVENT, add_download_button
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
-from vitdemo.page.look.more_models import MoreModels
-from vitdemo.page.look.tab import CLASS_MAPS, FIRST_SECTION, Look
-from vitdemo.workbench import Workbench
+from vitdemo.page.look.more_models import MoreModelsPanel
+from vitdemo.page.look.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
+from vitdemo.workbench import AppContext
 
-WHAT = (
+ABOUT_ATTENTION_MAPS = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
     "from which the class is predicted. In each **layer**, several **attention heads** compute "
     "how much each token attends to every other. The grid shows all heads, one row per layer. The "
@@ -34,8 +34,8 @@ WHAT = (
 )
 # Section id: title and layout function.
 SECTIONS = {
-    FIRST_SECTION: ("Attention", Look.lay_out_attention),
-    CLASS_MAPS: ("Why this class?", class_maps.build),
+    DEFAULT_SECTION: ("Attention", ExploreTab.lay_out_attention),
+    CLASS_MAPS_SECTION: ("Why this class?", class_maps.build),
     "hands": ("Change the image", perturb.build),
     "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side.build),
@@ -43,13 +43,13 @@ SECTIONS = {
 
 
 def build(
-    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: Workbench, *, alone: bool
-) -> Look:
+    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: AppContext, *, local_only: bool
+) -> ExploreTab:
     """Lay out and wire the `tab`, which is one of `page_tabs`; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
-            look = Look(workbench, page_tabs)
-            more = MoreModels(look, alone=alone)
+            look = ExploreTab(workbench, page_tabs)
+            more = MoreModelsPanel(look, local_only=local_only)
         with gr.Column(elem_id="look-into", min_width=300):
             look.lay_out_choices()
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as look.sections:
@@ -58,25 +58,27 @@ def build(
                         lay_out(look)
             with gr.Row():
                 copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
-                offer_download(
+                add_download_button(
                     "Download all maps (.npz)",
                     "save-maps",
-                    lambda folder, image, name: save_maps(workbench, name, chosen(image), folder),
-                    look.always,
+                    lambda folder, image, name: save_maps(
+                        workbench, name, require_image(image), folder
+                    ),
+                    look.common_inputs,
                     MODEL_QUEUE,
                 )
             with gr.Accordion("About these maps", open=False):
-                gr.Markdown(WHAT)
-    look.connect_all(page)
+                gr.Markdown(ABOUT_ATTENTION_MAPS)
+    look.connect_events(page)
     more.wire()
-    shown = [look.model, look.answering, look.others]
-    tab.select(look.renewed, shown, [look.model, look.others], **QUIET)
-    look.answer_again_on(look.others.change)
-    copy.click(permalink.tell_copied, look.section, js=permalink.COPY, **PRIVATE)
+    shown = [look.model, look.predicting_models, look.model_changes]
+    tab.select(look.update_models, shown, [look.model, look.model_changes], **REFRESH_EVENT)
+    look.rerun_on(look.model_changes.change)
+    copy.click(permalink.report_copy, look.section, js=permalink.JS_COPY_LINK, **NO_API)
     return look
 
 
-def chosen(image: Image.Image | None) -> Image.Image:
+def require_image(image: Image.Image | None) -> Image.Image:
     """Return `image`. Raises `ImageError` if no image was chosen or the chosen one has expired."""
     if image is None:
         raise ImageError("No image is chosen. Choose an image first.")

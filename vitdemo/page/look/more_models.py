@@ -10,143 +10,175 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from vitdemo.errors import ModelError, Stopped, VitdemoError
-from vitdemo.page.components.run_choice import renewed_runs
-from vitdemo.page.components.task_list import Task, TaskList, wanted
-from vitdemo.page.fetching import Fetching
-from vitdemo.page.kit import HIDDEN, QUIET, came_from_here, for_people, visitor
-from vitdemo.page.look.tab import Look
+from vitdemo.page.components.run_choice import update_run_choices
+from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
+from vitdemo.page.fetching import DownloadManager
+from vitdemo.page.kit import (
+    NO_PROGRESS,
+    REFRESH_EVENT,
+    is_local_request,
+    session_id,
+    show_user_errors,
+)
+from vitdemo.page.look.tab import ExploreTab
 from vitdemo.timm_models import (
-    PREFIX,
-    SUGGESTIONS,
+    MODEL_SUGGESTIONS,
+    TIMM_PREFIX,
     TimmRun,
-    download,
-    known_weights,
-    licence,
-    timm_run,
+    create_timm_run,
+    download_weights,
+    find_downloaded_weights,
+    get_licence,
 )
 
-WORDS = (
+MORE_MODELS_INTRO = (
     "Adds pretrained Vision Transformers from [timm](https://huggingface.co/timm) to the list of "
     "models. Their weights are downloaded from the Hugging Face Hub."
 )
-FOR_A_VISIT = " Only you can see an added model, until you leave this page."
-ACTIONS = ("add", "stop", "remove")
-TITLES = {suggestion.name: suggestion for suggestion in SUGGESTIONS}
-QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
+SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page."
+MODEL_ACTIONS = ("add", "stop", "remove")
+SUGGESTIONS_BY_NAME = {suggestion.name: suggestion for suggestion in MODEL_SUGGESTIONS}
+MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
 
 
-class MoreModels:
+class MoreModelsPanel:
     """The components of the panel and their event handlers."""
 
-    def __init__(self, look: Look, *, alone: bool):
-        self.look, self.alone, self.fetching = look, alone, Fetching()
+    def __init__(self, look: ExploreTab, *, local_only: bool):
+        self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
         self.workbench = look.workbench
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
-            self.words = gr.Markdown(WORDS if alone else WORDS + FOR_A_VISIT)
-            self.list = TaskList(elem_id="offered-models")
-            self.name = gr.Textbox(
+            self.intro = gr.Markdown(
+                MORE_MODELS_INTRO if local_only else MORE_MODELS_INTRO + SESSION_ONLY_NOTE
+            )
+            self.model_list = TaskList(elem_id="offered-models")
+            self.name_input = gr.Textbox(
                 label="Other timm model",
                 placeholder="vit_base_patch16_224",
                 max_length=200,
-                visible=alone,
+                visible=local_only,
                 elem_id="model-name",
             )
-            self.add = gr.Button("Add model", size="sm", visible=alone, elem_id="add-model")
+            self.add_button = gr.Button(
+                "Add model", size="sm", visible=local_only, elem_id="add-model"
+            )
 
     def wire(self) -> None:
         """Connect the events. Call this after all components of `look` were created."""
-        opened = [self.list, self.words, self.name, self.add]
-        self.panel.expand(self.opened, None, opened, **QUIET)
-        told, several = [self.list, self.look.model], {"trigger_mode": "multiple"}
-        acted = self.list.act(self.act, self.look.model, told, **several, **HIDDEN, **QUEUE)
-        by_name = [self.add.click, self.name.submit], self.add_named, self.name, told
-        named = gr.on(*by_name, **HIDDEN, **QUEUE)
+        opened = [self.model_list, self.intro, self.name_input, self.add_button]
+        self.panel.expand(self.render_panel, None, opened, **REFRESH_EVENT)
+        told, several = [self.model_list, self.look.model], {"trigger_mode": "multiple"}
+        acted = self.model_list.act(
+            self.run_action, self.look.model, told, **several, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE
+        )
+        by_name = (
+            [self.add_button.click, self.name_input.submit],
+            self.add_entered_model,
+            self.name_input,
+            told,
+        )
+        named = gr.on(*by_name, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE)
         for done in (acted, named):
-            self.look.answer_again_on(done.success)
+            self.look.rerun_on(done.success)
 
     @property
-    def for_all(self) -> bool:
+    def is_for_all_users(self) -> bool:
         """Return whether this request adds models for all users: it comes from this computer."""
-        return self.alone and came_from_here(LocalContext.request.get(None))
+        return self.local_only and is_local_request(LocalContext.request.get(None))
 
-    def key(self, name: str) -> tuple:
+    def download_key(self, name: str) -> tuple:
         """Return the key of a download, which is shared if the model is added for all users."""
-        return (None if self.for_all else visitor(), name)
+        return (None if self.is_for_all_users else session_id(), name)
 
-    def opened(self) -> tuple:
+    def render_panel(self) -> tuple:
         """Return the contents of the panel for the user who opens it."""
-        named = gr.update(visible=self.for_all)
-        return self.rows(), WORDS if self.for_all else WORDS + FOR_A_VISIT, named, named
+        named = gr.update(visible=self.is_for_all_users)
+        return (
+            self.task_rows(),
+            MORE_MODELS_INTRO if self.is_for_all_users else MORE_MODELS_INTRO + SESSION_ONLY_NOTE,
+            named,
+            named,
+        )
 
-    def rows(self) -> list[Task]:
+    def task_rows(self) -> list[Task]:
         """Return the suggested models, then the other added models."""
-        there = {run.name.removeprefix(PREFIX): run for run in self.workbench.timm_models}
-        names = [*TITLES, *(name for name in there if name not in TITLES)]
-        return [self.row(name, there.get(name)) for name in names]
+        there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.workbench.timm_models}
+        names = [*SUGGESTIONS_BY_NAME, *(name for name in there if name not in SUGGESTIONS_BY_NAME)]
+        return [self.task_row(name, there.get(name)) for name in names]
 
-    def row(self, name: str, shown: TimmRun | None) -> Task:
+    def task_row(self, name: str, added_run: TimmRun | None) -> Task:
         """Return the row of the model `name`; `shown` is its run if it was already added."""
-        run = shown or self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
-        known = TITLES.get(name)
-        about = {"note": known.use if known else "", "title": known.title if known else ""}
-        if now := self.fetching.progress(self.key(name)):
+        run = added_run or self.workbench.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        known = SUGGESTIONS_BY_NAME.get(name)
+        about = {"note": known.description if known else "", "title": known.title if known else ""}
+        if now := self.downloads.get_progress(self.download_key(name)):
             stop = [("stop", "Stop")]
-            return Task(name, "downloading", now.words, min(now.share, 0.999), stop, **about)
-        if shown:
-            removable = self.workbench.is_removable(run.name, for_all=self.for_all)
+            return Task(
+                name, "downloading", now.description, min(now.fraction, 0.999), stop, **about
+            )
+        if added_run:
+            removable = self.workbench.is_removable_model(run.name, for_all=self.is_for_all_users)
             remove = [("remove", "Remove")] if removable else []
-            return Task(name, "added", described(run), 1.0, remove, **about)
-        return Task(name, "", described(run), 1.0, [("add", "Add")], **about)
+            return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
+        return Task(name, "", describe_timm_model(run), 1.0, [("add", "Add")], **about)
 
-    @for_people
-    def act(self, event: gr.EventData, chosen: str | None) -> Iterator[tuple]:
+    @show_user_errors
+    def run_action(self, event: gr.EventData, chosen: str | None) -> Iterator[tuple]:
         """Add or remove a model, or stop its download; yield the list and the model choice."""
-        action, name = wanted(event, ACTIONS)
+        action, name = parse_task_action(event, MODEL_ACTIONS)
         if action == "add":
-            yield from self.fetch(name)
+            yield from self.download_and_add(name)
             return
         if action == "stop":
-            self.fetching.stop(self.key(name))
+            self.downloads.stop(self.download_key(name))
         else:
-            self.workbench.remove(f"{PREFIX}{name}", for_all=self.for_all)
-        yield self.rows(), renewed_runs(self.workbench.explained_runs(), chosen)[0]
+            self.workbench.remove_timm_model(f"{TIMM_PREFIX}{name}", for_all=self.is_for_all_users)
+        yield self.task_rows(), update_run_choices(self.workbench.explainable_runs(), chosen)[0]
 
-    @for_people
-    def add_named(self, name: str) -> Iterator[tuple]:
+    @show_user_errors
+    def add_entered_model(self, name: str) -> Iterator[tuple]:
         """Add the model whose timm name the user entered."""
-        yield from self.fetch((name or "").strip().removeprefix(PREFIX))
+        yield from self.download_and_add((name or "").strip().removeprefix(TIMM_PREFIX))
 
-    def fetch(self, name: str) -> Iterator[tuple]:
+    def download_and_add(self, name: str) -> Iterator[tuple]:
         """Download the model `name`, add it and choose it."""
-        run = self.checked(name)
+        run = self.resolve_model(name)
         try:
-            for _ in self.fetching.follow(self.key(name), lambda on_bytes: download(run, on_bytes)):
-                yield self.rows(), gr.skip()
-            self.workbench.model(run)  # loaded now, so that an error appears before it is added
+            for _ in self.downloads.run_download(
+                self.download_key(name), lambda on_bytes: download_weights(run, on_bytes)
+            ):
+                yield self.task_rows(), gr.skip()
+            self.workbench.load_model(
+                run
+            )  # loaded now, so that an error appears before it is added
         except Stopped:
-            yield self.rows(), gr.skip()
+            yield self.task_rows(), gr.skip()
             return
         except VitdemoError:
-            yield self.rows(), gr.skip()
+            yield self.task_rows(), gr.skip()
             raise
-        self.workbench.add(run, for_all=self.for_all)
+        self.workbench.add_timm_model(run, for_all=self.is_for_all_users)
         shown = next(model.name for model in self.workbench.timm_models if model.path == run.path)
-        choice, _ = renewed_runs(self.workbench.explained_runs(), shown)
-        yield self.rows(), choice | {"value": shown}
+        choice, _ = update_run_choices(self.workbench.explainable_runs(), shown)
+        yield self.task_rows(), choice | {"value": shown}
 
-    def checked(self, name: str) -> TimmRun:
+    def resolve_model(self, name: str) -> TimmRun:
         """Return the run of a model. Raises `ModelError` if it is unknown or may not be added."""
         if not name:
             raise ModelError("Enter the name of a timm model, such as vit_base_patch16_224.")
-        if "=" in name or (not self.for_all and name not in TITLES):
+        if "=" in name or (not self.is_for_all_users and name not in SUGGESTIONS_BY_NAME):
             raise ModelError(f"'{name}' cannot be added here. Choose one of the listed models.")
-        if self.fetching.progress(self.key(name)):
+        if self.downloads.get_progress(self.download_key(name)):
             raise ModelError(f"'{name}' is already being downloaded. Wait until it is finished.")
-        return self.workbench.cache.of(timm_run, f"{PREFIX}{name}")
+        return self.workbench.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
 
 
-def described(run: TimmRun) -> str:
+def describe_timm_model(run: TimmRun) -> str:
     """Return the model's size and licence, and whether its weights were downloaded."""
     size = 4 * run.config["parameters"] / 1e6  # MB: the Hub stores 4 bytes per weight (float32)
-    words = [f"{size:.0f} MB", licence(run), "already downloaded" if known_weights(run) else ""]
+    words = [
+        f"{size:.0f} MB",
+        get_licence(run),
+        "already downloaded" if find_downloaded_weights(run) else "",
+    ]
     return ", ".join(word for word in words if word)

@@ -12,16 +12,16 @@ from urllib.parse import parse_qs
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.page.components.picture import Asked, share
-from vitdemo.page.kit import HIDDEN, FreeDropdown, LayerSlider
+from vitdemo.page.components.picture import ImageRequest, clamp_fraction
+from vitdemo.page.kit import NO_PROGRESS, UncheckedDropdown, UncheckedSlider
 
-NOT_COPIED = "not copied"
-LONGEST = 4000  # characters of a URL that are read
-LONGEST_NAME = 200  # characters of a class name; ImageNet-21k has one of 175
-LARGEST = 10_000  # limit of a number if the component itself has no limit yet
+COPY_FAILED = "not copied"
+MAX_QUERY_LENGTH = 4000  # characters of a URL that are read
+MAX_CLASS_NAME_LENGTH = 200  # characters of a class name; ImageNet-21k has one of 175
+MAX_NUMBER = 10_000  # limit of a number if the component itself has no limit yet
 
 # Initial values are left out, so that URLs stay short.
-_WRITE = """(...values) => {
+_JS_WRITE_URL = """(...values) => {
   const names = NAMES, defaults = DEFAULTS;
   const changed = {};
   names.forEach((name, i) => {
@@ -30,75 +30,79 @@ _WRITE = """(...values) => {
   });
   vitdemo.address(changed);
 }"""
-READ = "() => [window.location.search]"
+JS_READ_QUERY = "() => [window.location.search]"
 # A URL that names a section scrolls to it if it is below the window, as on a phone.
-ARRIVE = """() => {
+JS_SCROLL_TO_SECTION = """() => {
   const sections = document.querySelector("#sections");
   if (!new URLSearchParams(window.location.search).has("section")) return;
   if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
 }"""
-COPY = """async () => {
+JS_COPY_LINK = """async () => {
   try {
     await navigator.clipboard.writeText(window.location.href);
   } catch { // without HTTPS there is no clipboard
     return ["NOT_COPIED"];
   }
   return [vitdemo.source === "own" ? "own" : ""];
-}""".replace("NOT_COPIED", NOT_COPIED)
+}""".replace("NOT_COPIED", COPY_FAILED)
 
 
-def parse(search: str) -> dict[str, str]:
+def parse_query(search: str) -> dict[str, str]:
     """Return the URL's query as a dict; the last value counts for a repeated name."""
-    return {name: values[-1] for name, values in parse_qs((search or "")[1:LONGEST]).items()}
+    return {
+        name: values[-1] for name, values in parse_qs((search or "")[1:MAX_QUERY_LENGTH]).items()
+    }
 
 
-def checked(component: Component, text: str | None):
+def parse_value(component: Component, text: str | None):
     """Return the value or update for `text`; None if the component cannot have this value."""
     if text is None:
         return None
     if isinstance(component, gr.Checkbox):
         return {"true": True, "false": False}.get(text)
     if isinstance(component, gr.Slider):
-        return _number(component, text)
+        return _parse_number(component, text)
     if isinstance(component, gr.Textbox):
         return text
-    if isinstance(component, FreeDropdown):  # its choices depend on the model; its handler checks
-        value = text[:LONGEST_NAME]
+    if isinstance(
+        component, UncheckedDropdown
+    ):  # its choices depend on the model; its handler checks
+        value = text[:MAX_CLASS_NAME_LENGTH]
         return gr.update(choices=[*component.choices, (value, value)], value=value)
     values = [value for _, value in getattr(component, "choices", None) or ()]
     return next((value for value in values if str(value) == text), None)
 
 
-def _number(slider: gr.Slider, text: str) -> float | None:
+def _parse_number(slider: gr.Slider, text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
     # A deeper model than the first one has more layers; the handler clamps the value.
-    top = LARGEST if isinstance(slider, LayerSlider) else slider.maximum
+    top = MAX_NUMBER if isinstance(slider, UncheckedSlider) else slider.maximum
     if not slider.minimum <= value <= top:
         return None
     return int(value) if value == int(value) else value
 
 
-def wish(search: str, photos: Sequence[str]) -> Asked | None:
+def image_from_query(search: str, photos: Sequence[str]) -> ImageRequest | None:
     """Return the image that a URL names, or the first of `photos`; None if there is neither."""
-    found = parse(search)
+    found = parse_query(search)
     try:
-        at = share(float(found.get("crop", "0.5")))
+        at = clamp_fraction(float(found.get("crop", "0.5")))
     except ValueError:
         at = 0.5
     if source := found.get("picture"):
-        return Asked(source[:LONGEST_NAME], None, at)
-    return Asked(photos[0], None, at) if photos else None
+        return ImageRequest(source[:MAX_CLASS_NAME_LENGTH], None, at)
+    return ImageRequest(photos[0], None, at) if photos else None
 
 
-def tell_copied(said: str) -> None:
+def report_copy(said: str) -> None:
     """Report that the link was copied, or how to get it without a clipboard.
 
     The link does not contain the user's "own" photo; the message says so.
     """
-    if said == NOT_COPIED:
+    if said == COPY_FAILED:
         gr.Warning(
             "The browser blocked copying (it requires HTTPS). Copy the link from the address bar."
         )
@@ -107,17 +111,17 @@ def tell_copied(said: str) -> None:
     gr.Info(f"Link copied.{missing}")
 
 
-def script(linked: dict[str, Component]) -> str:
+def url_writer_script(linked: dict[str, Component]) -> str:
     """Return the browser's function that writes all linked values into the URL."""
-    defaults = {name: _as_written(component.value) for name, component in linked.items()}
+    defaults = {name: _to_js_string(component.value) for name, component in linked.items()}
     for name in ("model", "layer"):  # their initial values depend on the available runs
         defaults.pop(name, None)
-    return _WRITE.replace("NAMES", json.dumps(list(linked))).replace(
+    return _JS_WRITE_URL.replace("NAMES", json.dumps(list(linked))).replace(
         "DEFAULTS", json.dumps(defaults)
     )
 
 
-def _as_written(value) -> str:
+def _to_js_string(value) -> str:
     """Return `value` as JavaScript's `String` writes it."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -126,12 +130,12 @@ def _as_written(value) -> str:
     return "" if value is None else str(value)
 
 
-def write_when_changed(linked: dict[str, Component]) -> None:
+def write_url_on_change(linked: dict[str, Component]) -> None:
     """Write the URL on every change of a linked component."""
     gr.on(
         [component.change for component in linked.values()],
         None,
         inputs=list(linked.values()),
-        js=script(linked),
-        **HIDDEN,
+        js=url_writer_script(linked),
+        **NO_PROGRESS,
     )

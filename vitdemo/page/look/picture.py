@@ -8,86 +8,94 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vitdemo.data import TestPicture
+from vitdemo.data import TestImage
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.inputs import load_image, square_crop, visible_square
-from vitdemo.page.components.offers import Group, Offered
-from vitdemo.page.components.picture import OWN, Asked, Shown
+from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image
+from vitdemo.page.components.offers import Examples, ThumbnailRow
+from vitdemo.page.components.picture import USER_PHOTO, ImageRequest, LoadedImage
 from vitdemo.photos import example_files, name_of
 
-KEPT_SECONDS = 6 * 3600  # after the image was chosen; a lesson takes less time
-PHOTO, TEST = "photo:", "test:"
-TRUE_CLASS = "true class"  # key in the `info` of the square of a test image
-OFFERED = 6  # test images at a time
-ABSENT = "No test images yet. Download them in the tab Data or with python train.py download."
-SIDE = 64  # pixels of a thumbnail
+IMAGE_LIFETIME = 6 * 3600  # after the image was chosen; a lesson takes less time
+PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
+TRUE_CLASS_KEY = "true class"  # key in the `info` of the square of a test image
+NUM_TEST_EXAMPLES = 6  # test images at a time
+NO_TEST_IMAGES_MESSAGE = (
+    "No test images yet. Download them in the tab Data or with python train.py download."
+)
+THUMBNAIL_SIDE = 64  # pixels of a thumbnail
 
 
-def opened(wish: Asked, test_picture: Callable[[int], TestPicture]) -> Shown:
+def load_requested_image(
+    request: ImageRequest, test_picture: Callable[[int], TestImage]
+) -> LoadedImage:
     """Return the requested image. Raises `ImageError` or `DataError` if it does not exist."""
-    if wish.source == OWN:
-        return Shown(wish, load_image(wish.path), "Your photo.")
-    if (number := test_number(wish.source)) is not None:
+    if request.source == USER_PHOTO:
+        return LoadedImage(request, load_image(request.path), "Your photo.")
+    if (number := parse_test_index(request.source)) is not None:
         found = test_picture(number)
-        return Shown(wish, found.image, f"Test image {number}.", found.label)
-    if (file := photos().get(wish.source)) is None:
+        return LoadedImage(request, found.image, f"Test image {number}.", found.label)
+    if (file := list_photos().get(request.source)) is None:
         raise ImageError("This photo does not exist. Choose another image.")
-    return Shown(wish, load_image(file), f"Photo: {name_of(file)}.")
+    return LoadedImage(request, load_image(file), f"Photo: {name_of(file)}.")
 
 
-def square_of(shown: Shown) -> Image.Image:
+def crop_to_square(shown: LoadedImage) -> Image.Image:
     """Return the RGB square that models can see; its `info` holds the true class, if known."""
-    square = visible_square(shown.whole, at=shown.asked.at)
-    square.info = {TRUE_CLASS: shown.label} if shown.label else {}
+    square = crop_visible_square(shown.uncropped, position=shown.request.crop_position)
+    square.info = {TRUE_CLASS_KEY: shown.label} if shown.label else {}
     return square
 
 
-def test_number(source: str | None) -> int | None:
+def parse_test_index(source: str | None) -> int | None:
     """Return 17 for "test:17"; None for any other text."""
-    number = (source or "").removeprefix(TEST)
+    number = (source or "").removeprefix(TEST_PREFIX)
     is_number = number != source and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if source and is_number else None
 
 
-def photos() -> dict[str, str]:
+def list_photos() -> dict[str, str]:
     """Return the example photos by their names in URLs, such as "photo:cat"."""
-    return {PHOTO + Path(file).stem: file for file in example_files()}
+    return {PHOTO_PREFIX + Path(file).stem: file for file in example_files()}
 
 
 @functools.cache  # the files are the same while the page runs
-def offered_photos() -> Group:
+def load_photo_thumbnails() -> ThumbnailRow:
     """Return the example photos as thumbnails."""
-    found = photos()
-    pictures = [thumbnail(load_image(file)) for file in found.values()]
-    return Group(np.stack(pictures), [*found], [name_of(file) for file in found.values()])
+    found = list_photos()
+    pictures = [make_thumbnail(load_image(file)) for file in found.values()]
+    return ThumbnailRow(np.stack(pictures), [*found], [name_of(file) for file in found.values()])
 
 
-def offered_tests(
-    test_picture: Callable[[int], TestPicture], test_size: Callable[[], int]
-) -> tuple[Group | None, str]:
+def sample_test_thumbnails(
+    test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
+) -> tuple[ThumbnailRow | None, str]:
     """Return random test images as thumbnails, or None and a message without a test set."""
     try:
         size = test_size()
     except VitdemoError:  # the tab Data explains how to get the dataset
-        return None, ABSENT
+        return None, NO_TEST_IMAGES_MESSAGE
     try:
-        numbers = random.sample(range(size), min(OFFERED, size))
+        numbers = random.sample(range(size), min(NUM_TEST_EXAMPLES, size))
         found = [test_picture(number) for number in numbers]
     except VitdemoError as error:
         return None, str(error)
     if not found:
         return None, "The dataset has no test images."
     words = [f"Test image {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
-    pictures = np.stack([thumbnail(each.image) for each in found])
-    return Group(pictures, [f"{TEST}{number}" for number in numbers], words), ""
+    pictures = np.stack([make_thumbnail(each.image) for each in found])
+    return ThumbnailRow(pictures, [f"{TEST_PREFIX}{number}" for number in numbers], words), ""
 
 
-def offered(test_picture: Callable[[int], TestPicture], test_size: Callable[[], int]) -> Offered:
+def load_example_images(
+    test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
+) -> Examples:
     """Return all example images."""
-    tests, sentence = offered_tests(test_picture, test_size)
-    return Offered(offered_photos() if photos() else None, tests, sentence)
+    tests, sentence = sample_test_thumbnails(test_picture, test_size)
+    return Examples(load_photo_thumbnails() if list_photos() else None, tests, sentence)
 
 
-def thumbnail(image) -> np.ndarray:
+def make_thumbnail(image) -> np.ndarray:
     """Return the square that models see, (SIDE, SIDE, 3) uint8."""
-    return np.asarray(square_crop(visible_square(image, 4 * SIDE), SIDE))
+    return np.asarray(
+        crop_and_resize(crop_visible_square(image, 4 * THUMBNAIL_SIDE), THUMBNAIL_SIDE)
+    )

@@ -5,16 +5,16 @@ from gradio.components import Component
 
 from vitdemo.attention import FUSIONS, rollout_steps
 from vitdemo.errors import VitdemoError
-from vitdemo.page.components.attention import Drawn
-from vitdemo.page.kit import LayerSlider, nearest
-from vitdemo.traced import Traced
+from vitdemo.page.components.attention import AttentionData
+from vitdemo.page.kit import UncheckedSlider, clamp_layer
+from vitdemo.traced import ImageTrace
 
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 
 
-def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
+def compute_rollout(look: ImageTrace, fusion, discard, residual, first) -> AttentionData:
     """Return the payload of `look` with the rollout of these settings. Raises `VitdemoError`."""
-    first = nearest(first, look.layers)
+    first = clamp_layer(first, look.num_layers)
     words = [f"{fusion} of the heads"] if fusion != "mean" else []
     words += [f"{100 * discard:g}% discarded"] if discard else []
     words += [] if residual else ["no residual"]
@@ -29,11 +29,11 @@ def rolled(look: Traced, fusion, discard, residual, first) -> Drawn:
         )[:, 0]  # (S, N, N)
     except ValueError as error:
         raise VitdemoError(str(error)) from error
-    return Drawn(look, steps, first, f" ({', '.join(words)})" if words else "")
+    return AttentionData(look, steps, first, f" ({', '.join(words)})" if words else "")
 
 
-def lay_out() -> list[Component]:
-    """Lay out the rollout settings of the attention view, in the order of `rolled`."""
+def lay_out_rollout_settings() -> list[Component]:
+    """Lay out the rollout settings of the attention view, in the order of `compute_rollout`."""
     with gr.Accordion("Rollout settings", open=False, elem_id="rollout-settings"), gr.Row():
         fusion = gr.Radio(
             list(FUSIONS),
@@ -53,7 +53,7 @@ def lay_out() -> list[Component]:
             elem_id="discard",
             min_width=220,
         )
-        first = LayerSlider(
+        first = UncheckedSlider(
             1, COMMON_DEPTH, 1, step=1, label="First layer", elem_id="first-layer", min_width=160
         )
         residual = gr.Checkbox(

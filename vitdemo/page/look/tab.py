@@ -10,342 +10,414 @@ from gradio.components import Component
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.cache import as_key
-from vitdemo.class_maps import first_map
+from vitdemo.cache import make_key
+from vitdemo.class_maps import choose_first_map
 from vitdemo.errors import ImageError, RunError, VitdemoError
-from vitdemo.page.components.answers import Answers, PictureAnswers
+from vitdemo.page.components.answers import ImagePredictions, PredictionCards
 from vitdemo.page.components.attention import (
-    ASK_NORMS,
-    BEGINS,
-    LAYER,
-    SET_LAYER,
-    WITH_NORMS,
+    JS_CHOSEN_LAYER,
+    JS_INITIAL_LAYER,
+    JS_INPUTS_WITH_NORMS,
+    JS_REQUEST_NORMS,
+    JS_SET_LAYER,
+    AttentionData,
     AttentionView,
-    Drawn,
 )
-from vitdemo.page.components.offers import Offered, Offers
-from vitdemo.page.components.picture import Asked, Picture, Shown, asked
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
+from vitdemo.page.components.offers import ExampleImages, Examples
+from vitdemo.page.components.picture import (
+    ImageInput,
+    ImageRequest,
+    LoadedImage,
+    parse_image_request,
+)
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.kit import (
-    ASKED,
-    HIDDEN,
     LIGHT_QUEUE,
+    MODEL_EVENT,
     MODEL_QUEUE,
-    LayerSlider,
-    for_people,
-    limited,
-    nearest,
+    NO_PROGRESS,
+    UncheckedSlider,
+    clamp_layer,
+    clamp_slider,
+    show_user_errors,
 )
 from vitdemo.page.look import permalink, picture, rollout
-from vitdemo.page.sections import Sections
-from vitdemo.traced import Traced
-from vitdemo.workbench import Workbench
+from vitdemo.page.sections import LazySections
+from vitdemo.traced import ImageTrace
+from vitdemo.workbench import AppContext
 
-FIRST_SECTION, CLASS_MAPS = "heads", "why"
+DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 # ADDRESS is the page's URL when it opened. VISITED is the view that a script opened: the URL itself
 # may have changed since, because the browser also writes pending changes of the user into it.
-ADDRESS, VISITED = "window.location.search", "vitdemo.visited"
+JS_INITIAL_QUERY, JS_VISITED_QUERY = "window.location.search", "vitdemo.visited"
 # The browser handles a change of layer without a request, unless an open section needs the model.
-MOVED = "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
+JS_COUNT_LAYER_MOVE = (
+    "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
+)
 # Run again if another model was chosen while the image was being processed.
-BEHIND = "(view, model, times) => [view?.run && view.run !== model ? times + 1 : times]"
+JS_COUNT_STALE_MODEL = (
+    "(view, model, times) => [view?.run && view.run !== model ? times + 1 : times]"
+)
 # Keyboard focus moves to the tab of the image. A phone scrolls down, because its map is below.
-FOCUS = """() => requestAnimationFrame(() => {
+JS_FOCUS_IMAGE = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
   const map = document.querySelector("#sections");
   if (map.getBoundingClientRect().top > window.innerHeight) map.scrollIntoView();
   document.querySelector('#tabs [role=tab]').focus({ preventScroll: true });
 })"""
-WITHOUT_WEIGHTS = "The weights of {name} are not available. The results below are of other models."
+NO_WEIGHTS_MESSAGE = (
+    "The weights of {name} are not available. The results below are of other models."
+)
 
 
-class Look(Sections):
+class ExploreTab(LazySections):
     """The Explore tab: its own components and event handlers; sections are added with `add`.
 
     Sections read `workbench`, `picture` (the square that models can see, an RGB image), `model`
     (the name of the chosen run) and `layer`. The layer is in 1..L and clamped to the model's depth.
     Until a user or a URL chooses one, it is the layer of the most faithful map.
 
-    Sections add the components that the URL stores to `linked`. `drawn_from` lists components that
-    the user edits by hand and that the URL stores in another form: a visited view resets them.
+    Sections add the components that the URL stores to `linked`. `reset_on_load` lists components
+    that the user edits by hand and that the URL stores in another form: a visited view resets them.
     """
 
-    def __init__(self, workbench: Workbench, page_tabs: gr.Tabs):
+    def __init__(self, workbench: AppContext, page_tabs: gr.Tabs):
         """Lay out the image in its own column; `lay_out_choices` fills the other column."""
         self.workbench, self.page_tabs = workbench, page_tabs
-        self.picture = gr.State(None, time_to_live=picture.KEPT_SECONDS)
-        self.section = gr.Textbox(FIRST_SECTION, visible="hidden", label="section")
-        self.moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
-        self.behind = gr.Number(0, visible="hidden", label="predictions of an earlier model")
-        self.given = Picture(elem_id="picture")
-        self.offers = Offers(elem_id="offers")
-        self.answered = Answers(elem_id="answers")
-        self.answering = gr.State(time_to_live=picture.KEPT_SECONDS)  # models in `answered`
-        self.others = gr.Number(0, visible="hidden", label="changes of the available models")
+        self.image = gr.State(None, time_to_live=picture.IMAGE_LIFETIME)
+        self.section = gr.Textbox(DEFAULT_SECTION, visible="hidden", label="section")
+        self.layer_moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
+        self.stale_predictions = gr.Number(
+            0, visible="hidden", label="predictions of an earlier model"
+        )
+        self.image_input = ImageInput(elem_id="picture")
+        self.example_images = ExampleImages(elem_id="offers")
+        self.predictions_view = PredictionCards(elem_id="answers")
+        self.predicting_models = gr.State(
+            time_to_live=picture.IMAGE_LIFETIME
+        )  # models in `answered`
+        self.model_changes = gr.Number(0, visible="hidden", label="changes of the available models")
         self.tabs: dict[str, gr.Tab] = {}  # section tabs by id
 
     def lay_out_choices(self) -> None:
         """Lay out the choices of model and layer."""
         with gr.Row(elem_id="look-choices"):
-            runs = grouped(self.workbench.explained_runs())
+            runs = group_runs(self.workbench.explainable_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
-            depth = self.depth(self.model.value) or COMMON_DEPTH
-            layer = self.first_layer(self.model.value) or depth
-            self.layer = LayerSlider(
+            depth = self.count_layers(self.model.value) or COMMON_DEPTH
+            layer = self.initial_layer(self.model.value) or depth
+            self.layer = UncheckedSlider(
                 1, depth, layer, step=1, label="Layer", elem_id="layer", min_width=220, buttons=[]
             )
             self.layer_is_chosen = gr.Checkbox(False, visible="hidden", label="layer is chosen")
-        super().__init__([self.section], [self.picture, self.model])
-        self.linked = {"model": self.model, "layer": self.layer, "section": self.section}
-        self.drawn_from: list[Component] = []
+        super().__init__([self.section], [self.image, self.model])
+        self.url_params = {"model": self.model, "layer": self.layer, "section": self.section}
+        self.reset_on_load: list[Component] = []
 
     def lay_out_attention(self) -> None:
         """Lay out the section that is open first; the browser draws it."""
-        self.view = AttentionView(elem_id="attention")
-        of_rollout = rollout.lay_out()
+        self.attention_view = AttentionView(elem_id="attention")
+        of_rollout = rollout.lay_out_rollout_settings()
         names = ("fusion", "discard", "residual", "first")
-        self.linked |= dict(zip(names, of_rollout, strict=True))
-        self.norms = gr.Checkbox(False, visible="hidden", label="norm-weighted attention requested")
-        self.settings = [*of_rollout, self.norms]
+        self.url_params |= dict(zip(names, of_rollout, strict=True))
+        self.norms_requested = gr.Checkbox(
+            False, visible="hidden", label="norm-weighted attention requested"
+        )
+        self.attention_settings = [*of_rollout, self.norms_requested]
 
-    def asked_by(self, component: Component, where: Sequence[str]) -> Callable:
+    def change_event(self, component: Component, where: Sequence[str]) -> Callable:
         if component is not self.layer:
-            return super().asked_by(component, where)
+            return super().change_event(component, where)
         key = tuple(where)
-        if key not in self.moves:
-            self.moves[key] = gr.Number(0, visible="hidden", label="moves of the layer")
-        return self.moves[key].change
+        if key not in self.layer_moves:
+            self.layer_moves[key] = gr.Number(0, visible="hidden", label="moves of the layer")
+        return self.layer_moves[key].change
 
-    def depth(self, name: str | None) -> int:
+    def count_layers(self, name: str | None) -> int:
         """Return the number of attention layers of the run `name`; 0 if it has none."""
         try:
-            return self.workbench.layers(self.workbench.run(name)) if name else 0
+            return self.workbench.count_layers(self.workbench.find_run(name)) if name else 0
         except VitdemoError:  # other handlers that load this model report the reason
             return 0
 
-    def first_layer(self, name: str | None) -> int:
+    def initial_layer(self, name: str | None) -> int:
         """Return the initial layer of the run `name`; 0 if it has no attention."""
-        return first_map(self.workbench, self.workbench.run(name))[1] if self.depth(name) else 0
+        return (
+            choose_first_map(self.workbench, self.workbench.find_run(name))[1]
+            if self.count_layers(name)
+            else 0
+        )
 
-    def traced(self, name: str, image: Image.Image) -> Traced:
+    def load_trace(self, name: str, image: Image.Image) -> ImageTrace:
         """Return the trace of `image` through the run `name`. Raises `RunError`."""
-        return self.workbench.look(self.workbench.run(name), image)
+        return self.workbench.trace_image(self.workbench.find_run(name), image)
 
     @property
-    def asking(self) -> list[Component]:
-        """Inputs of every event that updates the tab: see `answer_of_model`."""
-        return [self.layer_is_chosen, self.layer, *self.settings, *self.inputs_of(self.all)]
+    def inputs(self) -> list[Component]:
+        """Inputs of every event that updates the tab: see `render_model`."""
+        return [
+            self.layer_is_chosen,
+            self.layer,
+            *self.attention_settings,
+            *self.section_inputs(self.section_list),
+        ]
 
     @property
-    def image_at(self) -> int:
+    def image_index(self) -> int:
         """Index of the image in `asking`."""
-        return 2 + len(self.settings)
+        return 2 + len(self.attention_settings)
 
     @property
-    def of_model(self) -> list[Component]:
-        return [self.view, self.layer, *self.outputs_of(self.all)]
+    def model_outputs(self) -> list[Component]:
+        return [self.attention_view, self.layer, *self.section_outputs(self.section_list)]
 
     @property
-    def everything(self) -> list[Component]:
-        return [self.given, self.picture, self.answered, self.answering, *self.of_model]
+    def all_outputs(self) -> list[Component]:
+        return [
+            self.image_input,
+            self.image,
+            self.predictions_view,
+            self.predicting_models,
+            *self.model_outputs,
+        ]
 
-    def answer_of_model(self, image, chosen, layer, *values) -> list:
-        """Return the values of `of_model` for `image`; the arguments are the values of `asking`."""
-        settings, (_, name, *rest) = split(values, len(self.settings))
-        found = self.view_of(image, name, *settings)
+    def render_model(self, image, chosen, layer, *values) -> list:
+        """Return the values of `model_outputs` for `image` and the values of `inputs`."""
+        settings, (_, name, *rest) = split_at(values, len(self.attention_settings))
+        found = self.render_attention(image, name, *settings)
         depth = gr.update(interactive=False)
-        if isinstance(found, Drawn):
-            depth = limited(layer, found.look.layers) | {"interactive": True}
-            if not chosen:  # `BEGINS` moves the slider in the browser unless the user moved it
-                places = zip(self.inputs_of(self.all)[len(self.always) :], rest, strict=True)
+        if isinstance(found, AttentionData):
+            depth = clamp_slider(layer, found.trace.num_layers) | {"interactive": True}
+            if (
+                not chosen
+            ):  # `JS_INITIAL_LAYER` moves the slider in the browser unless the user moved it
+                places = zip(
+                    self.section_inputs(self.section_list)[len(self.common_inputs) :],
+                    rest,
+                    strict=True,
+                )
                 rest = [found.layer if c is self.layer else value for c, value in places]
-        return [found, depth, *self.drawn(self.all, [image, name, *rest])]
+        return [found, depth, *self.render_open(self.section_list, [image, name, *rest])]
 
-    def view_of(self, image, name, *settings) -> Drawn | str | None:
+    def render_attention(self, image, name, *settings) -> AttentionData | str | None:
         """Return the payload of the attention view, or the reason why there is none."""
         if image is None or name is None:
             return None
         *of_rollout, norms = settings
         try:
-            source, layer = first_map(self.workbench, self.workbench.run(name))
-            drawn = rollout.rolled(self.traced(name, image), *of_rollout)
-            products = self.products(drawn.look) if norms else None
+            source, layer = choose_first_map(self.workbench, self.workbench.find_run(name))
+            drawn = rollout.compute_rollout(self.load_trace(name, image), *of_rollout)
+            products = self.load_value_products(drawn.trace) if norms else None
             return replace(drawn, source=source, layer=layer, products=products)
         except VitdemoError as error:
             return str(error)
 
-    def products(self, look: Traced) -> Tensor | str:
+    def load_value_products(self, look: ImageTrace) -> Tensor | str:
         """Return the data for norm-weighted attention, or the reason why this model has none."""
         try:
             return self.workbench.value_products(look)
         except RunError as error:
             return str(error)
 
-    def answer(self, wish: Asked, *values) -> list:
-        """Return the values of `everything` for the requested image."""
+    def render_image(self, request: ImageRequest, *values) -> list:
+        """Return the values of `all_outputs` for the requested image."""
         try:
-            shown = picture.opened(wish, self.workbench.test_picture)
+            shown = picture.load_requested_image(request, self.workbench.load_test_image)
         except VitdemoError as error:
-            before = values[self.image_at]
+            before = values[self.image_index]
             still = "" if before is None else " The previous image is still shown."
-            return self.refused(f"The image could not be shown. {error}{still}")
-        image = picture.square_of(shown)
+            return self.show_image_error(f"The image could not be shown. {error}{still}")
+        image = picture.crop_to_square(shown)
         # The chosen model runs first, so that its prediction comes from the same forward pass.
-        chosen = self.answer_of_model(image, *values)
-        return [shown, image, *self.answers(image, shown.label), *chosen]
+        chosen = self.render_model(image, *values)
+        return [shown, image, *self.predict_all(image, shown.label), *chosen]
 
-    @for_people
-    def answer_again(self, *values) -> list:
-        """Return the values of `everything` for the same image after the models have changed."""
-        image = values[self.image_at]
+    @show_user_errors
+    def rerun_all_models(self, *values) -> list:
+        """Return the values of `all_outputs` for the same image after the models have changed."""
+        image = values[self.image_index]
         if image is None:
-            return [gr.skip()] * len(self.everything)
-        chosen = self.answer_of_model(image, *values)
-        answered = self.answers(image, image.info.get(picture.TRUE_CLASS))
+            return [gr.skip()] * len(self.all_outputs)
+        chosen = self.render_model(image, *values)
+        answered = self.predict_all(image, image.info.get(picture.TRUE_CLASS_KEY))
         return [gr.skip(), gr.skip(), *answered, *chosen]
 
-    def answers(self, image: Image.Image, label: str | None) -> tuple[PictureAnswers, Hashable]:
+    def predict_all(
+        self, image: Image.Image, label: str | None
+    ) -> tuple[ImagePredictions, Hashable]:
         """Return the values of `answered` and `answering`."""
-        asked = self.workbench.answering()
-        return PictureAnswers(*self.workbench.answers(image, asked), label), as_key(asked)
+        asked = self.workbench.classifier_runs()
+        return ImagePredictions(*self.workbench.predict_all(image, asked), label), make_key(asked)
 
-    def refused(self, sentence: str) -> list:
+    def show_image_error(self, sentence: str) -> list:
         """Return `sentence` instead of the image; all other outputs stay unchanged."""
-        return [sentence, *[gr.skip()] * (len(self.everything) - 1)]
+        return [sentence, *[gr.skip()] * (len(self.all_outputs) - 1)]
 
-    @for_people
-    def ask(self, event: gr.EventData, *values) -> list:
+    @show_user_errors
+    def handle_image_request(self, event: gr.EventData, *values) -> list:
         """Predict an image that the user chose."""
         try:
-            wish = asked(event)
+            wish = parse_image_request(event)
         except ImageError as error:
-            return self.refused(str(error))
-        return self.answer(wish, *values)
+            return self.show_image_error(str(error))
+        return self.render_image(wish, *values)
 
-    @for_people
-    def begin(self, search: str, *values) -> list:
+    @show_user_errors
+    def load_initial_view(self, search: str, *values) -> list:
         """Predict the image in the page's URL, or else the first photo."""
-        photos = [*picture.photos()]
-        wish = permalink.wish(search, photos)
+        photos = [*picture.list_photos()]
+        wish = permalink.image_from_query(search, photos)
         if wish is None:
-            return [gr.skip()] * len(self.everything)
-        found = self.answer(wish, *values)
+            return [gr.skip()] * len(self.all_outputs)
+        found = self.render_image(wish, *values)
         if isinstance(found[0], str) and photos:
             gr.Info(escape(found[0], quote=False))  # the image in the URL does not exist
-            found = self.answer(Asked(photos[0]), *values)
+            found = self.render_image(ImageRequest(photos[0]), *values)
         return found
 
-    @for_people
+    @show_user_errors
     def change_model(self, *values) -> list:
-        image = values[self.image_at]
+        image = values[self.image_index]
         if image is None:
-            return [gr.skip()] * len(self.of_model)
-        return self.answer_of_model(image, *values)
+            return [gr.skip()] * len(self.model_outputs)
+        return self.render_model(image, *values)
 
-    @for_people
-    def look_again(self, search: str, *values) -> list:
+    @show_user_errors
+    def load_query(self, search: str, *values) -> list:
         """Load the view in the URL; if it names no image, keep the current one."""
-        if values[self.image_at] is None or "picture" in permalink.parse(search):
-            return self.begin(search, *values)
-        still = [gr.skip()] * (len(self.everything) - len(self.of_model))
+        if values[self.image_index] is None or "picture" in permalink.parse_query(search):
+            return self.load_initial_view(search, *values)
+        still = [gr.skip()] * (len(self.all_outputs) - len(self.model_outputs))
         return [*still, *self.change_model(*values)]
 
-    def restore(self, search: str, *, anew: bool = False) -> tuple:
+    def restore_from_query(self, search: str, *, reset: bool = False) -> tuple:
         """Return the values of the controls that the page's URL specifies.
 
         A value that is not in the URL stays unchanged; with `anew`, it is reset.
         """
-        found, runs = permalink.parse(search), self.workbench.explained_runs()
-        model, _ = renewed_runs(runs, self.model.value)
+        found, runs = permalink.parse_query(search), self.workbench.explainable_runs()
+        model, _ = update_run_choices(runs, self.model.value)
         if found.get("model") in [run.name for run in runs]:
             model["value"] = found["model"]
-        elif anew:
+        elif reset:
             model["value"] = self.model.value
         values = {
-            name: permalink.checked(component, found.get(name))
-            for name, component in self.linked.items()
+            name: permalink.parse_value(component, found.get(name))
+            for name, component in self.url_params.items()
             if name not in ("model", "section")
         }
-        if anew:
-            starts = {name: self.linked[name].value for name in values if name != "layer"}
+        if reset:
+            starts = {name: self.url_params[name].value for name in values if name != "layer"}
             values |= {name: start for name, start in starts.items() if values[name] is None}
         name, chosen = model.get("value", self.model.value), False
-        if depth := self.depth(name):  # the model may differ from the initial one
-            first = self.first_layer(name)
-            layer = nearest(first if values["layer"] is None else values["layer"], depth)
+        if depth := self.count_layers(name):  # the model may differ from the initial one
+            first = self.initial_layer(name)
+            layer = clamp_layer(first if values["layer"] is None else values["layer"], depth)
             chosen = layer != first
             values["layer"] = gr.update(maximum=depth, value=layer)
         values = [gr.skip() if value is None else value for value in values.values()]
-        section = found.get("section") if found.get("section") in self.tabs else FIRST_SECTION
-        by_hand = [None if anew else gr.skip()] * len(self.drawn_from)
+        section = found.get("section") if found.get("section") in self.tabs else DEFAULT_SECTION
+        by_hand = [None if reset else gr.skip()] * len(self.reset_on_load)
         return model, section, gr.Tabs(selected=section), chosen, *values, *by_hand
 
-    def connect_all(self, page: gr.Blocks) -> None:
+    def connect_events(self, page: gr.Blocks) -> None:
         """Connect the events; called once, after everything is laid out."""
         self.wire(self.tabs)
-        sources = [self.given.ask, self.offers.ask]  # one event, so that the latest request wins
-        gr.on(sources, self.ask, self.asking, self.everything, **ASKED)
-        seen = [self.view, self.model, self.behind]
-        self.view.change(None, seen, self.behind, js=BEHIND, **HIDDEN)
-        chosen = [self.model.input, self.behind.change]
-        gr.on(chosen, self.change_model, self.asking, self.of_model, **ASKED)
-        settings = [component.input for component in self.settings]
-        gr.on(settings, self.view_of, [*self.always, *self.settings], self.view, **ASKED)
-        self.view.norms(None, None, self.norms, js=WITH_NORMS, **HIDDEN)
-        asked = [*self.always, *self.settings]
-        self.view.norms(for_people(self.view_of), asked, self.view, js=ASK_NORMS, **ASKED)
-        self.choose_layer_on(self.view.layer)
+        sources = [
+            self.image_input.ask,
+            self.example_images.ask,
+        ]  # one event, so that the latest request wins
+        gr.on(sources, self.handle_image_request, self.inputs, self.all_outputs, **MODEL_EVENT)
+        seen = [self.attention_view, self.model, self.stale_predictions]
+        self.attention_view.change(
+            None, seen, self.stale_predictions, js=JS_COUNT_STALE_MODEL, **NO_PROGRESS
+        )
+        chosen = [self.model.input, self.stale_predictions.change]
+        gr.on(chosen, self.change_model, self.inputs, self.model_outputs, **MODEL_EVENT)
+        settings = [component.input for component in self.attention_settings]
+        gr.on(
+            settings,
+            self.render_attention,
+            [*self.common_inputs, *self.attention_settings],
+            self.attention_view,
+            **MODEL_EVENT,
+        )
+        self.attention_view.norms(
+            None, None, self.norms_requested, js=JS_REQUEST_NORMS, **NO_PROGRESS
+        )
+        asked = [*self.common_inputs, *self.attention_settings]
+        self.attention_view.norms(
+            show_user_errors(self.render_attention),
+            asked,
+            self.attention_view,
+            js=JS_INPUTS_WITH_NORMS,
+            **MODEL_EVENT,
+        )
+        self.set_layer_on(self.attention_view.layer)
         begins = [self.layer, self.layer_is_chosen]
-        self.view.begins(None, begins, self.layer, js=BEGINS, **HIDDEN)
-        self.layer.input(None, None, self.layer_is_chosen, js="() => [true]", **HIDDEN)
-        self.layer.change(None, self.layer, None, js=SET_LAYER, **HIDDEN)
-        for where, moves in self.moves.items():
-            moved = MOVED.replace("WHERE", str(list(where)))
-            self.layer.input(None, [moves, *self.choosers], moves, js=moved, **HIDDEN)
-        begun = self.follow(ADDRESS, page.load, self.restore, self.begin)
-        begun.success(None, js=permalink.ARRIVE)
-        for event in (page.load, self.offers.others):
-            event(self.offered, None, self.offers, **HIDDEN, **LIGHT_QUEUE)
-        permalink.write_when_changed(self.linked)
+        self.attention_view.begins(None, begins, self.layer, js=JS_INITIAL_LAYER, **NO_PROGRESS)
+        self.layer.input(None, None, self.layer_is_chosen, js="() => [true]", **NO_PROGRESS)
+        self.layer.change(None, self.layer, None, js=JS_SET_LAYER, **NO_PROGRESS)
+        for where, moves in self.layer_moves.items():
+            moved = JS_COUNT_LAYER_MOVE.replace("WHERE", str(list(where)))
+            self.layer.input(None, [moves, *self.choosers], moves, js=moved, **NO_PROGRESS)
+        begun = self.restore_and_render_on(
+            JS_INITIAL_QUERY, page.load, self.restore_from_query, self.load_initial_view
+        )
+        begun.success(None, js=permalink.JS_SCROLL_TO_SECTION)
+        for event in (page.load, self.example_images.others):
+            event(self.load_examples, None, self.example_images, **NO_PROGRESS, **LIGHT_QUEUE)
+        permalink.write_url_on_change(self.url_params)
 
-    def choose_layer_on(self, listen: Callable) -> None:
+    def set_layer_on(self, listen: Callable) -> None:
         """On the event `listen`, set the layer to the one chosen in a view."""
-        listen(None, None, [self.layer, self.layer_is_chosen], js=LAYER, **HIDDEN)
+        listen(None, None, [self.layer, self.layer_is_chosen], js=JS_CHOSEN_LAYER, **NO_PROGRESS)
 
-    def answer_again_on(self, listen: Callable) -> None:
+    def rerun_on(self, listen: Callable) -> None:
         """On the event `listen`, run all models on the same image again."""
-        listen(self.answer_again, self.asking, self.everything, **ASKED)
+        listen(self.rerun_all_models, self.inputs, self.all_outputs, **MODEL_EVENT)
 
-    def visit_on(self, listen: Callable) -> None:
+    def load_view_on(self, listen: Callable) -> None:
         """On the event `listen`, show the view that a script opens."""
-        self.follow(VISITED, listen, partial(self.restore, anew=True), self.look_again)
+        self.restore_and_render_on(
+            JS_VISITED_QUERY, listen, partial(self.restore_from_query, reset=True), self.load_query
+        )
 
-    def follow(self, search: str, listen: Callable, restore: Callable, answer: Callable):
+    def restore_and_render_on(
+        self, search: str, listen: Callable, restore: Callable, answer: Callable
+    ):
         """Restore and predict the view in `search`, a JavaScript expression."""
-        linked = [c for name, c in self.linked.items() if name not in ("model", "section")]
+        linked = [c for name, c in self.url_params.items() if name not in ("model", "section")]
         restored = [self.model, self.section, self.sections, self.layer_is_chosen]
-        restored += [*linked, *self.drawn_from]
-        asking = [self.section, *self.asking]
+        restored += [*linked, *self.reset_on_load]
+        asking = [self.section, *self.inputs]
         first = f"(...values) => [{search}, ...values.slice(1)]"
-        last = {"trigger_mode": "always_last", **HIDDEN}  # keep only the last of quick navigations
+        last = {
+            "trigger_mode": "always_last",
+            **NO_PROGRESS,
+        }  # keep only the last of quick navigations
         read = listen(restore, self.section, restored, js=first, **last)
-        return read.success(answer, asking, self.everything, js=first, **ASKED)
+        return read.success(answer, asking, self.all_outputs, js=first, **MODEL_EVENT)
 
-    def renewed(self, name: str | None, answering: Hashable, others: int) -> tuple:
+    def update_models(self, name: str | None, answering: Hashable, others: int) -> tuple:
         """Return the models that are available now.
 
         `others` increases if they are not the models whose predictions are shown.
         """
-        update, _ = renewed_runs(self.workbench.explained_runs(), name)
-        changed = answering is not None and answering != as_key(self.workbench.answering())
+        update, _ = update_run_choices(self.workbench.explainable_runs(), name)
+        changed = answering is not None and answering != make_key(self.workbench.classifier_runs())
         return update, others + 1 if changed else gr.skip()
 
-    def offered(self) -> Offered:
+    def load_examples(self) -> Examples:
         """Return the example images."""
-        return picture.offered(self.workbench.test_picture, self.workbench.test_size)
+        return picture.load_example_images(
+            self.workbench.load_test_image, self.workbench.count_test_images
+        )
 
-    def connect(self, listen: Callable, chosen: Callable, inputs: list[Component]) -> None:
+    def open_test_image_on(
+        self, listen: Callable, chosen: Callable, inputs: list[Component]
+    ) -> None:
         """On the event `listen` of another tab, open a test image in this tab.
 
         `chosen(*inputs, event)` returns the index of the test image and the name of the run to
@@ -353,37 +425,39 @@ class Look(Sections):
         If the run has no weights, the text below the image says so.
         """
 
-        @for_people
+        @show_user_errors
         def show(event: gr.EventData, *values):
-            own, asked_of = split(values, len(inputs))
-            return self.opened(*chosen(*own, event), *asked_of)
+            own, asked_of = split_at(values, len(inputs))
+            return self.open_test_image(*chosen(*own, event), *asked_of)
 
         tabs = [self.page_tabs, self.sections, self.section, self.model]
         shown = listen(
             show,
-            [*inputs, *self.asking],
-            [*tabs, *self.everything],
-            **HIDDEN,
+            [*inputs, *self.inputs],
+            [*tabs, *self.all_outputs],
+            **NO_PROGRESS,
             **MODEL_QUEUE,
         )
-        shown.success(None, js=FOCUS)
+        shown.success(None, js=JS_FOCUS_IMAGE)
 
-    def opened(self, number: int, name: str | None, *values) -> list:
+    def open_test_image(self, number: int, name: str | None, *values) -> list:
         """Return the tab's values for test image `number` and run `name` if it has weights."""
-        known = name in [run.name for run in self.workbench.explained_runs()]
-        before, (image, current, _, *rest) = split(values, self.image_at)
+        known = name in [run.name for run in self.workbench.explainable_runs()]
+        before, (image, current, _, *rest) = split_at(values, self.image_index)
         model = name if known else current
-        wish = Asked(f"{picture.TEST}{number}")
-        section = FIRST_SECTION if self.depth(model) else CLASS_MAPS  # if it has no attention
-        found = self.answer(wish, *before, image, model, section, *rest)
-        if isinstance(found[0], Shown) and name and not known:
+        wish = ImageRequest(f"{picture.TEST_PREFIX}{number}")
+        section = (
+            DEFAULT_SECTION if self.count_layers(model) else CLASS_MAPS_SECTION
+        )  # if it has no attention
+        found = self.render_image(wish, *before, image, model, section, *rest)
+        if isinstance(found[0], LoadedImage) and name and not known:
             found[0] = replace(
-                found[0], words=f"{found[0].words} {WITHOUT_WEIGHTS.format(name=name)}"
+                found[0], words=f"{found[0].words} {NO_WEIGHTS_MESSAGE.format(name=name)}"
             )
         selected = gr.Tabs(selected="look"), gr.Tabs(selected=section)
         return [*selected, section, name if known else gr.skip(), *found]
 
 
-def split(values: Sequence, count: int) -> tuple[Sequence, Sequence]:
+def split_at(values: Sequence, count: int) -> tuple[Sequence, Sequence]:
     """Split `values` into the first `count` and the rest."""
     return values[:count], values[count:]

@@ -3,17 +3,17 @@
 import gradio as gr
 
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics.tested_runs import class_table, paired_test
-from vitdemo.page.components.article import Article, Notice, Piece
-from vitdemo.page.components.run_choice import RunChoice, grouped, renewed_runs
-from vitdemo.page.kit import QUIET
-from vitdemo.page.metrics.classes import class_pieces
-from vitdemo.page.metrics.curves import MOST, curve_pieces
-from vitdemo.page.metrics.pair import pair_pieces
-from vitdemo.workbench import Workbench
+from vitdemo.metrics.tested_runs import compare_runs, compute_classification_report
+from vitdemo.page.components.article import Document, DocumentBlock, Notice
+from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.kit import REFRESH_EVENT
+from vitdemo.page.metrics.classes import class_metrics_blocks
+from vitdemo.page.metrics.curves import MAX_CURVE_CLASSES, ranking_blocks
+from vitdemo.page.metrics.pair import paired_test_blocks
+from vitdemo.workbench import AppContext
 
-NOBODY = "no other model"
-INTRO = (
+NO_OTHER_MODEL_LABEL = "no other model"
+METRICS_INTRO = (
     "Metrics of each class on the test set, which the model was not trained on. The test set is "
     "only a sample, so precision, recall and F1 have a **95% confidence interval**: about 19 of 20 "
     "such intervals contain the true value. The intervals of average precision and ROC-AUC are "
@@ -21,23 +21,23 @@ INTRO = (
     "3.25% of CIFAR-10's test images have a near-duplicate in the training set (Barz & Denzler "
     "2020)."
 )
-CURVES = (
+RANKING_CURVES_INTRO = (
     "## ROC and precision-recall curves\nThe model computes a probability of *cat* for every "
     "image. An image is classified as a cat if this probability reaches a threshold. A lower "
     "threshold finds more of the cats, but also classifies more other images as cats. Each curve "
     "shows all thresholds."
 )
-NOTHING = (
+NO_EVALUATION_MESSAGE = (
     "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
     "again, use `python train.py evaluate runs/NAME`."
 )
 
 
-def build(tab: gr.Tab, workbench: Workbench) -> None:
+def build(tab: gr.Tab, workbench: AppContext) -> None:
     """Build the tab; its content is computed when the tab opens."""
-    gr.Markdown(INTRO)
+    gr.Markdown(METRICS_INTRO)
     with gr.Row():
-        tested = grouped(workbench.evaluated_runs())
+        tested = group_runs(workbench.evaluated_runs())
         with gr.Column(min_width=260):
             model = RunChoice(tested, elem_id="metrics-model")
         with gr.Column(min_width=260):
@@ -45,68 +45,72 @@ def build(tab: gr.Tab, workbench: Workbench) -> None:
                 tested,
                 label="Compare with",
                 info="tests whether the two differ on the same images",
-                nobody=NOBODY,
+                nobody=NO_OTHER_MODEL_LABEL,
                 elem_id="metrics-other",
             )
-    table = Article(elem_id="per-class")
-    pair = Article(elem_id="paired-test")
-    gr.Markdown(CURVES)
+    table = Document(elem_id="per-class")
+    pair = Document(elem_id="paired-test")
+    gr.Markdown(RANKING_CURVES_INTRO)
     classes = gr.Dropdown(
         [],
         value=[],
         multiselect=True,
-        max_choices=MOST,
+        max_choices=MAX_CURVE_CLASSES,
         label="Classes",
-        info=f"up to {MOST} classes (default: lowest F1)",
+        info=f"up to {MAX_CURVE_CLASSES} classes (default: lowest F1)",
         elem_id="curve-classes",
     )
-    plots = Article(elem_id="ranking")
+    plots = Document(elem_id="ranking")
 
     def draw(name, other, chosen):
         """Update the choices, the table and the paired test for the chosen models."""
         found = workbench.evaluated_runs()
-        model, name = renewed_runs(found, name)
+        model, name = update_run_choices(found, name)
         rest = [run for run in found if run.name != name]
-        others, other = renewed_runs(rest, other, optional=True)
-        update = classes_update(workbench, name, chosen)
-        return model, others, *said_of(workbench, name, other), update
+        others, other = update_run_choices(rest, other, optional=True)
+        update = update_class_choices(workbench, name, chosen)
+        return model, others, *metrics_and_paired_test(workbench, name, other), update
 
     def draw_curves(name, other, chosen):
-        return curve_pieces(workbench, [run for run in (name, other) if run], chosen or [])
+        return ranking_blocks(workbench, [run for run in (name, other) if run], chosen or [])
 
     settings = [model, other, classes]
     drawn = [model, other, table, pair, classes]
-    drawing = {"fn": draw_curves, "inputs": settings, "outputs": plots, **QUIET}
+    drawing = {"fn": draw_curves, "inputs": settings, "outputs": plots, **REFRESH_EVENT}
     # One event for all three sources keeps the order of quick clicks, so the last one wins.
     events = [tab.select, model.input, other.input]
-    gr.on(events, draw, inputs=settings, outputs=drawn, **QUIET).then(**drawing)
+    gr.on(events, draw, inputs=settings, outputs=drawn, **REFRESH_EVENT).then(**drawing)
     classes.input(**drawing)
 
 
-def said_of(
-    workbench: Workbench, name: str | None, other: str | None
-) -> tuple[list[Piece], list[Piece]]:
+def metrics_and_paired_test(
+    workbench: AppContext, name: str | None, other: str | None
+) -> tuple[list[DocumentBlock], list[DocumentBlock]]:
     """Return the metrics of the run `name`, and its paired test against the run `other`."""
     if name is None:
-        return [Notice(NOTHING)], []
+        return [Notice(NO_EVALUATION_MESSAGE)], []
     try:
-        run = workbench.run(name)
-        table = class_pieces(workbench.cache.of(class_table, run))
+        run = workbench.find_run(name)
+        table = class_metrics_blocks(workbench.cache.call(compute_classification_report, run))
     except VitdemoError as error:
         return [Notice(str(error))], []
     if other is None:
         return table, []
     try:
-        test = workbench.cache.of(paired_test, run, workbench.run(other))
+        test = workbench.cache.call(compare_runs, run, workbench.find_run(other))
     except VitdemoError as error:
         return table, [Notice(str(error))]
-    return table, pair_pieces(test)
+    return table, paired_test_blocks(test)
 
 
-def classes_update(workbench: Workbench, name: str | None, chosen: list[str] | None) -> dict:
+def update_class_choices(workbench: AppContext, name: str | None, chosen: list[str] | None) -> dict:
     """Offer the run's classes that have test images; keep the choice, or choose the worst class."""
     try:
-        table = workbench.cache.of(class_table, workbench.run(name)) if name else None
+        table = (
+            workbench.cache.call(compute_classification_report, workbench.find_run(name))
+            if name
+            else None
+        )
     except VitdemoError:
         table = None
     if table is None:

@@ -5,12 +5,12 @@ from statistics import median
 
 import numpy as np
 
-from vitdemo.metrics.intervals import difference_doubt, share_doubt
-from vitdemo.metrics.tested_runs import TITLES, ClassTable, three_decimals
-from vitdemo.page.components.article import Piece, Text
+from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
+from vitdemo.metrics.tested_runs import METRIC_TITLES, ClassificationReport, format_three_decimals
+from vitdemo.page.components.article import DocumentBlock, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 
-HELP = {
+METRIC_HELP = {
     "support": "Number of test images of the class.",
     "precision": "Fraction of correct predictions among all images predicted as the class.",
     "recall": "True positive rate: fraction of the images of the class that are predicted as it.",
@@ -21,17 +21,19 @@ HELP = {
     "than an image of another class: 0.5 by chance, 1 at best. Its interval is next to the curves "
     "below.",
 }
-MEANS = {
+MEAN_ROW_HELP = {
     "Macro average": "Mean over the classes: every class has the same weight.",
     "Weighted average": "Mean over the images: each class is weighted by its support.",
 }
-TOP_WORDS = {2: "two", 3: "three", 5: "five"}
+NUMBER_WORDS = {2: "two", 3: "three", 5: "five"}
 
 
-def class_pieces(found: ClassTable) -> list[Piece]:
+def class_metrics_blocks(found: ClassificationReport) -> list[DocumentBlock]:
     """Return the accuracy and the top-k accuracy as sentences, and the table of classes."""
-    columns = [Column(TITLES.get(name, "Support"), words) for name, words in HELP.items()]
-    macro, weighted = MEANS
+    columns = [
+        Column(METRIC_TITLES.get(name, "Support"), words) for name, words in METRIC_HELP.items()
+    ]
+    macro, weighted = MEAN_ROW_HELP
     table = Table(
         ["Class", *columns],
         [class_row(found, c) for c in range(len(found.classes))],
@@ -40,33 +42,34 @@ def class_pieces(found: ClassTable) -> list[Piece]:
             mean_row(weighted, found, found.weighted, found.weighted_intervals),
         ],
         file=f"{found.run}-per-class",
-        words=MEANS,
+        words=MEAN_ROW_HELP,
     )
-    top = top_words(found)
-    return [Text(accuracy_words(found)), *([Text(top)] if top else []), table]
+    top = describe_top_k(found)
+    return [Text(describe_test_accuracy(found)), *([Text(top)] if top else []), table]
 
 
-def accuracy_words(table: ClassTable) -> str:
+def describe_test_accuracy(table: ClassificationReport) -> str:
     """State the accuracy, its confidence interval and the margins of error."""
     low, high = table.accuracy_interval
     return (
         f"{table.run} classifies **{100 * table.accuracy:.2f}%** of "
         f"{int(table.support.sum()):,} test images correctly "
-        f"(95% interval {100 * low:.2f} to {100 * high:.2f}%). {point_words(table)}"
+        f"(95% interval {100 * low:.2f} to {100 * high:.2f}%). {describe_margins_of_error(table)}"
     )
 
 
-def top_words(table: ClassTable) -> str:
+def describe_top_k(table: ClassificationReport) -> str:
     """State the top-k accuracy for each k that is smaller than the number of classes."""
     shares = [
-        f"the {TOP_WORDS[top.k]} most probable classes for **{100 * top.share:.1f}%** of images "
+        f"the {NUMBER_WORDS[top.k]} most probable classes for **{100 * top.accuracy:.1f}%** of "
+        "images "
         f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f}%)"
         for top in table.top[1:]
     ]
     return f"Top-k accuracy: the true class is among {', '.join(shares)}." if shares else ""
 
 
-def point_words(table: ClassTable) -> str:
+def describe_margins_of_error(table: ClassificationReport) -> str:
     """State the margins of error of accuracy and recall, and of a difference between two runs."""
     n = int(table.support.sum())
     right = round(table.accuracy * n)
@@ -75,25 +78,27 @@ def point_words(table: ClassTable) -> str:
         for recall, n in zip(table.columns["recall"], map(int, table.support), strict=True)
         if n
     ]
+    recall = 100 * median(margin_of_error(*each) for each in shares)
+    difference = median(difference_margin_of_error(*each) for each in shares)
     return (
-        f"Margin of error (95%): about ±{100 * share_doubt(right, n):.1f} percentage points for "
-        f"accuracy and ±{100 * median(share_doubt(*each) for each in shares):.1f} for the recall "
-        "of one class. The difference between two values from different images has a margin √2 "
-        f"times as large: {_difference_words('accuracy', difference_doubt(right, n))}; "
-        f"{_difference_words('recall', median(difference_doubt(*each) for each in shares))}. "
+        f"Margin of error (95%): about ±{100 * margin_of_error(right, n):.1f} percentage "
+        f"points for accuracy and ±{recall:.1f} for the recall of one class. "
+        "The difference between two values from different images has a margin √2 times as large: "
+        f"{_describe_difference_margin('accuracy', difference_margin_of_error(right, n))}; "
+        f"{_describe_difference_margin('recall', difference)}. "
         "To compare two models on the same images, use the paired test (*Compare with*)."
     )
 
 
-def _difference_words(metric: str, doubt: float) -> str:
+def _describe_difference_margin(metric: str, doubt: float) -> str:
     verdict = "is significant" if 100 * doubt < 1 else "is not significant"
     return f"±{100 * doubt:.1f} points for {metric}, so a difference of 1 point {verdict}"
 
 
-def class_row(table: ClassTable, c: int) -> Row:
+def class_row(table: ClassificationReport, c: int) -> Row:
     """Return a row whose cells have a bar from 0 to the value, and the interval of the value."""
     cells = []
-    for name in TITLES:
+    for name in METRIC_TITLES:
         value = float(table.columns[name][c])
         bar = 0.0 if np.isnan(value) else value
         cells.append(number_cell(value, table.interval(name, c), bar=bar))
@@ -101,9 +106,12 @@ def class_row(table: ClassTable, c: int) -> Row:
 
 
 def mean_row(
-    title: str, table: ClassTable, means: Mapping[str, float], intervals: Mapping[str, np.ndarray]
+    title: str,
+    table: ClassificationReport,
+    means: Mapping[str, float],
+    intervals: Mapping[str, np.ndarray],
 ) -> Row:
-    cells = [number_cell(means[name], intervals.get(name), strong=True) for name in TITLES]
+    cells = [number_cell(means[name], intervals.get(name), strong=True) for name in METRIC_TITLES]
     return [title, f"{int(table.support.sum()):,}", *cells]
 
 
@@ -111,4 +119,4 @@ def number_cell(value: float, interval: np.ndarray | None = None, **looks) -> Ce
     """Format a fraction (0 to 1) with three decimals, with its interval (2,) below."""
     known = interval is not None and not np.isnan(interval).any()
     note = f"{interval[0]:.3f} to {interval[1]:.3f}" if known else ""
-    return Cell(three_decimals(value), value, interval, note=note, **looks)
+    return Cell(format_three_decimals(value), value, interval, note=note, **looks)

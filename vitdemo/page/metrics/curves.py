@@ -9,16 +9,24 @@ from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.figures.curves import HUES
 from vitdemo.metrics.curves import RankingCurve, precision_at
-from vitdemo.metrics.tested_runs import Ranking, ranking
-from vitdemo.page.components.article import Download, Figure, Legend, Line, Notice, Piece, Plots
+from vitdemo.metrics.tested_runs import RankingReport, compute_ranking_report
+from vitdemo.page.components.article import (
+    DocumentBlock,
+    Download,
+    Figure,
+    Legend,
+    LegendEntry,
+    Notice,
+    Plots,
+)
 from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-MOST = len(HUES)  # each class needs a colour of its own
-RECALLS = (0.5, 0.8, 0.9, 0.95, 0.99)
-POINTS = 201  # maximum number of points per curve in the CSV file
-WORDS = {
+MAX_CURVE_CLASSES = len(HUES)  # each class needs a colour of its own
+RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
+RANKING_TERMS = {
     "ROC curve": "True positive rate (y-axis: fraction of cats predicted as cat) against false "
     "positive rate (x-axis: fraction of other images predicted as cat) for every threshold. The "
     "dotted line is random guessing.",
@@ -32,46 +40,59 @@ WORDS = {
 }
 
 
-def curve_pieces(workbench: Workbench, runs: Sequence[str], classes: Sequence[str]) -> list[Piece]:
+def ranking_blocks(
+    workbench: AppContext, runs: Sequence[str], classes: Sequence[str]
+) -> list[DocumentBlock]:
     """Return both figures, the table and the download, or a notice if nothing can be drawn."""
     if not runs:
         return []
     if not classes:
         return [Notice("Choose a class above to see its curves.")]
     found, problems = [], []
-    for class_name in classes[:MOST]:
+    for class_name in classes[:MAX_CURVE_CLASSES]:
         for run in runs:
             try:
-                found.append(workbench.cache.of(ranking, workbench.run(run), class_name))
+                found.append(
+                    workbench.cache.call(
+                        compute_ranking_report, workbench.find_run(run), class_name
+                    )
+                )
             except VitdemoError as error:
                 problems.append(Notice(str(error)))
     if not found:
         return problems
     hue = dict(zip(classes, HUES, strict=False))
-    drawn = [legend(runs, hue), plots(found, runs, hue), numbers(found), points(found)]
+    drawn = [
+        ranking_legend(runs, hue),
+        ranking_plots(found, runs, hue),
+        ranking_table(found),
+        ranking_download(found),
+    ]
     return [*problems, *drawn]
 
 
-def legend(runs: Sequence[str], hue: dict[str, str]) -> Legend:
+def ranking_legend(runs: Sequence[str], hue: dict[str, str]) -> Legend:
     return Legend(
         {
-            name: [Line(run, colour, dashed=run != runs[0]) for run in runs]
+            name: [LegendEntry(run, colour, dashed=run != runs[0]) for run in runs]
             for name, colour in hue.items()
         }
     )
 
 
-def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) -> Plots:
-    def line(ranking: Ranking, curve: RankingCurve) -> figures.Curve:
+def ranking_plots(
+    found: Sequence[RankingReport], runs: Sequence[str], hue: dict[str, str]
+) -> Plots:
+    def line(ranking: RankingReport, curve: RankingCurve) -> figures.Curve:
         return figures.Curve(curve.x, curve.y, hue[ranking.name], dashed=ranking.run != runs[0])
 
-    roc = charts.square_plot(
+    roc = charts.plot_percent_curves(
         [line(r, r.roc) for r in found if r.roc],
         "false positive rate, %",
         "true positive rate, %",
         diagonal=True,
     )
-    precision = charts.square_plot(
+    precision = charts.plot_percent_curves(
         [line(r, r.precision_recall) for r in found],
         "recall, %",
         "precision, %",
@@ -81,22 +102,28 @@ def plots(found: Sequence[Ranking], runs: Sequence[str], hue: dict[str, str]) ->
     of = f"of {', '.join(hue)}, by {' and '.join(runs)}; the table below has the values"
     drawn = {"ROC curve": roc, "Precision-recall curve": precision}
     return Plots(
-        [Figure(title, f"{title} {of}", figures.svg(plot)) for title, plot in drawn.items()]
+        [
+            Figure(title, f"{title} {of}", figures.figure_to_svg(plot))
+            for title, plot in drawn.items()
+        ]
     )
 
 
-def numbers(found: Sequence[Ranking]) -> Table:
+def ranking_table(found: Sequence[RankingReport]) -> Table:
     """Return a table of both areas with their intervals, and of the precision at each recall."""
-    at = [f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%" for i, r in enumerate(RECALLS)]
+    at = [
+        f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%"
+        for i, r in enumerate(RECALL_LEVELS)
+    ]
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision", *at]
     rows = [ranking_row(r) for r in found]
-    return Table(columns, rows, file="vitdemo-areas", words=WORDS)
+    return Table(columns, rows, file="vitdemo-areas", words=RANKING_TERMS)
 
 
-def ranking_row(found: Ranking) -> Row:
+def ranking_row(found: RankingReport) -> Row:
     area = found.roc.area if found.roc else np.nan
     precision = found.precision_recall
-    at = [number_cell(precision_at(precision, recall)) for recall in RECALLS]
+    at = [number_cell(precision_at(precision, recall)) for recall in RECALL_LEVELS]
     return [
         found.name,
         found.run,
@@ -106,20 +133,20 @@ def ranking_row(found: Ranking) -> Row:
     ]
 
 
-def points(found: Sequence[Ranking]) -> Download:
-    """Return the points of the figures as a CSV download, at most `POINTS` of each curve."""
+def ranking_download(found: Sequence[RankingReport]) -> Download:
+    """Return the figures' points as a CSV download, at most `MAX_CSV_POINTS` per curve."""
     rows = [
         [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
         for r in found
         for name, curve in (("ROC", r.roc), ("precision-recall", r.precision_recall))
         if curve
-        for point in thinned(curve)
+        for point in subsample_curve(curve)
     ]
     header = ("class", "model", "curve", "x", "y", "threshold")
     return Download("Download the curves as CSV", "vitdemo-curves", header, rows)
 
 
-def thinned(curve: RankingCurve) -> list[tuple[float, float, float]]:
-    """Return at most `POINTS` points of `curve`, including both ends."""
-    kept = np.unique(np.linspace(0, len(curve.x) - 1, POINTS).round().astype(int))
+def subsample_curve(curve: RankingCurve) -> list[tuple[float, float, float]]:
+    """Return at most `MAX_CSV_POINTS` points of `curve`, including both ends."""
+    kept = np.unique(np.linspace(0, len(curve.x) - 1, MAX_CSV_POINTS).round().astype(int))
     return list(zip(curve.x[kept], curve.y[kept], curve.thresholds[kept], strict=True))

@@ -7,57 +7,65 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
-from vitdemo.figures.curves import MANY, LineStyle, line_styles
-from vitdemo.jobs import Jobs
+from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles
+from vitdemo.jobs import JobQueue
 from vitdemo.metrics import DASH
 from vitdemo.metrics.learning import (
-    below_validation,
-    epoch_count,
-    gap,
-    images_per_second,
+    count_epochs_below_validation,
+    elapsed_minutes,
+    explain_low_training_accuracy,
+    format_epoch_count,
+    generalisation_gap,
+    list_stage_changes,
+    median_images_per_second,
     milestone_rows,
-    minutes,
-    reasons,
-    smoothed,
-    stages,
-    whole,
+    smooth_values,
+    with_lineage_history,
 )
-from vitdemo.metrics.recipe_ablation import ablations
+from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components.article import (
-    Article,
     Bullets,
-    Choices,
-    Folded,
+    Details,
+    Document,
+    DocumentBlock,
     Heading,
-    Piece,
+    PickList,
 )
-from vitdemo.page.components.curves import Curves
-from vitdemo.page.components.run_choice import grouped
+from vitdemo.page.components.curves import CurvesView
+from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.components.table import Cell, Column, Table
-from vitdemo.page.kit import HIDDEN, KEPT_SECONDS, LIGHT_QUEUE, QUIET, offer_download
-from vitdemo.page.look.tab import Look
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    NO_PROGRESS,
+    REFRESH_EVENT,
+    STATE_LIFETIME,
+    add_download_button,
+)
+from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.training import here
-from vitdemo.report import report, report_name
-from vitdemo.runs import RECORD_FIELDS, Run, pretraining
-from vitdemo.workbench import Workbench
+from vitdemo.report import get_report_name, render_report
+from vitdemo.runs import RECORD_FIELDS, Run, find_pretraining
+from vitdemo.workbench import AppContext
 
-SECONDS = 4  # interval at which the run folders are read
-INTRO = (
+REFRESH_SECONDS = 4  # interval at which the run folders are read
+TRAINING_INTRO = (
     "Training curves of each model, by epoch: on the training set, and on a validation set that "
     "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
     "run in progress update automatically."
 )
-NO_RUN = "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
-NONE_CHOSEN = "Choose a run above to see its curves."
-NO_EPOCH = "The first epoch has not ended yet. The curves appear after it."
+NO_RUN_MESSAGE = (
+    "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
+)
+NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
+NO_EPOCH_MESSAGE = "The first epoch has not ended yet. The curves appear after it."
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
 VALIDATION, TRAINING = "validation", "training"
 
 
 @dataclass(frozen=True)
-class Plot:
+class CurvePlot:
     """One plot: its y-axis, and the columns of a run's history that it draws."""
 
     title: str
@@ -66,35 +74,43 @@ class Plot:
     decimals: int | None = None  # None: four significant digits
     log: bool = False  # whether the logarithmic scale applies to this plot
     signed: bool = False  # draw a line at 0 and show a plus sign
-    of: Callable[[Run], Run | None] = lambda run: run  # the run whose history is drawn
+    find_source_run: Callable[[Run], Run | None] = lambda run: run  # the run whose history is drawn
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
     return lambda run: [scale * record[field] for record in run.history]
 
 
-def _both(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
+def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
     return {
         VALIDATION: _column(f"val_{field}", scale),
         TRAINING: _column(f"train_{field}", scale),
     }
 
 
-RATE = {"learning rate": _column("learning_rate")}
-MASKED = "Self-supervised pretraining (MAE): error on the masked patches"
-GAP = "Generalisation gap: training minus validation accuracy"
+LEARNING_RATE_COLUMN = {"learning rate": _column("learning_rate")}
+MASKED_TITLE = "Self-supervised pretraining (MAE): error on the masked patches"
+GAP_TITLE = "Generalisation gap: training minus validation accuracy"
 PLOTS = (
-    Plot("Loss", "loss", _both("loss"), log=True),
-    Plot("Accuracy", "%", _both("accuracy", 100), decimals=2),
-    Plot(GAP, "percentage points", {"gap": gap}, decimals=2, signed=True),
-    Plot("Learning rate at the end of each epoch", "learning rate", RATE, log=True),
-    Plot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
-    Plot(MASKED, "mean squared error", _both("loss"), log=True, of=pretraining),
+    CurvePlot("Loss", "loss", _train_and_validation("loss"), log=True),
+    CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2),
+    CurvePlot(GAP_TITLE, "percentage points", {"gap": generalisation_gap}, decimals=2, signed=True),
+    CurvePlot(
+        "Learning rate at the end of each epoch", "learning rate", LEARNING_RATE_COLUMN, log=True
+    ),
+    CurvePlot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
+    CurvePlot(
+        MASKED_TITLE,
+        "mean squared error",
+        _train_and_validation("loss"),
+        log=True,
+        find_source_run=find_pretraining,
+    ),
 )
 
 
 @dataclass(frozen=True)
-class View:
+class CurveSettings:
     """Display settings of the curves: smoothing weight, y-axis scale and x-axis."""
 
     smoothing: float = 0.0
@@ -102,15 +118,15 @@ class View:
     by_minutes: bool = False
 
 
-def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> Article:
+def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab, jobs: JobQueue | None) -> Document:
     """Lay out and wire the tab; with `jobs`, training runs can be started in it.
 
     The `pick` event of the returned article carries the baseline of the ablation to be shown.
     """
-    gr.Markdown(INTRO)
+    gr.Markdown(TRAINING_INTRO)
     here.build(tab, look, jobs)
-    found = workbench.runs()[0]
-    chosen = RunList(grouped(found), first_choice(found), label="Runs", elem_id="runs")
+    found = workbench.list_runs()[0]
+    chosen = RunList(group_runs(found), default_run_names(found), label="Runs", elem_id="runs")
     with gr.Row():
         smoothing = gr.Slider(
             0,
@@ -126,56 +142,64 @@ def build(tab: gr.Tab, workbench: Workbench, look: Look, jobs: Jobs | None) -> A
         scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Y-axis scale", min_width=200)
         axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="X-axis", min_width=200)
     names = [run.name for run in found]
-    known = gr.State(names, time_to_live=KEPT_SECONDS)  # names already listed; new runs get a tick
-    stamp = gr.State(None, time_to_live=KEPT_SECONDS)  # `signature` of the drawn curves
-    plots = Curves(elem_id="plots")
-    words = Article(elem_id="learning")
-    timer = gr.Timer(SECONDS, active=False)
+    known = gr.State(
+        names, time_to_live=STATE_LIFETIME
+    )  # names already listed; new runs get a tick
+    stamp = gr.State(None, time_to_live=STATE_LIFETIME)  # `content_signature` of the drawn curves
+    plots = CurvesView(elem_id="plots")
+    words = Document(elem_id="learning")
+    timer = gr.Timer(REFRESH_SECONDS, active=False)
 
     def refresh(selected, seen, drawn, smoothing, scale, axis):
-        found = workbench.runs()[0]
-        names, begun = [run.name for run in found], first_choice(found)
+        found = workbench.list_runs()[0]
+        names, begun = [run.name for run in found], default_run_names(found)
         selected = [n for n in names if n in selected or (n in begun and n not in seen)]
-        view = View(float(smoothing or 0), scale == LOG, axis == MINUTES)
-        now = [*signature(found, selected), view]
+        view = CurveSettings(float(smoothing or 0), scale == LOG, axis == MINUTES)
+        now = [*content_signature(found, selected), view]
         if now == drawn:
             return gr.skip()
         shown = [run for run in found if run.name in selected]
         # Update the boxes only if a run was added or removed, so as not to undo a later click.
-        boxes = gr.update(groups=grouped(found), value=selected)
+        boxes = gr.update(groups=group_runs(found), value=selected)
         return (
             boxes if names != seen else gr.skip(),
             names,
             now,
-            drawing(found, shown, view),
-            [*learned(shown, ablations(found)), *figures_of(workbench, shown), *epochs_of(shown)],
+            render_curves(found, shown, view),
+            [
+                *learning_summary(shown, find_ablations(found)),
+                *final_results(workbench, shown),
+                *epoch_table(shown),
+            ],
         )
 
     def write_report(folder: Path, selected: list[str]) -> str:
-        found = workbench.runs()[0]
+        found = workbench.list_runs()[0]
         shown = [run for run in found if run.name in selected]
-        text = report(shown, order=[run.name for run in found])
-        path = folder / report_name(shown)
+        text = render_report(shown, order=[run.name for run in found])
+        path = folder / get_report_name(shown)
         path.write_text(text, encoding="utf-8")
         return str(path)
 
     title = "Save report (HTML)"
-    offer_download(title, "report", write_report, [chosen], LIGHT_QUEUE)
+    add_download_button(title, "report", write_report, [chosen], LIGHT_QUEUE)
     event = {
         "fn": refresh,
         "inputs": [chosen, known, stamp, smoothing, scale, axis],
         "outputs": [chosen, known, stamp, plots, words],
-        **QUIET,
+        **REFRESH_EVENT,
     }
     # The curves are drawn when the tab is first opened, which keeps the page's start fast.
     tab.select(**event)
-    tab.parent.change(None, js=here.WATCH.replace("SEEN", "#plots"), outputs=timer, **HIDDEN)
+    tab.parent.change(
+        None, js=here.JS_ACTIVATE_TIMER.replace("SEEN", "#plots"), outputs=timer, **NO_PROGRESS
+    )
     timer.tick(**event)
     gr.on([chosen.input, smoothing.change, scale.input, axis.input], **event)
     return words
 
 
-def first_choice(found: list[Run]) -> list[str]:
+def default_run_names(found: list[Run]) -> list[str]:
     """Return the names of the runs to draw first: those with weights and those in training.
 
     If there are none, return all names.
@@ -184,7 +208,7 @@ def first_choice(found: list[Run]) -> list[str]:
     return [run.name for run in begun or found]
 
 
-def signature(runs: list[Run], selected: list[str]) -> list:
+def content_signature(runs: list[Run], selected: list[str]) -> list:
     """Return a value that changes whenever the content of the tab would change."""
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
@@ -192,22 +216,33 @@ def signature(runs: list[Run], selected: list[str]) -> list:
 # --- the curves ----------------------------------------------------------------------------------
 
 
-def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
-    """Return the value of `Curves` for the runs `shown`, or a message if there are no curves."""
+def render_curves(found: list[Run], shown: list[Run], view: CurveSettings) -> dict:
+    """Return the value of `CurvesView` for some runs, or a message if there are no curves."""
     drawn = [run for run in shown if run.history]
     if not drawn:
-        return {"problems": [NO_EPOCH if shown else NONE_CHOSEN if found else NO_RUN]}
+        return {
+            "problems": [
+                NO_EPOCH_MESSAGE if shown else NO_SELECTION_MESSAGE if found else NO_RUN_MESSAGE
+            ]
+        }
     names, by = [run.name for run in drawn], "minutes" if view.by_minutes else "epoch"
-    wholes = {run.name: whole(run) for run in drawn}
-    styles, many = line_styles(names, [run.name for run in found]), len(drawn) > MANY
-    note = f"For more than {MANY} runs, only the validation curves are drawn." if many else ""
+    wholes = {run.name: with_lineage_history(run) for run in drawn}
+    styles, many = (
+        choose_line_styles(names, [run.name for run in found]),
+        len(drawn) > MAX_TRAINING_CURVES,
+    )
+    note = (
+        f"For more than {MAX_TRAINING_CURVES} runs, only the validation curves are drawn."
+        if many
+        else ""
+    )
     return {
         "legend": [
             {
                 "name": name,
                 "colour": styles[name].colour,
                 "lighter": None if many else styles[name].lighter,
-                "sign": styles[name].sign,
+                "sign": styles[name].symbol,
             }
             for name in names
         ],
@@ -224,62 +259,66 @@ def drawing(found: list[Run], shown: list[Run], view: View) -> dict:
                 "zero": plot.signed,
                 "signed": plot.signed,
                 "decimals": plot.decimals,
-                "lines": [line for it in pairs for line in lines(plot, *it, styles, view)],
-                "marks": [mark for it in pairs for mark in marks(*it, styles, view)],
+                "lines": [line for it in pairs for line in plot_lines(plot, *it, styles, view)],
+                "marks": [mark for it in pairs for mark in stage_marks(*it, styles, view)],
             }
             for plot in PLOTS
             if (
                 pairs := [
-                    (run, it) for run in drawn if (it := plot.of(wholes[run.name])) and it.history
+                    (run, it)
+                    for run in drawn
+                    if (it := plot.find_source_run(wholes[run.name])) and it.history
                 ]
             )
         ],
     }
 
 
-def along(run: Run, view: View) -> list[float]:
+def x_positions(run: Run, view: CurveSettings) -> list[float]:
     """Return the position of each epoch on the x-axis."""
-    return minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
+    return elapsed_minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
-def lines(
-    plot: Plot, run: Run, source: Run, styles: dict[str, LineStyle], view: View
+def plot_lines(
+    plot: CurvePlot, run: Run, source: Run, styles: dict[str, LineStyle], view: CurveSettings
 ) -> list[dict]:
     """Return the curves of `source` in the colours of `run`.
 
-    Smoothed curves are drawn over the faint originals. With more than `MANY` runs, the training
-    curves are left out.
+    Smoothed curves are drawn over the faint originals. With more than `MAX_TRAINING_CURVES` runs,
+    the training curves are left out.
     """
     own, found = styles[run.name], []
     for name, column in plot.columns.items():
         training = name == TRAINING
-        if training and len(styles) > MANY:
+        if training and len(styles) > MAX_TRAINING_CURVES:
             continue
         true = {
             "run": source.name,
             "name": name,
-            "x": along(source, view),
+            "x": x_positions(source, view),
             "y": column(source),
             "colour": own.lighter if training else own.colour,
             "dashed": training,
             "faint": bool(view.smoothing),
-            "sign": own.sign,
+            "sign": own.symbol,
             "read": True,
             "epochs": [record["epoch"] for record in source.history] if view.by_minutes else None,
         }
         found.append(true)
         if view.smoothing:
-            y = smoothed(true["y"], view.smoothing)
+            y = smooth_values(true["y"], view.smoothing)
             found.append(true | {"y": y, "faint": False, "read": False})
     return found
 
 
-def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> list[dict]:
+def stage_marks(
+    run: Run, source: Run, styles: dict[str, LineStyle], view: CurveSettings
+) -> list[dict]:
     """Return a vertical line for each stage change that the training of `source` has reached."""
     epochs = [0, *(record["epoch"] for record in source.history)]
-    manner = stages(source if source.is_masked else run)
+    manner = list_stage_changes(source if source.is_pretraining else run)
     start = source.seconds_before / 60 if view.by_minutes else 0
-    places = [start, *along(source, view)]
+    places = [start, *x_positions(source, view)]
     return [
         {"x": float(np.interp(stage.after, epochs, places)), "colour": styles[run.name].colour}
         for stage in manner
@@ -290,7 +329,7 @@ def marks(run: Run, source: Run, styles: dict[str, LineStyle], view: View) -> li
 # --- texts and tables ----------------------------------------------------------------------------
 
 
-def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
+def learning_summary(runs: list[Run], groups: dict[str, list[str]]) -> list[DocumentBlock]:
     """Return the milestones, links to ablations, stages, and reasons for a negative gap.
 
     `groups` maps the baseline of each ablation to the names of its runs.
@@ -300,54 +339,59 @@ def learned(runs: list[Run], groups: dict[str, list[str]]) -> list[Piece]:
         return []
     return [
         Heading("Time to reach a validation accuracy"),
-        Table(*milestone_rows([whole(run) for run in drawn])),
-        *ablation_links([base for base, names in groups.items() if two_of(names, drawn)]),
+        Table(*milestone_rows([with_lineage_history(run) for run in drawn])),
+        *ablation_links(
+            [base for base, names in groups.items() if includes_two_runs(names, drawn)]
+        ),
         *stage_list(drawn),
-        *(reasons_of(run) for run in drawn if below_validation(run)),
+        *(gap_reasons(run) for run in drawn if count_epochs_below_validation(run)),
     ]
 
 
-def two_of(names: list[str], drawn: list[Run]) -> bool:
+def includes_two_runs(names: list[str], drawn: list[Run]) -> bool:
     return len({run.name for run in drawn} & set(names)) >= 2
 
 
-def ablation_links(bases: list[str]) -> list[Piece]:
+def ablation_links(bases: list[str]) -> list[DocumentBlock]:
     """Return buttons that open each ablation in the tab Compare models."""
     words = "Show the ablation of {} in Compare models"
-    return [Choices({base: words.format(base) for base in bases})] if bases else []
+    return [PickList({base: words.format(base) for base in bases})] if bases else []
 
 
-def stage_list(runs: list[Run]) -> list[Piece]:
+def stage_list(runs: list[Run]) -> list[DocumentBlock]:
     """Return the list that explains the dotted lines."""
-    items = [f"**{run.name}**, {it.when}: {it.words}." for run in runs for it in stages(run)]
+    items = [
+        f"**{run.name}**, {it.when}: {it.text}." for run in runs for it in list_stage_changes(run)
+    ]
     return [Heading("Dotted lines: stages of training"), Bullets(items)] if items else []
 
 
-def reasons_of(run: Run) -> Folded:
+def gap_reasons(run: Run) -> Details:
     words = (
-        f"{run.name}: training accuracy is below validation accuracy in {below_validation(run)} of "
+        f"{run.name}: training accuracy is below validation accuracy in "
+        f"{count_epochs_below_validation(run)} of "
         f"{len(run.history)} epochs. Why?"
     )
-    return Folded(words, [Bullets(reasons(run))])
+    return Details(words, [Bullets(explain_low_training_accuracy(run))])
 
 
-def figures_of(workbench: Workbench, runs: list[Run]) -> list[Piece]:
+def final_results(workbench: AppContext, runs: list[Run]) -> list[DocumentBlock]:
     """Return a table with one row per run, read only from its files; a dash is a missing value."""
-    rows = [_final(run, workbench.accuracy(run)) for run in runs]
+    rows = [_final_result_row(run, workbench.test_accuracy(run)) for run in runs]
     if not rows:
         return []
     columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
     return [Heading("Final results"), Table(columns, [list(row.values()) for row in rows])]
 
 
-def _final(run: Run, test: float | None) -> dict[str, str]:
-    used, speed = run.record_of_weights, images_per_second(run)
+def _final_result_row(run: Run, test: float | None) -> dict[str, str]:
+    used, speed = run.weights_record, median_images_per_second(run)
     parameters = run.config.get("parameters")
     return {
         "Run": run.name,
         "Test accuracy, %": DASH if test is None else f"{100 * test:.2f}",
         "Validation accuracy, %": f"{100 * used['val_accuracy']:.2f}" if used else DASH,
-        "Epochs": epoch_count(run),
+        "Epochs": format_epoch_count(run),
         "Minutes": f"{run.train_seconds / 60:.1f}" if run.history else DASH,
         "Images/s, median epoch": f"{speed:.0f}" if speed else DASH,
         "Parameters, million": DASH if parameters is None else f"{parameters / 1e6:.2f}",
@@ -355,15 +399,15 @@ def _final(run: Run, test: float | None) -> dict[str, str]:
     }
 
 
-def epochs_of(runs: list[Run]) -> list[Piece]:
+def epoch_table(runs: list[Run]) -> list[DocumentBlock]:
     """Return the values of the curves as a folded table."""
     rows = [
         [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
         for run in runs
-        for record in whole(run).history
+        for record in with_lineage_history(run).history
     ]
     table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
-    return [Folded("Results by epoch", [table])] if rows else []
+    return [Details("Results by epoch", [table])] if rows else []
 
 
 def _cell(value: object) -> Cell:

@@ -2,10 +2,10 @@
 
 from vitdemo.errors import VitdemoError
 from vitdemo.figures.curves import COLOURS
-from vitdemo.jobs import Jobs
-from vitdemo.jobs.gain import gain
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.state import (
-    AT_WORK,
+    ACTIVE_STATES,
     EVALUATING,
     FAILED,
     FINISHED,
@@ -16,41 +16,43 @@ from vitdemo.jobs.state import (
     TRAINING,
     Job,
 )
-from vitdemo.metrics import counted, signed
+from vitdemo.metrics import format_signed, format_with_noun
 from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
-from vitdemo.workbench import Workbench, final_accuracy
+from vitdemo.workbench import AppContext, read_test_accuracy
 
-POINTS = 300  # points per curve; a plot of this width cannot show more
-DISCARD = ("discard", "Delete")
-ACTIONS = {
-    QUEUED: [DISCARD],
-    STARTING: [DISCARD],
-    TRAINING: [("pause", "Pause"), ("stop", "Stop and evaluate"), DISCARD],
-    PAUSED: [("resume", "Resume"), ("stop", "Stop and evaluate"), DISCARD],
-    EVALUATING: [DISCARD],
-    FINISHED: [DISCARD],
-    STOPPED: [DISCARD],
-    FAILED: [("resume", "Continue"), DISCARD],
+MAX_CURVE_POINTS = 300  # points per curve; a plot of this width cannot show more
+DELETE_ACTION = ("discard", "Delete")
+STATE_ACTIONS = {
+    QUEUED: [DELETE_ACTION],
+    STARTING: [DELETE_ACTION],
+    TRAINING: [("pause", "Pause"), ("stop", "Stop and evaluate"), DELETE_ACTION],
+    PAUSED: [("resume", "Resume"), ("stop", "Stop and evaluate"), DELETE_ACTION],
+    EVALUATING: [DELETE_ACTION],
+    FINISHED: [DELETE_ACTION],
+    STOPPED: [DELETE_ACTION],
+    FAILED: [("resume", "Continue"), DELETE_ACTION],
 }
 
 
-def rows(jobs: Jobs, workbench: Workbench) -> list[Task]:
-    found = {run.path.resolve(): run for run in workbench.runs()[0]}
+def job_rows(jobs: JobQueue, workbench: AppContext) -> list[Task]:
+    found = {run.path.resolve(): run for run in workbench.list_runs()[0]}
     by_name = {run.name: run for run in found.values()}
-    return [row(job, found.get(job.path), by_name) for job in jobs.all()]
+    return [job_row(job, found.get(job.path), by_name) for job in jobs.list_jobs()]
 
 
-def row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
+def job_row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
     done = 1.0 if job.state in (FINISHED, STOPPED) else job.done
-    actions = ACTIONS[job.state]
+    actions = STATE_ACTIONS[job.state]
     if job.state == PAUSED and not job.begun:
-        actions = [actions[0], DISCARD]
-    return Task(job.name, job.state, words(job, run), done, actions, guessed(job, run, runs))
+        actions = [actions[0], DELETE_ACTION]
+    return Task(
+        job.name, job.state, describe_job(job, run), done, actions, describe_guess(job, run, runs)
+    )
 
 
-def words(job: Job, run: Run | None) -> str:
+def describe_job(job: Job, run: Run | None) -> str:
     """Return the progress or the result of a job, in one line."""
     epoch = f"epoch {min(job.epoch + 1, job.epochs)} of {job.epochs}"
     if job.state == QUEUED:
@@ -59,67 +61,74 @@ def words(job: Job, run: Run | None) -> str:
         return "loading the images"
     if job.state == TRAINING:
         speed = f", {job.images_per_second:.0f} images/s" if job.images_per_second else ""
-        left = f", {time_left(job.seconds_left)} left" if job.seconds_left is not None else ""
-        ending = ", stopping after this step" if job.asked.get("keeping") else ""
+        left = (
+            f", {format_time_left(job.seconds_left)} left" if job.seconds_left is not None else ""
+        )
+        ending = ", stopping after this step" if job.record.get("keeping") else ""
         return epoch + speed + left + ending
     if job.state == PAUSED:
         return f"{epoch}; queued runs wait for it" if job.epochs else "paused before it started"
     if job.state == EVALUATING:
-        return f"{counted(job.epochs, 'epoch')} done, evaluating on the test set"
+        return f"{format_with_noun(job.epochs, 'epoch')} done, evaluating on the test set"
     if job.state == FAILED:
-        kept = f"after {job.epoch} of {counted(job.epochs, 'epoch')}. " if job.epochs else ""
-        return kept + job.words
-    test = final_accuracy(run) if run else None
-    if job.asked.get("made"):
+        kept = (
+            f"after {job.epoch} of {format_with_noun(job.epochs, 'epoch')}. " if job.epochs else ""
+        )
+        return kept + job.message
+    test = read_test_accuracy(run) if run else None
+    if job.record.get("made"):
         right = "" if test is None else f"; cross-validated accuracy {100 * test:.1f}%"
         return f"from Custom classes, published to all users{right}"
     right = "" if test is None else f", {100 * test:.1f}% test accuracy"
     last = run.history[-1]["val_accuracy"] if run and run.history else None
     held = "" if last is None else f", {100 * last:.1f}% validation accuracy"
     part = "" if job.state == FINISHED else f" of {job.epochs}, the last one incomplete"
-    return f"{counted(job.epoch, 'epoch')}{part}{held}{right}"
+    return f"{format_with_noun(job.epoch, 'epoch')}{part}{held}{right}"
 
 
-def time_left(seconds: float) -> str:
+def format_time_left(seconds: float) -> str:
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     return f"{seconds / 60:.0f} min"
 
 
-def guessed(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
+def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
     """Return the user's guess and, once it is known, the measured gain."""
-    beside, guess = job.asked.get("beside"), job.asked.get("guess")
+    beside, guess = job.record.get("beside"), job.record.get("guess")
     if not beside or guess is None:
         return ""
     said = (
-        f"Guess: {signed(guess)} percentage points of validation accuracy compared with {beside}."
+        f"Guess: {format_signed(guess)} percentage points of validation accuracy "
+        f"compared with {beside}."
     )
     if job.state not in (FINISHED, STOPPED) or run is None:
         return said
     if beside not in runs:
         return f"{said} That run no longer exists."
     try:
-        found = gain(run, runs[beside])
+        found = measure_validation_gain(run, runs[beside])
     except VitdemoError as error:
         return f"{said} {error}"
     pictures = "the same validation images" if found.paired else "different validation images"
     hit = "within" if found.low <= guess <= found.high else "outside"
     return (
-        f"{said} Result: {signed(found.points)} (95% confidence interval {signed(found.low)} to "
-        f"{signed(found.high)}, on {pictures}). The guess is {hit} this interval, which does not "
+        f"{said} Result: {format_signed(found.points)} (95% confidence interval "
+        f"{format_signed(found.low)} to "
+        f"{format_signed(found.high)}, on {pictures}). The guess is {hit} this interval, which "
+        "does not "
         "include the variation between random seeds."
     )
 
 
-def watched(jobs: list[Job]) -> Job | None:
+def find_followed_job(jobs: list[Job]) -> Job | None:
     """Return the job whose curves are drawn: the one in progress, or the newest with curves."""
-    at_work = [job for job in jobs if job.state in AT_WORK]
+    at_work = [job for job in jobs if job.state in ACTIVE_STATES]
     begun = [job for job in jobs if job.epochs]
     return (at_work or begun or [None])[0]
 
 
-def drawing(job: Job | None) -> dict:
-    """Return the value of `Curves` for a run in progress.
+def render_live_curves(job: Job | None) -> dict:
+    """Return the value of `CurvesView` for a run in progress.
 
     Training curves have a point per logged step, validation curves one per epoch.
     """
@@ -128,7 +137,7 @@ def drawing(job: Job | None) -> dict:
     lines, history = read_steps(job.path), read_history(job.path)
     if not lines:
         return {"note": f"{job.name}: the curves appear after the first step."}
-    lines = lines[:: max(1, -(-len(lines) // POINTS))]
+    lines = lines[:: max(1, -(-len(lines) // MAX_CURVE_POINTS))]
     colour, lighter = COLOURS[0]
     trained = [line["epoch"] - 1 + line["step"] / line["steps"] for line in lines]
     ends = [record["epoch"] - 1 + record.get("share", 1) for record in history]

@@ -6,36 +6,39 @@ from html import escape
 
 import gradio as gr
 
-from vitdemo.class_maps import ClassMaps, maps, truth
+from vitdemo.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.faithfulness import RANDOM_ORDERS, SHAPES
-from vitdemo.faithfulness.sanity import RANDOM_HEADS
-from vitdemo.page.components.article import Article, Piece
-from vitdemo.page.components.maps import MapRow, Maps
+from vitdemo.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
+from vitdemo.faithfulness.sanity import NUM_RANDOM_HEADS
+from vitdemo.page.components.article import Document, DocumentBlock
+from vitdemo.page.components.maps import MapRow, MapRowView
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
-    PRIVATE,
-    FreeDropdown,
-    FreeRadio,
-    Stops,
-    for_people,
-    renewed,
+    NO_API,
+    Cancellation,
+    UncheckedDropdown,
+    UncheckedRadio,
+    show_user_errors,
+    update_choices,
 )
 from vitdemo.page.look.class_maps import drawing
-from vitdemo.page.look.picture import TRUE_CLASS
-from vitdemo.page.look.tab import Look
-from vitdemo.page.sections import Section
+from vitdemo.page.look.picture import TRUE_CLASS_KEY
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.sections import LazySection
 
-PROGRESS = gr.Progress()  # a placeholder: gradio passes its own object in each call
-PREDICTED, NOTHING = "", ""  # values of the two class lists: the predicted class, no second class
-INTRO = (
+PROGRESS_PLACEHOLDER = gr.Progress()  # a placeholder: gradio passes its own object in each call
+PREDICTED_CLASS_VALUE, NO_CLASS_VALUE = (
+    "",
+    "",
+)  # values of the two class lists: the predicted class, no second class
+CLASS_MAPS_INTRO = (
     "Each map shows which patches support a class, according to one attribution method. The "
     "methods often disagree. Choose a second class to compare the reasons for the two classes. The "
     "**faithfulness test** removes patches in the order of each map and measures how the "
     "probability of the class changes. A plausible map may still fail this test."
 )
-METER = (
+FAITHFULNESS_HELP = (
     "**Faithfulness test.** *Deletion* removes patches, those with the highest map values first. "
     "*Insertion* restores them in the same order. The score is the area under the insertion curve "
     "minus the area under the deletion curve, in percentage points. It measures how well the map "
@@ -43,10 +46,10 @@ METER = (
     "prediction is correct, or which patches a human would use.\n\n"
     "Compare each score with four baselines:\n"
     "- **Random orders** use neither the image nor the model. "
-    f"A map is tested against {RANDOM_ORDERS} of them.\n"
+    f"A map is tested against {NUM_RANDOM_ORDERS} of them.\n"
     "- **Transformed copies** are the same map, rotated, flipped or shifted. They are needed "
     "because smooth maps score high at any position. "
-    f"A map is tested against up to {SHAPES} of them.\n"
+    f"A map is tested against up to {NUM_COPIES} of them.\n"
     "- **Centre first** ranks patches by their distance to the centre, because most photos show "
     "their subject there.\n"
     "- The **edge map** (Sobel gradient, mean per patch) uses the image but no model.\n\n"
@@ -64,7 +67,7 @@ METER = (
     "may never have seen a removed patch.\n\n"
     "**Does the map depend on the class and on the classifier head?** Below each map is its rank "
     "correlation with the map for the runner-up class. The next line gives its rank correlations "
-    f"with the maps of {RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
+    f"with the maps of {NUM_RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
     "2018): mean, minimum and maximum. The baseline is the correlation of these maps with each "
     "other, which is not 0. A map passes the check if it is not more similar to them than they are "
     "to each other. If both correlations are near 1, the map depends only on the image and on the "
@@ -72,62 +75,67 @@ METER = (
 )
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the section."""
     workbench = look.workbench
-    gr.Markdown(INTRO)
+    gr.Markdown(CLASS_MAPS_INTRO)
     with gr.Row():
-        target = FreeDropdown(
-            [("the predicted class", PREDICTED)],
-            value=PREDICTED,
+        target = UncheckedDropdown(
+            [("the predicted class", PREDICTED_CLASS_VALUE)],
+            value=PREDICTED_CLASS_VALUE,
             label="Why this class",
             elem_id="why-class",
             min_width=220,
         )
-        against = FreeDropdown(
-            [("none", NOTHING)],
-            value=NOTHING,
+        against = UncheckedDropdown(
+            [("none", NO_CLASS_VALUE)],
+            value=NO_CLASS_VALUE,
             label="Second class",
             elem_id="why-against",
             min_width=220,
         )
-        fill = FreeRadio(
-            [(words, name) for name, words in drawing.FILLS.items()],
+        fill = UncheckedRadio(
+            [(words, name) for name, words in drawing.FILL_LABELS.items()],
             value="drop",
             label="Replacement for removed patches",
             elem_id="why-fill",
             min_width=320,
         )
-    shown = Maps(elem_id="why-maps")
+    shown = MapRowView(elem_id="why-maps")
     with gr.Row():
         slow = gr.Button("Compute slow maps", elem_id="why-slow")
         measure = gr.Button("Test faithfulness", elem_id="why-measure")
         cancel = gr.Button("Cancel", elem_id="why-cancel", variant="stop", visible=False)
-    gr.Markdown(METER)
-    meter = Article(elem_id="why-meter")
-    stops = Stops()
-    look.linked |= {"why": target, "not": against, "fill": fill}
+    gr.Markdown(FAITHFULNESS_HELP)
+    meter = Document(elem_id="why-meter")
+    stops = Cancellation()
+    look.url_params |= {"why": target, "not": against, "fill": fill}
     asked = [target, against, fill]
 
     def ask(image, name, target, against, **options) -> ClassMaps:
-        run, classes = workbench.run(name), {"target": target or None, "against": against or None}
-        return maps(workbench, run, image, **classes, **options)
+        run, classes = (
+            workbench.find_run(name),
+            {"target": target or None, "against": against or None},
+        )
+        return compute_class_maps(workbench, run, image, **classes, **options)
 
     def redraw(image, name, target, against, fill):
-        stops.stop_others(image, name, target, against, fill)
-        return drawn(ask(image, name, target, against, slow=False), fill)
+        stops.stop_different(image, name, target, against, fill)
+        return render_class_maps(ask(image, name, target, against, include_slow=False), fill)
 
     def draw(image, name, target, against, fill):
         """Redraw, and update the choices for an image and a model that may be new."""
-        stops.stop_others(image, name, target, against, fill)
+        stops.stop_different(image, name, target, against, fill)
         try:
-            found = ask(image, name, target, against, slow=False)
+            found = ask(image, name, target, against, include_slow=False)
         except VitdemoError as error:  # the model does not have this class
-            found = ask(image, name, PREDICTED, NOTHING, slow=False)
+            found = ask(image, name, PREDICTED_CLASS_VALUE, NO_CLASS_VALUE, include_slow=False)
             target, against = None, None  # `choices` then selects the first entries
             gr.Info(escape(str(error)))
-        *updates, fill = choices(found, target, against, fill, image.info.get(TRUE_CLASS))
-        return *drawn(found, fill), *updates
+        *updates, fill = update_controls(
+            found, target, against, fill, image.info.get(TRUE_CLASS_KEY)
+        )
+        return *render_class_maps(found, fill), *updates
 
     def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
         """Return a handler that runs `work` with a progress bar.
@@ -135,9 +143,9 @@ def build(look: Look) -> None:
         It stops when the user cancels, or chooses another image or class.
         """
 
-        @for_people
-        def handler(image, name, target, against, fill, progress=PROGRESS):
-            raise_if_stopped = stops.watch(image, name, target, against, fill)
+        @show_user_errors
+        def handler(image, name, target, against, fill, progress=PROGRESS_PLACEHOLDER):
+            raise_if_stopped = stops.make_check(image, name, target, against, fill)
 
             def on_step(done, total):
                 raise_if_stopped()
@@ -149,25 +157,27 @@ def build(look: Look) -> None:
                 raise_if_stopped()
             except Stopped:
                 return gr.skip(), gr.skip()
-            return drawn(found, fill)
+            return render_class_maps(found, fill)
 
         return handler
 
     def slow_maps(image, name, target, against, fill, on_step) -> ClassMaps:
-        return ask(image, name, target, against, slow=True, on_step=on_step)
+        return ask(image, name, target, against, include_slow=True, on_step=on_step)
 
     def checked_maps(image, name, target, against, fill, on_step) -> ClassMaps:
-        return ask(image, name, target, against, slow=True, checked=True, on_step=on_step)
+        return ask(
+            image, name, target, against, include_slow=True, check_slow=True, on_step=on_step
+        )
 
     def measured(image, name, target, against, fill, on_step) -> ClassMaps:
-        found = ask(image, name, target, against, slow=False)
-        truth(workbench, found, image, fill=fill, on_step=on_step)
-        return ask(image, name, target, against, slow=False)  # with the cached result
+        found = ask(image, name, target, against, include_slow=False)
+        measure_faithfulness(workbench, found, image, fill=fill, on_step=on_step)
+        return ask(image, name, target, against, include_slow=False)  # with the cached result
 
     def start(image, name, *choices):
         if image is None or name is None:
             return buttons(working=False)
-        stops.arm(image, name, *choices)
+        stops.start(image, name, *choices)
         return buttons(working=True)
 
     def stop():
@@ -179,8 +189,8 @@ def build(look: Look) -> None:
         return free, free, gr.update(visible=working)
 
     controls = [slow, measure, cancel]
-    look.add("why", draw, asked, [shown, meter, *asked], by=[])
-    changed = Section(["why"], redraw, asked, [shown, meter])
+    look.add("why", draw, asked, [shown, meter, *asked], triggers=[])
+    changed = LazySection(["why"], redraw, asked, [shown, meter])
     look.draw_on(partial(gr.on, [choice.input for choice in asked]), [changed])
     slowly = [
         (slow_maps, "Computing slow maps"),
@@ -188,39 +198,45 @@ def build(look: Look) -> None:
     ]
     truly = [(measured, "Running the faithfulness test")]
     for button, works in ((slow, slowly), (measure, truly)):
-        question = [*look.always, *asked]
-        done = button.click(start, question, controls, **PRIVATE, **LIGHT_QUEUE)
+        question = [*look.common_inputs, *asked]
+        done = button.click(start, question, controls, **NO_API, **LIGHT_QUEUE)
         for work, words in works:
             done = done.then(
                 at_length(work, words),
                 inputs=question,
                 outputs=[shown, meter],
                 show_progress_on=meter,
-                **PRIVATE,
+                **NO_API,
                 **LONG_QUEUE,
             )
-        done.then(lambda: buttons(working=False), outputs=controls, **PRIVATE, **LIGHT_QUEUE)
-    cancel.click(stop, None, controls, **PRIVATE, **LIGHT_QUEUE)
+        done.then(lambda: buttons(working=False), outputs=controls, **NO_API, **LIGHT_QUEUE)
+    cancel.click(stop, None, controls, **NO_API, **LIGHT_QUEUE)
 
 
-def drawn(found: ClassMaps, fill: str) -> tuple[MapRow, list[Piece]]:
+def render_class_maps(found: ClassMaps, fill: str) -> tuple[MapRow, list[DocumentBlock]]:
     """Return the maps, and the results of the faithfulness test if they are cached."""
-    known = found.truths.get(fill)
-    return drawing.maps_row(found, known, fill), drawing.meter(found, known)
+    known = found.cached_results.get(fill)
+    return drawing.class_map_row(found, known, fill), drawing.faithfulness_blocks(found, known)
 
 
-def choices(
-    found: ClassMaps, target: str | None, against: str | None, fill: str, true: str | None = None
+def update_controls(
+    found: ClassMaps,
+    target: str | None,
+    against: str | None,
+    fill: str,
+    true_class: str | None = None,
 ) -> tuple[dict, dict, dict, str]:
     """Return updates of the three controls for this model and image, and the new replacement.
 
     The true class of a test image, `true`, is marked and comes first.
     """
-    ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true)
-    names = [(f"{name} (the true class)" if name == true else name, name) for name in ordered]
+    ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true_class)
+    names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]
     predicted = found.run.classes[int(found.probabilities.argmax())]
-    fills = [(words, name) for name, words in drawing.FILLS.items() if name in found.fills]
-    targets, _ = renewed([(f"the predicted class ({predicted})", PREDICTED), *names], target)
-    others, _ = renewed([("none", NOTHING), *names], against)
-    update, fill = renewed(fills, fill)
+    fills = [(words, name) for name, words in drawing.FILL_LABELS.items() if name in found.fills]
+    targets, _ = update_choices(
+        [(f"the predicted class ({predicted})", PREDICTED_CLASS_VALUE), *names], target
+    )
+    others, _ = update_choices([("none", NO_CLASS_VALUE), *names], against)
+    update, fill = update_choices(fills, fill)
     return targets, others, update, fill

@@ -3,61 +3,73 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.class_maps import ClassMap, ClassMaps, Reading, Score
-from vitdemo.faithfulness import CENTRE, EDGES
-from vitdemo.faithfulness.sanity import HeadCheck
+from vitdemo.class_maps import ClassMap, ClassMaps, FaithfulnessResult, FaithfulnessScore
+from vitdemo.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
+from vitdemo.faithfulness.sanity import RandomHeadCheck
 from vitdemo.figures import Curve
-from vitdemo.figures.charts import truth_plot
+from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES
-from vitdemo.metrics import DASH, signed
+from vitdemo.metrics import DASH, format_signed
 from vitdemo.page.components.article import (
+    DocumentBlock,
     Download,
     Figure,
     Legend,
-    Line,
-    Piece,
+    LegendEntry,
     Plots,
     Text,
 )
-from vitdemo.page.components.maps import MapRow, Panel, peak
+from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
 from vitdemo.page.components.table import Column, Table
 
-BEST = (
+BADGE_HELP = (
     "On {count} {part} images, no other map of this model scored significantly higher. This map "
     "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
     "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
-FILLS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred image"}
-DRAWN = ("relevance", "gradient_rollout", "grad_cam", "integrated_gradients", "occlusion")
-COLOURS = dict(zip((*DRAWN, "attention"), HUES, strict=True))
-COLOURS |= {"rollout": "#d0576b", CENTRE: "#8a98ac", EDGES: "#a58a6f"}  # contrast of at least 2.9:1
-BASELINES = {CENTRE: "Centre first", EDGES: "Edge map"}
-KNOWLEDGE = {  # the information that each baseline uses
-    CENTRE: "baseline: uses the distance to the centre only",
-    EDGES: "baseline: uses the image, but no model",
+FILL_LABELS = {"drop": "Token dropped (ViT only)", "mean": "Mean colour", "blur": "Blurred image"}
+COLOURED_METHODS = (
+    "relevance",
+    "gradient_rollout",
+    "grad_cam",
+    "integrated_gradients",
+    "occlusion",
+)
+ORDER_COLOURS = dict(zip((*COLOURED_METHODS, "attention"), HUES, strict=True))
+ORDER_COLOURS |= {
+    "rollout": "#d0576b",
+    CENTRE_BASELINE: "#8a98ac",
+    EDGE_BASELINE: "#a58a6f",
+}  # contrast of at least 2.9:1
+BASELINE_TITLES = {CENTRE_BASELINE: "Centre first", EDGE_BASELINE: "Edge map"}
+BASELINE_DESCRIPTIONS = {  # the information that each baseline uses
+    CENTRE_BASELINE: "baseline: uses the distance to the centre only",
+    EDGE_BASELINE: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
 }
-UNMEASURED = (
+NOT_MEASURED_MESSAGE = (
     "Not measured yet for this image, these classes and this replacement. "
     'Press "Test faithfulness".'
 )
 
 
-def maps_row(answer: ClassMaps, known: Reading | None, fill: str) -> MapRow:
+def class_map_row(answer: ClassMaps, known: FaithfulnessResult | None, fill: str) -> MapRow:
     """Return all maps side by side, with captions, checks, scores (if `known`) and badges."""
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
-        f"Why {answer.named}? {answer.run.name} predicts "
-        f"{chance_of(classes, chance, answer.target)}"
+        f"Why {answer.class_text}? {answer.run.name} predicts "
+        f"{format_class_probability(classes, chance, answer.target)}"
     )
     if answer.against is not None:
-        asked += f" and {chance_of(classes, chance, answer.against)}"
+        asked += f" and {format_class_probability(classes, chance, answer.against)}"
     return MapRow(
-        [panel(answer, found, known, fill) for found in answer.maps], f"{asked}.", ends=ends(answer)
+        [class_map_panel(answer, found, known, fill) for found in answer.maps],
+        f"{asked}.",
+        colour_labels=label_colours(answer),
     )
 
 
-def ends(answer: ClassMaps) -> tuple[str, str]:
+def label_colours(answer: ClassMaps) -> tuple[str, str]:
     """Return the labels of the negative and the positive colour of a signed map."""
     name = answer.run.classes[answer.target]
     if answer.against is None:
@@ -65,95 +77,109 @@ def ends(answer: ClassMaps) -> tuple[str, str]:
     return f"supports {answer.run.classes[answer.against]}", f"supports {name}"
 
 
-def chance_of(classes: tuple[str, ...], probabilities: np.ndarray, index: int) -> str:
+def format_class_probability(
+    classes: tuple[str, ...], probabilities: np.ndarray, index: int
+) -> str:
     return f"{classes[index]} {100 * probabilities[index]:.1f}%"
 
 
-def panel(answer: ClassMaps, found: ClassMap, known: Reading | None, fill: str) -> Panel:
+def class_map_panel(
+    answer: ClassMaps, found: ClassMap, known: FaithfulnessResult | None, fill: str
+) -> MapPanel:
     values, method = found.values, found.method
-    strongest = f"strongest in {peak(values)}"
-    if found.signed:
+    strongest = f"strongest in {describe_peak(values)}"
+    if found.is_signed:
         opposes = values.flat[np.abs(values).argmax()] < 0
         strongest += ", opposes the class" if opposes else ", supports the class"
     if not np.ptp(values):
         strongest = "uniform"
-    asked = answer.named if method.class_specific else "every class (the map is the same)"
-    badge = method.name in answer.best(fill)
-    return Panel(
+    asked = answer.class_text if method.is_class_specific else "every class (the map is the same)"
+    badge = method.name in answer.best_maps(fill)
+    return MapPanel(
         method.title,
         values,
-        answer.seen,
+        answer.input_image,
         f"{method.title} of {answer.run.name} for {asked}: {strongest}",
-        lines=[strongest, *score_words(method.name, known), *checks(answer, found)],
+        lines=[strongest, *describe_score(method.name, known), *describe_checks(answer, found)],
         caption=method.caption,
         badge="among the best on average" if badge else "",
-        badge_title=badge_words(answer, fill) if badge else "",
-        signed=found.signed,
-        fraction=not method.class_specific,
+        badge_title=explain_badge(answer, fill) if badge else "",
+        signed=found.is_signed,
+        fraction=not method.is_class_specific,
     )
 
 
-def badge_words(answer: ClassMaps, fill: str) -> str:
+def explain_badge(answer: ClassMaps, fill: str) -> str:
     """Return the explanation of the badge, with the images that it is based on."""
-    measured = answer.measured[fill]
+    measured = answer.summaries[fill]
     words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
-    return BEST.format(fill=FILLS[fill].lower(), **words)
+    return BADGE_HELP.format(fill=FILL_LABELS[fill].lower(), **words)
 
 
-def score_words(name: str, known: Reading | None) -> list[str]:
+def describe_score(name: str, known: FaithfulnessResult | None) -> list[str]:
     if known is None:
         return []
     score = known.scores[name]
-    return [f"Score {signed(100 * score.score)} points: {score.verdict} ({chances(score)})."]
+    return [
+        f"Score {format_signed(100 * score.score)} points: {score.verdict} "
+        f"({format_p_values(score)})."
+    ]
 
 
-def chances(score: Score) -> str:
+def format_p_values(score: FaithfulnessScore) -> str:
     """Return the rank p-values that were computed, in words."""
     copies = "" if score.p_shape is None else f"; transformed copies p = {score.p_shape:.2f}"
     return f"random orders p = {score.p_orders:.2f}{copies}"
 
 
-def checks(answer: ClassMaps, found: ClassMap) -> list[str]:
+def describe_checks(answer: ClassMaps, found: ClassMap) -> list[str]:
     """Describe the map's dependence on class and classifier head, and its completeness gap."""
     words = []
-    if found.other_class is not None:
+    if found.runner_up_correlation is not None:
         words.append(
             f"Rank correlation with the map for {answer.runner_up}, the runner-up class: "
-            f"{correlation(found.other_class)}."
+            f"{format_correlation(found.runner_up_correlation)}."
         )
-    if found.random_heads is not None:
-        words.append(head_words(found.random_heads))
-    if found.gap is not None:
+    if found.head_check is not None:
+        words.append(describe_head_check(found.head_check))
+    if found.completeness_gap is not None:
         words.append(
             "The values add up to the change of the log-probability, with an error of "
-            f"{found.gap:.2%}."
+            f"{found.completeness_gap:.2%}."
         )
     return words
 
 
-def head_words(check: HeadCheck) -> str:
+def describe_head_check(check: RandomHeadCheck) -> str:
     """Describe the comparison of a map with the maps of randomised classifier heads."""
     if not check.is_defined:
         return "Randomised classifier heads: correlation undefined, because the maps are uniform."
-    means = [signed(float(np.nanmean(values)), 2) for values in (check.own, check.between)]
-    low, high = (signed(end, 2) for end in (np.nanmin(check.own), np.nanmax(check.own)))
-    more = "more" if check.more_similar else "not significantly more"
+    means = [
+        format_signed(float(np.nanmean(values)), 2)
+        for values in (check.map_correlations, check.head_correlations)
+    ]
+    low, high = (
+        format_signed(end, 2)
+        for end in (np.nanmin(check.map_correlations), np.nanmax(check.map_correlations))
+    )
+    more = "more" if check.is_more_similar else "not significantly more"
     return (
-        f"Rank correlation with {len(check.own)} randomised classifier heads: mean {means[0]} "
+        f"Rank correlation with {len(check.map_correlations)} randomised classifier heads: "
+        f"mean {means[0]} "
         f"({low} to {high}); between these heads: mean {means[1]}. The map is {more} similar to "
-        f"their maps than these are to each other (p = {check.p:.2f})."
+        f"their maps than these are to each other (p = {check.p_value:.2f})."
     )
 
 
-def correlation(value: float) -> str:
+def format_correlation(value: float) -> str:
     is_flat = value != value  # NaN
-    return "undefined, because one map is uniform" if is_flat else signed(value, 2)
+    return "undefined, because one map is uniform" if is_flat else format_signed(value, 2)
 
 
-def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
+def faithfulness_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> list[DocumentBlock]:
     """Return both plots with their legend, a table of the areas, and downloads as CSV."""
     if known is None:
-        return [Text(UNMEASURED, quiet=True)]
+        return [Text(NOT_MEASURED_MESSAGE, quiet=True)]
     value = "probability, %" if answer.against is None else "probability among two classes, %"
     plots = (
         ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),
@@ -162,44 +188,54 @@ def meter(answer: ClassMaps, known: Reading | None) -> list[Piece]:
     drawn = [
         Figure(
             title,
-            f"{title}. {words(answer, known, kind)}",
-            figures.svg(plot(known, curves, kind, x_label, value)),
+            f"{title}. {describe_areas(answer, known, kind)}",
+            figures.figure_to_svg(plot_perturbation_curves(known, curves, kind, x_label, value)),
         )
         for title, curves, kind, x_label in plots
     ]
-    return [legend(answer, known), Plots(drawn), table(answer, known), *downloads(answer, known)]
+    return [
+        faithfulness_legend(answer, known),
+        Plots(drawn),
+        faithfulness_table(answer, known),
+        *faithfulness_downloads(answer, known),
+    ]
 
 
-def legend(answer: ClassMaps, known: Reading) -> Legend:
-    lines = [Line(title(answer, name), COLOURS[name], name in BASELINES) for name in known.deletion]
-    return Legend({"": [*lines, Line("grey band: 5th to 95th percentile of random orders")]})
+def faithfulness_legend(answer: ClassMaps, known: FaithfulnessResult) -> Legend:
+    lines = [
+        LegendEntry(get_order_title(answer, name), ORDER_COLOURS[name], name in BASELINE_TITLES)
+        for name in known.deletion
+    ]
+    return Legend({"": [*lines, LegendEntry("grey band: 5th to 95th percentile of random orders")]})
 
 
-def words(answer: ClassMaps, known: Reading, kind: int) -> str:
+def describe_areas(answer: ClassMaps, known: FaithfulnessResult, kind: int) -> str:
     """Describe the areas under the curves of one plot in a sentence, for screen readers."""
     heights = ", ".join(
-        f"{title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        f"{get_order_title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
     return f"Area under the curve, %: {heights}; random orders {chance:.1f}."
 
 
-def plot(known: Reading, curves: dict, kind: int, x_label: str, y_label: str):
-    shares = 100 * known.shares
+def plot_perturbation_curves(
+    known: FaithfulnessResult, curves: dict, kind: int, x_label: str, y_label: str
+):
+    shares = 100 * known.fractions
     lines = [
-        Curve(shares, 100 * curve, COLOURS[name], dashed=name in BASELINES)
+        Curve(shares, 100 * curve, ORDER_COLOURS[name], dashed=name in BASELINE_TITLES)
         for name, curve in curves.items()
     ]
-    return truth_plot(lines, (shares, *(100 * known.bands[kind])), x_label, y_label)
+    return plot_faithfulness(lines, (shares, *(100 * known.random_bands[kind])), x_label, y_label)
 
 
-def title(answer: ClassMaps, name: str) -> str:
+def get_order_title(answer: ClassMaps, name: str) -> str:
     named = {found.method.name: found.method.title for found in answer.maps}
-    return (named | BASELINES)[name]
+    return (named | BASELINE_TITLES)[name]
 
 
-def table(answer: ClassMaps, known: Reading) -> Table:
+def faithfulness_table(answer: ClassMaps, known: FaithfulnessResult) -> Table:
     """Return the areas, score, p-values and verdict of each order, the highest score first."""
     head = (
         "order",
@@ -214,18 +250,27 @@ def table(answer: ClassMaps, known: Reading) -> Table:
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
         heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
         shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
-        verdict = KNOWLEDGE.get(name, score.verdict)
+        verdict = BASELINE_DESCRIPTIONS.get(name, score.verdict)
         chance = [f"{score.p_orders:.2f}", shape, verdict]
-        rows.append([title(answer, name), *heights, signed(100 * score.score), *chance])
+        rows.append(
+            [get_order_title(answer, name), *heights, format_signed(100 * score.score), *chance]
+        )
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
-    span = f"{signed(low)} to {signed(high)}"
-    foot = [f"{random.shape[1]} random orders", *heights, span, "", "", KNOWLEDGE["random"]]
+    span = f"{format_signed(low)} to {format_signed(high)}"
+    foot = [
+        f"{random.shape[1]} random orders",
+        *heights,
+        span,
+        "",
+        "",
+        BASELINE_DESCRIPTIONS["random"],
+    ]
     return Table(head, rows, feet=[foot])
 
 
-def downloads(answer: ClassMaps, known: Reading) -> list[Download]:
+def faithfulness_downloads(answer: ClassMaps, known: FaithfulnessResult) -> list[Download]:
     areas = [
         (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
         for name, score in known.scores.items()
@@ -235,7 +280,7 @@ def downloads(answer: ClassMaps, known: Reading) -> list[Download]:
         (kind, name, float(share), float(value))
         for kind, lines in (("deletion", known.deletion), ("insertion", known.insertion))
         for name, line in lines.items()
-        for share, value in zip(known.shares, line, strict=True)
+        for share, value in zip(known.fractions, line, strict=True)
     ]
     name = f"{answer.run.name}-{answer.run.classes[answer.target]}-{known.fill}"
     head = ("order", "deletion", "insertion", "p_orders", "p_shape")

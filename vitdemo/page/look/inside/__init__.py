@@ -4,7 +4,7 @@ import json
 
 import gradio as gr
 
-from vitdemo.page.kit import QUIET
+from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.page.look.inside import (
     ablation,
     diagram,
@@ -16,7 +16,7 @@ from vitdemo.page.look.inside import (
     positions,
     residual_stream,
 )
-from vitdemo.page.look.tab import Look
+from vitdemo.page.look.tab import ExploreTab
 
 # Part id: title and module.
 PARTS = {
@@ -33,11 +33,11 @@ PARTS = {
 
 # This runs in the browser: on the server, two changes at once (as from a link) could finish in the
 # wrong order.
-SHOW = f"""chosen => {json.dumps(list(PARTS))}.map(
+JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
     name => ({{__type__: "update", visible: name === chosen}}))"""
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out the parts; only the chosen part is visible and computed.
 
     Tabs do not work here: when they appear, the browser selects the first one and ignores the part
@@ -46,12 +46,12 @@ def build(look: Look) -> None:
     choices = [(title, name) for name, (title, _) in PARTS.items()]
     chosen = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")
     look.choosers.append(chosen)
-    look.linked["inside"] = chosen
+    look.url_params["inside"] = chosen
     columns = []
     for number, (name, (_, part)) in enumerate(PARTS.items()):
         with gr.Column(visible=number == 0, elem_id=f"part-{name}") as column:
             part.build(look)
         columns.append(column)
 
-    chosen.change(None, chosen, columns, js=SHOW, **QUIET)
-    look.draw_on(chosen.input, look.within("inside"))
+    chosen.change(None, chosen, columns, js=JS_SHOW_PART, **REFRESH_EVENT)
+    look.draw_on(chosen.input, look.sections_of_tab("inside"))

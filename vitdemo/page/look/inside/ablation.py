@@ -12,179 +12,221 @@ import numpy as np
 import scipy
 from torch import nn
 
-from vitdemo.attention.ablation import Head
+from vitdemo.attention.ablation import HeadIndex
 from vitdemo.errors import RunError, Stopped, VitdemoError
-from vitdemo.inside.head_ablation import Effects, accuracy_without, answer_without, head_effects
-from vitdemo.metrics import percent, signed, top_k
-from vitdemo.metrics.paired import McNemar
-from vitdemo.page.components.article import Article, Moved, Piece, Text
-from vitdemo.page.components.head_wall import HEADS_OFF, SET_HEADS, WITH_HEADS, Drawn, HeadWall
-from vitdemo.page.kit import ASKED, KEPT_SECONDS, PRIVATE, QUIET, Stops, for_people
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.head_ablation import (
+    AblationEffects,
+    compute_head_effects,
+    measure_accuracy_without_heads,
+    predict_without_heads,
+)
+from vitdemo.metrics import format_signed, percent_text, top_k_classes
+from vitdemo.metrics.paired import McNemarResult
+from vitdemo.page.components.article import Document, DocumentBlock, ProbabilityChange, Text
+from vitdemo.page.components.head_wall import (
+    JS_HEADS_OFF,
+    JS_INPUTS_WITH_HEADS,
+    JS_SET_HEADS,
+    HeadSwitchData,
+    HeadSwitches,
+)
+from vitdemo.page.kit import (
+    MODEL_EVENT,
+    NO_API,
+    REFRESH_EVENT,
+    STATE_LIFETIME,
+    Cancellation,
+    show_user_errors,
+)
+from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs import Run
-from vitdemo.workbench import Workbench
+from vitdemo.workbench import AppContext
 
-ASK = "Measure accuracy on 1,000 test images"
-WALL = (
+MEASURE_LABEL = "Measure accuracy on 1,000 test images"
+EFFECTS_CAPTION = (
     "Each cell shows how much the logit of {name} changes if only this head is switched off. "
     "Orange heads support the class, purple heads oppose it. A head without an effect may still "
     "matter: other heads can compensate for it."
 )
-INSTEAD = {
+REPLACEMENT_LABELS = {
     "mean": "its mean (mean ablation)",
     "zero": "zeros (zero ablation)",
 }
-ZEROS = (
+ZERO_ABLATION_CAPTION = (
     "The output of a head that is off is replaced by zeros. This also removes the part of its "
     "output that is the same for every image."
 )
-MEAN = (
+MEAN_ABLATION_CAPTION = (
     "The output of a head that is off is replaced by its mean over {of}. This removes only what "
     "the head computes from this image."
 )
-NO_CANCEL = gr.update(interactive=False)
-CHOOSE = "Click heads to switch them off; click again to switch them on."
+CANCEL_DISABLED = gr.update(interactive=False)
+NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch them on."
 
 
 @dataclass(frozen=True)
-class Handlers:
-    """Event handlers; heads that are off are passed as text, see `read`.
+class AblationHandlers:
+    """Event handlers; heads that are off are passed as text, see `parse_heads`.
 
     `owned` is the name of the run that the heads belong to. Another model has all heads on.
     """
 
-    workbench: Workbench
-    stops: Stops = field(default_factory=Stops)
+    workbench: AppContext
+    stops: Cancellation = field(default_factory=Cancellation)
 
-    def draw(self, image, name, text, owned, instead) -> tuple:
+    def draw(self, image, name, text, heads_owner, replacement) -> tuple:
         """Return the heads' effects, the predictions, the heads as text, their run, the accuracy.
 
         The accuracy is emptied if the heads belong to another run.
         """
-        run = self.workbench.run(name)
-        found = head_effects(self.workbench, run, image, instead)
-        same = owned in (None, name)
-        heads = read(text if same else "", *found.without.shape[:2])
-        wall = Drawn(found, words_of(found), written(heads))
-        compared = self.compared(run, found.logits, image, heads, instead)
+        run = self.workbench.find_run(name)
+        found = compute_head_effects(self.workbench, run, image, replacement)
+        same = heads_owner in (None, name)
+        heads = parse_heads(text if same else "", *found.ablated_logits.shape[:2])
+        wall = HeadSwitchData(found, effects_caption(found), format_heads(heads))
+        compared = self.compare_heads(run, found.logits, image, heads, replacement)
         return wall, compared, *((gr.skip(), name, gr.skip()) if same else ("", name, None))
 
-    def compare(self, text, image, name, owned, instead) -> list[Piece] | dict:
+    def compare(self, text, image, name, heads_owner, replacement) -> list[DocumentBlock] | dict:
         """Return the predictions of the chosen model with all heads and without the given ones."""
-        if image is None or owned != name:
+        if image is None or heads_owner != name:
             return gr.skip()  # the heads belong to another model and will be redrawn
-        run = self.workbench.run(name)
-        look = self.workbench.look(run, image)
-        heads = read(text, *look.attention.shape[:2])
-        return self.compared(run, look.logits.float().cpu().numpy(), image, heads, instead)
+        run = self.workbench.find_run(name)
+        look = self.workbench.trace_image(run, image)
+        heads = parse_heads(text, *look.attention.shape[:2])
+        return self.compare_heads(run, look.logits.float().cpu().numpy(), image, heads, replacement)
 
-    def compared(self, run, logits, image, heads, instead) -> list[Piece]:
-        without = answer_without(self.workbench, run, image, heads, instead)
-        return comparison(run, scipy.special.softmax(logits), without, heads)
+    def compare_heads(self, run, logits, image, heads, replacement) -> list[DocumentBlock]:
+        without = predict_without_heads(self.workbench, run, image, heads, replacement)
+        return comparison_blocks(run, scipy.special.softmax(logits), without, heads)
 
-    def measure(self, name, text, owned, instead, progress=gr.Progress()) -> Iterator[tuple]:  # noqa: B008, gradio's way
+    def measure_accuracy(
+        self,
+        name,
+        text,
+        heads_owner,
+        replacement,
+        progress=gr.Progress(),  # noqa: B008
+    ) -> Iterator[tuple]:
         """Yield the accuracy on test images, and whether the measurement can be cancelled."""
-        raise_if_stopped = self.stops.watch()
+        raise_if_stopped = self.stops.make_check()
         try:
-            run = self.workbench.run(name)
-            heads = read(text, *shape(self.workbench.model(run))) if owned == name else ()
+            run = self.workbench.find_run(name)
+            heads = (
+                parse_heads(text, *layers_and_heads(self.workbench.load_model(run)))
+                if heads_owner == name
+                else ()
+            )
             if not heads:
                 raise RunError("No head is switched off. Switch off at least one head first.")
             yield None, gr.update(interactive=True)
-            for step in accuracy_without(self.workbench, run, heads, instead):
+            for step in measure_accuracy_without_heads(self.workbench, run, heads, replacement):
                 raise_if_stopped()
                 progress((step.done, step.total), desc="Test images", unit="predictions")
                 yield gr.skip(), gr.skip()
-            yield [Text(change_words(name, step.test, heads), told=True)], NO_CANCEL
+            yield (
+                [Text(describe_accuracy_change(name, step.test, heads), told=True)],
+                CANCEL_DISABLED,
+            )
         except VitdemoError as error:
-            yield str(error), NO_CANCEL
+            yield str(error), CANCEL_DISABLED
         except Stopped:
-            yield "The measurement was cancelled.", NO_CANCEL
+            yield "The measurement was cancelled.", CANCEL_DISABLED
 
 
-def shape(model: nn.Module) -> tuple[int, int]:
+def layers_and_heads(model: nn.Module) -> tuple[int, int]:
     """Return the numbers of layers and heads."""
     return len(model.blocks), model.blocks[0].attn.num_heads
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    ask = Handlers(look.workbench)
-    owner = gr.State(None, time_to_live=KEPT_SECONDS)
+    ask = AblationHandlers(look.workbench)
+    owner = gr.State(None, time_to_live=STATE_LIFETIME)
     off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
     instead = gr.Radio(
-        [(words, name) for name, words in INSTEAD.items()],
+        [(words, name) for name, words in REPLACEMENT_LABELS.items()],
         value="mean",
         label="Replace head output with",
         elem_id="heads-instead",
     )
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
-            wall = HeadWall(elem_id="head-effects")
+            wall = HeadSwitches(elem_id="head-effects")
         with gr.Column(scale=2, min_width=300):
-            compared = Article(elem_id="without")
+            compared = Document(elem_id="without")
             all_on = gr.Button("Switch all heads on", size="sm")
-            count = gr.Button(ASK, size="sm")
+            count = gr.Button(MEASURE_LABEL, size="sm")
             cancel = gr.Button("Cancel", size="sm", interactive=False)
-            accuracy = Article(elem_id="accuracy-without", min_height=80)
-    look.linked |= {"off": off, "instead": instead}
+            accuracy = Document(elem_id="accuracy-without", min_height=80)
+    look.url_params |= {"off": off, "instead": instead}
     drawn = [wall, compared, off, owner, accuracy]
-    look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, by=[instead])
-    asked = [off, *look.always, owner, instead]
+    look.add("inside/ablation", ask.draw, [off, owner, instead], drawn, triggers=[instead])
+    asked = [off, *look.common_inputs, owner, instead]
     for listen, text, values in (
-        (wall.toggle, HEADS_OFF, WITH_HEADS),
+        (wall.toggle, JS_HEADS_OFF, JS_INPUTS_WITH_HEADS),
         (all_on.click, "() => ''", "(_, ...values) => ['', ...values]"),
     ):
-        listen(None, None, off, js=text, **PRIVATE)
-        listen(for_people(ask.compare), asked, compared, js=values, **ASKED)
-    off.change(None, off, None, js=SET_HEADS, **PRIVATE)
+        listen(None, None, off, js=text, **NO_API)
+        listen(show_user_errors(ask.compare), asked, compared, js=values, **MODEL_EVENT)
+    off.change(None, off, None, js=JS_SET_HEADS, **NO_API)
     asked, measured = [look.model, off, owner, instead], [accuracy, cancel]
-    ask.stops.button(count, ask.measure, asked, measured)
-    cancel.click(ask.stops.stop, **QUIET)
+    ask.stops.start_on_click(count, ask.measure_accuracy, asked, measured)
+    cancel.click(ask.stops.stop, **REFRESH_EVENT)
 
 
-def read(text: str | None, L: int, H: int) -> frozenset[Head]:
+def parse_heads(text: str | None, L: int, H: int) -> frozenset[HeadIndex]:
     """Parse "3.1 4.2" (layer.head, from 1) into heads; heads that do not exist are ignored."""
     found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text or "", re.ASCII)
     heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
     return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
 
 
-def written(heads: Collection[Head]) -> str:
+def format_heads(heads: Collection[HeadIndex]) -> str:
     return " ".join(f"{layer + 1}.{head + 1}" for layer, head in sorted(heads))
 
 
-def words_of(found: Effects) -> str:
+def effects_caption(found: AblationEffects) -> str:
     """Return the caption of the heads' effects, including the replacement of a head's output."""
-    off = MEAN.format(of=found.mean_of) if found.mean_of else ZEROS
-    return f"{WALL.format(name=found.run.classes[found.target])} {off}"
+    off = (
+        MEAN_ABLATION_CAPTION.format(of=found.mean_source)
+        if found.mean_source
+        else ZERO_ABLATION_CAPTION
+    )
+    return f"{EFFECTS_CAPTION.format(name=found.run.classes[found.target])} {off}"
 
 
-def comparison(
-    run: Run, all_on: np.ndarray, without: np.ndarray, heads: Collection[Head]
-) -> list[Piece]:
+def comparison_blocks(
+    run: Run, all_on: np.ndarray, without: np.ndarray, heads: Collection[HeadIndex]
+) -> list[DocumentBlock]:
     """Compare the five most probable classes (C,) with all heads and without `heads`."""
-    shown, _ = top_k(all_on, min(5, len(run.classes)))
+    shown, _ = top_k_classes(all_on, min(5, len(run.classes)))
     before, now = int(all_on.argmax()), int(without.argmax())
     shown = [*shown, *([now] if now not in shown else [])]  # include the new prediction
     rows = [(run.classes[c], float(all_on[c]), float(without[c])) for c in shown]
     heading = ("all heads", "without")
     if not heads:
-        return [Text(CHOOSE, told=True), Moved("All heads are on", rows, heading)]
+        return [
+            Text(NO_HEAD_OFF_MESSAGE, told=True),
+            ProbabilityChange("All heads are on", rows, heading),
+        ]
     verdict = (
         f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
-        f"({percent(without[now])}%; with all heads {percent(all_on[now])}%)."
+        f"({percent_text(without[now])}%; with all heads {percent_text(all_on[now])}%)."
     )
-    return [Text(verdict, told=True), Moved(f"Without {listed(heads)}", rows, heading)]
+    return [
+        Text(verdict, told=True),
+        ProbabilityChange(f"Without {list_heads(heads)}", rows, heading),
+    ]
 
 
-def listed(heads: Collection[Head]) -> str:
+def list_heads(heads: Collection[HeadIndex]) -> str:
     """List the first six heads in words, and the number of the others."""
     words = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in sorted(heads)[:6])
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 
 
-def change_words(name: str, test: McNemar, heads: Collection[Head]) -> str:
+def describe_accuracy_change(name: str, test: McNemarResult, heads: Collection[HeadIndex]) -> str:
     """Report the accuracy with all heads and without `heads`, and whether they differ.
 
     The text names model and heads, because the user may have chosen others in the meantime.
@@ -194,9 +236,10 @@ def change_words(name: str, test: McNemar, heads: Collection[Head]) -> str:
         verdict = "The interval contains 0: the change is not significant."
     else:
         verdict = f"The interval excludes 0: a significant {'loss' if change < 0 else 'gain'}."
-    span = f"{signed(low)} to {signed(high)}"
+    span = f"{format_signed(low)} to {format_signed(high)}"
     return (
-        f"{name}, accuracy on {test.n:,} test images: **{percent(test.second_accuracy)}%** with "
-        f"all heads, **{percent(test.first_accuracy)}%** without {listed(heads)}. Change: "
-        f"{signed(change)} percentage points, 95% confidence interval {span}. {verdict}"
+        f"{name}, accuracy on {test.n:,} test images: "
+        f"**{percent_text(test.second_accuracy)}%** with "
+        f"all heads, **{percent_text(test.first_accuracy)}%** without {list_heads(heads)}. Change: "
+        f"{format_signed(change)} percentage points, 95% confidence interval {span}. {verdict}"
     )

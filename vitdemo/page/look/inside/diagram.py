@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from vitdemo.inside.diagram import Part, diagram
-from vitdemo.page.components.diagram import Box, Diagram, Drawn
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.diagram import ModelPart, load_model_parts
+from vitdemo.page.components.diagram import DiagramBox, DiagramData, DiagramView
+from vitdemo.page.look.tab import ExploreTab
 
-TITLES = {
+PART_TITLES = {
     "patches": "Patch embedding",
     "stem": "Convolutional stem",
     "tokens": "Tokens and positions",
@@ -18,7 +18,7 @@ TITLES = {
     "linear": "Classifier",
     "layer": "Normalisation",
 }
-WORDS = {
+PART_DESCRIPTIONS = {
     "patches": "The image of {image} x {image} pixels is cut into {rows} x {columns} patches of "
     "{side} x {side}. Each patch becomes a token, a vector of {width} numbers.",
     "stem": "Convolutions with overlapping receptive fields turn {image} x {image} pixels into "
@@ -38,7 +38,7 @@ WORDS = {
     "linear": "Maps {before} numbers, one per channel, to {after} classes (`{name}`).",
     "layer": "Normalises the mean and variance of each channel (`{name}`).",
 }
-OPENS = {
+PART_LINKS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
     "stem": {"title": "Patch embedding", "part": "filters"},
     "tokens": {"title": "Position embeddings", "part": "positions"},
@@ -47,37 +47,41 @@ OPENS = {
     "norm": {"title": "Logit lens", "part": "lens"},
     "head": {"title": "Why this class?", "section": "why"},
 }
-VIT = (
+VIT_CAPTION = (
     "The model from the image (top) to the prediction (bottom). Bars show each part's fraction of "
     "all parameters and of all multiply-adds per image."
 )
-CONVOLUTIONAL = (
+CONVOLUTIONAL_CAPTION = (
     "'{name}' is convolutional: it has no tokens and no attention. Its layers are shown from the "
     "image (top) to the prediction, with their fractions of parameters and multiply-adds."
 )
-REPEATED = (
+BLOCKS_CAPTION = (
     "{times} blocks in sequence. Each block has these two parts, with a LayerNorm before each:"
 )
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    view = Diagram(elem_id="diagram")
+    view = DiagramView(elem_id="diagram")
 
     def draw(image, name):
-        return drawn(name, diagram(look.workbench, look.workbench.run(name)))
+        return diagram_data(name, load_model_parts(look.workbench, look.workbench.find_run(name)))
 
     look.add("inside/diagram", draw, [], [view])
 
 
-def drawn(name: str, parts: Sequence[Part]) -> Drawn:
+def diagram_data(name: str, parts: Sequence[ModelPart]) -> DiagramData:
     if any(part.kind == "convolutions" for part in parts):
-        return Drawn([box(part) for part in parts], CONVOLUTIONAL.format(name=name))
-    times = max(part.times for part in parts)
-    return Drawn([box(part) for part in parts], VIT, REPEATED.format(times=times))
+        return DiagramData(
+            [make_box(part) for part in parts], CONVOLUTIONAL_CAPTION.format(name=name)
+        )
+    times = max(part.repeats for part in parts)
+    return DiagramData(
+        [make_box(part) for part in parts], VIT_CAPTION, BLOCKS_CAPTION.format(times=times)
+    )
 
 
-def box(part: Part) -> Box:
+def make_box(part: ModelPart) -> DiagramBox:
     sizes = dict(part.sizes)
     if "prefix" in sizes:
         before = ", ".join(sizes["prefix"]).capitalize()
@@ -86,6 +90,8 @@ def box(part: Part) -> Box:
         count = sizes["count"]
         sizes["layers"] = "A layer" if count == 1 else f"{count} layers"
         sizes["frozen"] = "; computed from images, not trained" if sizes["is_frozen"] else ""
-    words = WORDS[part.kind].format(**sizes)
-    opens = OPENS.get(part.kind)
-    return Box(TITLES[part.kind], words, part.parameters, part.macs, part.times, opens)
+    words = PART_DESCRIPTIONS[part.kind].format(**sizes)
+    opens = PART_LINKS.get(part.kind)
+    return DiagramBox(
+        PART_TITLES[part.kind], words, part.parameters, part.macs, part.repeats, opens
+    )

@@ -1,14 +1,22 @@
 """The part "Attention distance": mean attention distance by layer for all Vision Transformers."""
 
 from vitdemo import figures
-from vitdemo.figures.charts import distance_plot
-from vitdemo.inside.attention_distance import Distances, distances
-from vitdemo.page.components.article import Article, Figure, Folded, Notice, Piece, Plots, Text
+from vitdemo.figures.charts import plot_attention_distance
+from vitdemo.inside.attention_distance import AttentionDistances, compute_all_distances
+from vitdemo.page.components.article import (
+    Details,
+    Document,
+    DocumentBlock,
+    Figure,
+    Notice,
+    Plots,
+    Text,
+)
 from vitdemo.page.components.table import Table
-from vitdemo.page.look.tab import Look
-from vitdemo.runs import Run, pretraining
+from vitdemo.page.look.tab import ExploreTab
+from vitdemo.runs import Run, find_pretraining
 
-WORDS = (
+DISTANCE_CAPTION = (
     "**Attention distance** is the mean distance between a patch and the patches it attends to, in "
     "percent of the image's side. A dot is a head, and the line is the mean of a layer. The dashed "
     "line is a head that attends to all patches equally. A head with a short distance attends "
@@ -20,67 +28,67 @@ WORDS = (
 )
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    view = Article(elem_id="distances")
+    view = Document(elem_id="distances")
 
     def draw(image, name):
-        return distance_pieces(*distances(look.workbench, image))
+        return distance_blocks(*compute_all_distances(look.workbench, image))
 
     look.add("inside/distance", draw, [], [view])
 
 
-def distance_pieces(found: list[Distances], problems: list[str]) -> list[Piece]:
+def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:
     """Return a plot per model on one scale, then tables of the numbers."""
     told = [Notice(problem) for problem in problems]
     if not found:
         nothing = "No Vision Transformer is available. Train one: `python train.py vit-small-cpu`."
         return told or [Notice(nothing)]
-    top = 1.08 * max(max(d.heads.max(), d.even) for d in found)
-    numbers = [piece for each in found for piece in table_of(each)]
+    top = 1.08 * max(max(d.heads.max(), d.uniform) for d in found)
+    numbers = [piece for each in found for piece in distance_table(each)]
     return [
-        Text(WORDS, quiet=True),
-        Plots([figure_of(each, top) for each in found]),
-        Folded("Numbers: distance of each head, in percent of the image's side", numbers),
+        Text(DISTANCE_CAPTION, quiet=True),
+        Plots([distance_figure(each, top) for each in found]),
+        Details("Numbers: distance of each head, in percent of the image's side", numbers),
         *told,
     ]
 
 
-def figure_of(found: Distances, top: float) -> Figure:
+def distance_figure(found: AttentionDistances, top: float) -> Figure:
     first, last = 100 * found.heads[0].mean(), 100 * found.heads[-1].mean()
     L, H = found.heads.shape
     label = (
         f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
         f"{first:.0f}% of the side in the first layer, {last:.0f}% in the last"
     )
-    svg = figures.svg(distance_plot(found.heads, found.even, top))
-    words = f"{origin(found.run)}, {over(found)}"
+    svg = figures.figure_to_svg(plot_attention_distance(found.heads, found.uniform, top))
+    words = f"{describe_origin(found.run)}, {describe_sample(found)}"
     return Figure(found.run.name, label, svg, words=words)
 
 
-def origin(run: Run) -> str:
+def describe_origin(run: Run) -> str:
     """Return whether the run started from scratch or from pretrained weights."""
     recipe = run.config["recipe"]
     if "pretrained" not in recipe:
         return str(recipe.get("summary", run.spec.family))
     if run.spec.family == "timm":
         return "pretrained" if recipe["pretrained"] else "from scratch"
-    return "from scratch, self-supervised first" if pretraining(run) else "from scratch"
+    return "from scratch, self-supervised first" if find_pretraining(run) else "from scratch"
 
 
-def over(found: Distances) -> str:
-    if found.pictures == 1:
+def describe_sample(found: AttentionDistances) -> str:
+    if found.num_images == 1:
         return "over this image only, because its test set is not available"
-    return f"over {found.pictures:,} test images"
+    return f"over {found.num_images:,} test images"
 
 
-def table_of(found: Distances) -> list[Piece]:
+def distance_table(found: AttentionDistances) -> list[DocumentBlock]:
     header = ["layer", "mean", *(f"head {h + 1}" for h in range(found.heads.shape[1]))]
     rows = [
         [str(i), *(f"{100 * value:.1f}" for value in (heads.mean(), *heads))]
         for i, heads in enumerate(found.heads, start=1)
     ]
     return [
-        Text(f"{found.run.name}, uniform attention: {100 * found.even:.1f}"),
+        Text(f"{found.run.name}, uniform attention: {100 * found.uniform:.1f}"),
         Table(header, rows),
     ]

@@ -6,59 +6,70 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.inside.learned import PatchFilters, first_filters
-from vitdemo.page.components.article import Article, Piece, Text
-from vitdemo.page.components.pictures import Item, Pictures, strip
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.learned import PatchFilters, load_first_filters
+from vitdemo.page.components.article import Document, DocumentBlock, Text
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.look.tab import ExploreTab
 
-PRINCIPAL, STRONGEST = "Principal components", "The strongest filters"
-WORDS = {
-    PRINCIPAL: (
+PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
+FILTER_CAPTIONS = {
+    PRINCIPAL_COMPONENTS: (
         "The first convolution has {count} filters of {p} x {p} pixels. These are their principal "
         "components, with the percentage of variance that each explains; grey is a weight of 0. "
         "They show which patterns the model can distinguish in a patch, not which it uses. The "
         "sign of a component is arbitrary."
     ),
-    STRONGEST: (
+    LARGEST_FILTERS: (
         "The filters of {p} x {p} pixels with the largest norms, of {count}. The number is the "
         "norm. Each filter is scaled to its own largest weight, and grey is 0. A filter responds "
         "to patterns that resemble it. A large filter does not necessarily matter more."
     ),
 }
-WIDTH = 68  # of a tile, in pixels
+FILTER_TILE_WIDTH = 68  # of a tile, in pixels
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    which = gr.Radio([PRINCIPAL, STRONGEST], value=PRINCIPAL, label="Show", elem_id="which-filters")
-    view = Article(elem_id="filters")
+    which = gr.Radio(
+        [PRINCIPAL_COMPONENTS, LARGEST_FILTERS],
+        value=PRINCIPAL_COMPONENTS,
+        label="Show",
+        elem_id="which-filters",
+    )
+    view = Document(elem_id="filters")
 
     def draw(image, name, which):
-        return filter_pieces(first_filters(look.workbench, look.workbench.run(name)), which)
+        return filter_blocks(
+            load_first_filters(look.workbench, look.workbench.find_run(name)), which
+        )
 
     look.add("inside/filters", draw, [which], [view])
-    look.linked["filters"] = which
+    look.url_params["filters"] = which
 
 
-def filter_pieces(found: PatchFilters, which: str) -> list[Piece]:
+def filter_blocks(found: PatchFilters, which: str) -> list[DocumentBlock]:
     """Return tiles with a number below each."""
-    if which == PRINCIPAL:
-        numbers = [f"{100 * share:.1f}%" for share in found.shares]
+    if which == PRINCIPAL_COMPONENTS:
+        numbers = [f"{100 * share:.1f}%" for share in found.explained_variance]
         items = [
-            Item(f"Component {i}: {number} of the variance", number)
+            ImageItem(f"Component {i}: {number} of the variance", number)
             for i, number in enumerate(numbers, start=1)
         ]
         colours = found.principal
     else:
         numbers = [f"{norm:.2f}" for norm in found.norms]
         items = [
-            Item(f"Filter {i}: norm {number}", number) for i, number in enumerate(numbers, start=1)
+            ImageItem(f"Filter {i}: norm {number}", number)
+            for i, number in enumerate(numbers, start=1)
         ]
-        colours = found.strongest
-    words = WORDS[which].format(p=colours.shape[-1], count=found.count)
-    return [Text(words, quiet=True), Pictures(items, strip(tiles(colours)), WIDTH)]
+        colours = found.largest
+    words = FILTER_CAPTIONS[which].format(p=colours.shape[-1], count=found.count)
+    return [
+        Text(words, quiet=True),
+        ImageRow(items, concatenate_images(to_tiles(colours)), FILTER_TILE_WIDTH),
+    ]
 
 
-def tiles(colours: np.ndarray) -> np.ndarray:
+def to_tiles(colours: np.ndarray) -> np.ndarray:
     """Convert filters (K, 3, p, p) in 0..1 to (K, p, p, 3) uint8."""
     return (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)

@@ -8,61 +8,63 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.inside.logit_lens import Lens, logit_lens
-from vitdemo.page.components.lens import Drawn, LensView
-from vitdemo.page.kit import nearest
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.logit_lens import LogitLens, compute_logit_lens
+from vitdemo.page.components.lens import LensData, LensView
+from vitdemo.page.kit import clamp_layer
+from vitdemo.page.look.tab import ExploreTab
 
-ALL_NAMED = 12  # with more classes, only the `STRONGEST` most probable ones are shown
-STRONGEST = 8
+MAX_LENS_CLASSES = 12  # with more classes, only the `NUM_TOP_CLASSES` most probable ones are shown
+NUM_TOP_CLASSES = 8
 # Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. All
 # classes without a colour of their own share the grey.
 CLASS_COLOURS = (
     *("#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee"),
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
-APPROXIMATE = (
+LENS_CAPTION = (
     "Here the final LayerNorm and the classifier read the output of every layer. They were trained "
     "only on the output of the last layer. The last column is the model's prediction; the other "
     "columns are approximations, and a later one is not always better. Click a layer number to "
     "choose the layer."
 )
-PATCHES = (
+LENS_PATCHES_CAPTION = (
     "The same classifier reads each patch token. In a model with a class token, it was not trained "
     "to read patches, and each layer mixes a patch with others. The class is a hint about the "
     "token's content, not a label of that place."
 )
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part; the browser draws the chosen layer."""
     view = LensView(elem_id="lens")
 
     def draw(image, name, layer):
-        found = logit_lens(look.workbench, look.workbench.run(name), image)
-        return drawn(found, nearest(layer, len(found.answers) - 1))
+        found = compute_logit_lens(look.workbench, look.workbench.find_run(name), image)
+        return lens_data(found, clamp_layer(layer, len(found.predictions) - 1))
 
-    look.add("inside/lens", draw, [look.layer], [view], by=[])
-    look.choose_layer_on(view.layer)
+    look.add("inside/lens", draw, [look.layer], [view], triggers=[])
+    look.set_layer_on(view.layer)
 
 
-def drawn(found: Lens, layer: int) -> Drawn:
+def lens_data(found: LogitLens, layer: int) -> LensData:
     """Return the payload; of many classes, it contains only the most probable ones."""
-    shown, classes = strongest(found.answers), found.run.classes
+    shown, classes = select_classes(found.predictions), found.run.classes
     rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
-    words = APPROXIMATE + (rest if len(shown) < len(classes) else ""), PATCHES
-    return Drawn(found, layer, shown, class_colours(found.patches), short_names(classes), words)
+    words = LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION
+    return LensData(
+        found, layer, shown, assign_class_colours(found.patches), abbreviate_names(classes), words
+    )
 
 
-def strongest(answers: np.ndarray) -> list[int]:
+def select_classes(answers: np.ndarray) -> list[int]:
     """Select classes of (L+1, C): all if they are few, else the most probable in any layer."""
-    if answers.shape[1] <= ALL_NAMED:
+    if answers.shape[1] <= MAX_LENS_CLASSES:
         return list(range(answers.shape[1]))
-    top = np.argsort(-answers.max(0), kind="stable")[:STRONGEST]
+    top = np.argsort(-answers.max(0), kind="stable")[:NUM_TOP_CLASSES]
     return sorted(top.tolist(), key=lambda c: -answers[-1, c])
 
 
-def class_colours(patches: np.ndarray) -> list[str]:
+def assign_class_colours(patches: np.ndarray) -> list[str]:
     """Return a colour for each class.
 
     If there are too few colours, the classes predicted for most patches (L+1, P, C) get one; the
@@ -77,7 +79,7 @@ def class_colours(patches: np.ndarray) -> list[str]:
     return [colours.get(c, CLASS_COLOURS[-1]) for c in range(C)]
 
 
-def short_names(classes: Sequence[str]) -> list[str]:
+def abbreviate_names(classes: Sequence[str]) -> list[str]:
     """Abbreviate names to 2 to 4 letters, as few as keep them distinct; else return numbers."""
     for length in (2, 3, 4):
         short = [name[:length] for name in classes]

@@ -1,18 +1,18 @@
 """The part "One head, number by number": from query and key to the output of a head."""
 
-from vitdemo.inside.one_head import one_layer
-from vitdemo.page.components.one_head import OneHead
-from vitdemo.page.kit import nearest
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.one_head import layer_qkv
+from vitdemo.page.components.one_head import OneHeadView
+from vitdemo.page.kit import clamp_layer
+from vitdemo.page.look.tab import ExploreTab
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    view = OneHead(elem_id="one-head")
+    view = OneHeadView(elem_id="one-head")
 
     def draw(image, name, layer):
-        run = look.workbench.run(name)
-        layers = look.workbench.look(run, image).layers
-        return one_layer(look.workbench, run, image, nearest(layer, layers))
+        run = look.workbench.find_run(name)
+        layers = look.workbench.trace_image(run, image).num_layers
+        return layer_qkv(look.workbench, run, image, clamp_layer(layer, layers))
 
     look.add("inside/one_head", draw, [look.layer], [view])

@@ -1,14 +1,14 @@
 """The part "Position embeddings": similarity of the learned position embeddings."""
 
-from vitdemo.inside.learned import position_similarity
-from vitdemo.page.components.positions import Drawn, Positions
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.learned import compute_position_similarity
+from vitdemo.page.components.positions import PositionData, PositionView
+from vitdemo.page.look.tab import ExploreTab
 
-WORDS = (
+POSITIONS_CAPTION = (
     "Cosine similarity between the learned position embedding of the chosen patch and those of all "
     "patches; 1 for the patch itself. It does not depend on the image."
 )
-START = {
+INITIALISATION_CAPTIONS = {
     "random": "The embeddings were initialised with random numbers, without information about "
     "positions. Similarity between neighbours, rows and columns was learned.",
     "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
@@ -19,12 +19,16 @@ START = {
 }
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part; the browser draws the chosen patch."""
-    view = Positions(elem_id="positions")
+    view = PositionView(elem_id="positions")
 
     def draw(image, name):
-        similarity, grid, start = position_similarity(look.workbench, look.workbench.run(name))
-        return Drawn(name, similarity, grid, f"{WORDS} {START[start]}")
+        similarity, grid, start = compute_position_similarity(
+            look.workbench, look.workbench.find_run(name)
+        )
+        return PositionData(
+            name, similarity, grid, f"{POSITIONS_CAPTION} {INITIALISATION_CAPTIONS[start]}"
+        )
 
     look.add("inside/positions", draw, [], [view])

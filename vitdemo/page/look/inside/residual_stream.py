@@ -1,15 +1,15 @@
 """The part "Residual stream": contributions of each head and each MLP to a logit."""
 
-from vitdemo.inside.residual_stream import residual_stream
-from vitdemo.page.components.residual_stream import ResidualStream
-from vitdemo.page.look.tab import Look
+from vitdemo.inside.residual_stream import compute_logit_attribution
+from vitdemo.page.components.residual_stream import ResidualStreamView
+from vitdemo.page.look.tab import ExploreTab
 
 
-def build(look: Look) -> None:
+def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    view = ResidualStream(elem_id="residual-stream")
+    view = ResidualStreamView(elem_id="residual-stream")
 
     def draw(image, name):
-        return residual_stream(look.workbench, look.workbench.run(name), image)
+        return compute_logit_attribution(look.workbench, look.workbench.find_run(name), image)
 
     look.add("inside/residual_stream", draw, [], [view])
