@@ -14,15 +14,15 @@ if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - installed only in a Space; must be imported before torch
 
 from vitdemo import console
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.page.kit import session_id
-from vitdemo.timm_models import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
+from vitdemo.runs.timm_run import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
-from vitdemo.workbench import AppContext
 
 MAX_QUEUED_REQUESTS = 500  # requests in the queue
 INCLUDED_RUNS = Path(__file__).parent / "assets" / "runs"

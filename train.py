@@ -36,8 +36,6 @@ from vitdemo import console, data, runs
 from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.metrics import compute_accuracy
 from vitdemo.models import build_model
-from vitdemo.recipes import RECIPES, Recipe, get_recipe, get_smoke_recipe
-from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
 from vitdemo.runs.evaluate import check_same_classes, evaluate_run, split_of
 from vitdemo.runs.origin import (
     check_origin_split,
@@ -65,10 +63,12 @@ from vitdemo.training import (
     is_first_process,
     join_processes,
 )
-from vitdemo.training.bar import create_progress_bar, format_epoch_line
 from vitdemo.training.devices import retain_freed_memory
-from vitdemo.training.pictures import get_preprocessing, split_training_set
 from vitdemo.training.pretraining import make_trainer
+from vitdemo.training.progress_bar import create_progress_bar, format_epoch_line
+from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, get_smoke_recipe
+from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
+from vitdemo.training.splits import get_preprocessing, split_training_set
 from vitdemo.training.stopping import Stopper
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Regenerate `places.bin` and `names.xz` of `vitdemo.cifar10` from the official CIFAR-10 files.
+"""Regenerate `places.bin` and `names.xz` of `vitdemo.data.cifar10` from the official files.
 
 python benchmarks/cifar10_places.py data
 """
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from torchvision.datasets import CIFAR10  # noqa: E402
 
-from vitdemo.cifar10 import BATCH_FILES, PACKAGE_FOLDER, hash_image  # noqa: E402
+from vitdemo.data.cifar10 import BATCH_FILES, PACKAGE_FOLDER, hash_image  # noqa: E402
 
 
 def main() -> None:

@@ -27,25 +27,30 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import draw_test_images  # noqa: E402
-from vitdemo import attention, data, runs  # noqa: E402
-from vitdemo.attention import ablation, lens, statistics  # noqa: E402
-from vitdemo.attention.embeddings import position_embedding_similarity  # noqa: E402
-from vitdemo.attention.one_head import head_scale  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.analyses.head_ablation import predict_without_heads  # noqa: E402
+from vitdemo.analyses.knockout import predict_with_knockout  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
+from vitdemo.data.perturb.changes import ImageChanges, apply_changes  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.inside.head_ablation import predict_without_heads  # noqa: E402
-from vitdemo.inside.knockout import predict_with_knockout  # noqa: E402
+from vitdemo.explain import (  # noqa: E402
+    forward_pass,
+    head_ablation,
+    logit_lens,
+    statistics,
+)
+from vitdemo.explain.embeddings import position_embedding_similarity  # noqa: E402
+from vitdemo.explain.qkv import head_scale  # noqa: E402
 from vitdemo.lessons import facts  # noqa: E402
 from vitdemo.metrics import confusion_matrix  # noqa: E402
-from vitdemo.metrics.calibrated_runs import compute_calibration_report  # noqa: E402
+from vitdemo.metrics.calibration_report import compute_calibration_report  # noqa: E402
+from vitdemo.metrics.classification_report import compare_runs, compute_classification_report  # noqa: E402
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error, mean_interval  # noqa: E402
-from vitdemo.metrics.learning import generalisation_gap, recipe_field, uses_mixing  # noqa: E402
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations  # noqa: E402
-from vitdemo.metrics.tested_runs import compare_runs, compute_classification_report  # noqa: E402
+from vitdemo.metrics.training_progress import generalisation_gap, recipe_field, uses_mixing  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.models.cost import compute_vit_cost  # noqa: E402
-from vitdemo.perturb.changes import ImageChanges, apply_changes  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
-from vitdemo.workbench import AppContext  # noqa: E402
 
 ATTENTION_BATCH_SIZE = 20  # number of images whose attention is in memory at a time
 HEAD_MEAN_IMAGES = 32  # number of images for the mean output of a head
@@ -96,7 +101,7 @@ def largest_weights(subjects: ClaimInputs) -> ClaimRows:
     for run, model in subjects.load_transformers():
         with_scale, without = [], []
         for images in subjects.load_batches(run)[0]:
-            for i, weights in enumerate(attention.trace(model, images).attention):
+            for i, weights in enumerate(forward_pass.trace(model, images).attention):
                 unscaled = statistics.softmax_without_scale(weights.float(), head_scale(model, i))
                 with_scale.append(statistics.largest_weight(weights.float()).mean())
                 without.append(statistics.largest_weight(unscaled).mean())
@@ -113,7 +118,7 @@ def class_token_shares(subjects: ClaimInputs) -> ClaimRows:
     rows = []
     for run, model in subjects.load_transformers():
         kept = [
-            attention.trace(model, images).attention[..., 0, 0].float()
+            forward_pass.trace(model, images).attention[..., 0, 0].float()
             for images in subjects.load_batches(run)[0]
         ]  # each (L, B, H)
         shares = torch.cat(kept, 1).mean(1)  # (L, H)
@@ -135,7 +140,7 @@ def layer_distances(subjects: ClaimInputs) -> ClaimRows:
         found = torch.cat(
             [
                 statistics.mean_attention_distance(
-                    attention.trace(model, images).attention.float(), grid, prefix
+                    forward_pass.trace(model, images).attention.float(), grid, prefix
                 )
                 for images in subjects.load_batches(run)[0]
             ],
@@ -157,12 +162,12 @@ def heads_off(subjects: ClaimInputs) -> ClaimRows:
     rows = []
     for run, model in subjects.load_transformers():
         (*parts, others), labels = subjects.load_batches(run, extra=HEAD_MEAN_IMAGES)
-        means = ablation.compute_head_means(model, others)
+        means = head_ablation.compute_head_means(model, others)
         single, base = [], []
         for images in parts:
-            trace = attention.trace(model, images)
+            trace = forward_pass.trace(model, images)
             base.append(trace.logits)
-            single.append(ablation.ablate_each_head(model, trace.tokens, means))
+            single.append(head_ablation.ablate_each_head(model, trace.tokens, means))
         before, each = torch.cat(base), torch.cat(single, 2)  # (B, C), (L, H, B, C)
         own, row = before.argmax(1), torch.arange(len(before))
         change = (each[..., row, own] - before[row, own]).mean(-1)  # (L, H)
@@ -176,7 +181,9 @@ def heads_off(subjects: ClaimInputs) -> ClaimRows:
             results = []
             for _ in range(NUM_RANDOM_HEAD_SETS):
                 off = [heads[i] for i in random.permutation(len(heads))[:count]]
-                logits = torch.cat([ablation.ablate_heads(model, x, off, means) for x in parts])
+                logits = torch.cat(
+                    [head_ablation.ablate_heads(model, x, off, means) for x in parts]
+                )
                 right = (logits.argmax(1) == labels).float().mean().item()
                 joint = (logits[row, own] - before[row, own]).mean().item()
                 results.append((right, joint, sum(change[head].item() for head in off)))
@@ -194,7 +201,10 @@ def lens_accuracy(subjects: ClaimInputs) -> ClaimRows:
     rows = []
     for run, model in subjects.load_transformers():
         parts, labels = subjects.load_batches(run)
-        read = [lens.apply_logit_lens(model, attention.trace(model, x).tokens)[0] for x in parts]
+        read = [
+            logit_lens.apply_logit_lens(model, forward_pass.trace(model, x).tokens)[0]
+            for x in parts
+        ]
         right = (torch.cat(read, 1).argmax(-1) == labels).float().mean(1)  # (L+1,)
         rows.append((run.name, " ".join(f"{100 * each:.0f}" for each in right)))
     return rows

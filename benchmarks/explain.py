@@ -24,8 +24,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import describe_machine  # noqa: E402
-from vitdemo import attributions, console, runs  # noqa: E402
-from vitdemo.attention import rollout, trace  # noqa: E402
+from vitdemo import console, runs  # noqa: E402
+from vitdemo.explain import attributions  # noqa: E402
+from vitdemo.explain.attention import rollout  # noqa: E402
+from vitdemo.explain.forward_pass import trace  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
 PLAIN_PASS_LABEL, ROLLOUT_LABEL, GRADIENT_MAPS_LABEL = (

@@ -7,8 +7,8 @@ The images are a stratified, seeded sample of each run's own validation split. C
 these scores (the first map on the page, the badges) therefore do not use test images. Each map
 explains the predicted class. Deletion removes patches, the most important ones first; insertion
 restores them in the same order. The score is the difference of the two areas
-(`vitdemo.faithfulness`). It is compared with the best map, the centre-first order and the edge map
-by paired differences (95% intervals over images, not over training runs).
+(`vitdemo.explain.faithfulness`). It is compared with the best map, the centre-first order and the
+edge map by paired differences (95% intervals over images, not over training runs).
 
 `--extra` adds three more scores: transformed copies of the map, ROAD (the score with imputed
 pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
@@ -34,20 +34,26 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vitdemo import attention, attributions, console, data, faithfulness, runs  # noqa: E402
+from vitdemo import console, data, runs  # noqa: E402
 from vitdemo.errors import DataError  # noqa: E402
-from vitdemo.faithfulness import EDGE_BASELINE  # noqa: E402
-from vitdemo.faithfulness.measured import (  # noqa: E402
+from vitdemo.explain import (  # noqa: E402
+    attention,
+    attributions,
+    faithfulness,
+    forward_pass,
+)
+from vitdemo.explain.faithfulness import EDGE_BASELINE  # noqa: E402
+from vitdemo.explain.faithfulness.saco import compute_saco  # noqa: E402
+from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
+    compare_with_random_heads,
+    compute_random_head_maps,
+    rank_correlation,
+)
+from vitdemo.explain.faithfulness.summary import (  # noqa: E402
     BASELINE_NAMES,
     hash_weights,
     summarise_scores,
     write_summaries,
-)
-from vitdemo.faithfulness.saco import compute_saco  # noqa: E402
-from vitdemo.faithfulness.sanity import (  # noqa: E402
-    compare_with_random_heads,
-    compute_random_head_maps,
-    rank_correlation,
 )
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
@@ -295,9 +301,9 @@ def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> li
     if not is_vision_transformer(model):
         return []
     with torch.no_grad():
-        means = attention.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
+        means = forward_pass.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
     maps = attention.classifier_map(
-        means, model.num_prefix_tokens, attention.classifier_rows(model)
+        means, model.num_prefix_tokens, forward_pass.classifier_rows(model)
     )
     by_place = maps.float().unflatten(1, model.patch_embed.grid_size)  # (L, rows, columns)
     named = {str(layer): own for layer, own in enumerate(by_place, 1)}

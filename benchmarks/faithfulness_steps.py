@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
-from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 

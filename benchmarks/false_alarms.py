@@ -4,7 +4,7 @@
 
 Two such maps are tested on validation images, for the class that the model predicts: the edge map,
 and the mean relevance of all other images in the sample. (For maps that do not use the image, see
-`tests/test_faithfulness_nulls.py`.) The table has the percentage of images on which each map is
+`tests/test_faithfulness_baselines.py`.) The table has the percentage of images on which each map is
 significantly better than random orders, than its transformed copies, and than both. The first line
 has the mean score of relevance when the logits are divided by a temperature.
 """
@@ -21,8 +21,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
-from vitdemo import attributions, data, faithfulness, runs  # noqa: E402
-from vitdemo.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.explain import attributions, faithfulness  # noqa: E402
+from vitdemo.explain.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
 from vitdemo.metrics.intervals import wilson_interval  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402

@@ -3,7 +3,7 @@
     python benchmarks/knockout.py [--runs DIR] [--data DIR] [--images 1000] [--only RUN ...]
 
 Needs the test set. For k = 0 to L, the special tokens (class, distillation, registers) cannot
-attend to any patch in layers 1 to k (`vitdemo.attention.knockout`); with --last, in the last k
+attend to any patch in layers 1 to k (`vitdemo.explain.knockout`); with --last, in the last k
 layers. Each row has the accuracy, the mean probability of the class that the whole model predicts,
 and the percentage of images whose predicted class stays the same. The images are a stratified,
 seeded sample. Models that predict from the mean of the patches are skipped. The output is Markdown;
@@ -22,12 +22,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import draw_test_images  # noqa: E402
-from vitdemo import attention, data, runs  # noqa: E402
-from vitdemo.attention.knockout import build_patch_knockout, compute_knockout_logits  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
+from vitdemo.explain import forward_pass  # noqa: E402
+from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits  # noqa: E402
 from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.workbench import AppContext  # noqa: E402
 
 KNOCKOUT_BATCH_SIZE = 50  # images per forward pass
 
@@ -50,7 +51,7 @@ def main() -> None:
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
-        if not is_vision_transformer(model) or not attention.reads_class_token(model):
+        if not is_vision_transformer(model) or not forward_pass.reads_class_token(model):
             print(f"{run.name} skipped: it does not predict from a class token", file=sys.stderr)
             continue
         images = draw_test_images(source, args.images, run.spec.image_size)

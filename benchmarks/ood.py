@@ -28,9 +28,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import data, models, runs  # noqa: E402
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8  # noqa: E402
+from vitdemo.data.photos import example_files  # noqa: E402
 from vitdemo.errors import ImageError  # noqa: E402
-from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image, to_uint8  # noqa: E402
-from vitdemo.photos import example_files  # noqa: E402
 from vitdemo.runs.reference import ReferenceFeatures, read_reference  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 

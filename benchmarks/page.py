@@ -28,7 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.doing import (  # noqa: E402
+from tests.browser.actions import (  # noqa: E402
     JS_RECORD_DRAWS,
     JS_TIME_DRAWS,
     choose_model,

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import console  # noqa: E402
+from vitdemo.analyses.robustness import RobustnessPoint, measure_robustness  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
+from vitdemo.data.perturb import PERTURBATIONS  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.perturb import PERTURBATIONS  # noqa: E402
-from vitdemo.robustness import RobustnessPoint, measure_robustness  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.workbench import AppContext  # noqa: E402
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ columns of the Markdown table are means over the images, with 95% intervals:
 
 - weight: fraction of the attention weight on all patches
 - norms: fraction of the summed norms of the vectors that the class token receives from the patches
-  (`vitdemo.attention.norms`, all heads together)
+  (`vitdemo.explain.norms`, all heads together)
 - weight of the new first three: fraction of the weight on the three most attended patches after the
   first three have been dropped from the model
 - in the first three of a head: how many of them are also among the first three of a single head
@@ -32,15 +32,15 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import draw_test_images  # noqa: E402
-from vitdemo import attention, console, data, runs  # noqa: E402
-from vitdemo.attention import norms  # noqa: E402
-from vitdemo.attention.knockout import compute_knockout_logits, trace_with_knockout  # noqa: E402
+from vitdemo import console, data, runs  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
-from vitdemo.faithfulness import supported_fills  # noqa: E402
-from vitdemo.faithfulness.fills import predict_patch_sets  # noqa: E402
+from vitdemo.explain import forward_pass, norms  # noqa: E402
+from vitdemo.explain.faithfulness import supported_fills  # noqa: E402
+from vitdemo.explain.faithfulness.fills import predict_patch_sets  # noqa: E402
+from vitdemo.explain.knockout import compute_knockout_logits, trace_with_knockout  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.workbench import AppContext  # noqa: E402
 
 GROUP_SIZE = 3  # number of patches in a group
 COLUMN_FORMATS = {
@@ -74,7 +74,7 @@ def main() -> None:
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
-        if "drop" not in supported_fills(model) or not attention.reads_class_token(model):
+        if "drop" not in supported_fills(model) or not forward_pass.reads_class_token(model):
             print(f"{run.name} skipped: no class token or overlapping patches", file=sys.stderr)
             continue
         images = draw_test_images(source, args.pictures, run.spec.image_size).images.to(device)
@@ -91,7 +91,7 @@ def main() -> None:
 @torch.no_grad()
 def measure_sinks(model: nn.Module, image: Tensor, seed: int) -> dict[str, float]:
     """Return the columns for one image (1, 3, S, S); `seed` draws the random patches."""
-    trace = attention.trace(model, image)
+    trace = forward_pass.trace(model, image)
     skipped = model.num_prefix_tokens
     heads = trace.attention[-1][0, :, 0, skipped:].float()  # (H, P) of the class token
     mean = heads.mean(0)
@@ -115,7 +115,7 @@ def measure_sinks(model: nn.Module, image: Tensor, seed: int) -> dict[str, float
     )
 
 
-def compute_received_norms(model: nn.Module, trace: attention.Trace) -> Tensor:
+def compute_received_norms(model: nn.Module, trace: forward_pass.Trace) -> Tensor:
     """Return the norms (P,) of the vectors that the class token receives in the last layer."""
     products = norms.value_products(model, trace.tokens)[-1, 0]  # (N, H, H)
     return norms.summed_head_norms(trace.attention[-1, 0], products)[0, model.num_prefix_tokens :]

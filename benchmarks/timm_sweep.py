@@ -35,20 +35,20 @@ from torch import nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vitdemo.attention import FUSIONS  # noqa: E402
-from vitdemo.attributions import METHODS, list_methods  # noqa: E402
-from vitdemo.class_maps import compute_class_maps  # noqa: E402
+from vitdemo.analyses.architecture import load_model_parts  # noqa: E402
+from vitdemo.analyses.class_maps import compute_class_maps  # noqa: E402
+from vitdemo.analyses.export import compute_all_maps  # noqa: E402
+from vitdemo.analyses.head_ablation import compute_head_effects  # noqa: E402
+from vitdemo.analyses.logit_attribution import compute_logit_attribution  # noqa: E402
+from vitdemo.analyses.logit_lens import compute_logit_lens  # noqa: E402
+from vitdemo.analyses.qkv import layer_qkv  # noqa: E402
+from vitdemo.analyses.weights import compute_position_similarity, load_first_filters  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.errors import RunError, VitdemoError  # noqa: E402
-from vitdemo.export import compute_all_maps  # noqa: E402
-from vitdemo.inside.diagram import load_model_parts  # noqa: E402
-from vitdemo.inside.head_ablation import compute_head_effects  # noqa: E402
-from vitdemo.inside.learned import compute_position_similarity, load_first_filters  # noqa: E402
-from vitdemo.inside.logit_lens import compute_logit_lens  # noqa: E402
-from vitdemo.inside.one_head import layer_qkv  # noqa: E402
-from vitdemo.inside.residual_stream import compute_logit_attribution  # noqa: E402
+from vitdemo.explain.attention import FUSIONS  # noqa: E402
+from vitdemo.explain.attributions import METHODS, list_methods  # noqa: E402
 from vitdemo.models import count_parameters, patch_side  # noqa: E402
-from vitdemo.timm_models import TimmRun, create_timm_run  # noqa: E402
-from vitdemo.workbench import AppContext  # noqa: E402
+from vitdemo.runs.timm_run import TimmRun, create_timm_run  # noqa: E402
 
 MAX_PARAMETERS_FULL_DEPTH, MAX_PARAMETERS_FULL_WIDTH = (
     30e6,

@@ -26,15 +26,15 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import usual  # noqa: E402
+from benchmarks import standard_loop  # noqa: E402
 from vitdemo import console, data, runs  # noqa: E402
-from vitdemo.metrics.learning import first_epochs_reaching, with_lineage_history  # noqa: E402
+from vitdemo.metrics.training_progress import first_epochs_reaching, with_lineage_history  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
-from vitdemo.recipes import Recipe, get_recipe  # noqa: E402
 from vitdemo.runs.provenance import device_name, package_versions  # noqa: E402
 from vitdemo.training import Preprocessing, choose_device, supports_fast_bfloat16  # noqa: E402
 from vitdemo.training.devices import retain_freed_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
+from vitdemo.training.recipes import Recipe, get_recipe  # noqa: E402
 
 STANDARD_LOOP_RECIPES = (
     "vit-plain",
@@ -94,13 +94,13 @@ def print_standard_comparison(args: argparse.Namespace) -> None:
     retain_freed_memory()
     threads = torch.get_num_threads()
     cpu = device_name(torch.device("cpu"))
-    print(f"{cpu}, {threads} torch threads, {usual.NUM_WORKERS} DataLoader workers\n")
+    print(f"{cpu}, {threads} torch threads, {standard_loop.NUM_WORKERS} DataLoader workers\n")
     print("| recipe | batch | augmentation | standard, images/s | vitdemo, images/s | ratio |")
     print("|---|---|---|---|---|---|")
     for name in args.recipes or STANDARD_LOOP_RECIPES:
         recipe = get_recipe(name)
         recipe = replace(recipe, batch_size=args.batch_size or recipe.batch_size)
-        found = usual.measure_speeds(recipe, args.steps or 10, args.epochs - 1)
+        found = standard_loop.measure_speeds(recipe, args.steps or 10, args.epochs - 1)
         theirs, ours = (statistics.median(found[side]) for side in ("usual", "ours"))
         done = f"crop, flip, {recipe.policy}"
         print(f"| `{name}` | {recipe.batch_size} | {done} | {theirs:,.0f} | {ours:,.0f} "
@@ -129,8 +129,8 @@ def measure_recipe(
     trainer = make_trainer(
         model,
         recipe,
-        usual.random_dataset(steps * recipe.batch_size),
-        usual.random_dataset(10),
+        standard_loop.random_dataset(steps * recipe.batch_size),
+        standard_loop.random_dataset(10),
         num_classes=10,
         preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
         compile=args.compile,

@@ -13,12 +13,20 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 import train
-from tests.making import RESNET, TEST_COUNTS, TIMM, VIT, make_run, make_tested_runs, make_workbench
+from tests.factories import (
+    RESNET,
+    TEST_COUNTS,
+    TIMM,
+    VIT,
+    make_run,
+    make_tested_runs,
+    make_workbench,
+)
 from tests.serving import serve
 from vitdemo import data
+from vitdemo.context import AppContext
 from vitdemo.models import ModelSpec
-from vitdemo.recipes import RECIPES, Recipe
-from vitdemo.workbench import AppContext
+from vitdemo.training.recipes import RECIPES, Recipe
 
 torch.set_num_threads(1)  # tiny models; and two processes test at the same time
 

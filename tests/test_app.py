@@ -15,10 +15,10 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 import app
-from tests.making import noise
+from tests.factories import noise
 from tests.serving import serve
-from vitdemo.class_maps import compute_class_maps
-from vitdemo.inputs import crop_visible_square
+from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.data.image_files import crop_visible_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the client's websockets
 IMAGE = noise(size=(80, 60))

@@ -1,4 +1,4 @@
-"""`vitdemo.attention` against references that share no code with it.
+"""`vitdemo.explain.attention` against references that share no code with it.
 
 Rollout and relevance are worked again in numpy, one picture at a time, in float64; attention and
 gradients come from timm's own unfused pass; every public fault that design.md lists for this module
@@ -17,7 +17,8 @@ import torch
 from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 from torch.testing import assert_close
 
-from vitdemo.attention import class_token_map, relevance, rollout, rollout_steps, trace
+from vitdemo.explain.attention import class_token_map, relevance, rollout, rollout_steps
+from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
 
 VIT = "vit_tiny_patch16_224"

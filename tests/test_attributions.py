@@ -1,4 +1,4 @@
-"""`vitdemo.attributions` against references that share no code with it.
+"""`vitdemo.explain.attributions` against references that share no code with it.
 
 Attention, features and their gradients come out of timm's own unfused pass on a copy with hooks;
 the maps are then worked again in numpy in float64, on random weights of several kinds of model.
@@ -26,19 +26,25 @@ from tests.test_attention import (
     reference_relevance,
     reference_rollout,
 )
-from vitdemo import attention, attributions
-from vitdemo.attention import ablation, embeddings, statistics
-from vitdemo.attention.gradient_maps import gradient_rollout
-from vitdemo.attention.lens import apply_logit_lens
-from vitdemo.attention.one_head import compute_qkv
-from vitdemo.attention.residual import compute_contributions, mean_token_norms
-from vitdemo.attributions import (
+from vitdemo.explain import (
+    attention,
+    attributions,
+    embeddings,
+    forward_pass,
+    head_ablation,
+    statistics,
+)
+from vitdemo.explain.attributions import (
     MAX_COMPLETENESS_GAP,
     METHODS,
     attribute,
     attribute_many,
     contrast_many,
 )
+from vitdemo.explain.gradient_maps import gradient_rollout
+from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
+from vitdemo.explain.logit_lens import apply_logit_lens
+from vitdemo.explain.qkv import compute_qkv
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
@@ -293,12 +299,12 @@ def test_half_precision_attribution_maps_are_float32(family, dtype):
 def test_half_precision_attention_results_are_float32(dtype):
     model = build_timm().to(dtype)
     images = random_images(model).to(dtype)
-    traced = attention.trace(model, images)
+    traced = forward_pass.trace(model, images)
     half = traced.attention.to(dtype)  # as a caller may have it from elsewhere
-    gradients = attention.class_gradients(model, images, 1)
+    gradients = forward_pass.class_gradients(model, images, 1)
     pair = [a.to(dtype) for a in gradients.attention], gradients.attention_gradients
     lens = apply_logit_lens(model, traced.tokens)
-    means = ablation.compute_head_means(model, images)
+    means = head_ablation.compute_head_means(model, images)
     stream = compute_contributions(model, traced.tokens[:, 0], [0, 2])
     filters = embeddings.get_first_filters(model)
     found = [
@@ -311,8 +317,8 @@ def test_half_precision_attention_results_are_float32(dtype):
         attention.class_token_map(half[0, :, 0], 1),
         *lens,
         *means,
-        ablation.ablate_heads(model, images, {(0, 1)}, means),
-        ablation.ablate_each_head(model, traced.tokens, means),
+        head_ablation.ablate_heads(model, images, {(0, 1)}, means),
+        head_ablation.ablate_each_head(model, traced.tokens, means),
         *(getattr(stream, part) for part in ("embedding", "heads", "mlps", "constant", "total")),
         mean_token_norms(traced.tokens[:, 0], slice(0, 1)),
         statistics.mean_attention_distance(half, (4, 4), 1),

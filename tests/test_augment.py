@@ -10,8 +10,8 @@ from torchvision import transforms
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-from vitdemo import augment
-from vitdemo.augment import Augmentation, policies
+from vitdemo.training import augment
+from vitdemo.training.augment import Augmentation, policies
 
 SIDE = 12
 

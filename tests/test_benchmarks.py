@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import claims, faithfulness, near_duplicates, ood, train, train_all, usual
-from tests.making import CLASSES, VIT, make_run, noise
+from benchmarks import claims, faithfulness, near_duplicates, ood, standard_loop, train, train_all
+from tests.factories import CLASSES, VIT, make_run, noise
 from tests.test_layers import find_import_faults
 from vitdemo import data, runs
 from vitdemo.data import SyntheticDataset
 from vitdemo.errors import DataError
-from vitdemo.faithfulness.measured import BASELINE_NAMES, read_summaries
-from vitdemo.recipes import RECIPES, Recipe
+from vitdemo.explain.faithfulness.summary import BASELINE_NAMES, read_summaries
 from vitdemo.runs import reference
+from vitdemo.training.recipes import RECIPES, Recipe
 
 TINY_RECIPE = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epochs=1)
 
@@ -47,7 +47,7 @@ def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
     monkeypatch.setitem(
         RECIPES, "tiny", replace(TINY_RECIPE, model=model, policy="auto", cutmix=1.0)
     )
-    monkeypatch.setattr(usual, "NUM_WORKERS", 1)
+    monkeypatch.setattr(standard_loop, "NUM_WORKERS", 1)
     train.main(["--usual", "tiny", "--steps", "2", "--epochs", "2"])
     name, batch, done, theirs, ours, ratio = parse_table(capsys.readouterr().out)[1]
     assert (name, batch, done) == ("`tiny`", "8", "crop flip auto")
@@ -55,21 +55,21 @@ def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
 
 
 def test_both_loops_use_only_common_settings():
-    recipe = usual.disable_settings(RECIPES["vit-scratch"])
+    recipe = standard_loop.disable_settings(RECIPES["vit-scratch"])
     assert (recipe.mixup, recipe.cutmix, recipe.teacher) == (0, 0, "")
     assert recipe.policy == "auto"
     with pytest.raises(ValueError, match="'vit-small-masked' trains without labels"):
-        usual.disable_settings(RECIPES["vit-small-masked"])
+        standard_loop.disable_settings(RECIPES["vit-small-masked"])
 
 
 def test_standard_transforms_match_the_recipe():
     recipe = replace(TINY_RECIPE, policy="trivial", erasing=0.25, model=replace(VIT, image_size=48))
-    names = [type(step).__name__ for step in usual.build_transform(recipe).transforms]
+    names = [type(step).__name__ for step in standard_loop.build_transform(recipe).transforms]
     assert names == ["RandomCrop", "RandomHorizontalFlip", "TrivialAugmentWide", "Resize",
                      "ToTensor", "Normalize", "RandomErasing"]  # fmt: skip
     plain = replace(recipe, policy="none", erasing=0.0, crop_padding=0, flip=False)
-    image = usual.to_pil_image(usual.random_dataset(1).images[0])
-    assert usual.build_transform(plain)(image).shape == (3, 48, 48)
+    image = standard_loop.to_pil_image(standard_loop.random_dataset(1).images[0])
+    assert standard_loop.build_transform(plain)(image).shape == (3, 48, 48)
 
 
 def test_matmul_rate_counts_a_multiply_add_as_two_operations(monkeypatch):
@@ -125,7 +125,7 @@ def test_no_run_starts_without_enough_time(tmp_path, capsys):
     assert "vit-scratch: not started" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("module", [train, train_all, usual])
+@pytest.mark.parametrize("module", [train, train_all, standard_loop])
 def test_training_benchmarks_import_only_modules_allowed_for_train_py(module):
     """So they need no page; what train.py really loads is tested with its command line."""
     assert find_import_faults("train", Path(module.__file__).read_text("utf-8")) == []

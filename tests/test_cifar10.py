@@ -14,7 +14,8 @@ from pyarrow import parquet
 from torchvision.datasets import CIFAR10
 
 from tests.hub import RESOLVE_PATH, serve_hub
-from vitdemo import cifar10, data
+from vitdemo import data
+from vitdemo.data import cifar10
 from vitdemo.errors import DataError, Stopped
 
 

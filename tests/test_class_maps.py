@@ -6,27 +6,29 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import CLASSES, RESNET, VIT, make_run, noise
-from vitdemo import attributions, class_maps, faithfulness, runs
-from vitdemo.class_maps import (
+from tests.factories import CLASSES, RESNET, VIT, make_run, noise
+from vitdemo import runs
+from vitdemo.analyses import class_maps
+from vitdemo.analyses.class_maps import (
     choose_first_map,
     compute_class_maps,
     get_class_index,
     measure_faithfulness,
 )
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError, Stopped
-from vitdemo.faithfulness.measured import FaithfulnessSummary, write_summaries
-from vitdemo.faithfulness.sanity import (
+from vitdemo.explain import attributions, faithfulness
+from vitdemo.explain.faithfulness.sanity import (
     NUM_RANDOM_HEADS,
     RandomHeadCheck,
     randomise_head,
     rank_correlation,
 )
+from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 from vitdemo.page.components.article import Text
 from vitdemo.page.kit import Cancellation
 from vitdemo.page.look.class_maps import drawing, render_class_maps, update_controls
 from vitdemo.training.devices import supports_fast_bfloat16
-from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 FAST_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.making import RESNET, VIT, make_run, make_workbench
+from tests.factories import RESNET, VIT, make_run, make_workbench
 from vitdemo import runs
 from vitdemo.errors import RunError
-from vitdemo.metrics.tested_runs import compute_classification_report
+from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.compare import ablation_run_names, model_table
 from vitdemo.page.compare import models as compare
 from vitdemo.page.components.table import Table
-from vitdemo.recipes import RECIPES
+from vitdemo.training.recipes import RECIPES
 
 
 @pytest.fixture(scope="module")

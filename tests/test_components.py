@@ -15,12 +15,13 @@ import torch
 from gradio.data_classes import FileData
 from PIL import Image
 
-from tests.making import TIMM_KINDS, make_run, make_workbench, timm_spec
-from vitdemo.attention import norms
-from vitdemo.attention.packed import unpack_matrices
+from tests.factories import TIMM_KINDS, make_run, make_workbench, timm_spec
+from vitdemo.context import Prediction
+from vitdemo.data.image_files import image_suffixes, load_image
+from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches
 from vitdemo.errors import ImageError, RunError
+from vitdemo.explain import norms
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
-from vitdemo.inputs import image_suffixes, load_image
 from vitdemo.page import components
 from vitdemo.page.components import (
     COMPONENTS_FOLDER,
@@ -33,6 +34,7 @@ from vitdemo.page.components.article import Document
 from vitdemo.page.components.attention import AttentionData, AttentionView
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
 from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView
+from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
 from vitdemo.page.components.picture import (
     ImageInput,
@@ -42,8 +44,6 @@ from vitdemo.page.components.picture import (
 )
 from vitdemo.page.components.pictures import ImageItem, ImageRow
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.perturb.changes import ImageChanges, RemovedPatches
-from vitdemo.workbench import Prediction
 
 
 @pytest.fixture

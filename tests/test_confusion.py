@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.making import make_workbench
+from tests.factories import make_workbench
+from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.page import confusion as drawing
 from vitdemo.page.confusion import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
-from vitdemo.predictions import comparable_predictions
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 

@@ -22,8 +22,8 @@ from vitdemo.data import (
     sample_stratified,
     stratified_split,
 )
+from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.errors import DataError
-from vitdemo.inputs import crop_and_resize, to_uint8
 
 # (seed, digest of the held-out indices, digest of 10,000 of the others), as scikit-learn drew them
 SPLITS = [

@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
-from tests.making import TIMM_KINDS, VIT, random_model, timm_spec
-from vitdemo.inside.diagram import list_model_parts
+from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
+from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
 from vitdemo.page.look.inside.diagram import diagram_data
 

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from tests.hub import RESOLVE_PATH, serve_hub
-from vitdemo.downloads import DownloadSpeed, download_file, download_from_hub, run_with_progress
+from vitdemo.data.downloads import (
+    DownloadSpeed,
+    download_file,
+    download_from_hub,
+    run_with_progress,
+)
 from vitdemo.errors import Stopped
 from vitdemo.page.fetching import DownloadManager
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import RESNET, TIMM_KINDS, VIT, random_model
-from vitdemo.attention import embeddings, trace
+from tests.factories import RESNET, TIMM_KINDS, VIT, random_model
+from vitdemo.explain import embeddings
+from vitdemo.explain.forward_pass import trace
 
 
 @pytest.mark.parametrize("spec", [VIT, *TIMM_KINDS.values()], ids=["ours", *TIMM_KINDS])

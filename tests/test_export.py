@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import noise
-from vitdemo import attention
+from tests.factories import noise
+from vitdemo.analyses.export import ARRAY_DESCRIPTIONS, README_FILE, compute_all_maps, save_maps
 from vitdemo.errors import RunError
-from vitdemo.export import ARRAY_DESCRIPTIONS, README_FILE, compute_all_maps, save_maps
+from vitdemo.explain import attention, forward_pass
 
 
 def test_exported_maps_equal_the_model(shown):
@@ -17,7 +17,7 @@ def test_exported_maps_equal_the_model(shown):
     maps = compute_all_maps(shown, run, image)
     _, pixels = shown.prepare_input(run.preprocessing, image)
     with torch.no_grad():
-        trace = attention.trace(shown.load_model(run), pixels)
+        trace = forward_pass.trace(shown.load_model(run), pixels)
     assert np.allclose(maps["attention"], trace.attention[:, 0], atol=1e-6)
     assert np.allclose(maps["heads"][2, 1], trace.attention[2, 0, 1, 0, 1:].reshape(4, 4))
     whole = attention.rollout(trace.attention)[0, 0, 1:].reshape(4, 4)

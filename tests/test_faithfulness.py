@@ -1,4 +1,4 @@
-"""`vitdemo.faithfulness` against curves worked one picture at a time, and tokens really removed.
+"""Faithfulness curves against reference curves of one image at a time, with removed tokens.
 
 The references share no code with it: patches are painted by slices, and dropped tokens are checked
 against a sequence that is cut by hand.
@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from tests.test_attention import build_ours, build_timm, random_images
 from tests.test_attributions import KINDS, build_convolutional, build_kind
-from vitdemo import faithfulness
-from vitdemo.faithfulness import (
+from vitdemo.explain import faithfulness
+from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
     area_under_curve,
     centre_map,

@@ -10,25 +10,25 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr, ttest_1samp
 from torch.testing import assert_close
 
-from tests.making import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
+from tests.factories import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
 from tests.test_attention import build_timm, random_images
-from vitdemo import attributions
-from vitdemo.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, predict_patch_sets
-from vitdemo.faithfulness.imputation import impute_patches
-from vitdemo.faithfulness.measured import (
-    FILE,
-    find_best_maps,
-    read_summaries,
-    summarise_scores,
-    write_summaries,
-)
-from vitdemo.faithfulness.saco import assign_groups, compute_saco, saco_coefficient
-from vitdemo.faithfulness.sanity import (
+from vitdemo.explain import attributions
+from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, predict_patch_sets
+from vitdemo.explain.faithfulness.imputation import impute_patches
+from vitdemo.explain.faithfulness.saco import assign_groups, compute_saco, saco_coefficient
+from vitdemo.explain.faithfulness.sanity import (
     RANDOM_HEAD_PATH_STEPS,
     compare_with_random_heads,
     compute_random_head_maps,
     randomise_head,
     rank_correlation,
+)
+from vitdemo.explain.faithfulness.summary import (
+    FILE,
+    find_best_maps,
+    read_summaries,
+    summarise_scores,
+    write_summaries,
 )
 
 

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from tests.conftest import write_noise_images
-from tests.making import CONVNET, RESNET, TIMM, VIT, make_run, timm_spec
-from vitdemo import features, models
+from tests.factories import CONVNET, RESNET, TIMM, VIT, make_run, timm_spec
+from vitdemo import models
+from vitdemo.analyses import features
+from vitdemo.analyses.tsne import tsne, tsne_apart
+from vitdemo.context import AppContext
 from vitdemo.errors import DataError, RunError
 from vitdemo.models import build_model, get_classifier_head
-from vitdemo.tsne import tsne, tsne_apart
-from vitdemo.workbench import AppContext
 
 POOLED = timm_spec(depth=1, global_pool="avg", class_token=False)
 IMAGE_COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}

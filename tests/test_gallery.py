@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.making import make_workbench
-from vitdemo.metrics.errors import Filters
+from tests.factories import make_workbench
+from vitdemo.analyses.predictions import ImageQuery
+from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.components.gallery import SHEET_COLUMNS, Gallery, load_gallery_page
-from vitdemo.predictions import ImageQuery
 
 ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_noise_images
-from tests.making import noise
-from vitdemo import image_folders, inputs
-from vitdemo.data import open_dataset
-from vitdemo.errors import DataError
-from vitdemo.image_folders import (
+from tests.factories import noise
+from vitdemo.data import image_files, image_folders, open_dataset
+from vitdemo.data.image_folders import (
     describe_skipped,
     is_image_name,
     is_system_name,
     is_system_path,
     list_class_content,
 )
+from vitdemo.errors import DataError
 
 SYSTEM_NAMES = (
     *("._photo.png", ".DS_Store", ".ipynb_checkpoints", ".Trashes", ".Spotlight-V100"),
@@ -72,12 +71,12 @@ def test_ordinary_name_is_not_a_system_name(name):
 
 @pytest.mark.parametrize("upper", [False, True], ids=["lower", "upper"])
 def test_files_of_every_image_suffix_are_read(tmp_path, upper):
-    suffixes = inputs.image_suffixes()
+    suffixes = image_files.image_suffixes()
     assert suffixes <= {*PILLOW_FORMATS, *GREY_SUFFIXES}
     wanted = {*PILLOW_FORMATS, *GREY_SUFFIXES} - (
-        set() if "HEIF" in inputs.SUPPORTED_FORMATS else {*inputs.HEIF_SUFFIXES}
+        set() if "HEIF" in image_files.SUPPORTED_FORMATS else {*image_files.HEIF_SUFFIXES}
     )
-    wanted -= set() if "AVIF" in inputs.SUPPORTED_FORMATS else {".avif", ".avifs"}
+    wanted -= set() if "AVIF" in image_files.SUPPORTED_FORMATS else {".avif", ".avifs"}
     assert suffixes == wanted
     for i, suffix in enumerate(sorted(suffixes)):
         place = tmp_path / "train" / f"of {suffix}"
@@ -90,8 +89,8 @@ def test_files_of_every_image_suffix_are_read(tmp_path, upper):
 
 
 def test_skipped_heic_file_note_names_the_missing_package(monkeypatch):
-    monkeypatch.setattr(inputs, "SUPPORTED_FORMATS", ("PNG",))
-    inputs.image_suffixes.cache_clear()
+    monkeypatch.setattr(image_files, "SUPPORTED_FORMATS", ("PNG",))
+    image_files.image_suffixes.cache_clear()
     try:
         assert is_image_name("a.PNG") and not is_image_name("a.HEIC")
         assert describe_skipped(["cup/a.HEIC", "cup/b.txt"]) == (
@@ -99,7 +98,7 @@ def test_skipped_heic_file_note_names_the_missing_package(monkeypatch):
             "HEIC images need the package pillow-heif."
         )
     finally:
-        inputs.image_suffixes.cache_clear()
+        image_files.image_suffixes.cache_clear()
 
 
 def test_skipped_files_are_counted_and_named_on_one_line():

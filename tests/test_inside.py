@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from tests.conftest import write_noise_images
-from tests.making import VIT, make_run, noise, timm_spec
+from tests.factories import VIT, make_run, noise, timm_spec
 from vitdemo import runs
-from vitdemo.attention import ablation, statistics
+from vitdemo.analyses import attention_distance, head_ablation, logit_lens, weights
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.data.photos import example_files
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import crop_visible_square, load_image
-from vitdemo.inside import attention_distance, head_ablation, learned, logit_lens
+from vitdemo.explain import statistics
+from vitdemo.explain.head_ablation import ablate_heads, compute_head_means
 from vitdemo.metrics.paired import mcnemar
-from vitdemo.photos import example_files
-from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 
@@ -93,17 +94,15 @@ def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
     inputs = torch.cat([shown.prepare_input(known.preprocessing, each)[1] for each in photos])
     beside = [(noise(1), inputs), (photos[0], inputs[1:])]
     for effects, (image, others) in zip(found, beside, strict=True):
-        means = ablation.compute_head_means(shown.load_model(known), others)
+        means = compute_head_means(shown.load_model(known), others)
         _, pixels = shown.prepare_input(known.preprocessing, image)
-        expected = ablation.ablate_heads(shown.load_model(known), pixels, {(2, 1)}, means)[
-            0
-        ].detach()
+        expected = ablate_heads(shown.load_model(known), pixels, {(2, 1)}, means)[0].detach()
         assert np.allclose(effects.ablated_logits[2, 1], expected, atol=1e-5)
     sample = with_pictures.sample_test_images(run, head_ablation.NUM_MEAN_IMAGES).images
     model = with_pictures.load_model(run)
-    means = ablation.compute_head_means(model, run.preprocessing(sample))
+    means = compute_head_means(model, run.preprocessing(sample))
     _, pixels = with_pictures.prepare_input(run.preprocessing, noise(1))
-    expected = ablation.ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
+    expected = ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
     assert np.allclose(sampled.ablated_logits[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.ablated_logits, zero.ablated_logits, atol=1e-3)
     assert not np.allclose(found[0].ablated_logits, zero.ablated_logits, atol=1e-3)
@@ -190,21 +189,21 @@ def test_attention_distances_report_a_model_that_cannot_be_loaded(tmp_path):
 
 
 def test_position_similarity_needs_learned_positions(shown, tmp_path):
-    similarity, grid, start = learned.compute_position_similarity(shown, shown.find_run("timm"))
+    similarity, grid, start = weights.compute_position_similarity(shown, shown.find_run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
     born = replace(shown.find_run("vit"), spec=mimetic)
-    assert learned.compute_position_similarity(shown, born)[2] == "mimetic"
+    assert weights.compute_position_similarity(shown, born)[2] == "mimetic"
     born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert learned.compute_position_similarity(shown, born)[2] == "weights"
+    assert weights.compute_position_similarity(shown, born)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
-        learned.compute_position_similarity(shown, shown.find_run("resnet"))
+        weights.compute_position_similarity(shown, shown.find_run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
     bare = AppContext([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
-        learned.compute_position_similarity(bare, bare.find_run("nowhere"))
+        weights.compute_position_similarity(bare, bare.find_run("nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +211,7 @@ def test_position_similarity_needs_learned_positions(shown, tmp_path):
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
 def test_first_filters_support_every_model_family(shown, name, count, drawn, side):
-    found = learned.load_first_filters(shown, shown.find_run(name))
+    found = weights.load_first_filters(shown, shown.find_run(name))
     assert found.count == count
     assert found.largest.shape == (drawn, 3, side, side)
     assert (np.diff(found.norms) <= 0).all()

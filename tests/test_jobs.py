@@ -22,9 +22,9 @@ from vitdemo.jobs import JOB_ACTIONS, JobLimits, JobQueue, cost, processes, stat
 from vitdemo.jobs.cost import SPEEDS_FILE, estimate_training_cost
 from vitdemo.jobs.options import OPTIONS, PRESETS, build_recipe, preset_values, train_arguments
 from vitdemo.jobs.state import LOG_FILE, last_log_message, read_job, write_job
-from vitdemo.recipes import get_recipe
 from vitdemo.runs import JOB_FILE
 from vitdemo.runs.steps import read_steps
+from vitdemo.training.recipes import get_recipe
 
 LIGHT_COMMAND = (sys.executable, str(Path(__file__).with_name("light_training.py")))
 IMAGE_COUNTS = {f"{part}/{name}": 12 for part in ("train", "test") for name in ("ant", "bee")}

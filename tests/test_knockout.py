@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
-from tests.making import (
+from tests.factories import (
     ATTENTION_MODELS,
     RESNET,
     TIMM_KINDS,
@@ -21,8 +21,8 @@ from tests.making import (
     random_images,
     random_model,
 )
-from vitdemo.attention.knockout import build_patch_knockout, compute_knockout_logits
-from vitdemo.inside.knockout import KnockoutResult, predict_with_knockout
+from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
+from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
 from vitdemo.page.components.article import Text
 from vitdemo.page.look.perturb import knockout as page
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import RESNET, VIT, make_run, make_workbench
-from vitdemo.attention.one_head import compute_qkv
+from tests.factories import RESNET, VIT, make_run, make_workbench
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.errors import LessonError
-from vitdemo.inputs import crop_visible_square, load_image
+from vitdemo.explain.qkv import compute_qkv
 from vitdemo.lessons import (
     DEFAULT_LANGUAGE,
     LESSONS_FOLDER,
@@ -36,7 +37,6 @@ from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
 from vitdemo.page.lessons import cost_table, read_catalog, validate_sizes
 from vitdemo.page.look.perturb.answers import make_canvas, rank_patches, sample_patches
-from vitdemo.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 
 
 def load_lesson_image():

@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics as sk
 
 from vitdemo import metrics as ev
-from vitdemo.metrics import calibration, curves, intervals, paired
+from vitdemo.metrics import calibration, intervals, paired, ranking_curves
 
 # Five pictures, three classes; predicted: 0 1 1 2 0, true: 0 0 1 2 2.
 PROBABILITIES = np.array(
@@ -76,10 +76,10 @@ def test_invalid_input_errors_name_the_problem_and_the_row(probabilities, labels
         calibration.compute_reliability,
         calibration.negative_log_likelihood,
         calibration.fit_temperature,
-        curves.average_precision_by_class,
-        lambda p, y: curves.compute_roc_curve(p, y, 0),
-        lambda p, y: curves.compute_precision_recall_curve(p, y, 0),
-        lambda p, y: curves.top_k_accuracy(p, y, 1),
+        ranking_curves.average_precision_by_class,
+        lambda p, y: ranking_curves.compute_roc_curve(p, y, 0),
+        lambda p, y: ranking_curves.compute_precision_recall_curve(p, y, 0),
+        lambda p, y: ranking_curves.top_k_accuracy(p, y, 1),
         lambda p, y: intervals.ranking_interval(p, y, 0),
         paired.is_correct,
     ],
@@ -98,7 +98,9 @@ def test_metrics_equal_scikit_learn():
     areas = sk.roc_auc_score(truth, probabilities, average=None)
     np.testing.assert_allclose(found.roc_auc, areas)
     precisions = sk.average_precision_score(truth, probabilities, average=None)
-    np.testing.assert_allclose(curves.average_precision_by_class(probabilities, labels), precisions)
+    np.testing.assert_allclose(
+        ranking_curves.average_precision_by_class(probabilities, labels), precisions
+    )
     assert ev.compute_accuracy(probabilities, labels) == sk.accuracy_score(labels, predicted)
 
 
@@ -112,7 +114,7 @@ def test_never_predicted_class_has_zero_f1_but_valid_ranking_metrics():
     metrics = ev.compute_class_metrics(probabilities, labels)
     assert (metrics.precision[1], metrics.recall[1], metrics.f1[1]) == (0, 0, 0)
     assert metrics.roc_auc.tolist() == [1, 1]
-    assert curves.average_precision_by_class(probabilities, labels).tolist() == [1, 1]
+    assert ranking_curves.average_precision_by_class(probabilities, labels).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("predicted", [[0, 1, 1], [0, 1, 2]], ids=["never predicted", "predicted"])
@@ -123,7 +125,11 @@ def test_metrics_of_a_class_without_images_are_nan(predicted):
         np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in METRIC_NAMES
     )
     assert metrics.support.tolist() == [1, 2, 0]
-    assert np.isnan(curves.average_precision_by_class(probabilities, labels)).tolist() == [0, 0, 1]
+    assert np.isnan(ranking_curves.average_precision_by_class(probabilities, labels)).tolist() == [
+        0,
+        0,
+        1,
+    ]
 
 
 def test_only_roc_auc_is_nan_if_all_images_have_one_class():

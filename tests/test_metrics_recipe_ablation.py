@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import RESNET, VIT, make_evaluation, make_run
-from tests.test_metrics_learning import with_recipe
+from tests.factories import RESNET, VIT, make_evaluation, make_run
+from tests.test_metrics_training_progress import with_recipe
 from vitdemo import runs
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.metrics import recipe_ablation
-from vitdemo.metrics.learning import RECIPE_DEFAULTS
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.metrics.recipe_ablation import (
     AblationGain,
@@ -23,14 +23,14 @@ from vitdemo.metrics.recipe_ablation import (
     list_differences,
     summarise_ablation,
 )
+from vitdemo.metrics.training_progress import RECIPE_DEFAULTS
 from vitdemo.page.compare.ablation import (
     compute_run_ablation,
     gain_plot_blocks,
     gain_table_blocks,
     list_baselines,
 )
-from vitdemo.recipes import RECIPES
-from vitdemo.workbench import AppContext
+from vitdemo.training.recipes import RECIPES
 
 CPU = torch.device("cpu")
 

@@ -9,9 +9,9 @@ import timm
 import torch
 from timm.models.vision_transformer import VisionTransformer as TimmViT
 
-from tests.making import random_model
-from vitdemo.attention import trace
+from tests.factories import random_model
 from vitdemo.errors import ModelError
+from vitdemo.explain.forward_pass import trace
 from vitdemo.models import (
     ModelSpec,
     build_model,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.making import noise
-from vitdemo.metrics.intervals import wilson_interval, wilson_interval_of_fraction
-from vitdemo.near_duplicates import (
+from tests.factories import noise
+from vitdemo.data.near_duplicates import (
     assign_folds,
     count_groups,
     effective_sample_size,
     group_images,
 )
+from vitdemo.metrics.intervals import wilson_interval, wilson_interval_of_fraction
 
 
 def make_scene(seed: int) -> Image.Image:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from tests.making import ATTENTION_MODELS, random_images, random_model, timm_spec
-from vitdemo.attention import trace
-from vitdemo.attention.norms import head_norms, norms_to_weights, summed_head_norms, value_products
+from tests.factories import ATTENTION_MODELS, random_images, random_model, timm_spec
+from vitdemo.explain.forward_pass import trace
+from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms, value_products
 
 MODELS = ATTENTION_MODELS
 

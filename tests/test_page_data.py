@@ -5,18 +5,18 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import RESNET, make_run, noise
+from tests.factories import RESNET, make_run, noise
 from tests.test_perturb import noise as batch
 from vitdemo import data
-from vitdemo.augment import Augmentation, draw_flip, flip_images
+from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, LabelledImages
+from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.errors import DataError, RunError
-from vitdemo.inputs import crop_and_resize, to_uint8
 from vitdemo.page.data import classes, patches
 from vitdemo.page.data.augmentation import apply_augmentations, order_recipes
-from vitdemo.recipes import RECIPES, get_recipe
 from vitdemo.training import augment_batch
-from vitdemo.workbench import AppContext
+from vitdemo.training.augment import Augmentation, draw_flip, flip_images
+from vitdemo.training.recipes import RECIPES, get_recipe
 
 CPU = torch.device("cpu")
 UNEQUAL_COUNTS = {

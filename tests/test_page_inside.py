@@ -8,19 +8,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.making import TIMM, make_run, record_start_weights
+from tests.factories import TIMM, make_run, record_start_weights
 from vitdemo import runs
-from vitdemo.attention.packed import unpack_matrices
+from vitdemo.analyses.attention_distance import AttentionDistances
+from vitdemo.analyses.head_ablation import AblationEffects
+from vitdemo.analyses.logit_lens import LogitLens
+from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
-from vitdemo.inside.attention_distance import AttentionDistances
-from vitdemo.inside.head_ablation import AblationEffects
-from vitdemo.inside.learned import PatchFilters
-from vitdemo.inside.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components import positions
 from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
 from vitdemo.page.components.lens import LensView
+from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.look.inside import ablation, distance, filters, lens
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.making import make_run, record_start_weights
+from tests.factories import make_run, record_start_weights
 from vitdemo.page.training import CurveSettings, render_curves, stage_list
 from vitdemo.runs import Run
 

@@ -9,8 +9,8 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-from vitdemo import perturb
-from vitdemo.perturb import PERTURBATIONS, apply_perturbation
+from vitdemo.data import perturb
+from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 
 SIDE = 32
 STRENGTHS = {"noise": 20, "blur": 3, "jpeg": 20, "rotate": 30, "brightness": 1.5} | {

@@ -8,14 +8,14 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.making import make_run, noise
+from tests.factories import make_run, noise
+from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
+from vitdemo.data.perturb import changes as perturb
+from vitdemo.data.perturb.changes import CHEQUERBOARD, PRESETS, ImageChanges, RemovedPatches
 from vitdemo.errors import DataError
 from vitdemo.page.components.article import Notice
 from vitdemo.page.look.perturb import answers
-from vitdemo.perturb import PERTURBATIONS, apply_perturbation
-from vitdemo.perturb import changes as perturb
-from vitdemo.perturb.changes import CHEQUERBOARD, PRESETS, ImageChanges, RemovedPatches
-from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 IMAGE = noise(size=(32, 32))

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import INSECT_CLASSES, VIT, make_run
+from tests.factories import INSECT_CLASSES, VIT, make_run
 from vitdemo import data, runs
-from vitdemo.errors import DataError, RunError
-from vitdemo.metrics.errors import IMAGE_FILTERS, Filters
-from vitdemo.predictions import (
+from vitdemo.analyses.predictions import (
     ImageQuery,
     available_predictions,
     comparable_predictions,
@@ -19,7 +17,9 @@ from vitdemo.predictions import (
     load_test_images,
     select_by_query,
 )
-from vitdemo.workbench import AppContext
+from vitdemo.context import AppContext
+from vitdemo.errors import DataError, RunError
+from vitdemo.metrics.error_selection import IMAGE_FILTERS, Filters
 
 CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)

@@ -10,8 +10,8 @@ import pytest
 import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
-from vitdemo.recipes import RECIPE_ALIASES, RECIPES, Recipe, get_recipe
-from vitdemo.recipes.help import MODEL_HELP, RECIPE_HELP
+from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, Recipe, get_recipe
+from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
 
 ROOT = Path(__file__).parents[1]
 MODEL = ModelSpec("resnet18")

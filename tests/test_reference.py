@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.making import CONVNET, RESNET, TIMM_KINDS, VIT, make_run, noise
+from tests.factories import CONVNET, RESNET, TIMM_KINDS, VIT, make_run, noise
 from vitdemo import data, models, runs
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.runs import reference
 from vitdemo.runs.reference import (
@@ -14,7 +15,6 @@ from vitdemo.runs.reference import (
     read_reference,
     write_reference,
 )
-from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 

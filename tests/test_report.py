@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.making import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
-from vitdemo.metrics.calibrated_runs import compute_calibration_report
-from vitdemo.metrics.tested_runs import compare_runs, format_three_decimals
+from vitdemo.metrics.calibration_report import compute_calibration_report
+from vitdemo.metrics.classification_report import compare_runs, format_three_decimals
 from vitdemo.report import (
     ReportTable,
     compare_pairs,

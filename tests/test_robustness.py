@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from tests.conftest import write_noise_images
-from tests.making import CLASSES, VIT, make_run
-from vitdemo import robustness
+from tests.factories import CLASSES, VIT, make_run
+from vitdemo.analyses import robustness
+from vitdemo.analyses.robustness import measure_robustness
+from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.errors import DataError
-from vitdemo.perturb import PERTURBATIONS, apply_perturbation
-from vitdemo.robustness import measure_robustness
-from vitdemo.workbench import AppContext
 
 CPU = torch.device("cpu")
 SAMPLE_SIZE = 12

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import make_run
+from tests.factories import make_run
 from vitdemo import runs
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.runs import read_run
-from vitdemo.timm_models import create_timm_run
+from vitdemo.runs.timm_run import create_timm_run
 
 RECIPE_CHANGES = {
     "longer": {"epochs": 9},

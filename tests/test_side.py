@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.making import CONVNET, RESNET, TIMM, VIT, make_run, make_workbench, noise
-from vitdemo.attributions import attribute
+from tests.factories import CONVNET, RESNET, TIMM, VIT, make_run, make_workbench, noise
 from vitdemo.errors import RunError
+from vitdemo.explain.attributions import attribute
 from vitdemo.page.look.side import compute_side_by_side, layer_at_depth, select_one_per_family
 
 IMAGE = noise()

@@ -5,8 +5,8 @@ import torch
 
 from benchmarks.faithfulness import score_layers
 from benchmarks.sinks import measure_sinks
-from tests.making import RESNET, TIMM, VIT
-from vitdemo import attention, faithfulness
+from tests.factories import RESNET, TIMM, VIT
+from vitdemo.explain import faithfulness, forward_pass
 from vitdemo.models import build_model
 
 
@@ -19,7 +19,7 @@ def test_sink_measurements_equal_a_plain_implementation(spec):
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
     found = measure_sinks(model, image, seed=0)
     with torch.no_grad():
-        trace = attention.trace(model, image)
+        trace = forward_pass.trace(model, image)
         heads = trace.attention[-1, 0, :, 0, 1:]
         mean = heads.sum(0) / len(heads)
         first = sorted(range(len(mean)), key=lambda i: -mean[i])[:3]
@@ -74,7 +74,7 @@ def test_layers_are_scored_by_the_mean_of_their_heads(spec):
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
     settings = {"fill": "mean", "steps": 4, "seed": 3}
     scores = score_layers(model, image, 5, **settings)
-    layers = attention.trace(model, image).attention[:, 0]
+    layers = forward_pass.trace(model, image).attention[:, 0]
     assert len(scores) == len(layers)
     for score, heads in zip(scores, layers, strict=True):
         own = heads[:, 0, 1:].mean(0).view(model.patch_embed.grid_size)

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from tests.making import TIMM_KINDS, random_model
-from vitdemo.attention import trace
-from vitdemo.attention.statistics import (
+from tests.factories import TIMM_KINDS, random_model
+from vitdemo.explain.forward_pass import trace
+from vitdemo.explain.statistics import (
     entropy,
     largest_weight,
     mean_attention_distance,

@@ -11,7 +11,7 @@ from tests.test_training import make_trainer
 from vitdemo import runs
 from vitdemo.runs import steps
 from vitdemo.runs.steps import STEPS_FILE, StepLog, read_steps, truncate_steps
-from vitdemo.training import StepProgress, bar
+from vitdemo.training import StepProgress, progress_bar
 from vitdemo.training.stopping import Stopper, TrainingClock
 
 pytestmark = pytest.mark.usefixtures("tiny_recipe")
@@ -101,9 +101,11 @@ def test_suspension_at_any_point_is_not_counted_as_epoch_time(where, monkeypatch
 
 
 def test_finish_signal_ends_the_run_early_and_allows_resume(tmp_path, monkeypatch):
-    folder, show, seen = tmp_path / "run", bar.update_progress_bar, []
+    folder, show, seen = tmp_path / "run", progress_bar.update_progress_bar, []
     monkeypatch.setattr(
-        bar, "update_progress_bar", lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or show(*now)
+        progress_bar,
+        "update_progress_bar",
+        lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or show(*now),
     )
     assert run_train_py("tiny", "--smoke", "--epochs", 30, "--out", folder) == 0
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
@@ -115,7 +117,7 @@ def test_finish_signal_ends_the_run_early_and_allows_resume(tmp_path, monkeypatc
     assert last["share"] == pytest.approx(1 / stopped["steps"])
     assert [line["epoch"] for line in read_steps(folder)][-1] == last["epoch"]
     monkeypatch.setattr(
-        bar,
+        progress_bar,
         "update_progress_bar",
         lambda *now: seen.extend(path.name for path in folder.iterdir()) or show(*now),
     )

@@ -21,16 +21,16 @@ from safetensors.torch import load_file
 
 import train
 from tests.conftest import TINY_RECIPE, run_train_py, write_noise_images
-from tests.making import make_run
+from tests.factories import make_run
 from tests.serving import free_port, start_fork
 from vitdemo import data, runs, training
 from vitdemo.data import make_synthetic_images
-from vitdemo.recipes import RECIPE_ALIASES, RECIPES, get_smoke_recipe
 from vitdemo.runs import reference, writer
 from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS_FILE
-from vitdemo.training import STOP_CHECK_STEPS, Processes, bar
-from vitdemo.training.pictures import split_training_set
+from vitdemo.training import STOP_CHECK_STEPS, Processes, progress_bar
+from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_smoke_recipe
+from vitdemo.training.splits import split_training_set
 
 THREE_CLASSES = {
     f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
@@ -560,11 +560,17 @@ def interrupt_at(monkeypatch, owner, name, call, error):
 @pytest.mark.parametrize(
     ("owner", "name", "call", "every", "saved"),
     [
-        (bar, "update_progress_bar", 1, 0.0, 0),
-        (bar, "update_progress_bar", 2, 0.0, 1),
+        (progress_bar, "update_progress_bar", 1, 0.0, 0),
+        (progress_bar, "update_progress_bar", 2, 0.0, 1),
         (runs, "append_record", 2, 0.0, 1),
         (runs, "write_checkpoint", 3, 0.0, 1),
-        (bar, "update_progress_bar", 3, 1000.0, 2),  # a checkpoint that waits is written then
+        (
+            progress_bar,
+            "update_progress_bar",
+            3,
+            1000.0,
+            2,
+        ),  # a checkpoint that waits is written then
     ],
     ids=["at first", "in an epoch", "before its record", "before its checkpoint", "waiting"],
 )
@@ -590,7 +596,7 @@ def test_ctrl_c_keeps_finished_epochs_and_allows_resume(
 
 def test_printed_command_resumes_with_a_custom_dataset(cli, monkeypatch, three, tmp_path):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, bar, "update_progress_bar", 1, KeyboardInterrupt)
+        interrupt_at(patch, progress_bar, "update_progress_bar", 1, KeyboardInterrupt)
         code, out, _ = cli("tiny", "--data", three, "--out", tmp_path / "my run")
     assert code == 130
     assert cli(*parse_printed_command(out))[0] == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import app
-from tests.making import make_evaluation, make_run
+from tests.factories import make_evaluation, make_run
 from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain

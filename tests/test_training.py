@@ -13,10 +13,10 @@ from vitdemo import training
 from vitdemo.data import make_synthetic_images
 from vitdemo.errors import VitdemoError
 from vitdemo.models import ModelSpec, build_model
-from vitdemo.recipes import OPTIMIZERS, Recipe
 from vitdemo.runs import RECORD_FIELDS
 from vitdemo.training import Preprocessing, Processes, Teacher, choose_device, predict_logits
 from vitdemo.training.pretraining import make_trainer as new_trainer
+from vitdemo.training.recipes import OPTIMIZERS, Recipe
 
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path_rate": 0.2}
 TINY = ModelSpec("vit", image_size=16, options=SIZES)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import train
-from tests.making import VIT, make_run, timm_spec
+from tests.factories import VIT, make_run, timm_spec
 from vitdemo.errors import ModelError, RunError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.masked import MaskedAutoencoder

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from tests.making import make_run, make_workbench
+from tests.factories import make_run, make_workbench
 from vitdemo.errors import Stopped
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, compare, kit, own_classes

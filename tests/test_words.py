@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.making import CLASSES, VIT, make_evaluation, make_run, make_workbench
-from vitdemo import class_maps
+from tests.factories import CLASSES, VIT, make_evaluation, make_run, make_workbench
+from vitdemo.analyses import class_maps
+from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
-from vitdemo.metrics.errors import Filters
-from vitdemo.metrics.tested_runs import compute_classification_report
+from vitdemo.metrics.classification_report import compute_classification_report
+from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.calibration import (
     describe_both_sides,
     describe_calibration,
@@ -26,7 +27,6 @@ from vitdemo.page.errors import describe_kind
 from vitdemo.page.kit import make_cache_folder
 from vitdemo.page.look.class_maps.drawing import class_map_panel
 from vitdemo.page.metrics.classes import describe_margins_of_error
-from vitdemo.predictions import ImageQuery, comparable_predictions
 from vitdemo.runs import Evaluation
 
 

@@ -24,17 +24,31 @@ from vitdemo.figures import Curve, charts
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles, plot_curves
 from vitdemo.metrics import (
     DASH,
-    calibrated_runs,
+    calibration_report,
+    classification_report,
     confusion_matrix,
     describe_pair,
     format_signed,
     most_confused_pairs,
-    tested_runs,
 )
-from vitdemo.metrics.calibrated_runs import CalibrationReport
 from vitdemo.metrics.calibration import describe_worst_bin, split_by_overconfidence
-from vitdemo.metrics.errors import normalise_confusion
-from vitdemo.metrics.learning import (
+from vitdemo.metrics.calibration_report import CalibrationReport
+from vitdemo.metrics.classification_report import (
+    METRIC_NAMES,
+    METRIC_TITLES,
+    ClassificationReport,
+    compare_runs,
+    format_three_decimals,
+)
+from vitdemo.metrics.error_selection import normalise_confusion
+from vitdemo.metrics.paired import describe_mcnemar, format_p_value, holm
+from vitdemo.metrics.recipe_ablation import (
+    ablation_table,
+    compute_ablation,
+    find_ablations,
+    summarise_ablation,
+)
+from vitdemo.metrics.training_progress import (
     count_epochs_below_validation,
     elapsed_minutes,
     explain_low_training_accuracy,
@@ -44,20 +58,6 @@ from vitdemo.metrics.learning import (
     median_images_per_second,
     milestone_rows,
     with_lineage_history,
-)
-from vitdemo.metrics.paired import describe_mcnemar, format_p_value, holm
-from vitdemo.metrics.recipe_ablation import (
-    ablation_table,
-    compute_ablation,
-    find_ablations,
-    summarise_ablation,
-)
-from vitdemo.metrics.tested_runs import (
-    METRIC_NAMES,
-    METRIC_TITLES,
-    ClassificationReport,
-    compare_runs,
-    format_three_decimals,
 )
 from vitdemo.runs import WEIGHTS_FILE, Run
 
@@ -287,8 +287,8 @@ def evaluation_section(run: Run) -> dict:
     """Return per-class metrics, confusion matrix and calibration of a run, or the problem."""
     try:
         found, calibration = (
-            tested_runs.compute_classification_report(run),
-            calibrated_runs.compute_calibration_report(run),
+            classification_report.compute_classification_report(run),
+            calibration_report.compute_calibration_report(run),
         )
     except VitdemoError as error:
         return {"run": run.name, "problem": str(error)}

@@ -11,12 +11,12 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
-from tests.browser.doing import JS_RECORD_DRAWS, wait_until_drawn
-from tests.making import RESNET, TIMM_KINDS, make_run, timm_spec
+from tests.browser.actions import JS_RECORD_DRAWS, wait_until_drawn
+from tests.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.serving import serve
 from vitdemo import runs
-from vitdemo.inputs import crop_visible_square, load_image
-from vitdemo.workbench import AppContext
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
 
 # The first draws a page on the processor alone, for a third of what it costs the second.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")

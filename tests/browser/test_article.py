@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import download
+from tests.browser.actions import download
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.components.article import Document, Notice, PickList, Text
 from vitdemo.page.components.table import Cell, Column, Table

@@ -9,8 +9,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.conftest import TIMEOUT_MS
-from tests.browser.doing import (
+from tests.browser.actions import (
     JS_RECORD_DRAWS,
     JS_TIME_DRAWS,
     choose_model,
@@ -24,12 +23,12 @@ from tests.browser.doing import (
     wait_for_values,
     wait_until_drawn,
 )
-from tests.making import make_run, timm_spec
+from tests.browser.conftest import TIMEOUT_MS
+from tests.factories import make_run, timm_spec
 from tests.serving import serve
-from vitdemo import attention
-from vitdemo.attention import norms, statistics
-from vitdemo.inputs import crop_visible_square, load_image
-from vitdemo.workbench import AppContext
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.explain import attention, norms, statistics
 
 TOLERANCE = 1e-3  # float16 on the way
 PRESSED = "[aria-pressed=true]"

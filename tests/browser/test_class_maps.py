@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import choose_model, list_image_sources, upload, wait_for_change
-from tests.making import make_run
+from tests.browser.actions import choose_model, list_image_sources, upload, wait_for_change
+from tests.factories import make_run
 from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 import train
-from tests.browser.doing import fits_window, list_image_sources, open_tab, wait_for_change
+from tests.browser.actions import fits_window, list_image_sources, open_tab, wait_for_change
 from tests.conftest import TINY_RECIPE, write_noise_images
 from tests.serving import serve
-from vitdemo.recipes import RECIPES
+from vitdemo.training.recipes import RECIPES
 
 COUNTS = {
     **{"train/<b>ant": 12, "train/bee": 24, "train/cow": 18},

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.doing import (
+from tests.browser.actions import (
     download,
     fill_slider,
     fits_window,
@@ -15,7 +15,7 @@ from tests.browser.doing import (
     wait_for_new_values,
     wait_until_drawn,
 )
-from tests.making import PREDICTION_COUNTS, RESNET, make_run
+from tests.factories import PREDICTION_COUNTS, RESNET, make_run
 from tests.serving import serve
 from vitdemo.runs import WEIGHTS_FILE, read_run
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import (
+from tests.browser.actions import (
     choose_model,
     fits_window,
     list_image_sources,
@@ -16,7 +16,7 @@ from tests.browser.doing import (
     wait_until_drawn,
 )
 from tests.conftest import write_noise_images
-from tests.making import make_run, random_model
+from tests.factories import make_run, random_model
 from vitdemo import runs
 from vitdemo.models import ModelSpec
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.doing import download, fill_slider, fits_window, open_tab
-from tests.making import VIT, make_run
+from tests.browser.actions import download, fill_slider, fits_window, open_tab
+from tests.factories import VIT, make_run
 from tests.serving import ROOT, serve
+from vitdemo.context import AppContext
 from vitdemo.lessons import (
     DEFAULT_LANGUAGE,
     LESSONS_FOLDER,
@@ -18,7 +19,6 @@ from vitdemo.lessons import (
     fill_facts,
     read_lessons,
 )
-from vitdemo.workbench import AppContext
 
 RUNS = ROOT / "assets" / "runs"
 NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import download, open_tab
+from tests.browser.actions import download, open_tab
 from tests.conftest import write_noise_images
-from tests.making import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
 from tests.serving import serve
 from vitdemo import runs
 

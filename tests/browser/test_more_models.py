@@ -11,7 +11,7 @@ import torch
 from playwright.sync_api import expect
 from safetensors.torch import save
 
-from tests.browser.doing import wait_until_drawn
+from tests.browser.actions import wait_until_drawn
 from tests.hub import serve_hub
 from tests.serving import serve
 

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.doing import (
+from tests.browser.actions import (
     choose_model,
     fits_window,
     get_last_draw,
@@ -15,10 +15,10 @@ from tests.browser.doing import (
     wait_for_new_values,
     wait_until_drawn,
 )
-from tests.making import RESNET, TIMM, VIT, make_run, make_workbench
-from vitdemo.faithfulness.measured import FaithfulnessSummary, write_summaries
-from vitdemo.inputs import crop_visible_square, load_image
-from vitdemo.photos import OURS
+from tests.factories import RESNET, TIMM, VIT, make_run, make_workbench
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.data.photos import OURS
+from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 
 TABS = (
     *("Training progress", "Per-class metrics", "Confusion matrix", "Errors"),

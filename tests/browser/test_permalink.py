@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import (
-    choose_model,
-    download,
-    fill_slider,
-    upload,
-    wait_until_drawn,
-)
-from tests.making import make_run
+from tests.browser.actions import choose_model, download, fill_slider, upload, wait_until_drawn
+from tests.factories import make_run
 from vitdemo import runs
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.doing import (
+from tests.browser.actions import (
     choose_model,
     download,
     fill_slider,

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app import INCLUDED_RUNS
-from tests.browser.doing import fits_window, open_tab
+from tests.browser.actions import fits_window, open_tab
 from tests.serving import serve
 from vitdemo import runs
 from vitdemo.report import render_report

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import get_last_draw, upload, wait_for_new_values, wait_until_drawn
-from tests.making import make_history_record, make_run
+from tests.browser.actions import get_last_draw, upload, wait_for_new_values, wait_until_drawn
+from tests.factories import make_history_record, make_run
 from tests.serving import free_port, run_server, serve
 from vitdemo import runs
 

@@ -8,7 +8,7 @@ import pytest
 from gradio_client import Client, handle_file
 from playwright.sync_api import expect
 
-from tests.making import make_run
+from tests.factories import make_run
 from tests.serving import ROOT, free_port, run_server
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import choose_model, wait_until_drawn
+from tests.browser.actions import choose_model, wait_until_drawn
 from tests.serving import serve_delayed
 
 

@@ -5,14 +5,14 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.doing import (
+from tests.browser.actions import (
     download,
     download_image,
     fill_slider,
     open_tab,
     record_model_requests,
 )
-from tests.making import make_history_record, make_run
+from tests.factories import make_history_record, make_run
 from vitdemo import runs
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds, in which an open tab asks for them

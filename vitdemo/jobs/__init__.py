@@ -36,7 +36,7 @@ from vitdemo.jobs.state import (
     read_job_state,
     write_job,
 )
-from vitdemo.recipes import Recipe
+from vitdemo.training.recipes import Recipe
 from vitdemo.training.stopping import FINISH_SIGNAL
 
 PROJECT_ROOT = Path(__file__).parents[2]  # folder of train.py

@@ -13,9 +13,9 @@ import torch
 
 from vitdemo import data, runs
 from vitdemo.models import build_model, count_macs, count_parameters
-from vitdemo.recipes import Recipe
 from vitdemo.runs.provenance import device_name
 from vitdemo.training import Preprocessing, Trainer
+from vitdemo.training.recipes import Recipe
 
 SPEEDS_FILE = ".speeds.json"
 PROBE_SECONDS = 2.0

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from vitdemo.augment import POLICIES
 from vitdemo.errors import JobError
-from vitdemo.recipes import OPTIMIZERS, Recipe, get_recipe
+from vitdemo.training.augment import POLICIES
+from vitdemo.training.recipes import OPTIMIZERS, Recipe, get_recipe
 
 MAX_SNAPSHOTS = 40  # maximum number of epochs whose weights are saved for the animation
 

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from vitdemo.context import AppContext
 from vitdemo.errors import LessonError
 from vitdemo.lessons.facts import (
     ReadFact,
@@ -40,7 +41,6 @@ from vitdemo.lessons.facts import (
     lookup_fact,
     substitute_facts,
 )
-from vitdemo.workbench import AppContext
 
 LESSONS_FOLDER = Path(__file__).parent
 DEFAULT_LANGUAGE = "en"

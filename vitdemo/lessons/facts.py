@@ -13,14 +13,17 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from vitdemo.attention import statistics
-from vitdemo.attention.norms import summed_head_norms
-from vitdemo.attention.one_head import head_scale
+from vitdemo.analyses.attention_distance import compute_distances
+from vitdemo.analyses.head_ablation import compute_head_effects
+from vitdemo.analyses.logit_lens import compute_logit_lens
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
+from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
+from vitdemo.data.photos import OURS
 from vitdemo.errors import LessonError, VitdemoError
-from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image
-from vitdemo.inside.attention_distance import compute_distances
-from vitdemo.inside.head_ablation import compute_head_effects
-from vitdemo.inside.logit_lens import compute_logit_lens
+from vitdemo.explain import statistics
+from vitdemo.explain.norms import summed_head_norms
+from vitdemo.explain.qkv import head_scale
 from vitdemo.metrics import (
     compute_accuracy,
     confusion_matrix,
@@ -28,16 +31,16 @@ from vitdemo.metrics import (
     most_confused_pairs,
     percent_text,
 )
-from vitdemo.metrics.calibrated_runs import compute_calibration_report
+from vitdemo.metrics.calibration_report import compute_calibration_report
+from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.intervals import mean_interval
-from vitdemo.metrics.learning import join_words, recipe_field, with_lineage_history
 from vitdemo.metrics.recipe_ablation import (
     AblationGain,
     RecipeAblation,
     compute_ablation,
     find_ablations,
 )
-from vitdemo.metrics.tested_runs import validated_evaluation
+from vitdemo.metrics.training_progress import join_words, recipe_field, with_lineage_history
 from vitdemo.models import (
     CONVOLUTIONAL_FAMILIES,
     count_macs,
@@ -46,10 +49,7 @@ from vitdemo.models import (
     prefix_token_names,
 )
 from vitdemo.models.cost import count_attention_matrix_macs
-from vitdemo.perturb.changes import ImageChanges, RemovedPatches, apply_changes
-from vitdemo.photos import OURS
 from vitdemo.runs import Run, find_pretraining
-from vitdemo.workbench import AppContext
 
 LESSON_IMAGE = OURS / "cat.jpg"  # image used by all lessons
 SHORT_DISTANCE, LONG_DISTANCE = (

@@ -9,18 +9,18 @@ instead.
 from collections.abc import Callable
 
 from vitdemo import figures
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.figures import charts, maps
 from vitdemo.figures.matrix import plot_confusion_matrix
-from vitdemo.inputs import crop_visible_square, load_image
 from vitdemo.lessons import Lesson
 from vitdemo.lessons.facts import LESSON_IMAGE, MissingFact, find_run
 from vitdemo.metrics import confusion_matrix
-from vitdemo.metrics.calibrated_runs import compute_calibration_report
-from vitdemo.metrics.errors import normalise_confusion
+from vitdemo.metrics.calibration_report import compute_calibration_report
+from vitdemo.metrics.error_selection import normalise_confusion
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations
 from vitdemo.report import TEMPLATES, SvgFigure, training_section
-from vitdemo.workbench import AppContext
 
 MAX_LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitdemo.metrics.checks import check_predictions, describe_array
-from vitdemo.metrics.curves import roc_auc_by_class
+from vitdemo.metrics.ranking_curves import roc_auc_by_class
 
 DASH = "–"  # for values that were not measured or are not defined
 # CIFAR-10 classes in sentences: singular with article, plural. Other class names are quoted.

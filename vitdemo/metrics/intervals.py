@@ -25,7 +25,7 @@ import numpy as np
 import scipy  # scipy loads its submodules on first use
 
 from vitdemo.metrics import _as_square_matrix, _divide, _precision_recall_f1
-from vitdemo.metrics.curves import one_vs_rest
+from vitdemo.metrics.ranking_curves import one_vs_rest
 
 NUM_RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95

@@ -21,8 +21,8 @@ import numpy as np
 
 from vitdemo.errors import RunError
 from vitdemo.metrics import DASH, compute_accuracy, format_signed
+from vitdemo.metrics.classification_report import compare_runs, validated_evaluation
 from vitdemo.metrics.intervals import mean_interval, seed_difference_threshold
-from vitdemo.metrics.learning import RECIPE_DEFAULTS, recipe_field, uses_mixing
 from vitdemo.metrics.paired import (
     SIGNIFICANCE_THRESHOLD,
     McNemarResult,
@@ -30,7 +30,7 @@ from vitdemo.metrics.paired import (
     holm,
     is_correct,
 )
-from vitdemo.metrics.tested_runs import compare_runs, validated_evaluation
+from vitdemo.metrics.training_progress import RECIPE_DEFAULTS, recipe_field, uses_mixing
 from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import (
@@ -26,7 +27,6 @@ from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.kit import AppBlocks
-from vitdemo.workbench import AppContext
 
 # System fonts, so that the page loads completely without a network.
 THEME = gr.themes.Soft(

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 import gradio as gr
 from PIL import Image
 
-from vitdemo.attention import FUSIONS
-from vitdemo.class_maps import compute_class_maps as maps_of_class
+from vitdemo.analyses.class_maps import compute_class_maps as maps_of_class
+from vitdemo.analyses.export import save_maps
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ImageError, RunError
-from vitdemo.export import save_maps
-from vitdemo.inputs import crop_visible_square, load_image
-from vitdemo.metrics.tested_runs import compute_classification_report
+from vitdemo.explain.attention import FUSIONS
+from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -24,7 +25,6 @@ from vitdemo.page.kit import (
     make_cache_folder,
     show_user_errors,
 )
-from vitdemo.workbench import AppContext
 
 
 def register_endpoints(workbench: AppContext) -> None:

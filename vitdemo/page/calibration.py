@@ -4,14 +4,10 @@ import gradio as gr
 import numpy as np
 
 from vitdemo import figures
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics import DASH, format_signed, percent_text
-from vitdemo.metrics.calibrated_runs import (
-    CalibrationReport,
-    ScaledCalibration,
-    compute_calibration_report,
-)
 from vitdemo.metrics.calibration import (
     TEMPERATURE_RANGE,
     ChanceCalibration,
@@ -19,6 +15,11 @@ from vitdemo.metrics.calibration import (
     ReliabilityDiagram,
     describe_worst_bin,
     split_by_overconfidence,
+)
+from vitdemo.metrics.calibration_report import (
+    CalibrationReport,
+    ScaledCalibration,
+    compute_calibration_report,
 )
 from vitdemo.page.components.article import (
     Document,
@@ -33,7 +34,6 @@ from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run
 from vitdemo.page.components.table import Cell, Row, Table
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
-from vitdemo.workbench import AppContext
 
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "

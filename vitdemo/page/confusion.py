@@ -9,10 +9,12 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
+from vitdemo.analyses.predictions import ComparablePredictions, ImageQuery, comparable_predictions
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.figures.matrix import figure_to_png, plot_confusion_matrix
 from vitdemo.metrics import CIFAR10_NOUNS, DASH, describe_pair, most_confused_pairs
-from vitdemo.metrics.errors import Filters, normalise_confusion, subtract_confusion
+from vitdemo.metrics.error_selection import Filters, normalise_confusion, subtract_confusion
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
 from vitdemo.page.components.gallery import Gallery, load_gallery_page
 from vitdemo.page.components.matrix import ConfusionPayload, ConfusionView
@@ -26,9 +28,7 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
-from vitdemo.predictions import ComparablePredictions, ImageQuery, comparable_predictions
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext
 
 # Scroll as little as necessary, so that the chosen cell stays visible.
 JS_SCROLL_TO_IMAGES = """() => requestAnimationFrame(() => document.querySelector(

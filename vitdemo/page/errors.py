@@ -2,8 +2,15 @@
 
 import gradio as gr
 
+from vitdemo.analyses.predictions import (
+    ComparablePredictions,
+    ImageQuery,
+    available_predictions,
+    count_kinds,
+)
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics.errors import Filters, MutualConfusion, mutual_confusions
+from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
 from vitdemo.page.components.chips import CLEAR_PICK, FilterButtons
 from vitdemo.page.components.gallery import Gallery, load_gallery_page
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
@@ -19,13 +26,6 @@ from vitdemo.page.kit import (
 from vitdemo.page.look import permalink
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
-from vitdemo.predictions import (
-    ComparablePredictions,
-    ImageQuery,
-    available_predictions,
-    count_kinds,
-)
-from vitdemo.workbench import AppContext
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY_CLASS_VALUE)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vitdemo.downloads import DownloadSpeed, OnBytes, run_with_progress
+from vitdemo.data.downloads import DownloadSpeed, OnBytes, run_with_progress
 
 STOP_TIMEOUT = 2.0  # seconds to wait for a stopped download to end
 

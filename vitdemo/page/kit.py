@@ -29,8 +29,8 @@ from gradio.utils import LRUCache
 from httpx import HTTPError
 
 from vitdemo.cache import make_key
+from vitdemo.data.image_files import MAX_FILE_BYTES
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.inputs import MAX_FILE_BYTES
 
 # At most one model request per core runs at a time, and their passes share the cores (see
 # `AppContext`). gradio admits twice as many, so that a request that waits for another one of its

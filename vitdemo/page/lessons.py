@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.context import AppContext
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.lessons import Lesson, fill_facts, read_lessons
 from vitdemo.lessons.facts import MissingFact, ReadFact, fact_placeholder, lookup_fact
@@ -33,7 +34,6 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look import permalink
 from vitdemo.page.look.tab import ExploreTab
-from vitdemo.workbench import AppContext
 
 LESSONS_INTRO = (
     "Each lesson opens the views it explains and stays next to them. A step has a short text and "

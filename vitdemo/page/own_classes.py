@@ -17,11 +17,8 @@ import gradio as gr
 import numpy as np
 
 from vitdemo import data, metrics
-from vitdemo.errors import DataError, JobError, Stopped, VitdemoError
-from vitdemo.inputs import crop_visible_square
-from vitdemo.jobs import JobQueue
-from vitdemo.jobs.state import Job
-from vitdemo.own_classes import (
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import (
     MAX_CUSTOM_CLASSES,
     MAX_CUSTOM_IMAGES,
     ImageCollection,
@@ -31,6 +28,10 @@ from vitdemo.own_classes import (
     fit_linear_probe,
     write_probe_run,
 )
+from vitdemo.data.image_files import crop_visible_square
+from vitdemo.errors import DataError, JobError, Stopped, VitdemoError
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import Job
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Notice, Text
 from vitdemo.page.components.own_classes import (
     CLASS_THUMBNAIL_SIDE,
@@ -52,9 +53,8 @@ from vitdemo.page.kit import (
     add_download_button,
 )
 from vitdemo.page.training.here import check_training_allowed
-from vitdemo.recipes import get_recipe
 from vitdemo.runs import CUSTOM_CLASSES_RECIPE, WEIGHTS_FILE
-from vitdemo.workbench import AppContext
+from vitdemo.training.recipes import get_recipe
 
 CUSTOM_CLASSES_LIFETIME = 3600
 RUN_NAME_PREFIX = "own-"

@@ -25,8 +25,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitdemo.data.image_folders import normalize_name
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
-from vitdemo.image_folders import normalize_name
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
 from vitdemo.runs.provenance import shorten_device_name

@@ -8,7 +8,7 @@ import torch
 from vitdemo import data, runs
 from vitdemo.errors import RunError
 from vitdemo.training import predict_logits
-from vitdemo.training.pictures import split_labels
+from vitdemo.training.splits import split_labels
 
 
 def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:

@@ -8,8 +8,8 @@ import torch
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
-from vitdemo.recipes import Recipe
 from vitdemo.training import Teacher
+from vitdemo.training.recipes import Recipe
 
 
 def read_origin(weights: Path | None) -> runs.Run | None:

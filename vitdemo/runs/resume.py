@@ -8,10 +8,10 @@ from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
 from vitdemo.models.vit import VisionTransformer
-from vitdemo.recipes import Recipe, get_recipe, resolve_recipe_name
 from vitdemo.runs.steps import truncate_steps
 from vitdemo.runs.writer import get_provenance
 from vitdemo.training import Trainer
+from vitdemo.training.recipes import Recipe, get_recipe, resolve_recipe_name
 
 
 def get_resume_recipe(folder: Path, name: str, **given) -> Recipe:

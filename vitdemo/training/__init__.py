@@ -21,12 +21,18 @@ import torch.nn.functional as F
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 
-from vitdemo.augment import Augmentation, Mixture, draw_flip, draw_mix, mix_images, select_draws
 from vitdemo.data import LabelledImages
 from vitdemo.errors import VitdemoError
 from vitdemo.models import add_patch_dropout, get_classifier_head
 from vitdemo.models.convnet import WHITENING_IMAGES
-from vitdemo.recipes import Recipe
+from vitdemo.training.augment import (
+    Augmentation,
+    Mixture,
+    draw_flip,
+    draw_mix,
+    mix_images,
+    select_draws,
+)
 from vitdemo.training.devices import (
     choose_compile_mode,
     choose_device,
@@ -37,8 +43,9 @@ from vitdemo.training.devices import (
 )
 from vitdemo.training.inference import Preprocessing, predict_logits
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
-from vitdemo.training.pictures import shuffle_labels
 from vitdemo.training.processes import Processes, is_first_process, join_processes
+from vitdemo.training.recipes import Recipe
+from vitdemo.training.splits import shuffle_labels
 from vitdemo.training.stopping import TrainingClock, never_stop
 from vitdemo.training.teacher import Teacher
 

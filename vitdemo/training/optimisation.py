@@ -7,8 +7,8 @@ from timm.optim import OptimInfo, create_optimizer_v2
 from timm.optim._optim_factory import default_registry
 from torch import nn
 
-from vitdemo.recipes import Recipe
 from vitdemo.training.muon import NEWTON_SCHULZ_COEFFICIENTS, BatchedMuon
+from vitdemo.training.recipes import Recipe
 
 BATCHED_MUON = "batchedmuon"  # name under which timm's registry lists `BatchedMuon`
 default_registry.register(

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.models.masked import MaskedAutoencoder, reconstruction_loss, sample_visible_patches
-from vitdemo.recipes import Recipe
 from vitdemo.training import Trainer
+from vitdemo.training.recipes import Recipe
 
 # Name of the stage, and the fields that are None in its records.
 MASKED_STAGE, ACCURACY_FIELDS = "masked", ("train_accuracy", "val_accuracy")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
+from vitdemo.context import AppContext
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.metrics import DASH
 from vitdemo.page import space
@@ -22,7 +23,6 @@ from vitdemo.page.kit import LIGHT_QUEUE, REFRESH_EVENT, Cancellation
 from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
-from vitdemo.workbench import AppContext
 
 COMPARE_INTRO = (
     "All models in one table: cost, accuracy with confidence interval, calibration, and latency "

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import gradio as gr
 
 from vitdemo import figures
+from vitdemo.analyses.predictions import comparable_predictions
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD
@@ -29,9 +31,7 @@ from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.page.sections import LazySections
-from vitdemo.predictions import comparable_predictions
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext
 
 ABLATION_INTRO = (
     "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "

@@ -14,15 +14,18 @@ import numpy as np
 import torch
 from torch import nn
 
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.metrics import DASH
 from vitdemo.metrics.calibration import compute_reliability
-from vitdemo.metrics.learning import format_epoch_count
-from vitdemo.metrics.tested_runs import ClassificationReport, compute_classification_report
-from vitdemo.recipes import resolve_recipe_name
+from vitdemo.metrics.classification_report import (
+    ClassificationReport,
+    compute_classification_report,
+)
+from vitdemo.metrics.training_progress import format_epoch_count
 from vitdemo.runs import WEIGHTS_FILE, Evaluation, Run
 from vitdemo.runs.provenance import device_name
-from vitdemo.workbench import AppContext
+from vitdemo.training.recipes import resolve_recipe_name
 
 LATENCY_BATCH_SIZES = (1, 32)
 WARM_UP_PASSES = 3  # passes that are not timed, since the first ones load code and fill caches

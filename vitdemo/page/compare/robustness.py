@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
+from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT, measure_robustness
+from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS, Perturbation
 from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.figures.curves import LineStyle, choose_line_styles
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
@@ -13,10 +16,7 @@ from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import REFRESH_EVENT, Cancellation
 from vitdemo.page.sections import LazySections
-from vitdemo.perturb import PERTURBATIONS, Perturbation
-from vitdemo.robustness import DEFAULT_IMAGE_COUNT, measure_robustness
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext
 
 ROBUSTNESS_INTRO = (
     "## Robustness to image changes\nAccuracy on test images that are degraded step by step, with "

@@ -27,8 +27,8 @@ from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.attention.packed import pack_matrices
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
+from vitdemo.page.components.matrix_file import pack_matrices
 
 COMPONENTS_FOLDER = Path(__file__).parent
 # Maximum bytes of served files. Each image leaves 5 MB, which gradio's own cache would keep for an
@@ -179,7 +179,7 @@ def _encode_image(picture: np.ndarray, exact: bool) -> bytes:
 
 
 def serve_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
-    """Serve an array of numbers, see `serve_file` and `vitdemo.attention.packed`."""
+    """Serve an array of numbers, see `serve_file` and `vitdemo.page.components.matrix_file`."""
     content = pack_matrices(numbers, exact=exact)
     name = hashlib.blake2b(content, digest_size=12).hexdigest()
     return serve_file(component, "numbers", f"{name}.bin", lambda: content)

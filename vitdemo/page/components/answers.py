@@ -11,13 +11,13 @@ warning for an image that is unlike the run's training images, "" for others.
 
 from dataclasses import dataclass
 
+from vitdemo.context import Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
-from vitdemo.metrics.calibrated_runs import get_true_class_target
-from vitdemo.metrics.learning import recipe_field
+from vitdemo.metrics.calibration_report import get_true_class_target
+from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.page.components import View
 from vitdemo.runs import Run
 from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
-from vitdemo.workbench import Prediction, read_test_accuracy
 
 NUM_CARD_CLASSES = 3  # classes of each model
 MAX_NOTED_CLASSES = 30  # maximum number of classes that the notes list

@@ -19,8 +19,8 @@ A handler returns a `AttentionData`, a message if there is nothing to draw, or N
 layer. Then `rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier
 reads. `norms` is the norm-weighted attention, with each row divided by its sum: `heads` and `rows`
 as for the attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user
-first chooses the source (event `norms`), since few users do. `vitdemo.attention.packed` defines the
-file format.
+first chooses the source (event `norms`), since few users do. `vitdemo.page.components.matrix_file`
+defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `detail = {run, layer, head, token, direction, source, values}`. Layer and head count from 1.
@@ -35,10 +35,10 @@ from dataclasses import dataclass
 from gradio.data_classes import FileData
 from torch import Tensor
 
-from vitdemo.attention import norms
-from vitdemo.attention.packed import pack_matrices
+from vitdemo.explain import norms
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import View, serve_file, serve_image, serve_numbers
-from vitdemo.traced import ImageTrace
+from vitdemo.page.components.matrix_file import pack_matrices
 
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
 BYTES_PER_FLOAT16 = 2  # bytes of a float16
@@ -58,7 +58,7 @@ class AttentionData:
     `rollout` (S, N, N) is the rollout after each layer from `first_layer` (1..L) on.
     `settings_text` describe its settings; they are empty for the default ones. The view starts with
     `source` ("mean" or "rollout") at `layer` (None: the last one) and then keeps the user's choice.
-    `products` (L, N, H, H) are those of `vitdemo.attention.norms`, the reason why the model has
+    `products` (L, N, H, H) are those of `vitdemo.explain.norms`, the reason why the model has
     none, or None if they were not requested.
     """
 

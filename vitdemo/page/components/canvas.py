@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from vitdemo.data.perturb.changes import MAX_GRID_ROWS, ImageChanges, RemovedPatches
 from vitdemo.page.components import View, serve_image
-from vitdemo.perturb.changes import MAX_GRID_ROWS, ImageChanges, RemovedPatches
 
 
 @dataclass(frozen=True)

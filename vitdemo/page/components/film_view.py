@@ -11,7 +11,7 @@ receives the maps row by row, and the classes by probability in the last epoch:
 
 from dataclasses import dataclass
 
-from vitdemo.film import Snapshots, describe_learning
+from vitdemo.analyses.snapshots import Snapshots, describe_learning
 from vitdemo.page.components import View, serve_image
 
 MAX_CLASSES_SHOWN = 5  # number of classes shown

@@ -23,17 +23,17 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from vitdemo.errors import DataError, VitdemoError
-from vitdemo.page.components import View, serve_image
-from vitdemo.page.kit import REFRESH_EVENT, parse_pick, show_user_errors
-from vitdemo.predictions import (
+from vitdemo.analyses.predictions import (
     ImageQuery,
     ImageSelection,
     available_predictions,
     load_test_images,
     select_by_query,
 )
-from vitdemo.workbench import AppContext
+from vitdemo.context import AppContext
+from vitdemo.errors import DataError, VitdemoError
+from vitdemo.page.components import View, serve_image
+from vitdemo.page.kit import REFRESH_EVENT, parse_pick, show_user_errors
 
 PAGE_SIZE = 48
 SHEET_COLUMNS = 8  # columns of the sheet sent to the browser

@@ -13,7 +13,7 @@ A handler returns a `HeadSwitchData`, or a message if there is nothing to draw. 
 
 from dataclasses import dataclass
 
-from vitdemo.inside.head_ablation import AblationEffects
+from vitdemo.analyses.head_ablation import AblationEffects
 from vitdemo.page.components import View
 
 JS_HEADS_OFF = "() => vitdemo.headsOff"

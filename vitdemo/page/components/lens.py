@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.inside.logit_lens import LogitLens
+from vitdemo.analyses.logit_lens import LogitLens
 from vitdemo.page.components import View, serve_image
 
 PROBABILITY_DIGITS = (

@@ -17,7 +17,7 @@ Object.assign(window.vitdemo, (() => {
     else HALVES[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }
 
-  // Load a file of vitdemo/attention/packed.py: {layers, maps, rows, columns, halves or singles}.
+  // Load a file of vitdemo/page/components/matrix_file.py: {layers, maps, rows, columns, halves or singles}.
   async function matrices(url) {
     const response = await fetch(url);
     if (!response.ok) throw new Error(`The attention weights could not be loaded (HTTP status ${response.status}). Reload the page.`);

@@ -7,12 +7,12 @@ heads of the layer, so another head, query or key token needs no request:
      "seen": file, "words": str, "numbers": file}
 
 `numbers` holds queries, keys and values as (3, H, N, D/H) in float32, see
-`vitdemo.attention.packed`.
+`vitdemo.page.components.matrix_file`.
 """
 
 import torch
 
-from vitdemo.inside.one_head import LayerQKV
+from vitdemo.analyses.qkv import LayerQKV
 from vitdemo.page.components import View, serve_image, serve_numbers
 
 ONE_HEAD_CAPTION = (

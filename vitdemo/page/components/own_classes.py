@@ -21,10 +21,10 @@ from gradio.data_classes import FileData
 from gradio.events import EventListener
 from PIL import Image
 
+from vitdemo.custom_classes import MAX_CUSTOM_IMAGES, CustomClass, ImageCollection
+from vitdemo.data.image_files import image_suffixes
+from vitdemo.data.image_folders import SYSTEM_NAMES
 from vitdemo.errors import DataError
-from vitdemo.image_folders import SYSTEM_NAMES
-from vitdemo.inputs import image_suffixes
-from vitdemo.own_classes import MAX_CUSTOM_IMAGES, CustomClass, ImageCollection
 from vitdemo.page.components import View, are_uploads, event_payload, serve_image
 from vitdemo.page.components.pictures import concatenate_images
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.features import FeatureSpace
+from vitdemo.analyses.features import FeatureSpace
 from vitdemo.page.components import View, serve_image
 from vitdemo.page.components.gallery import tile_images
 

@@ -1,8 +1,8 @@
 """Position embeddings: similarity between a chosen patch and all others, and an overview.
 
 A handler returns a `PositionData`, or a message if there is nothing to draw. One file of the format
-of `vitdemo.attention.packed` contains all similarities; the script draws the chosen patch. The
-payload:
+of `vitdemo.page.components.matrix_file` contains all similarities; the script draws the chosen
+patch. The payload:
 
     {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
 """

@@ -6,7 +6,8 @@ from functools import partial
 import gradio as gr
 
 from vitdemo import data
-from vitdemo.downloads import OnBytes
+from vitdemo.context import AppContext
+from vitdemo.data.downloads import OnBytes
 from vitdemo.errors import DataError, Stopped, VitdemoError
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
@@ -15,7 +16,6 @@ from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.kit import NO_PROGRESS, show_user_errors
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
-from vitdemo.workbench import AppContext
 
 DATA_INTRO = (
     "The images that the models are trained and tested on: number per class, division into "

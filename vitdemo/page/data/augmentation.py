@@ -14,21 +14,21 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.augment import Augmentation
+from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_MEAN
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8
+from vitdemo.data.photos import example_files, name_of
 from vitdemo.errors import DataError, ImageError
-from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image, to_uint8
 from vitdemo.metrics import format_with_noun
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
-from vitdemo.photos import example_files, name_of
-from vitdemo.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 from vitdemo.runs import Run
 from vitdemo.training import augment_batch
-from vitdemo.workbench import AppContext
+from vitdemo.training.augment import Augmentation
+from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 
 AUGMENTATION_INTRO = (
     "During training, each image is changed at random every time it is used. The recipe defines "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from vitdemo import data, figures
+from vitdemo.context import AppContext
 from vitdemo.errors import DataError
 from vitdemo.figures.dataset import plot_channel_histograms
 from vitdemo.page.components.article import (
@@ -26,7 +27,6 @@ from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_im
 from vitdemo.page.components.table import Cell, Table
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
-from vitdemo.workbench import AppContext
 
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
 MAX_IMAGES_READ = 2_000  # training images that the statistics are computed from

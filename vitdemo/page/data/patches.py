@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from vitdemo.attention.embeddings import embed_patches, project_on_components
+from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, RunError
+from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
@@ -18,7 +19,6 @@ from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext
 
 DISPLAY_SIDE = 224
 COMPONENT_COUNT = 3  # number of principal components shown

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 import gradio as gr
 import numpy as np
 
+from vitdemo.analyses.features import (
+    MAX_SAMPLE_SIZE,
+    PIXEL_SPACE,
+    ImageSample,
+    find_neighbours,
+    load_planes,
+)
+from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, Stopped
-from vitdemo.features import MAX_SAMPLE_SIZE, PIXEL_SPACE, ImageSample, find_neighbours, load_planes
 from vitdemo.metrics import DASH
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
@@ -26,7 +33,6 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
-from vitdemo.workbench import AppContext
 
 SIMILAR_IMAGES_INTRO = (
     "Two t-SNE maps of test images: one of their **raw pixels**, one of the **features** that the "

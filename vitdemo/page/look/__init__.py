@@ -7,13 +7,13 @@ The browser draws views that need only the attention matrices, without a request
 import gradio as gr
 from PIL import Image
 
+from vitdemo.analyses.export import save_maps
+from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
-from vitdemo.export import save_maps
 from vitdemo.page.kit import MODEL_QUEUE, NO_API, REFRESH_EVENT, add_download_button
 from vitdemo.page.look import class_maps, inside, permalink, perturb, side
 from vitdemo.page.look.more_models import MoreModelsPanel
 from vitdemo.page.look.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
-from vitdemo.workbench import AppContext
 
 ABOUT_ATTENTION_MAPS = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "

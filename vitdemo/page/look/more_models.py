@@ -21,7 +21,7 @@ from vitdemo.page.kit import (
     show_user_errors,
 )
 from vitdemo.page.look.tab import ExploreTab
-from vitdemo.timm_models import (
+from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
     TIMM_PREFIX,
     TimmRun,

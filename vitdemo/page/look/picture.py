@@ -9,11 +9,11 @@ import numpy as np
 from PIL import Image
 
 from vitdemo.data import TestImage
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
+from vitdemo.data.photos import example_files, name_of
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.inputs import crop_and_resize, crop_visible_square, load_image
 from vitdemo.page.components.offers import Examples, ThumbnailRow
 from vitdemo.page.components.picture import USER_PHOTO, ImageRequest, LoadedImage
-from vitdemo.photos import example_files, name_of
 
 IMAGE_LIFETIME = 6 * 3600  # after the image was chosen; a lesson takes less time
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"

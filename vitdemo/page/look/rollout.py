@@ -3,11 +3,11 @@
 import gradio as gr
 from gradio.components import Component
 
-from vitdemo.attention import FUSIONS, rollout_steps
 from vitdemo.errors import VitdemoError
+from vitdemo.explain.attention import FUSIONS, rollout_steps
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.attention import AttentionData
 from vitdemo.page.kit import UncheckedSlider, clamp_layer
-from vitdemo.traced import ImageTrace
 
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 

@@ -10,9 +10,10 @@ import gradio as gr
 import numpy as np
 from PIL import Image
 
-from vitdemo.attributions import METHODS, attribute, get_model_kind
+from vitdemo.analyses.knockout import KNOCKOUT_FINDING
+from vitdemo.context import AppContext, Prediction
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.inside.knockout import KNOCKOUT_FINDING
+from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView
@@ -21,7 +22,6 @@ from vitdemo.page.components.run_list import RunList
 from vitdemo.page.kit import UncheckedDropdown, update_choices
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext, Prediction
 
 MAP_KINDS = {
     "attention": "Attention of a layer",

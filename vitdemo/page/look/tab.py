@@ -10,9 +10,11 @@ from gradio.components import Component
 from PIL import Image
 from torch import Tensor
 
+from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.cache import make_key
-from vitdemo.class_maps import choose_first_map
+from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, RunError, VitdemoError
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.answers import ImagePredictions, PredictionCards
 from vitdemo.page.components.attention import (
     JS_CHOSEN_LAYER,
@@ -43,8 +45,6 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look import permalink, picture, rollout
 from vitdemo.page.sections import LazySections
-from vitdemo.traced import ImageTrace
-from vitdemo.workbench import AppContext
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base

@@ -2,15 +2,15 @@
 
 import gradio as gr
 
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics.tested_runs import compare_runs, compute_classification_report
+from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
 from vitdemo.page.components.article import Document, DocumentBlock, Notice
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.page.metrics.classes import class_metrics_blocks
 from vitdemo.page.metrics.curves import MAX_CURVE_CLASSES, ranking_blocks
 from vitdemo.page.metrics.pair import paired_test_blocks
-from vitdemo.workbench import AppContext
 
 NO_OTHER_MODEL_LABEL = "no other model"
 METRICS_INTRO = (

@@ -5,8 +5,12 @@ from statistics import median
 
 import numpy as np
 
+from vitdemo.metrics.classification_report import (
+    METRIC_TITLES,
+    ClassificationReport,
+    format_three_decimals,
+)
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
-from vitdemo.metrics.tested_runs import METRIC_TITLES, ClassificationReport, format_three_decimals
 from vitdemo.page.components.article import DocumentBlock, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitdemo import figures
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.figures.curves import HUES
-from vitdemo.metrics.curves import RankingCurve, precision_at
-from vitdemo.metrics.tested_runs import RankingReport, compute_ranking_report
+from vitdemo.metrics.classification_report import RankingReport, compute_ranking_report
+from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
 from vitdemo.page.components.article import (
     DocumentBlock,
     Download,
@@ -21,7 +22,6 @@ from vitdemo.page.components.article import (
 )
 from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
-from vitdemo.workbench import AppContext
 
 MAX_CURVE_CLASSES = len(HUES)  # each class needs a colour of its own
 RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

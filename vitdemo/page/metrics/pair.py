@@ -1,8 +1,8 @@
 """Paired test of two models in the Per-class metrics tab, class by class."""
 
 from vitdemo.metrics import DASH, format_signed
+from vitdemo.metrics.classification_report import PairedTest
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, McNemarResult, format_p_value
-from vitdemo.metrics.tested_runs import PairedTest
 from vitdemo.page.components.article import Bullets, DocumentBlock, Heading, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
+from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles
 from vitdemo.jobs import JobQueue
 from vitdemo.metrics import DASH
-from vitdemo.metrics.learning import (
+from vitdemo.metrics.recipe_ablation import find_ablations
+from vitdemo.metrics.training_progress import (
     count_epochs_below_validation,
     elapsed_minutes,
     explain_low_training_accuracy,
@@ -22,7 +24,6 @@ from vitdemo.metrics.learning import (
     smooth_values,
     with_lineage_history,
 )
-from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components.article import (
     Bullets,
     Details,
@@ -46,7 +47,6 @@ from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.training import here
 from vitdemo.report import get_report_name, render_report
 from vitdemo.runs import RECORD_FIELDS, Run, find_pretraining
-from vitdemo.workbench import AppContext
 
 REFRESH_SECONDS = 4  # interval at which the run folders are read
 TRAINING_INTRO = (

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import gradio as gr
 
+from vitdemo.analyses.snapshots import load_snapshots, runs_with_snapshots
 from vitdemo.cache import make_key
 from vitdemo.errors import JobError, VitdemoError
-from vitdemo.film import load_snapshots, runs_with_snapshots
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.cost import estimate_training_cost
 from vitdemo.jobs.options import OPTIONS, PRESETS, TrainingOption, get_preset, preset_values

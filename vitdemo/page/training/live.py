@@ -1,5 +1,6 @@
 """Content of the panel "Train a model": one row per run, and the live curves of one run."""
 
+from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.errors import VitdemoError
 from vitdemo.figures.curves import COLOURS
 from vitdemo.jobs import JobQueue
@@ -20,7 +21,6 @@ from vitdemo.metrics import format_signed, format_with_noun
 from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
-from vitdemo.workbench import AppContext, read_test_accuracy
 
 MAX_CURVE_POINTS = 300  # points per curve; a plot of this width cannot show more
 DELETE_ACTION = ("discard", "Delete")

@@ -6,10 +6,10 @@ from html import escape
 
 import gradio as gr
 
-from vitdemo.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
+from vitdemo.analyses.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
-from vitdemo.faithfulness.sanity import NUM_RANDOM_HEADS
+from vitdemo.explain.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
+from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS
 from vitdemo.page.components.article import Document, DocumentBlock
 from vitdemo.page.components.maps import MapRow, MapRowView
 from vitdemo.page.kit import (

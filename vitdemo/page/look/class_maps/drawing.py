@@ -3,9 +3,9 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.class_maps import ClassMap, ClassMaps, FaithfulnessResult, FaithfulnessScore
-from vitdemo.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
-from vitdemo.faithfulness.sanity import RandomHeadCheck
+from vitdemo.analyses.class_maps import ClassMap, ClassMaps, FaithfulnessResult, FaithfulnessScore
+from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
+from vitdemo.explain.faithfulness.sanity import RandomHeadCheck
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES

@@ -12,14 +12,15 @@ import numpy as np
 import scipy
 from torch import nn
 
-from vitdemo.attention.ablation import HeadIndex
-from vitdemo.errors import RunError, Stopped, VitdemoError
-from vitdemo.inside.head_ablation import (
+from vitdemo.analyses.head_ablation import (
     AblationEffects,
     compute_head_effects,
     measure_accuracy_without_heads,
     predict_without_heads,
 )
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError, Stopped, VitdemoError
+from vitdemo.explain.head_ablation import HeadIndex
 from vitdemo.metrics import format_signed, percent_text, top_k_classes
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components.article import Document, DocumentBlock, ProbabilityChange, Text
@@ -40,7 +41,6 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs import Run
-from vitdemo.workbench import AppContext
 
 MEASURE_LABEL = "Measure accuracy on 1,000 test images"
 EFFECTS_CAPTION = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vitdemo.inside.diagram import ModelPart, load_model_parts
+from vitdemo.analyses.architecture import ModelPart, load_model_parts
 from vitdemo.page.components.diagram import DiagramBox, DiagramData, DiagramView
 from vitdemo.page.look.tab import ExploreTab
 

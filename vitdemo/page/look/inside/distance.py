@@ -1,8 +1,8 @@
 """The part "Attention distance": mean attention distance by layer for all Vision Transformers."""
 
 from vitdemo import figures
+from vitdemo.analyses.attention_distance import AttentionDistances, compute_all_distances
 from vitdemo.figures.charts import plot_attention_distance
-from vitdemo.inside.attention_distance import AttentionDistances, compute_all_distances
 from vitdemo.page.components.article import (
     Details,
     Document,

@@ -1,12 +1,12 @@
 """The part "Across epochs": attention of one layer to one image after each saved epoch."""
 
 from vitdemo import runs
-from vitdemo.film import Snapshots, load_snapshots, runs_with_snapshots
-from vitdemo.inside.knockout import KNOCKOUT_FINDING
+from vitdemo.analyses.knockout import KNOCKOUT_FINDING
+from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snapshots
+from vitdemo.context import AppContext
 from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView, describe_peak
 from vitdemo.page.kit import clamp_layer
 from vitdemo.page.look.tab import ExploreTab
-from vitdemo.workbench import AppContext
 
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps
 EPOCHS_CAPTION = (

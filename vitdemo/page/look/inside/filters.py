@@ -6,7 +6,7 @@ Letters: K filters, p their side in pixels.
 import gradio as gr
 import numpy as np
 
-from vitdemo.inside.learned import PatchFilters, load_first_filters
+from vitdemo.analyses.weights import PatchFilters, load_first_filters
 from vitdemo.page.components.article import Document, DocumentBlock, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.look.tab import ExploreTab

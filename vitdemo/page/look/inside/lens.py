@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.inside.logit_lens import LogitLens, compute_logit_lens
+from vitdemo.analyses.logit_lens import LogitLens, compute_logit_lens
 from vitdemo.page.components.lens import LensData, LensView
 from vitdemo.page.kit import clamp_layer
 from vitdemo.page.look.tab import ExploreTab

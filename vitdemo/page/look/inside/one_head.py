@@ -1,6 +1,6 @@
 """The part "One head, number by number": from query and key to the output of a head."""
 
-from vitdemo.inside.one_head import layer_qkv
+from vitdemo.analyses.qkv import layer_qkv
 from vitdemo.page.components.one_head import OneHeadView
 from vitdemo.page.kit import clamp_layer
 from vitdemo.page.look.tab import ExploreTab

@@ -1,6 +1,6 @@
 """The part "Position embeddings": similarity of the learned position embeddings."""
 
-from vitdemo.inside.learned import compute_position_similarity
+from vitdemo.analyses.weights import compute_position_similarity
 from vitdemo.page.components.positions import PositionData, PositionView
 from vitdemo.page.look.tab import ExploreTab
 

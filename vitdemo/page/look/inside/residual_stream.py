@@ -1,6 +1,6 @@
 """The part "Residual stream": contributions of each head and each MLP to a logit."""
 
-from vitdemo.inside.residual_stream import compute_logit_attribution
+from vitdemo.analyses.logit_attribution import compute_logit_attribution
 from vitdemo.page.components.residual_stream import ResidualStreamView
 from vitdemo.page.look.tab import ExploreTab
 

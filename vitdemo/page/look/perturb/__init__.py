@@ -9,7 +9,19 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
+from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS
+from vitdemo.data.perturb.changes import (
+    MAX_SEED,
+    PIECE_CHOICES,
+    PRESETS,
+    SLIDER_NAMES,
+    ImageChanges,
+    RemovedPatches,
+    apply_changes,
+)
 from vitdemo.errors import VitdemoError
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
 from vitdemo.page.components.maps import MapRowView
@@ -22,18 +34,6 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.look.perturb import answers, knockout
 from vitdemo.page.look.tab import ExploreTab
-from vitdemo.perturb import PERTURBATIONS
-from vitdemo.perturb.changes import (
-    MAX_SEED,
-    PIECE_CHOICES,
-    PRESETS,
-    SLIDER_NAMES,
-    ImageChanges,
-    RemovedPatches,
-    apply_changes,
-)
-from vitdemo.traced import ImageTrace
-from vitdemo.workbench import AppContext
 
 # The browser stores the removed patches, so the last of several quick clicks contains all of them.
 LATEST_CLICK_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS}

@@ -15,14 +15,14 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from vitdemo import inputs
+from vitdemo.context import AppContext
+from vitdemo.data import image_files
+from vitdemo.data.perturb.changes import PIECE_CHOICES, ImageChanges, RemovedPatches
 from vitdemo.errors import DataError
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.article import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
-from vitdemo.perturb.changes import PIECE_CHOICES, ImageChanges, RemovedPatches
 from vitdemo.runs import Run
-from vitdemo.traced import ImageTrace
-from vitdemo.workbench import AppContext
 
 CANVAS_MULTIPLE = PIECE_CHOICES[
     -1
@@ -61,7 +61,7 @@ def make_canvas(workbench: AppContext, image: Image.Image) -> Image.Image:
     largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)
     side = -(-side // CANVAS_MULTIPLE) * CANVAS_MULTIPLE
-    return image if image.size == (side, side) else inputs.crop_and_resize(image, side)
+    return image if image.size == (side, side) else image_files.crop_and_resize(image, side)
 
 
 def predict_changes(

@@ -9,12 +9,12 @@ import gradio as gr
 from gradio.components import Component
 from PIL import Image
 
+from vitdemo.analyses.knockout import KNOCKOUT_FINDING, KnockoutResult, predict_with_knockout
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.inside.knockout import KNOCKOUT_FINDING, KnockoutResult, predict_with_knockout
 from vitdemo.metrics import percent_text, top_k_classes
 from vitdemo.page.components.article import Document, DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.page.kit import UncheckedSlider
-from vitdemo.workbench import AppContext
 
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 EMPTY_LAYER_RANGE = (1, 0)  # first and last

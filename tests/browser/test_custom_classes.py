@@ -1,0 +1,149 @@
+"""The tab "Custom classes" in a real Chromium: training on digits, saving, publishing."""
+
+import io
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+from sklearn.datasets import load_digits
+
+from tests.browser.actions import mock_camera, upload, wait_until_drawn
+from tests.factories import VIT, make_run, noise
+from tests.serving import serve
+
+DIGITS, IMAGES_PER_DIGIT = (1, 4, 7), 12
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """Return a zip file with the paths digit/image."""
+    data = load_digits()
+    with zipfile.ZipFile(tmp_path / "digits.zip", "w") as file:
+        for digit in DIGITS:
+            for i, values in enumerate(data.images[data.target == digit][:IMAGES_PER_DIGIT]):
+                buffer = io.BytesIO()
+                Image.fromarray((255 - values / 16 * 255).astype(np.uint8)).save(buffer, "PNG")
+                if i == 0:
+                    (tmp_path / f"{digit}.png").write_bytes(buffer.getvalue())
+                file.writestr(f"digits/digit {digit}/{i}.png", buffer.getvalue())
+    return tmp_path / "digits.zip"
+
+
+@pytest.fixture
+def tab(open_page, tmp_path):
+    """Open the tab of a page that allows training and has one run."""
+    make_run(tmp_path / "runs" / "vit", VIT)
+    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?tab=own")
+        page.locator("#own-classes .name").wait_for()
+        yield page
+        page.close()  # before its server is
+
+
+def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_path, open_page):
+    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view.locator(".name").fill("<b>extra</b>")
+    tab.keyboard.press("Enter")
+    expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
+    view.get_by_role("button", name="Remove class").click()
+    expect(view.locator(".own")).to_have_count(0)
+    view.locator("input.zip").set_input_files(digits)
+    expect(say).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
+    view.get_by_role("button", name="Remove image 2 of digit 4").click()
+    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
+    view.get_by_role("button", name="Undo").click()
+    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT} of at most")
+    expect(view.get_by_role("button", name="Undo")).to_be_disabled()
+    tab.locator("#own-train").click()
+    result = tab.locator("#own-result")
+    expect(result).to_contain_text(f"on {3 * IMAGES_PER_DIGIT} images, 95% confidence interval")
+    expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save the model").click()
+    assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
+    held = zipfile.ZipFile(download.value.path()).namelist()
+    assert {
+        "own-digit1-digit4-digit7/config.json",
+        "own-digit1-digit4-digit7/model.safetensors",
+    } <= {*held}
+    name = "own-digit1-digit4-digit7"
+    expect(result).to_contain_text(f"'{name}' was added to the models in every tab.")
+    tab.get_by_role("tab", name="Explore").click()
+    tab.locator("#model select").select_option(name)
+    expect(tab.locator("#attention .large")).to_have_attribute(
+        "aria-label", re.compile("Large map")
+    )
+    expect(tab.locator("#model select")).to_have_value(name)
+    expect(tab.locator("#answers .card", has_text=name)).to_have_count(1)  # as the tab opened
+    upload(tab, digits.with_name("1.png"))
+    expect(tab.locator("#answers .card", has_text=name)).to_contain_text("cross-validated")
+    stranger = open_page(tab.url.split("?")[0], stranger=True)
+    wait_until_drawn(stranger)
+    expect(stranger.locator("#model option", has_text=name)).to_have_count(0)
+    expect(stranger.locator("#answers .card")).to_have_count(1)
+    stranger.close()
+    tab.get_by_role("tab", name="Custom classes").click()
+    tab.get_by_role("button", name="Publish to all users").click()
+    expect(tab.locator("#own-told")).to_contain_text("was published: all users")
+    tab.get_by_role("tab", name="Confusion matrix").click()
+    choice = tab.locator("#confusion-model select")
+    expect(choice.locator("option", has_text=f"{name}-1")).to_have_count(1)
+    choice.select_option(f"{name}-1")
+    expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
+    tab.get_by_role("tab", name="Training progress").click()
+    tab.get_by_role("button", name="Train a model").click()
+    listed = tab.locator("#trainings").get_by_role("listitem").filter(has_text=f"{name}-1")
+    expect(listed).to_contain_text("from Custom classes, published to all users")
+    expect(listed).to_contain_text("cross-validated accuracy")
+    expect(listed.get_by_role("button")).to_have_text(["Delete"])
+    tab.get_by_role("tab", name="Custom classes").click()
+    tab.get_by_role("button", name="Unpublish").click()
+    expect(tab.locator("#own-told")).to_contain_text("no longer published")
+    assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
+
+
+def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path):
+    """Add a class by hand and with the camera first, then add a folder."""
+    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view.locator(".name").fill("mug")
+    view.get_by_role("button", name="Add class").click()
+    expect(say).to_contain_text("1 class, 0 of")
+    view.locator(".name").fill("Mug")
+    tab.keyboard.press("Enter")
+    expect(say).to_contain_text("A class 'Mug' already exists")
+    tab.locator("#own-train").click()
+    told = tab.locator("#own-told")
+    expect(told).to_contain_text("There are too few classes (1)")
+    view.get_by_role("button", name="Open camera").click()
+    expect(say).to_contain_text("camera")
+    mock_camera(tab)
+    view.get_by_role("button", name="Open camera").click()
+    take = view.get_by_role("button", name="Hold to take photos")
+    take.click(delay=900)  # held down
+    expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
+    expect(told).to_be_empty()
+    view.get_by_role("button", name="Close camera").click()
+    expect(take).to_be_hidden()
+    tab.get_by_role("button", name="Fine-tune the whole model").click()
+    expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
+    tab.get_by_role("button", name="Save the model").click()
+    expect(tab.get_by_text("No classifier has been trained yet")).to_be_visible()
+    view.get_by_role("button", name="Remove class").click()
+    expect(view.locator(".own")).to_have_count(0)
+    with zipfile.ZipFile(digits) as file:
+        file.extractall(tmp_path / "folder")
+    (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
+    for left in ("digit 4/.hidden", "digit 4/.ipynb_checkpoints/x.png", "__MACOSX/digit 4/._1.png"):
+        (tmp_path / "folder" / "digits" / left).parent.mkdir(exist_ok=True, parents=True)
+        noise(5).save(tmp_path / "folder" / "digits" / left, "PNG")
+    view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
+    expect(view.locator(".say")).to_have_text(
+        f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images."
+    )
+    names = {f"digit {digit}" for digit in DIGITS}
+    assert {*view.locator(".own h2").all_inner_texts()} == names
+    problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."
+    expect(view.locator(".problems li")).to_have_text([problem])

@@ -1,0 +1,256 @@
+"""What the page asks of runs and models: answers, maps, test pictures, and honest errors."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.factories import make_history_record, make_run, make_workbench, noise
+from vitdemo import runs
+from vitdemo.context import AppContext, read_test_accuracy
+from vitdemo.data import sample_stratified
+from vitdemo.errors import DataError, RunError
+from vitdemo.explain import attention
+
+
+def test_each_model_predicts_from_its_own_input_crop(shown):
+    answers, problems = shown.predict_all(noise(0))
+    assert problems == []
+    grids = {answer.run.name: answer.grid for answer in answers}
+    assert grids == {"vit": (4, 4), "timm": (4, 4), "resnet": None}
+    for answer in answers:
+        run, side = answer.run, answer.run.spec.image_size
+        assert answer.input_image.shape == (side, side, 3)
+        seen = torch.from_numpy(answer.input_image).permute(2, 0, 1)[None]  # (1, 3, S, S)
+        with torch.no_grad():
+            wanted = shown.load_model(run)(run.preprocessing(seen)).softmax(1)[0]
+        np.testing.assert_allclose(answer.probabilities, wanted, atol=1e-6)
+
+
+def test_explained_runs_list_transformers_first(shown):
+    found = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
+    assert list(found.items()) == [("timm", 2), ("vit", 3), ("resnet", 0)]
+    with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
+        shown.trace_image(shown.find_run("resnet"), noise(0))
+
+
+@pytest.mark.parametrize(("name", "layers", "heads"), [("vit", 3, 2), ("timm", 2, 3)])
+def test_maps_are_class_token_rows_and_rollout_ends_at_the_layer(shown, name, layers, heads):
+    look = shown.trace_image(shown.find_run(name), noise(2))
+    assert look.num_layers == layers
+    for layer in range(1, layers + 1):
+        rows = look.attention[layer - 1, :, 0, 1:].reshape(heads, 4, 4)
+        assert np.array_equal(look.head_maps(layer), rows)
+    first = look.rollout_map(1, fusion="mean", discard_ratio=0.0)
+    matrix = attention.rollout(look.attention[:1, None])  # (1, N, N)
+    assert np.allclose(first, matrix[0, 0, 1:].reshape(4, 4), atol=1e-6)
+    assert not np.allclose(first, look.rollout_map(layers, fusion="mean", discard_ratio=0.0))
+
+
+def test_two_users_at_once_get_their_own_maps(shown):
+    run = shown.find_run("vit")
+    alone = [shown.trace_image(run, noise(seed)).attention for seed in range(6)]
+    fresh = make_workbench(*shown.roots)
+    with ThreadPoolExecutor(4) as pool:
+        looks = list(pool.map(lambda seed: fresh.trace_image(run, noise(seed)), range(6)))
+    for look, wanted in zip(looks, alone, strict=True):
+        assert torch.allclose(look.attention, wanted, atol=1e-6)
+
+
+def test_identical_requests_share_one_forward_pass(shown):
+    fresh = make_workbench(*shown.roots)
+    run, passes = fresh.find_run("resnet"), []
+    fresh.load_model(run).conv1.register_forward_hook(lambda *_: passes.append(1))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: fresh.predict(run, noise(0)), range(8)))
+    assert len(passes) == 1
+    assert all(np.array_equal(each.probabilities, found[0].probabilities) for each in found)
+
+
+def test_concurrent_passes_share_the_cores():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    workbench = make_workbench()
+    torch.set_num_threads(before)
+
+    def threads() -> int:
+        with workbench.divide_cores():
+            return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1) as pool, workbench.divide_cores():
+        assert torch.get_num_threads() == 4
+        assert pool.submit(threads).result() == 2
+        assert pool.submit(torch.get_num_threads).result() == 4
+    # One that is new to torch while others are at work begins with a share, and keeps none.
+    with ThreadPoolExecutor(1) as pool, workbench.divide_cores(), workbench.divide_cores():
+        assert pool.submit(threads).result() == 1
+        assert pool.submit(torch.get_num_threads).result() == 4
+    assert threads() == 4
+    assert torch.get_num_threads() == 4
+    torch.set_num_threads(before)
+
+
+def test_models_are_loaded_concurrently(shown_runs, monkeypatch):
+    fresh, load, other = make_workbench(shown_runs), runs.load_model, ThreadPoolExecutor(1)
+
+    def slow(run, device):
+        if run.name == "vit":
+            other.submit(fresh.load_model, fresh.find_run("timm")).result(timeout=30)
+        return load(run, device)
+
+    monkeypatch.setattr(runs, "load_model", slow)
+    run = fresh.find_run("vit")
+    assert fresh.load_model(run) is fresh.load_model(run)
+
+
+def test_runs_are_reread_only_after_a_change(tmp_path):
+    for folder in ("shipped", "own"):
+        make_run(tmp_path / folder / "vit")
+    workbench = make_workbench(tmp_path / "shipped", tmp_path / "own")
+    found = workbench.list_runs()[0]
+    assert [run.name for run in found] == ["vit", f"vit ({tmp_path / 'own'})"]
+    evaluations = [run.evaluation for run in found]
+    for run, evaluation in zip(found, evaluations, strict=True):
+        assert workbench.find_run(run.name) is run and run.evaluation is evaluation
+        runs.append_record(run.path, make_history_record(4))
+        assert len(workbench.find_run(run.name).history) == 4
+
+
+def test_new_weights_change_the_predictions(tmp_path):
+    make_run(tmp_path / "vit")
+    workbench = make_workbench(tmp_path)
+    before = workbench.predict(workbench.find_run("vit"), noise(5)).probabilities
+    make_run(tmp_path / "vit", seed=9)
+    after = workbench.predict(workbench.find_run("vit"), noise(5)).probabilities
+    assert not np.allclose(before, after)
+
+
+DAMAGED_CONFIGS = {
+    "a strange model field": lambda c: c["model"].update(colour="red"),
+    "no model": lambda c: c.update(model=None),
+    "no mean": lambda c: c.update(normalisation={}),
+    "a recipe in words": lambda c: c.update(recipe="vit"),
+    "no classes": lambda c: c.update(classes=None),
+}
+
+
+def test_damaged_runs_are_reported_and_the_others_predict(tmp_path):
+    make_run(tmp_path / "good")
+    (make_run(tmp_path / "cut").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
+    diverged = make_run(tmp_path / "diverged")
+    weights = runs.load_model(diverged).state_dict()
+    weights["head.bias"][:] = float("nan")
+    runs.write_weights(diverged.path, weights)
+    (tmp_path / "empty").mkdir()
+    for name, spoil in DAMAGED_CONFIGS.items():
+        config = runs.read_config(make_run(tmp_path / name).path)
+        spoil(config)
+        runs.write_config(tmp_path / name, config)
+    workbench = make_workbench(tmp_path)
+    answers, problems = workbench.predict_all(noise(6))
+    assert [answer.run.name for answer in answers] == ["good"]
+    assert len(problems) == 2
+    assert "cut" in problems[0] and "'diverged' predicts NaN" in problems[1]
+    found, problems = workbench.list_runs()
+    assert [run.name for run in found] == ["cut", "diverged", "good"]
+    for name, problem in zip(sorted(["empty", *DAMAGED_CONFIGS]), problems, strict=True):
+        assert name in problem
+
+
+def test_evaluation_of_other_classes_is_rejected(tmp_path):
+    run = make_run(tmp_path / "vit")
+    found = run.evaluation
+    runs.write_evaluation(run.path, replace(found, probabilities=found.probabilities[:, :4]))
+    with pytest.raises(RunError, match="the run has 10 classes"):
+        _ = runs.read_run(run.path).evaluation
+
+
+def test_runs_are_sorted_by_accuracy_with_damaged_ones_last(tmp_path):
+    for name in "abc":
+        make_run(tmp_path / name)
+    (tmp_path / "a" / runs.EVALUATION_FILE).write_bytes(b"PK")
+    worse = runs.read_evaluation(tmp_path / "b")
+    worse.probabilities[:50] = worse.probabilities[:50, ::-1]
+    runs.write_evaluation(tmp_path / "b", worse)
+    found = {run.name: read_test_accuracy(run) for run in make_workbench(tmp_path).trained_runs()}
+    assert list(found) == ["c", "b", "a"]
+    assert found["c"] == pytest.approx(195 / 200) and found["a"] is None
+
+
+def test_test_images_require_a_dataset_folder(tmp_path, shown):
+    for part in ("train", "test"):
+        for name in ("black", "white"):
+            (tmp_path / part / name).mkdir(parents=True)
+            Image.new("RGB", (9, 7), name).save(tmp_path / part / name / "one.png")
+    workbench = make_workbench(data_root=tmp_path)
+    found = workbench.load_test_image(1)
+    assert found.label == "white"
+    assert found.image.getextrema() == ((255, 255),) * 3
+    with pytest.raises(DataError, match="Choose 0 to 1"):
+        workbench.load_test_image(2)
+    with pytest.raises(DataError, match="--data"):
+        shown.load_test_image(0)
+
+
+def test_trace_is_cached_per_image_and_model(shown):
+    vit, timm = shown.find_run("vit"), shown.find_run("timm")
+    first = shown.trace_image(vit, noise(5))
+    assert shown.trace_image(vit, noise(5)) is first
+    assert shown.trace_image(vit, noise(6)) is not first
+    assert shown.trace_image(timm, noise(5)).attention.shape != first.attention.shape
+
+
+def test_cached_trace_and_model_support_gradients(shown):
+    run = shown.find_run("vit")
+    with torch.inference_mode():  # as who asks first may be
+        shown.trace_image(run, noise(50))
+    look = shown.trace_image(run, noise(50))
+    assert not any(t.is_inference() for t in (look.tokens, look.attention, look.logits))
+    images = torch.rand(1, 3, 16, 16)
+    assert attention.relevance(shown.load_model(run), images, 0).shape == (1, 17, 17)
+
+
+def test_prediction_and_crop_are_reused_from_a_trace(shown, monkeypatch):
+    run, image = shown.find_run("vit"), noise(7)
+    passed = shown.predict(run, image).probabilities
+    look = shown.trace_image(run, image)
+    monkeypatch.setattr(shown, "load_model", lambda run: None)  # no pass is made any more
+    monkeypatch.setattr("vitdemo.context.is_vision_transformer", lambda model: False)
+    monkeypatch.setattr("vitdemo.data.image_files.crop_and_resize", None)
+    known = shown.predict(run, image).probabilities
+    np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
+    np.testing.assert_allclose(known, passed, atol=1e-4)
+
+
+def test_cifar10_sample_has_100_images_of_each_class(cifar10, tmp_path):
+    run = make_run(tmp_path / "vit")
+    workbench = make_workbench(tmp_path, data_root=cifar10.root)
+    sample = workbench.sample_test_images(run, 1000)
+    assert sample.images.shape == (1000, 3, 32, 32)
+    assert torch.bincount(sample.labels).tolist() == [100] * 10
+    large = replace(run, preprocessing=replace(run.preprocessing, size=224))
+    assert workbench.sample_test_images(large, 1000) is sample  # the same pixels, kept once
+    test = cifar10.load("test")
+    chosen = sample_stratified(test.labels.numpy(), 1000)
+    assert torch.equal(sample.images, test.images[chosen])
+
+
+def test_private_runs_are_visible_only_to_their_session(tmp_path):
+    asking = ["ann"]
+    make_run(tmp_path / "vit")
+    workbench = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: asking[0])
+    mine = make_run(workbench.private_root() / "mine")
+    assert workbench.private_root() == mine.path.parent
+    runs.write_config(mine.path, mine.config | {"own_classes": {}})
+    assert [run.name for run in workbench.trained_runs()] == ["vit", "mine"]  # last, however good
+    assert [run.name for run in workbench.list_runs()[0]] == ["mine", "vit"]
+    assert workbench.find_run("mine").name == "mine"
+    for asking[0] in ("bob", None):
+        assert [run.name for run in workbench.trained_runs()] == ["vit"]
+        with pytest.raises(RunError, match=r"There is no run 'mine'\. Choose one of: vit"):
+            workbench.find_run("mine")
+    with pytest.raises(RunError, match="needs a browser session"):
+        workbench.private_root()

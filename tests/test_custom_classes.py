@@ -1,0 +1,666 @@
+"""Custom classes: limits of the collection, and the classifier trained on it."""
+
+import asyncio
+import io
+import re
+import time
+import unicodedata
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from gradio.state_holder import SessionState
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from tests.factories import TIMM_KINDS, VIT, make_run
+from tests.test_near_duplicates import make_burst_frames, make_scene
+from vitdemo import data, runs
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import (
+    ImageCollection,
+    check_collection,
+    choose_test_images,
+    export_image_folder,
+    fit_linear_probe,
+    write_probe_run,
+)
+from vitdemo.data import image_files
+from vitdemo.errors import DataError, RunError
+from vitdemo.jobs import JobQueue
+from vitdemo.page import own_classes as tab
+from vitdemo.page.components.article import Notice
+from vitdemo.page.components.own_classes import ClassEditor, parse_edit_action
+from vitdemo.page.kit import AppBlocks, Cancellation
+
+BASE = "finetune-deit-tiny"
+
+
+def noise(seed, side=40):
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def make_collection(*names, each=4):
+    found = ImageCollection()
+    for i, name in enumerate(names):
+        found = found.with_class(name)
+        for j in range(each):
+            found = found.with_image(i, noise(100 * i + j), f"{name}-{j}")
+    return found
+
+
+def write_zip(path, entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    return path
+
+
+def to_png(image):
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Return a collection of three digits, twelve images each, as grey squares of 64 pixels."""
+    found, data = ImageCollection(), load_digits()
+    for i, digit in enumerate((1, 4, 7)):
+        found = found.with_class(f"digit {digit}")
+        for values in data.images[data.target == digit][:12]:
+            grey = Image.fromarray((255 - values / 16 * 255).astype(np.uint8))
+            large = grey.resize((64, 64), Image.Resampling.BICUBIC).convert("RGB")
+            found = found.with_image(i, large)
+    return found
+
+
+@pytest.fixture(scope="module")
+def workbench(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    make_run(root / "distilled", TIMM_KINDS["distilled"])
+    return AppContext([root], root / "none", torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return AppContext([tab.Path("assets/runs")], None, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def learnt(shipped, digits):
+    return fit_linear_probe(shipped, shipped.find_run(BASE), digits)
+
+
+# --- collecting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "has no name"),
+        (None, "has no name"),
+        ("a\0b", "has no name"),
+        ("x" * 41, "40 letters"),
+        (" MUG ", "'MUG' already exists"),
+    ],
+)
+def test_invalid_class_names_are_rejected(name, words):
+    with pytest.raises(DataError, match=words):
+        ImageCollection().with_class("mug").with_class(name)
+    assert (
+        ImageCollection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
+    )  # not interpreted as HTML
+
+
+def test_exceeded_limits_are_reported_without_data_loss():
+    full = make_collection(*map(str, range(20)), each=0)
+    with pytest.raises(DataError, match="limit of 20 classes"):
+        full.with_class("one more")
+    many = full
+    for i in range(500):
+        many = many.with_image(i % 20, Image.new("RGB", (8, 8), (i % 256, i // 256, 7)))
+    with pytest.raises(DataError, match="500 images"):
+        many.with_image(0, noise(0), "late.png")
+    assert len(many) == 500 and len(full) == 0
+
+
+def test_unreadable_and_duplicate_files_are_reported_and_skipped(tmp_path):
+    paths = [tmp_path / name for name in ("good.png", "bad.png", "again.png")]
+    noise(1).save(paths[0])
+    paths[1].write_text("no picture")
+    noise(1).save(paths[2])
+    found, problems = ImageCollection().with_class("a").with_files(0, paths)
+    assert len(found) == 1
+    assert (
+        "bad.png" in problems[0] and "again.png' was skipped: 'a' already contains" in problems[1]
+    )
+
+
+def test_images_belong_to_one_class_and_can_be_removed():
+    found = make_collection("a", "b")
+    with pytest.raises(DataError, match="'a' already contains"):
+        found.with_image(1, noise(0), "x")
+    less = found.without(0, 1)
+    kept = [picture.key for picture in found.classes[0].images]
+    assert [picture.key for picture in less.classes[0].images] == [kept[0], *kept[2:]]
+    assert [each.name for each in found.without(0).classes] == ["b"]
+    assert len(found) == 8
+
+
+# --- zip files -----------------------------------------------------------------------------------
+
+
+def test_folders_of_a_zip_become_classes(tmp_path):
+    entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
+    entries |= {"__MACOSX/a/._0.png": b"x", "set/a/.DS_Store": b"x", "set/b/notes.txt": b"x"}
+    found, problems = (
+        ImageCollection().with_class("A").with_zip(write_zip(tmp_path / "z.zip", entries))
+    )
+    assert {each.name: len(each.images) for each in found.classes} == {"A": 2, "b": 2}
+    assert problems == ["Skipped 1 file without an image suffix: set/b/notes.txt."]
+
+
+def test_system_files_in_a_zip_are_ignored_at_any_depth(tmp_path):
+    entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
+    left = (".ipynb_checkpoints", "__MACOSX", "@eaDir", "$RECYCLE.BIN", "#recycle", ".thumbnails")
+    for i, name in enumerate(left):
+        for place in (
+            f"{name}",
+            f"set/{name}",
+            f"set/a/{name}",
+            f"set/a/{name}/b",
+            f"{name}/set/a",
+        ):
+            entries[f"{place}/x.png"] = to_png(noise(100 + i))
+    entries |= {f"set/a/{name}": b"x" for name in ("._0.png", "Thumbs.db", "~$n.docx", "Icon\r")}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.images) for each in found.classes} == {"a": 2, "b": 2}
+    assert problems == []
+
+
+def test_system_files_do_not_count_towards_the_limit_of_a_zip(tmp_path):
+    entries = {f"a/{i}.png": to_png(noise(i)) for i in range(2)}
+    entries |= {f"__MACOSX/a/._{i}.png": b"x" for i in range(1000)}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert (len(found), problems) == (2, [])
+
+
+@pytest.mark.parametrize("top", ["", "set/"])
+def test_other_files_and_empty_classes_in_a_zip_are_reported(tmp_path, top):
+    entries = {f"{top}a/{i}.png": to_png(noise(i)) for i in range(2)}
+    entries |= {f"{top}README.md": b"x", f"{top}LICENSE": b"x", f"{top}b/film.mov": b"x"}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert [(each.name, len(each.images)) for each in found.classes] == [("a", 2)]
+    files = f"{top}README.md, {top}LICENSE, {top}b/film.mov"
+    assert problems == [
+        f"Skipped 3 files without an image suffix: {files}.",
+        "The class 'b' has no images.",
+    ]
+
+
+def test_zip_images_outside_class_folders_are_skipped_and_reported(tmp_path):
+    entries = {"cover.png": to_png(noise(9)), "a/0.png": to_png(noise(0))}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(found) == 1
+    assert problems == ["Skipped images outside class folders: cover.png."]
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "y.zip", {"README": b"x"}))
+    assert len(found) == 0
+    assert problems == ["Skipped 1 file without an image suffix: README.", "No image was found."]
+
+
+def test_all_image_formats_in_a_zip_are_read_and_damage_is_reported(tmp_path):
+    kinds = {"0.HEIC": "HEIF", "1.hif": "HEIF", "2.avif": "AVIF", "3.gif": "GIF", "4.jfif": "JPEG"}
+    entries = {}
+    for i, (name, kind) in enumerate(kinds.items()):
+        buffer = io.BytesIO()
+        noise(i).save(buffer, kind)
+        entries[f"a/{name}"] = buffer.getvalue()
+    entries["a/bad.WebP"] = b"no image"
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(found) == 5
+    assert problems == ["'bad.WebP' in 'a' cannot be read as an image."]
+
+
+def write_zip_without_utf8_flag(path, names):
+    """Return a zip with the entry `names` as raw bytes, without the flag for their encoding."""
+    stand_ins = {f"{i}".encode() * len(name): name for i, name in enumerate(names)}
+    entries = {f"set/{mark.decode()}/x.png": to_png(noise(i)) for i, mark in enumerate(stand_ins)}
+    content = write_zip(path, entries).read_bytes()
+    for mark, name in stand_ins.items():
+        assert content.count(b"set/" + mark + b"/x.png") == 2
+        content = content.replace(b"set/" + mark + b"/x.png", b"set/" + name + b"/x.png")
+    path.write_bytes(content)
+    return path
+
+
+def test_zip_names_are_decoded_as_utf8_or_else_code_page_437(tmp_path):
+    names = ["größe", "猫", "café", "plain"]
+    raw = [unicodedata.normalize("NFD", name).encode() for name in names]
+    path = write_zip_without_utf8_flag(tmp_path / "finder.zip", [*raw, "Öl".encode("cp437")])
+    found, problems = ImageCollection().with_zip(path)
+    assert [each.name for each in found.classes] == [*names, "Öl"]
+    assert problems == []
+    entries = {
+        f"{unicodedata.normalize('NFD', name)}/x.png": to_png(noise(0)) for name in names[:1]
+    }
+    again, problems = found.with_zip(write_zip(tmp_path / "flag.zip", entries))
+    assert [each.name for each in again.classes] == [*names, "Öl"]  # the same class
+    assert problems == ["'x.png' was skipped: 'größe' already contains this image."]
+
+
+def test_class_names_are_normalised_to_unicode_nfc():
+    composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
+    assert ImageCollection().with_class(decomposed).classes[0].name == composed
+    with pytest.raises(DataError, match="'größe' already exists"):
+        ImageCollection().with_class(composed).with_class(decomposed)
+
+
+def test_folder_upload_follows_the_same_rules_as_a_zip(tmp_path):
+    def put(name, seed):
+        path = tmp_path / f"{seed}" / name
+        path.parent.mkdir()
+        path.write_bytes(to_png(noise(seed)) if name.endswith(".png") else b"x")
+        return path
+
+    files = [(put("x.png", 0), "set/a"), (put("y.png", 1), "b"), (put("README", 2), "set")]
+    files += [(put("z.png", 3), "set/a/.ipynb_checkpoints"), (put("._x.png", 4), "set/a")]
+    files += [(put("w.png", 5), "__MACOSX/a"), (put("notes.txt", 6), "set/c")]
+    found, problems = ImageCollection().with_folders(files)
+    assert {each.name: len(each.images) for each in found.classes} == {"a": 1, "b": 1}
+    assert problems == [
+        "Skipped 2 files without an image suffix: set/README, set/c/notes.txt.",
+        "The class 'c' has no images.",
+    ]
+
+
+def test_system_files_among_chosen_files_are_ignored(tmp_path):
+    noise(0).save(tmp_path / "x.png")
+    for name in ("._x.png", "Thumbs.db"):
+        (tmp_path / name).write_bytes(b"x")
+    paths = [tmp_path / name for name in ("._x.png", "Thumbs.db", "x.png")]
+    found, problems = ImageCollection().with_class("a").with_files(0, paths)
+    assert (len(found), problems) == (1, [])
+
+
+def test_extra_spaces_in_folder_names_are_removed(tmp_path):
+    entries = {f" my  cat /{i}.png": to_png(noise(i)) for i in range(3)}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.images) for each in found.classes} == {"my cat": 3}
+    assert problems == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_damaged_zip_is_rejected_for_every_compression(tmp_path, method):
+    path = tmp_path / "z.zip"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("a/x.png", to_png(noise(0)))
+    content = bytearray(path.read_bytes())
+    start = 30 + len("a/x.png")  # first compressed byte, after the header of the entry
+    content[start : start + 16] = b"\xff" * 16
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="cannot be read"):
+        ImageCollection().with_zip(path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ({"../../a/x.png": b"x"}, "leads outside"),
+        ({"a/..\\x.png": b"x"}, "leads outside"),
+        ({"/a/x.png": b"x"}, "leads outside"),
+        ({"x.png": b"x"}, "not in a folder"),
+        ({f"a/{i}.png": b"" for i in range(1001)}, "too large"),
+    ],
+)
+def test_zips_with_unsafe_paths_or_too_many_files_are_rejected(tmp_path, entries, words):
+    with pytest.raises(DataError, match=words):
+        ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+
+
+def test_images_above_the_limit_are_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr("vitdemo.custom_classes.MAX_CUSTOM_IMAGES", 3)
+    read, load = [], image_files.load_image
+    monkeypatch.setattr(image_files, "load_image", lambda path: read.append(path) or load(path))
+    entries = {f"a/{i}.png": to_png(noise(i)) for i in range(9)}
+    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(found) == len(read) == 3
+    assert problems == ["The limit is 3 images. The other images were skipped."]
+
+
+def test_zip_bombs_and_other_files_are_rejected_before_unpacking(tmp_path, monkeypatch):
+    path = write_zip(tmp_path / "z.zip", {f"a/{i}.png": bytes(10**6) for i in range(5)})
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr("vitdemo.custom_classes.MAX_UNPACKED_BYTES", 4 * 10**6)
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(DataError, match="too large"):
+        ImageCollection().with_zip(path)
+    path.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(DataError, match="cannot be read"):
+        ImageCollection().with_zip(path)
+
+
+# --- learning ------------------------------------------------------------------------------------
+
+
+def test_classifier_learns_handwritten_digits(learnt, digits):
+    assert learnt.accuracy >= 0.9
+    low, high = learnt.interval
+    assert 0.8 < low < learnt.accuracy <= high <= 1
+    assert learnt.probabilities.shape == (36, 3) and learnt.folds == 5
+    np.testing.assert_allclose(learnt.probabilities.sum(1), 1, atol=1e-5)
+    assert learnt.classes == ("digit 1", "digit 4", "digit 7")
+
+
+@pytest.fixture(scope="module")
+def lot(shipped):
+    """Split ten images randomly into two classes, with twelve near-identical frames each."""
+    order = np.random.default_rng(1).permutation(10)
+    found = ImageCollection().with_class("a").with_class("b")
+    for i, seed in enumerate(order):
+        for frame in make_burst_frames(make_scene(int(seed)), 12, int(seed)):
+            found = found.with_image(i % 2, frame)
+    return fit_linear_probe(shipped, shipped.find_run("vit-scratch"), found)
+
+
+def test_frames_of_one_burst_are_kept_in_one_fold(lot):
+    assert len(lot.labels) == 120 and lot.num_groups == 10 and lot.folds == 5
+    assert lot.effective_size == pytest.approx(10)
+    assert lot.accuracy < 0.9  # the classes mean nothing: single images would give 100%
+    low, high = lot.interval
+    assert low < 0.6 and high - low > 0.35
+    (notice,) = [piece for piece in tab.cross_validation_blocks(lot) if isinstance(piece, Notice)]
+    assert "The 120 images form only 10 groups of near-identical images" in notice.text
+
+
+def test_near_identical_warning_is_shown_even_at_full_accuracy(lot):
+    flawless = replace(lot, probabilities=np.eye(2)[lot.labels])
+    assert flawless.accuracy == 1
+    assert flawless.interval == pytest.approx((0.722, 1), abs=1e-3)  # of 10 images, not of 120
+    assert any(isinstance(piece, Notice) for piece in tab.cross_validation_blocks(flawless))
+
+
+def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path):
+    found = ImageCollection()
+    for name, seed in (("mug", 1), ("cup", 2)):
+        found = found.with_class(name)
+        for frame in make_burst_frames(make_scene(seed), 8, seed):
+            found = found.with_image(len(found.classes) - 1, frame)
+    mine = fit_linear_probe(shipped, shipped.find_run("vit-scratch"), found)
+    assert not mine.is_tested and mine.folds == 0
+    words = tab.cross_validation_blocks(mine)[0].text
+    assert "accuracy was not measured" in words and "within the classes 'mug', 'cup', so" in words
+    run = write_probe_run(shipped, mine, tmp_path / "own")
+    assert run.has_weights and not run.has_evaluation
+    opened = AppContext([tmp_path], None, torch.device("cpu"))
+    assert opened.test_accuracy(opened.find_run("own")) is None
+    square = found.classes[1].images[0].square
+    assert opened.predict(opened.find_run("own"), square).probabilities.argmax() == 1
+
+
+def test_accuracy_on_noise_images_is_near_chance(workbench):
+    found = make_collection("a", "b", each=20)
+    assert 0.2 < fit_linear_probe(workbench, workbench.find_run("vit"), found).accuracy < 0.8
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_written_run_predicts_like_the_fitted_classifier(
+    shipped, workbench, digits, learnt, tmp_path, count
+):
+    bench, found = shipped, learnt
+    if count == 2:  # a regression of one row
+        bench = workbench
+        found = fit_linear_probe(bench, bench.find_run("vit"), ImageCollection(digits.classes[:2]))
+    run = write_probe_run(bench, found, tmp_path / "own")
+    assert run.classes == found.classes and run.has_weights and run.has_evaluation
+    opened = AppContext([tmp_path], None, torch.device("cpu"))
+    own, squares = opened.find_run("own"), [picture.square for picture in found.images][::2]
+    answers = [opened.predict(own, square).probabilities.argmax() for square in squares]
+    assert np.mean(np.array(answers) == found.labels[::2]) >= 0.94  # those it was fitted on
+    layer = runs.load_model(run, torch.device("cpu")).head
+    np.testing.assert_allclose(layer.weight.detach(), found.weight, atol=2e-3, rtol=2e-3)
+    assert (
+        opened.trace_image(own, squares[0]).num_layers
+        == bench.trace_image(found.base, squares[0]).num_layers
+    )
+    np.testing.assert_allclose(run.evaluation.probabilities, found.probabilities, rtol=2**-15)
+
+
+def test_too_few_images_and_unsuitable_backbones_are_rejected(workbench):
+    with pytest.raises(DataError, match="too few classes"):
+        check_collection(make_collection("a"))
+    one = make_collection("a").with_class("b").with_image(1, noise(7))
+    with pytest.raises(DataError, match="'b' has too few images"):
+        fit_linear_probe(workbench, workbench.find_run("vit"), one)
+    with pytest.raises(RunError, match="cannot be used as a backbone"):
+        fit_linear_probe(workbench, workbench.find_run("distilled"), make_collection("a", "b"))
+
+
+def test_classifier_training_reports_progress_and_can_be_stopped(workbench):
+    shares, found = [], make_collection("a", "b")
+    fit_linear_probe(
+        workbench, workbench.find_run("vit"), found, report=lambda share, _: shares.append(share)
+    )
+    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
+
+    def stop(share, words):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_linear_probe(workbench, workbench.find_run("vit"), found, report=stop)
+
+
+# --- the tab -------------------------------------------------------------------------------------
+
+
+def test_browser_actions_are_applied_and_undone(workbench):
+    def ask(kept, **data):
+        assert tab.apply_edit_action(workbench, kept, SimpleNamespace(_data=data)) == []
+        return kept, [each.name for each in kept.collection.classes]
+
+    kept, names = ask(tab.CustomClassesState(), what="class", name="mug")
+    assert names == ["mug"]
+    kept, names = ask(kept, what="remove", name="mug")
+    assert names == [] and kept.collection == ImageCollection()
+    kept, names = ask(kept, what="undo")
+    assert names == ["mug"]
+    ask(kept, what="class", name="cup")
+    ask(kept, what="remove", name="mug")
+    with pytest.raises(DataError, match="already removed"):  # not into the cups
+        ask(kept, what="pictures", name="mug", paths=[])
+    ask(kept, what="undo")
+    ask(kept, what="remove", name="cup")
+    kept.previous_collection = None
+    with pytest.raises(DataError, match="no step to undo"):
+        ask(kept, what="undo")
+
+
+def test_concurrent_actions_of_a_session_are_not_lost(workbench, monkeypatch, tmp_path):
+    """In one session, add a class while other classes are added and a classifier is trained."""
+    learnt = fit_linear_probe(workbench, workbench.find_run("vit"), make_collection("a", "b"))
+    monkeypatch.setattr(workbench, "_get_session_id", lambda: "me")
+    monkeypatch.setattr(tab, "check_training_allowed", lambda *_: None)
+    monkeypatch.setattr(Cancellation, "make_check", lambda *_: lambda: None)
+
+    def shown():
+        return sorted(path.name for path in tmp_path.glob("own-*"))
+
+    jobs = JobQueue(tmp_path, None, "cpu")
+
+    async def visit():
+        with AppBlocks() as page, gr.Tab("Custom classes") as own:
+            tab.build(own, workbench, jobs)
+        handlers = {fn.name: fn for fn in page.fns.values()}
+        state, request = SessionState(page), SimpleNamespace(session_hash="me")
+        going, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        async def do(handler, /, *inputs, **data):
+            asked, event = (handlers[handler], [*inputs], state), gr.EventData(None, data)
+            return await page.process_api(*asked, request=request, event_data=event)
+
+        def told(answer):
+            return str(answer["data"][1])
+
+        def slow(work):
+            def waits(*arguments, **options):
+                loop.call_soon_threadsafe(going.set)
+                time.sleep(0.3)
+                return work(*arguments)
+
+            return waits
+
+        def names():
+            (found,) = (
+                state[block]
+                for block in page.blocks
+                if isinstance(state[block], tab.CustomClassesState)
+            )
+            return [each.name for each in found.collection.classes]
+
+        monkeypatch.setattr(tab, "add_test_images", slow(lambda _, now: now.with_class("a")))
+        monkeypatch.setattr(tab, "fit_linear_probe", slow(lambda *_: learnt))
+        adding = asyncio.create_task(do("ask", None, what="tests"))
+        await going.wait()
+        await do("ask", None, what="class", name="mug")
+        await adding
+        assert names() == ["a", "mug"]
+        going.clear()
+        learning = asyncio.create_task(do("train_them", None, "vit"))
+        await going.wait()
+        await do("ask", None, what="class", name="cup")
+        await learning
+        assert names() == ["a", "mug", "cup"]
+        for number in (1, 2):  # a second one takes the place of the first
+            await do("share", None)
+            assert shown() == [f"own-a-b-{number}"]
+        await do("take_back", None)
+        assert shown() == []
+        await do("share", None)
+        jobs.delete(
+            "own-a-b-1"
+        )  # as in "Train a model"; another user publishes a model of that name
+        jobs.register_run("own-a-b", lambda folder: None)
+        assert "It replaces" not in told(await do("share", None))
+        assert shown() == ["own-a-b-1", "own-a-b-2"]
+        jobs.limits = replace(jobs.limits, kept=2)
+        assert "It replaces" in told(await do("share", None))
+        assert shown() == ["own-a-b-1", "own-a-b-3"]
+        jobs.delete("own-a-b-3")
+        jobs.register_run("own-a-b", lambda folder: None)
+        assert "was already deleted in Training progress" in told(await do("take_back", None))
+        assert "have not published a model" in told(await do("take_back", None))
+        assert shown() == ["own-a-b-1", "own-a-b-2"]
+
+    with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
+        thread.submit(asyncio.run, visit()).result()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"what": "format c:"},
+        {"what": "class", "name": 3},
+        {"what": "pictures", "name": "gone"},
+        {"what": "pictures", "name": True, "paths": []},
+        {"what": "pictures", "name": "a", "paths": ["/etc/passwd"]},
+        {"what": "pictures", "name": "a", "paths": [7]},
+        {"what": "pictures", "name": "a", "paths": ["x"] * 501},
+        {"what": "remove", "name": "a", "picture": 0},
+        {"what": "remove"},
+        {"what": "zip", "paths": ["../z.zip"]},
+        {"what": "folder", "paths": [], "names": ["a"]},
+        {"what": "folder", "paths": [], "names": [3]},
+        {"what": "folder", "paths": ["/etc/passwd"], "names": ["a"]},
+        None,
+    ],
+)
+def test_invalid_browser_actions_are_rejected(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with pytest.raises(DataError):
+        parse_edit_action(SimpleNamespace(_data=data), ImageCollection().with_class("a"))
+
+
+def test_results_state_the_sample_size_and_its_limits(learnt):
+    words = [piece.text for piece in tab.cross_validation_blocks(learnt) if hasattr(piece, "text")]
+    assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", words[0]) and "5-fold" in words[0]
+    assert "There are only" in words[1] or "groups of near-identical" in words[1]
+    (table,) = [
+        p for p in tab.cross_validation_blocks(learnt) if getattr(p, "file", "") == "own-confusion"
+    ]
+    assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
+
+
+def test_run_name_contains_only_safe_characters(learnt):
+    odd = SimpleNamespace(classes=("../x", "<b>", "ÄÖ", "four"))
+    assert tab.make_run_name(odd) == "own-x-b"
+    assert tab.make_run_name(SimpleNamespace(classes=("猫", "犬"))) == "own-classes"
+    assert tab.make_run_name(learnt) == "own-digit1-digit4-digit7"
+
+
+def test_component_payload_has_counts_and_contact_sheets(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    value = ClassEditor().to_payload(
+        tab.ClassEditorPayload(make_collection("a").with_class("b"), "x", ("y",))
+    )
+    assert [(each["name"], each["count"]) for each in value["classes"]] == [("a", 4), ("b", 0)]
+    with Image.open(value["classes"][0]["sheet"].path) as sheet:
+        assert sheet.size == (4 * 56, 56)
+    assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]
+    assert set(value["accept"].split(",")) == {"image/*", *image_files.image_suffixes()}
+    assert {"__macosx", "thumbs.db", "@eadir"} <= set(value["system"])
+
+
+# --- all of the model ----------------------------------------------------------------------------
+
+
+def test_image_export_handles_arbitrary_class_names(tmp_path):
+    names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup")
+    tested = np.tile(np.arange(12) < 3, len(names))
+    export_image_folder(make_collection(*names, each=12), tested, tmp_path / "pictures")
+    found = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
+    assert found == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
+    for part, count in (("train", 9), ("test", 3)):
+        source = data.open_dataset(tmp_path / "pictures")
+        assert source.load_labels(part).bincount().tolist() == [count] * 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
+
+
+def test_class_named_like_a_system_file_is_renamed_on_export(tmp_path):
+    tested = np.arange(36) % 4 == 3
+    export_image_folder(
+        make_collection("Thumbs.db", "__MACOSX", "cup", each=12), tested, tmp_path / "pictures"
+    )
+    assert data.open_dataset(tmp_path / "pictures").classes == ("class 1", "class 2", "cup")
+
+
+def test_chosen_test_images_are_whole_bursts(shipped):
+    base, found = shipped.find_run("vit-scratch"), ImageCollection()
+    for i, name in enumerate("ab"):
+        found = found.with_class(name)
+        for seed in range(4):
+            for frame in make_burst_frames(make_scene(10 * i + seed), 3, seed):
+                found = found.with_image(i, frame)
+    tested = choose_test_images(shipped, base, found).reshape(8, 3)
+    assert (tested == tested[:, :1]).all()  # whole bursts
+    assert tested[:4].any(axis=1).sum() == tested[4:].any(axis=1).sum() == 1  # a quarter
+    burst = ImageCollection().with_class("mug").with_class("cup")
+    for frame in make_burst_frames(make_scene(1), 10):
+        burst = burst.with_image(0, frame)
+    for seed in range(10):
+        burst = burst.with_image(1, make_scene(20 + seed))
+    with pytest.raises(DataError, match="All images of 'mug' are near-identical"):
+        choose_test_images(shipped, base, burst)
+
+
+def test_fine_tuning_with_too_few_images_is_rejected(workbench):
+    with pytest.raises(DataError, match="'one' has too few images"):
+        choose_test_images(
+            workbench, workbench.find_run("vit"), make_collection("one", "two", each=9)
+        )

@@ -1,0 +1,148 @@
+"""Direct logit attribution and one head's numbers, against the model, head by head."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
+from vitdemo.explain.forward_pass import classifier_rows, trace
+from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
+from vitdemo.explain.qkv import compute_qkv, head_scale
+from vitdemo.models import ModelSpec
+
+AVERAGE_POOLED = ModelSpec("vit", 32, options=VIT.options | {"global_pool": "avg"})
+MODELS = {
+    "ours": VIT,
+    "ours, averaged": AVERAGE_POOLED,
+    "layer scale, norms": timm_spec(init_values=0.3, qk_norm=True, scale_attn_norm=True),
+    "RMS norms": timm_spec(norm_layer="rmsnorm"),
+    **TIMM_KINDS,
+}
+CLASSES = [2, 0]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(kind):
+    return random_model(MODELS[kind]).double()
+
+
+@pytest.fixture(scope="module")
+def traced(model, kind):
+    side = MODELS[kind].image_size
+    picture = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(1)).double()
+    with torch.no_grad():
+        return trace(model, picture)
+
+
+def find_submodule(module, name):
+    return getattr(module, name, torch.nn.Identity())
+
+
+def compute_head_qkv(block, tokens, h):
+    """Queries, keys and values of head `h`, each (N, d)."""
+    qkv = block.attn.qkv(block.norm1(tokens)).unflatten(1, (3, block.attn.num_heads, -1))
+    q, k, v = qkv[:, :, h].unbind(1)
+    return find_submodule(block.attn, "q_norm")(q), find_submodule(block.attn, "k_norm")(k), v
+
+
+def compute_head_outputs(block, tokens):
+    """What each head hands on to each token: (N, H, d)."""
+    found = []
+    for h in range(block.attn.num_heads):
+        q, k, v = compute_head_qkv(block, tokens, h)
+        found.append((q @ k.T / math.sqrt(q.shape[1])).softmax(dim=1) @ v)
+    return torch.stack(found, dim=1)
+
+
+def apply_norm_with_fixed_scale(norm, change, at):
+    """A change (..., D) of `at` through `norm`, whose scale is held as it is there."""
+    if isinstance(norm, torch.nn.Identity):
+        return change
+    if not hasattr(norm, "bias"):  # RMSNorm: no mean is taken away
+        return change / (at.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
+    spread = (at.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+    return (change - change.mean(-1, keepdim=True)) / spread * norm.weight
+
+
+def compute_logit_change(model, change, final, target):
+    """What a change of the answer tokens (R, D) adds to the logit of `target`."""
+    rows = apply_norm_with_fixed_scale(model.norm, change, final)
+    if hasattr(model, "head_dist"):
+        pair = zip((model.head, model.head_dist), rows, strict=True)
+        return float(sum(head.weight[target] @ row for head, row in pair) / 2)
+    pooled = model.norm(final).mean(0)
+    return float(
+        model.head.weight[target]
+        @ apply_norm_with_fixed_scale(find_submodule(model, "fc_norm"), rows.mean(0), pooled)
+    )
+
+
+@torch.no_grad()
+def test_queries_keys_values_and_weights_equal_the_reference(model, traced):
+    for layer, block in enumerate(model.blocks):
+        found = compute_qkv(model, traced.tokens[layer], layer)
+        for h in range(block.attn.num_heads):
+            expected = compute_head_qkv(block, traced.tokens[layer, 0], h)
+            for one, other in zip(found, expected, strict=True):
+                assert_close(one[0, h], other, atol=1e-5, rtol=1e-7)
+        q, k, _ = found
+        weights = (head_scale(model, layer) * q @ k.mT).softmax(-1)
+        assert_close(weights, traced.attention[layer], atol=1e-12, rtol=0)
+
+
+@torch.no_grad()
+def test_logit_contributions_equal_the_reference(model, traced):
+    rows, tokens = classifier_rows(model), traced.tokens[:, 0]
+    found = compute_contributions(model, tokens, CLASSES)
+    for k, target in enumerate(CLASSES):
+
+        def check(found, change, target=target):
+            expected = compute_logit_change(model, change, tokens[-1, rows], target)
+            assert float(found) == pytest.approx(expected, abs=1e-5)
+
+        check(found.embedding[k], tokens[0, rows])
+        for layer, (block, x) in enumerate(zip(model.blocks, tokens, strict=False)):
+            attn, scale = block.attn, find_submodule(block, "ls1")
+            handed = compute_head_outputs(block, x)[rows]  # (R, H, d)
+            update = scale(attn.proj(find_submodule(attn, "norm")(handed.flatten(1))))
+            check(found.heads[k, layer].sum() + found.attention_bias[k, layer], update)
+            mlp = find_submodule(block, "ls2")(block.mlp(block.norm2(x[rows] + update)))
+            check(found.mlps[k, layer], mlp)
+            if not isinstance(find_submodule(attn, "norm"), torch.nn.Identity):
+                continue  # its heads share a norm, and the loop below leaves that out
+            for h, own in enumerate(attn.proj.weight.chunk(attn.num_heads, dim=1)):
+                check(found.heads[k, layer, h], scale(handed[:, h] @ own.T))
+
+
+@torch.no_grad()
+def test_logit_contributions_sum_to_the_logits(model, traced):
+    every = list(range(traced.logits.shape[1]))
+    found = compute_contributions(model, traced.tokens[:, 0], every)
+    assert_close(found.total, traced.logits[0], atol=1e-10, rtol=0)
+    assert found.heads.shape[:2] == (len(every), len(model.blocks))
+    assert found.heads.abs().min() > 0
+
+
+@torch.no_grad()
+def test_mean_token_norms_equal_the_reference(model, traced):
+    rows = classifier_rows(model)
+    found = mean_token_norms(traced.tokens[:, 0], rows)
+    norms = np.linalg.norm(traced.tokens[:, 0].numpy()[:, rows], axis=-1)  # (L+1, R)
+    np.testing.assert_allclose(found, norms.mean(axis=1), atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
+def test_unsupported_norm_raises_type_error():
+    model = random_model(VIT)
+    traced = trace(model, torch.randn(1, 3, VIT.image_size, VIT.image_size))
+    model.norm = torch.nn.RMSNorm(model.embed_dim)
+    with pytest.raises(TypeError, match="RMSNorm"):
+        compute_contributions(model, traced.tokens[:, 0], [0])

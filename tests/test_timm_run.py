@@ -1,0 +1,389 @@
+"""Models of timm's by name: with random weights here, since nothing is downloaded in a test."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import save, save_file
+from timm.models import PretrainedCfg
+
+import app
+from benchmarks import timm_sweep
+from tests.factories import make_run
+from tests.hub import serve_hub
+from vitdemo.analyses.architecture import load_model_parts
+from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.analyses.export import compute_all_maps
+from vitdemo.analyses.head_ablation import compute_head_effects
+from vitdemo.analyses.logit_attribution import compute_logit_attribution
+from vitdemo.analyses.logit_lens import compute_logit_lens
+from vitdemo.context import AppContext
+from vitdemo.errors import ModelError, RunError
+from vitdemo.explain import attributions
+from vitdemo.models import patch_side
+from vitdemo.page.look import side
+from vitdemo.runs import disambiguate_names, timm_run
+from vitdemo.runs.timm_run import (
+    MODEL_SUGGESTIONS,
+    create_timm_run,
+    download_weights,
+    find_downloaded_weights,
+    get_class_names,
+    get_licence,
+)
+
+CPU = torch.device("cpu")
+KINDS = {  # name: grid, prefix tokens, classes
+    "deit_tiny_patch16_224": ((14, 14), 1, 1000),
+    "deit_tiny_distilled_patch16_224": ((14, 14), 2, 1000),
+    "vit_wee_patch16_reg1_gap_256": ((16, 16), 1, 1000),  # a register, and the patches' average
+    "vit_base_patch32_clip_224.openai_ft_in12k_in1k": ((7, 7), 1, 1000),
+    "vit_medium_patch16_gap_240": ((15, 15), 0, 11821),
+}
+
+
+def make_image() -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    run = create_timm_run(f"timm:{request.param}", pretrained=False)
+    return request.param, run, AppContext([], None, CPU, [run])
+
+
+def test_each_kind_predicts_classes_and_has_maps(kind):
+    name, run, workbench = kind
+    grid, prefix, classes = KINDS[name]
+    (answer,), problems = workbench.predict_all(make_image())
+    assert problems == []
+    assert answer.grid == grid
+    assert answer.probabilities.shape == (classes,)
+    look = workbench.trace_image(run, make_image())
+    assert look.num_prefix_tokens == prefix
+    rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
+    assert rolled.shape == grid
+    assert np.isfinite(rolled).all()
+    P = grid[0] * grid[1]
+    # Where the patches answer, a register does not; each of two heads reads a token of its own.
+    readers = slice(-P, None) if "gap" in name else slice(2 if "distilled" in name else 1)
+    wanted = look.attention[0, :, readers, -P:].mean(1).reshape(-1, *grid)
+    assert np.allclose(look.head_maps(1), wanted, atol=1e-7)
+
+
+def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
+    torch.manual_seed(0)
+    model = timm.create_model("deit_tiny_patch16_224")
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    run = create_timm_run(f"timm:deit_tiny_patch16_224={tmp_path / 'weights.safetensors'}")
+    loaded = AppContext([], None, CPU, [run]).load_model(run)
+    assert torch.equal(loaded.head.weight, model.head.weight)
+    assert run.classes[281] == "tabby, tabby cat"
+    assert run.config["parameters"] == 5_717_416
+    assert run.preprocessing.size == 224
+    assert run.classes[134] == "crane (class 134)"  # the bird; the machine has the name as well
+    assert run.classes[517] == "crane (class 517)"
+    assert len(set(run.classes)) == 1000
+    with pytest.raises(RunError, match="no evaluation"):
+        _ = run.evaluation
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("deit_tiny_patch16_224", "of the form timm:NAME"),
+        ("timm:", "of the form timm:NAME"),
+        ("timm:nonsense", "timm has no model 'nonsense'"),
+        ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
+        ("timm:deit_tiny_patch16_224=/", "does not exist. It is a folder"),
+        (
+            "timm:vit_tiny_patch16_224.in12k",
+            r"no weights 'in12k' for 'vit_tiny.*one of augreg_in21k",
+        ),
+        ("timm:deit_tiny_patch16_224.", "no weights '' for 'deit_tiny_patch16_224'"),
+        ("timm:deit_tiny_patch16_224.a.b", "no weights 'a.b' for"),
+        ("timm:vit_giant_patch14_224", "no pretrained weights for 'vit_giant_patch14_224'"),
+        ("timm:resnet18", "Cannot explain ResNet"),
+        ("timm:vit_base_patch16_siglip_224", "is not supported"),
+    ],
+)
+def test_unsupported_models_and_weights_raise_model_errors(text, words):
+    with pytest.raises(ModelError, match=words):
+        create_timm_run(text)
+
+
+CLASS_COUNTS = {  # name: how many labelled classes
+    "vit_base_patch16_clip_224.openai": 0,  # 512 numbers of an embedding
+    "vit_base_patch32_clip_224.laion2b": 0,
+    "vit_large_patch14_clip_quickgelu_224.dfn2b": 0,
+    "vit_base_mci_224.apple_mclip": 0,
+    "vitamin_small_224.datacomp1b_clip": 0,
+    "vit_base_patch16_siglip_gap_224.webli": 0,
+    "vit_small_patch16_224.dino": 0,
+    "vit_base_patch16_224.mae": 0,
+    "vit_base_patch16_224.bamboo": 0,  # 115,217 classes whose names timm does not have
+    "vit_base_patch16_clip_224.openai_ft_in1k": 1000,
+    "vit_base_patch16_224_miil.in21k": 11221,
+    "vit_tiny_patch16_224.augreg_in21k": 21843,
+}
+
+
+@pytest.mark.parametrize("name", CLASS_COUNTS)
+def test_classes_are_those_of_a_classifier_with_known_labels(name):
+    run = create_timm_run(f"timm:{name}", pretrained=False)
+    assert len(run.classes) == len(set(run.classes)) == CLASS_COUNTS[name]
+
+
+def test_class_names_are_the_label_descriptions_of_timm():
+    config = PretrainedCfg(
+        num_classes=2, label_names=("n1", "n2"), label_descriptions={"n1": "cat", "n2": "dog"}
+    )
+    assert get_class_names(config) == ("cat", "dog")
+    assert get_class_names(PretrainedCfg(num_classes=2, label_names=("cat",))) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("vit_so400m_patch14_siglip_gap_384", 378),  # as many patches of 14 as 384 pixels have
+        ("vit_base_r50_s16_384", 384),  # a hybrid: its stem has scaled by 16 before
+        ("vit_small_r26_s32_224", 224),
+        ("vit_tiny_r_s16_p8_384", 384),
+        ("vit_base_mci_224", 224),
+        ("vit_base_patch14_dinov2", 224),  # not 518: 37 x 37 patches
+    ],
+)
+def test_image_size_is_a_limited_number_of_whole_patches(name, size):
+    assert create_timm_run(f"timm:{name}", pretrained=False).spec.image_size == size
+
+
+def save_random_weights(path: Path, name: str = "test_vit", seed: int = 0, **options) -> Path:
+    torch.manual_seed(seed)
+    save_file(timm.create_model(name, **options).state_dict(), path)
+    return path
+
+
+MISMATCHED_WEIGHTS = {
+    "classes": ({"num_classes": 10}, r"10 classes, not 1000; 'head.weight' has shape \(10, 64\)"),
+    "no head": ({"num_classes": 0}, "missing: 'head.weight', 'head.bias'"),
+    "depth": ({"depth": 3}, "a depth of 3, not 6; missing: 'blocks.3.norm1.weight', "),
+    "width": ({"embed_dim": 96, "num_heads": 3}, "a width of 96, not 64; "),
+    "patch size": ({"patch_size": 8}, "a patch size of 8 px, not 16; "),
+    "image size": ({"img_size": (160, 96)}, r"'pos_embed' has shape \(1, 61, 64\), not "),
+    "another model": ({"name": "resnet18"}, "no tensor has a name of this model; "),
+}
+
+
+@pytest.mark.parametrize("kind", MISMATCHED_WEIGHTS)
+def test_mismatched_local_weights_are_reported_with_the_reason(kind, tmp_path):
+    options, words = MISMATCHED_WEIGHTS[kind]
+    run = create_timm_run(
+        f"timm:test_vit={save_random_weights(tmp_path / 'own.safetensors', **options)}"
+    )
+    answers, (problem,) = AppContext([], None, CPU, [run]).predict_all(make_image())
+    assert answers == []
+    start = rf"The weights in '{tmp_path}/own.safetensors' are not of this model: "
+    assert re.match(start + words, problem)
+    assert "network" not in problem and "--weights" not in problem
+    assert (tmp_path / "own.safetensors").is_file()  # only a damaged download is deleted
+
+
+def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
+    tower = "vit_xsmall_patch16_clip_224"
+    run = create_timm_run(
+        f"timm:{tower}={save_random_weights(tmp_path / 'tower.safetensors', tower)}"
+    )
+    workbench = AppContext([], None, CPU, [run])
+    assert workbench.load_model(run).num_classes == 0 and run.classes == ()
+    assert workbench.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
+    larger = save_random_weights(tmp_path / "larger.safetensors", img_size=320)
+    run = create_timm_run(f"timm:test_vit={larger}")
+    (answer,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
+    assert problems == [] and answer.grid == (10, 10)
+
+
+def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
+    texts = [
+        f"timm:test_vit={save_random_weights(tmp_path / f'{n}.safetensors', seed=n)}"
+        for n in (0, 1)
+    ]
+    twice = [create_timm_run(text) for text in (texts[0], *texts)]
+    run = make_run(tmp_path / "runs" / "timm:test_vit2")
+    other = create_timm_run("timm:test_vit2", pretrained=False)
+    workbench = AppContext([tmp_path / "runs"], None, CPU, [*twice, other])
+    names = [model.name for model in workbench.timm_models]
+    second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
+    assert names == ["timm:test_vit", second, third]
+    assert [r.name for r in workbench.trained_runs()] == [*names, "timm:test_vit2"]
+    assert workbench.find_run("timm:test_vit2").path == run.path
+    heads = [workbench.load_model(workbench.find_run(name)).head.weight for name in names[:2]]
+    assert not torch.equal(*heads)
+    answers, problems = workbench.predict_all(make_image())
+    assert problems == [] and len({answer.run.name for answer in answers}) == 4
+    alone = [
+        workbench.predict_all(make_image(), [workbench.find_run(name)])[0][0] for name in names[:2]
+    ]
+    for answer, own in zip(answers, alone, strict=False):
+        assert np.array_equal(answer.probabilities, own.probabilities)
+    workbench.remove_timm_model(second, for_all=True)
+    assert [model.name for model in workbench.timm_models] == ["timm:test_vit", third]
+
+
+def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
+    run = make_run(tmp_path / "vit")
+    names = [each.name for each in disambiguate_names([run, run, run])]
+    assert names == ["vit", f"vit ({tmp_path})", f"vit ({tmp_path}, 2)"]
+
+
+MODEL_VARIANTS = {  # what differs -> timm's name, options that make it small, pixels
+    "hybrid": ("vit_tiny_r_s16_p8_224", {}, 64),
+    "stem, gated MLP": ("vitamin_small_224", {}, 32),
+    "mobile stem": ("vit_base_mci_224", {}, 32),
+    "registers, averaged": ("vit_wee_patch16_reg1_gap_256", {}, 48),
+    "registers, no classes": ("vit_small_patch14_reg4_dinov2.lvd142m", {}, 42),
+    "distilled": ("deit_tiny_distilled_patch16_224", {}, 48),
+    "averaged, no class token": ("vit_medium_patch16_gap_240", {}, 48),
+    "class token, averaged": ("deit_tiny_patch16_224", {"global_pool": "avg"}, 48),
+    "SwiGLU": ("vit_giant_patch14_dinov2", {"embed_dim": 96, "num_heads": 2}, 28),
+    "query and key norm": ("deit_tiny_patch16_224", {"qk_norm": True}, 48),
+    "layer scale": ("deit3_small_patch16_224", {}, 48),
+    "norm before the blocks": ("vit_base_patch32_clip_224.openai_ft_in1k", {}, 96),
+    "RMSNorm, no biases": ("aimv2_large_patch14_224", {"embed_dim": 64, "num_heads": 2}, 28),
+    "RMSNorm, classes": ("test_vit4", {}, 48),
+    "one class more": ("vit_tiny_patch16_224.augreg_in21k", {}, 32),
+    "odd size": ("vit_so400m_patch14_siglip_gap_384", {"embed_dim": 64, "num_heads": 2}, 70),
+}
+
+
+@pytest.mark.parametrize("kind", MODEL_VARIANTS)
+def test_every_map_of_each_kind_of_model_works(kind, monkeypatch):
+    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))  # the sum matters in its own test
+    name, options, size = MODEL_VARIANTS[kind]
+    run = create_timm_run(f"timm:{name}", pretrained=False)
+    spec = replace(run.spec, image_size=size, options={"depth": 2, **options})
+    run = replace(run, spec=spec, preprocessing=replace(run.preprocessing, size=size))
+    patches, refused = timm_sweep.check_views(run)
+    assert refused == []
+    assert patches == f"{size // get_patch_side(run)} x {size // get_patch_side(run)}"
+
+
+def get_patch_side(run) -> int:
+    return patch_side(AppContext([], None, CPU, [run]).load_model(run))
+
+
+UNLABELLED_MODEL = "timm:vit_small_patch14_reg4_dinov2.lvd142m"
+
+
+@pytest.fixture(scope="module")
+def labelless():
+    run = create_timm_run(UNLABELLED_MODEL, pretrained=False)
+    return run, AppContext([], None, CPU, [run])
+
+
+def test_model_without_labels_has_maps_but_no_predictions(labelless):
+    run, workbench = labelless
+    assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
+    assert workbench.predict_all(make_image()) == ([], [])
+    assert workbench.predict(run, make_image()).probabilities.shape == (0,)
+    look = workbench.trace_image(run, make_image())
+    assert look.head_maps(12).shape == (6, 16, 16)
+    assert look.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
+    arrays = compute_all_maps(workbench, run, make_image())
+    assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
+    assert "head" not in [part.kind for part in load_model_parts(workbench, run)]
+    panels, problems = side.compute_side_by_side(
+        workbench, [run.name], make_image(), depth=1.0, kind="rollout"
+    )
+    assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
+
+
+@pytest.mark.parametrize(
+    "ask", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
+)
+def test_class_dependent_views_raise_run_error_without_labels(labelless, ask):
+    run, workbench = labelless
+    with pytest.raises(
+        RunError, match="no classifier with known labels, so it predicts no classes"
+    ):
+        ask(workbench, run, make_image())
+
+
+def test_suggested_models_are_supported_and_preloaded_in_the_space():
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for suggestion in MODEL_SUGGESTIONS:
+        run = create_timm_run(f"timm:{suggestion.name}")
+        assert get_licence(run) == "apache-2.0"
+        assert f"\n  - timm/{suggestion.name} {timm_run.HUB_WEIGHTS_FILE}\n" in readme
+
+
+def test_downloaded_weights_are_cached_and_deleted_if_damaged(monkeypatch, tmp_path):
+    monkeypatch.setattr(timm_run, "HF_HOME", str(tmp_path))
+    torch.manual_seed(0)
+    model = timm.create_model("test_vit")
+    run = create_timm_run("timm:test_vit.r160_in1k")
+    assert find_downloaded_weights(run) is None
+    with serve_hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as asked:
+        assert download_weights(run).weights == find_downloaded_weights(run)
+        assert download_weights(run).weights is None  # there is nothing left to fetch
+    assert [line for line in asked if line.startswith("GET")] == ["GET 0"]
+    loaded = AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
+    assert torch.equal(loaded.head.weight, model.head.weight)
+    find_downloaded_weights(run).write_bytes(b"damaged on the way")
+    with pytest.raises(ModelError):
+        AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
+    assert find_downloaded_weights(run) is None  # the next one begins anew
+
+
+def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(timm_run, "HF_HOME", str(tmp_path))
+    with (
+        serve_hub(monkeypatch, {}),
+        pytest.raises(ModelError, match=r"404.*network, or use a local weights file: --mo"),
+    ):
+        download_weights(create_timm_run("timm:test_vit.r160_in1k"))
+
+
+def test_model_is_added_for_all_users_or_one_session():
+    who = ["a"]
+    workbench = AppContext([], None, CPU, get_session_id=lambda: who[0])
+    one, two = (
+        create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
+    )
+    workbench.add_timm_model(one, for_all=True)
+    workbench.add_timm_model(two, for_all=False)
+    workbench.add_timm_model(two, for_all=False)
+    assert workbench.timm_models == (one, two)
+    who[0] = "b"
+    assert workbench.timm_models == (one,)
+    assert workbench.is_removable_model(one.name, for_all=True)
+    assert not workbench.is_removable_model(one.name, for_all=False)
+    workbench.remove_timm_model(two.name, for_all=False)
+    workbench.remove_timm_model(one.name, for_all=True)
+    assert workbench.timm_models == ()
+    who[0] = "a"
+    assert workbench.timm_models == (two,)
+    assert workbench.is_removable_model(two.name, for_all=False)
+    who[0] = "b"
+    workbench.add_timm_model(two, for_all=True)
+    who[0] = "a"
+    assert workbench.timm_models == (two,)  # once
+    who[0] = None  # nobody in particular: neither all, nor anybody
+    assert not workbench.is_removable_model(two.name, for_all=False)
+    for change in (workbench.add_timm_model, workbench.remove_timm_model):
+        with pytest.raises(RunError, match="needs a browser session"):
+            change(two if change == workbench.add_timm_model else two.name, for_all=False)
+    assert workbench.timm_models == (two,)
+
+
+def test_app_reports_unknown_timm_models(monkeypatch, capsys):
+    assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
+    assert "nonsense" in capsys.readouterr().err
+    monkeypatch.setenv("VITDEMO_MODELS", "test_vit, timm:nonsense")
+    assert app.main(["--device", "cpu"]) == 2
+    assert "timm has no model 'nonsense'" in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""A model's parts in the order of the forward pass, with their sizes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from vitdemo.context import AppContext
+from vitdemo.explain.forward_pass import reads_class_token
+from vitdemo.models import (
+    count_macs_by_module,
+    count_parameters,
+    get_classifier_head,
+    has_separate_patches,
+    is_vision_transformer,
+    patch_side,
+    prefix_token_names,
+)
+from vitdemo.runs import Run
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """A part of a model: its `kind`, its `sizes`, and the number of copies in sequence, `times`.
+
+    `parameters` and `macs` (multiply-adds per image) are totals over all copies.
+    """
+
+    kind: str
+    parameters: int
+    macs: int
+    repeats: int = 1
+    sizes: Mapping[str, object] = field(default_factory=dict)
+
+
+def load_model_parts(workbench: AppContext, run: Run) -> list[ModelPart]:
+    """Return the cached parts of the run's model. Raises `RunError` if it cannot be loaded."""
+    model = workbench.load_model(run)
+    return workbench.cache.get_or_compute(
+        (load_model_parts, run), lambda: list_model_parts(model, run.spec.image_size)
+    )
+
+
+def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
+    """Return the parts of a Vision Transformer, or the layers of a convolutional model.
+
+    Together they contain all parameters and multiply-adds for an image of `image_size` pixels.
+    """
+    macs = count_macs_by_module(model, image_size)
+    if is_vision_transformer(model):
+        return _transformer_parts(model, macs, image_size)
+    return [_layer_part(name, child, macs.get(name, 0)) for name, child in _iter_layers(model)]
+
+
+def _iter_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+    """Yield children that have parameters; of an `nn.Sequential`, its children."""
+    for name, child in model.named_children():
+        inside = child.named_children() if isinstance(child, nn.Sequential) else [("", child)]
+        for own, each in inside:
+            if count_parameters(each):
+                yield f"{name}.{own}".rstrip("."), each
+
+
+def _layer_part(name: str, module: nn.Module, macs: int) -> ModelPart:
+    """Return a part; its kind says what multiplies: convolutions, a linear layer, or nothing."""
+    convolutions = [each for each in module.modules() if isinstance(each, nn.Conv2d)]
+    sizes: dict[str, object] = {"name": name, "type": type(module).__name__}
+    kind = "layer"
+    if convolutions:
+        kind = "convolutions"
+        sizes |= {"count": len(convolutions), "side": max(c.kernel_size[0] for c in convolutions)}
+        sizes |= {"before": convolutions[0].in_channels, "after": convolutions[-1].out_channels}
+        # A weight that is not a parameter is not trained.
+        sizes["is_frozen"] = not isinstance(convolutions[0].weight, nn.Parameter)
+    elif isinstance(module, nn.Linear):
+        kind = "linear"
+        sizes |= {"before": module.in_features, "after": module.out_features}
+    return ModelPart(kind, count_parameters(module), macs, sizes=sizes)
+
+
+def _transformer_parts(
+    model: nn.Module, macs: Mapping[str, int], image_size: int
+) -> list[ModelPart]:
+    def part(kind: str, names: Iterable[str], times: int = 1, **sizes) -> ModelPart:
+        found = [_count_named_parameters(model, name) for name in names]
+        return ModelPart(kind, sum(found), sum(macs.get(name, 0) for name in names), times, sizes)
+
+    def in_blocks(*names: str) -> list[str]:
+        return [f"blocks.{i}.{name}" for i in range(layers) for name in names]
+
+    embed, block, layers = model.patch_embed, model.blocks[0], len(model.blocks)
+    width, prefix = model.embed_dim, prefix_token_names(model)
+    (rows, columns), side = embed.grid_size, patch_side(model)
+    heads, C = block.attn.num_heads, count_head_classes(model)
+    tokens = len(prefix) + rows * columns
+    stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}
+    own = ("cls_token", "dist_token", "reg_token", "pos_embed", "norm_pre")
+    own_heads = ("head", "head_dist")
+    answer = "the class token" if reads_class_token(model) else "the mean of the patches"
+    return [
+        part("patches" if has_separate_patches(model) else "stem", ["patch_embed"], **stem),
+        part("tokens", own, prefix=prefix, patches=rows * columns, tokens=tokens),
+        part(
+            "attention",
+            in_blocks("norm1", "attn", "ls1"),
+            layers,
+            heads=heads,
+            size=block.attn.head_dim,
+            tokens=tokens,
+        ),
+        part(
+            "mlp",
+            in_blocks("norm2", "mlp", "ls2"),
+            layers,
+            width=width,
+            hidden=_hidden_width(block.mlp),
+        ),
+        part("norm", ["norm", "fc_norm"], width=width),
+        *([part("head", own_heads, answer=answer, width=width, classes=C)] if C else []),
+    ]
+
+
+def _hidden_width(mlp: nn.Module) -> int:
+    """What the last of its matrices reads: a gated MLP has two before it, and other names."""
+    return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
+
+
+def count_head_classes(model: nn.Module) -> int:
+    """Return the number of classes: per classifier of a distilled model, 0 without a classifier."""
+    found = get_classifier_head(model)
+    return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
+
+
+def _count_named_parameters(model: nn.Module, name: str) -> int:
+    """Return the number of parameters of a module or parameter by name; 0 if it does not exist."""
+    for step in name.split("."):
+        model = getattr(model, step, None)
+    if isinstance(model, nn.Parameter):
+        return model.numel()
+    return count_parameters(model) if isinstance(model, nn.Module) else 0

@@ -1,0 +1,88 @@
+"""Attention distances of the heads of all Vision Transformers.
+
+Letters: L layers, H heads, P patches.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo.context import AppContext
+from vitdemo.data import LabelledImages
+from vitdemo.errors import DataError, VitdemoError
+from vitdemo.explain import forward_pass, statistics
+from vitdemo.explain.checks import to_numpy
+from vitdemo.models import is_vision_transformer
+from vitdemo.runs import Run
+
+NUM_DISTANCE_IMAGES = 32
+DISTANCE_BATCH_SIZE = 50  # images whose attention is in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionDistances:
+    """Attention distance of each head of `run`, (L, H), as a fraction of the image's side.
+
+    The mean is over `pictures` images. `even` is the distance of a head with uniform attention.
+    """
+
+    run: Run
+    heads: np.ndarray
+    uniform: float
+    num_images: int
+
+
+def compute_all_distances(
+    workbench: AppContext, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
+) -> tuple[list[AttentionDistances], list[str]]:
+    """Return the distances of all Vision Transformers, and a message for each failed run.
+
+    The mean is over `count` test images, or over `image` only if a run's dataset is not available.
+    """
+    found, problems = [], []
+    for run in workbench.explainable_runs():
+        try:
+            if is_vision_transformer(workbench.load_model(run)):
+                found.append(compute_distances(workbench, run, image, count))
+        except VitdemoError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def compute_distances(
+    workbench: AppContext, run: Run, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
+) -> AttentionDistances:
+    """Return the attention distances of one Vision Transformer. Raises `VitdemoError`."""
+    model = workbench.load_model(run)
+    grid = tuple(model.patch_embed.grid_size)
+    P = grid[0] * grid[1]
+    even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
+    try:
+        sample = workbench.sample_test_images(run, count)
+    except DataError:  # no test set with these classes: use the chosen image
+        look = workbench.trace_image(run, image)
+        heads = statistics.mean_attention_distance(
+            look.attention, grid, look.num_prefix_tokens
+        )  # (L, H)
+        return AttentionDistances(run, to_numpy(heads) / max(grid), even / max(grid), 1)
+    key = (_sample_distances, run, workbench.open_dataset(), count)
+    heads = workbench.cache.get_or_compute(
+        key, lambda: to_numpy(_sample_distances(model, run, sample))
+    )
+    return AttentionDistances(run, heads / max(grid), even / max(grid), len(sample))
+
+
+@torch.inference_mode()
+def _sample_distances(model: nn.Module, run: Run, sample: LabelledImages) -> Tensor:
+    """Return the mean over the sample of each head's distance in patches, (L, H)."""
+    device, total = next(model.parameters()).device, 0
+    for images in sample.images.split(DISTANCE_BATCH_SIZE):
+        traced = forward_pass.trace(model, run.preprocessing(images.to(device))).attention
+        far = statistics.mean_attention_distance(
+            traced, model.patch_embed.grid_size, model.num_prefix_tokens
+        )
+        total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
+    return total / len(sample)

@@ -1,0 +1,482 @@
+"""Attribution maps of one image for one class, and the faithfulness test of these maps.
+
+The functions need only a `AppContext`, so a notebook can call them as the page does:
+
+    found = maps(workbench, run, image, target="cat", against="dog")
+    found.maps[0].values  # (rows, columns)
+    truth(workbench, found, image, fill="drop").scores["relevance"].deletion
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo.cache import Cache, make_key
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.explain import attributions, faithfulness
+from vitdemo.explain.attributions import METHODS, AttributionMethod, OnStep
+from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
+from vitdemo.explain.faithfulness.sanity import (
+    RandomHeadCheck,
+    compare_with_random_heads,
+    compute_random_head_maps,
+    rank_correlation,
+)
+from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summaries
+from vitdemo.runs import Run
+from vitdemo.training.devices import supports_fast_bfloat16
+
+PAGE_FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
+# Verdicts on one map of one image. Only the first and the last two use a significance test.
+NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
+NOT_BETTER_THAN_CENTRE = "not better than centre first"
+NOT_BETTER_THAN_EDGES = "not better than the edge map"
+NOT_BETTER_THAN_COPIES = "not significantly better than transformed copies of the map"
+BETTER_THAN_BASELINES = "better than all four baselines"
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """The map `values` (rows, columns) of one method.
+
+    If it is `is_signed`, positive values support the class and negative values oppose it.
+    `runner_up_correlation` is the rank correlation with the map of the runner-up class.
+    `head_check` is the comparison with the maps of the same class under randomised classifier
+    heads. Both are None if they were not computed: for a map that does not depend on the class, for
+    a contrast of two classes, and for a slow map until they are requested. `gap` is the
+    completeness gap; None for methods without completeness.
+    """
+
+    method: AttributionMethod
+    values: np.ndarray
+    is_signed: bool
+    runner_up_correlation: float | None = None
+    head_check: RandomHeadCheck | None = None
+    completeness_gap: float | None = None
+
+
+@dataclass(frozen=True)
+class ClassMaps:
+    """The maps of one image for the class `target`, or for its contrast with `against`."""
+
+    run: Run
+    input_image: np.ndarray  # (S, S, 3) uint8
+    probabilities: np.ndarray  # (C,)
+    target: int
+    against: int | None
+    maps: tuple[ClassMap, ...]  # the highest measured mean score first
+    summaries: dict[
+        str, FaithfulnessSummary
+    ]  # by replacement: mean scores of this run's maps on many images
+    fills: tuple[str, ...]  # the replacements for removed patches that the model supports
+    cached_results: dict[
+        str, "FaithfulnessResult"
+    ]  # by replacement: cached results of the faithfulness test
+    cache_key: tuple  # cache key of the image, the model and the classes
+
+    @property
+    def class_text(self) -> str:
+        """The class or the contrast in words: "cat", or "cat and not dog"."""
+        name = self.run.classes[self.target]
+        return name if self.against is None else f"{name} and not {self.run.classes[self.against]}"
+
+    @property
+    def runner_up(self) -> str:
+        """The most probable class except the target."""
+        others = np.where(np.arange(len(self.probabilities)) == self.target, -1, self.probabilities)
+        return self.run.classes[int(others.argmax())]
+
+    def best_maps(self, fill: str) -> tuple[str, ...]:
+        """Return the names of this run's best maps under `fill`; () if nothing was measured."""
+        return self.summaries[fill].best if fill in self.summaries else ()
+
+
+@dataclass(frozen=True)
+class FaithfulnessScore:
+    """Scores of one order of patches on one image. Areas under its curves are 0 to 1.
+
+    `p_orders` is the rank p-value of its score among random orders, `p_shape` among transformed
+    copies of the same map. The latter is None unless the score is above all other baselines. The
+    centre-first order and the edge map have only one score per image, so a comparison with them has
+    no p-value.
+    """
+
+    deletion: float
+    insertion: float
+    p_orders: float
+    is_better_than_centre: bool
+    is_better_than_edges: bool
+    p_shape: float | None = None
+
+    @property
+    def score(self) -> float:
+        return self.insertion - self.deletion
+
+    @property
+    def verdict(self) -> str:
+        if self.p_orders > SIGNIFICANCE_LEVEL:
+            return NOT_BETTER_THAN_RANDOM
+        if not self.is_better_than_centre:
+            return NOT_BETTER_THAN_CENTRE
+        if not self.is_better_than_edges:
+            return NOT_BETTER_THAN_EDGES
+        return (
+            BETTER_THAN_BASELINES
+            if self.p_shape is not None and self.p_shape <= SIGNIFICANCE_LEVEL
+            else NOT_BETTER_THAN_COPIES
+        )
+
+
+@dataclass(frozen=True)
+class FaithfulnessResult:
+    """Curves (K+1,) of every map and every baseline, as numpy arrays."""
+
+    fill: str
+    fractions: np.ndarray
+    deletion: dict[str, np.ndarray]
+    insertion: dict[str, np.ndarray]
+    random_bands: tuple[np.ndarray, np.ndarray]  # (3, K+1) each: mean, 5th and 95th percentile
+    scores: dict[str, FaithfulnessScore]
+    random_areas: np.ndarray  # (2, R)
+
+
+def load_summaries(workbench: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
+    """Return the mean scores of this run's maps by replacement; {} if nothing was measured."""
+    key = (read_summaries, run)
+    return workbench.cache.get_or_compute(key, partial(read_summaries, run.path))
+
+
+def choose_first_map(workbench: AppContext, run: Run) -> tuple[str, int]:
+    """Return the map without a class that has the highest mean score, and its layer.
+
+    The mean is taken over all replacements. ("mean", l) is the mean over heads in layer l = 1..L.
+    ("rollout", L) is the rollout, which is also returned if nothing was measured.
+    `FaithfulnessSummary.part` names the images that the choice is based on.
+    """
+    fills = load_summaries(workbench, run).values()
+    layers, last = [found.layers for found in fills], workbench.count_layers(run)
+    if not last or {*map(len, layers)} != {last}:
+        return "rollout", last
+    means = np.mean(layers, axis=0)  # (L,)
+    rolled = np.mean([found.scores.get("rollout", -np.inf) for found in fills])
+    return ("mean", int(means.argmax()) + 1) if means.max() > rolled else ("rollout", last)
+
+
+def get_class_index(run: Run, name: str) -> int:
+    """Return the index of the class `name`. Raises `RunError` for an unknown class."""
+    if name not in run.classes:
+        few = ", ".join(run.classes[:12]) + (", ..." if len(run.classes) > 12 else "")
+        raise RunError(f"'{run.name}' has no class '{name}': it has {few}.")
+    return run.classes.index(name)
+
+
+def compute_class_maps(
+    workbench: AppContext,
+    run: Run,
+    image: Image.Image,
+    *,
+    target: str | None = None,
+    against: str | None = None,
+    include_slow: bool = True,
+    check_slow: bool = False,
+    on_step: OnStep | None = None,
+) -> ClassMaps:
+    """Compute the maps of an RGB image by every method that supports `run`'s model.
+
+    Args:
+        target: name of a class; None for the predicted class.
+        against: name of a second class for a contrast; None for no second class.
+        slow: also compute the slow maps. Without it, only cached slow maps are returned.
+        checked: also check how slow maps depend on class and head, which triples their time.
+        on_step: called as (done, total) during a slow map. An exception in it stops the map.
+
+    Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
+    """
+    run.require_classes()
+    model = workbench.load_model(run)
+    seen, pixels = workbench.prepare_input(run.preprocessing, image)
+    probabilities = workbench.predict(run, image).probabilities
+    first = get_class_index(run, target) if target else int(probabilities.argmax())
+    second = get_class_index(run, against) if against else None
+    if second == first:
+        raise RunError(
+            f"'{run.classes[first]}' cannot be compared with itself: choose another class."
+        )
+    asked = _MapComputation(
+        workbench.cache, make_key((compute_class_maps, run, seen, first, second)), model, pixels
+    )
+    measured = load_summaries(workbench, run)
+    methods = sort_by_measured_score(attributions.list_methods(model), measured)
+    found = asked.compute_batch([m.name for m in methods if not m.is_slow])
+    for method in methods:
+        if method.is_slow and (include_slow or asked.is_cached(method.name)):
+            found |= asked.compute_one(method, on_step)
+    depends = {}
+    if second is None and len(probabilities) > 1:
+        depends = asked.compute_dependence(methods, probabilities, check_slow, on_step)
+    drawn = tuple(
+        ClassMap(
+            m,
+            found[m.name],
+            _is_signed(m, second),
+            *depends.get(m.name, (None, None)),
+            asked.compute_gap(m, found[m.name]) if m.is_complete else None,
+        )
+        for m in methods
+        if m.name in found
+    )
+    fills = tuple(fill for fill in PAGE_FILLS if fill in faithfulness.supported_fills(model))
+    answer = run, seen, probabilities, first, second, drawn, measured
+    found = ClassMaps(*answer, fills, {}, asked.key)
+    truths = {fill: asked.cache.get(_result_key(found, fill)) for fill in found.fills}
+    return replace(found, cached_results={fill: truth for fill, truth in truths.items() if truth})
+
+
+def sort_by_measured_score(
+    methods: list[AttributionMethod], summaries: dict[str, FaithfulnessSummary]
+) -> list[AttributionMethod]:
+    """Sort by the mean score under the first measured replacement; keep the order without one."""
+    fill = next((fill for fill in PAGE_FILLS if fill in summaries), None)
+    scores = summaries[fill].scores if fill else {}
+    return sorted(methods, key=lambda method: -scores.get(method.name, -1))
+
+
+def measure_faithfulness(
+    workbench: AppContext,
+    found: ClassMaps,
+    image: Image.Image,
+    *,
+    fill: str = "mean",
+    on_step: OnStep | None = None,
+) -> FaithfulnessResult:
+    """Run the faithfulness test on the maps of `found`, with `faithfulness.CURVE_STEPS` steps.
+
+    Uses half precision if the hardware supports it, which changes a score by about 0.005. Random
+    orders are measured once per image, classes and replacement; each map is measured once and
+    cached. `image` must be the image of `found`. Raises `RunError` for a replacement that is
+    unknown or that the model does not support.
+    """
+    if fill not in found.fills:
+        choices = ", ".join(found.fills)
+        raise RunError(
+            f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
+            f"{choices}."
+        )
+    kept = workbench.cache
+    return kept.get_or_compute(
+        _result_key(found, fill),
+        lambda: _FaithfulnessTest(workbench, found, image, fill, on_step).run_test(kept),
+    )
+
+
+class _FaithfulnessTest:
+    """One run of the faithfulness test: first the random orders, then each map."""
+
+    def __init__(
+        self, workbench: AppContext, found: ClassMaps, image: Image.Image, fill: str, on_step
+    ):
+        self.found, self.fill, self.model = found, fill, workbench.load_model(found.run)
+        _, self.pixels = workbench.prepare_input(found.run.preprocessing, image)
+        self.grid = attributions.cell_grid(self.model, self.pixels)
+        self.done, self.parts, self.on_step = 0, 1 + len(found.maps), on_step
+        self.settings = {"fill": fill, "against": found.against, "steps": faithfulness.CURVE_STEPS}
+
+    def run_test(self, cache: Cache) -> FaithfulnessResult:
+        null = cache.get_or_compute(
+            (*self.found.cache_key, "null", self.fill), self.measure_baselines
+        )
+        self.done += 1
+        deletion, insertion, scores = {}, {}, {}
+        for drawn in self.found.maps:
+            name = drawn.method.name
+            key = (*self.found.cache_key, "score", self.fill, name)
+            found, scores[name] = cache.get_or_compute(key, partial(self.measure_map, drawn, null))
+            deletion[name], insertion[name] = found.deletion[name], found.insertion[name]
+            self.done += 1
+        for name in (CENTRE_BASELINE, EDGE_BASELINE):
+            deletion[name], insertion[name] = null.deletion[name], null.insertion[name]
+            scores[name] = self.score_map(null, name, null)
+        random = null.random_deletion, null.random_insertion
+        return FaithfulnessResult(
+            self.fill,
+            null.fractions.numpy(),
+            {name: curve.numpy() for name, curve in deletion.items()},
+            {name: curve.numpy() for name, curve in insertion.items()},
+            tuple(torch.stack(faithfulness.compute_band(curves)).numpy() for curves in random),
+            scores,
+            torch.stack([faithfulness.area_under_curve(null.fractions, c) for c in random]).numpy(),
+        )
+
+    def measure_baselines(self) -> faithfulness.PerturbationCurves:
+        edges = faithfulness.edge_map(self.pixels, self.grid).cpu()
+        return self.call_with_settings(
+            faithfulness.measure_perturbation_curves, {EDGE_BASELINE: edges}
+        )  # `measure_perturbation_curves` adds `CENTRE_BASELINE`
+
+    def measure_map(self, drawn: ClassMap, null: faithfulness.PerturbationCurves) -> tuple:
+        """Measure a map's curves and score, and its transformed copies if they decide."""
+        name = drawn.method.name
+        values = faithfulness.resample_maps(torch.from_numpy(drawn.values)[None], self.grid)[0]
+        found = self.call_with_settings(
+            faithfulness.measure_perturbation_curves, {name: values}, random_orders=0
+        )
+        score = self.score_map(found, name, null)
+        if score.verdict == NOT_BETTER_THAN_COPIES:
+            draw = partial(self.score_copies, values)
+            score = replace(score, p_shape=faithfulness.staged_p_value(found.scores[name], draw))
+        return found, score
+
+    def score_copies(self, values: Tensor, count: int, seed: int) -> Tensor:
+        return self.call_with_settings(
+            faithfulness.score_transformed_copies, values, count=count, seed=seed
+        )
+
+    def score_map(
+        self,
+        found: faithfulness.PerturbationCurves,
+        name: str,
+        null: faithfulness.PerturbationCurves,
+    ) -> FaithfulnessScore:
+        areas = (
+            float(faithfulness.area_under_curve(found.fractions, curves[name]))
+            for curves in (found.deletion, found.insertion)
+        )
+        own = found.scores[name]
+        p = faithfulness.rank_p_value(own, null.random_scores)
+        return FaithfulnessScore(
+            *areas, p, own > null.scores[CENTRE_BASELINE], own > null.scores[EDGE_BASELINE]
+        )
+
+    def call_with_settings(self, function: Callable, maps, **options):
+        device = self.pixels.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=supports_fast_bfloat16(device)):
+            return function(
+                self.model,
+                self.pixels,
+                self.found.target,
+                maps,
+                on_step=self.report_progress if self.on_step else None,
+                **self.settings,
+                **options,
+            )
+
+    def report_progress(self, done: int, total: int) -> None:
+        """Report progress in hundredths of a part: the random orders, then each map."""
+        self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
+
+
+@dataclass(frozen=True)
+class _MapComputation:
+    """One request: maps of one image by one model, for one class or for a contrast."""
+
+    cache: Cache
+    key: tuple
+    model: nn.Module
+    pixels: Tensor  # (1, 3, S, S)
+
+    def is_cached(self, name: str) -> bool:
+        return self.cache.get((*self.key, name)) is not None
+
+    def compute_one(
+        self, method: AttributionMethod, on_step: OnStep | None
+    ) -> dict[str, np.ndarray]:
+        make = partial(self._compute, [method.name], on_step)
+        return self.cache.get_or_compute((*self.key, method.name), make)
+
+    def compute_batch(self, names: list[str]) -> dict[str, np.ndarray]:
+        """Compute several maps with one forward and backward pass, or two for a contrast."""
+        return dict(self.cache.get_or_compute((*self.key, "quick"), partial(self._compute, names)))
+
+    def _compute(self, names: list[str], on_step: OnStep | None = None) -> dict[str, np.ndarray]:
+        *_, target, against = self.key
+        # A map that does not depend on the class would have a contrast of 0, so it stays as it is.
+        apart = [name for name in names if _is_signed(METHODS[name], against)]
+        asked = self.model, self.pixels, target
+        if against is None:
+            found = attributions.attribute_many(names, *asked, on_step=on_step)
+        else:
+            found = attributions.contrast_many(apart, *asked, against, on_step=on_step)
+            rest = [name for name in names if name not in apart]
+            found |= attributions.attribute_many(rest, *asked)
+        return {name: values[0].float().cpu().numpy() for name, values in found.items()}
+
+    def compute_gap(self, method: AttributionMethod, values: np.ndarray) -> float:
+        """Return the completeness gap of the map `values` of `method`."""
+        *_, target, against = self.key
+
+        def gap() -> float:
+            count = attributions.get_num_classes(self.model)
+            weights = F.one_hot(torch.tensor([target]), count)
+            if against is not None:
+                weights = weights - F.one_hot(torch.tensor([against]), count)
+            maps = torch.from_numpy(values)[None].to(self.pixels)
+            asked = self.model, self.pixels, maps, weights.to(self.pixels)
+            return float(attributions.completeness_gap(*asked))
+
+        return self.cache.get_or_compute((*self.key, method.name, "gap"), gap)
+
+    def compute_dependence(
+        self,
+        methods: list[AttributionMethod],
+        probabilities: np.ndarray,
+        check_slow: bool,
+        on_step: OnStep | None,
+    ) -> dict[str, tuple[float, RandomHeadCheck]]:
+        """Compute `runner_up_correlation` and `head_check` of the class-dependent maps, by name.
+
+        Slow maps are included if `checked` is true or if they were checked before.
+        """
+        *_, target, _ = self.key
+        runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
+        specific = [method for method in methods if method.is_class_specific]
+        quick = [method.name for method in specific if not method.is_slow]
+        found = {}
+        if quick:
+            make = partial(self._check_dependence, quick, self.compute_batch(quick), runner_up)
+            found |= self.cache.get_or_compute((*self.key, "dependence"), make)
+        for method in [
+            method for method in specific if method.is_slow and self.is_cached(method.name)
+        ]:
+            key = (*self.key, method.name, "dependence")
+            if check_slow or self.cache.get(key):
+                own = self.compute_one(method, on_step)
+                make = partial(self._check_dependence, [method.name], own, runner_up, on_step)
+                found |= self.cache.get_or_compute(key, make)
+        return found
+
+    def _check_dependence(
+        self,
+        names: list[str],
+        own: Mapping[str, np.ndarray],
+        runner_up: int,
+        on_step: OnStep | None = None,
+    ) -> dict[str, tuple[float, RandomHeadCheck]]:
+        def half(index: int) -> OnStep | None:
+            return on_step and (lambda done, total: on_step(index * total + done, 2 * total))
+
+        *_, target, _ = self.key
+        asked = self.model, self.pixels
+        other = attributions.attribute_many(names, *asked, runner_up, on_step=half(0))
+        random = compute_random_head_maps(*asked, names, target, on_step=half(1))
+        found = {}
+        for name in names:
+            mine = torch.from_numpy(own[name])
+            runner_up_map = other[name][0].float().cpu()
+            heads = compare_with_random_heads(mine, random[name].float().cpu())
+            found[name] = rank_correlation(mine, runner_up_map), heads
+        return found
+
+
+def _is_signed(method: AttributionMethod, against: int | None) -> bool:
+    return method.is_signed or (against is not None and method.is_class_specific)
+
+
+def _result_key(found: ClassMaps, fill: str) -> tuple:
+    return (*found.cache_key, "truth", fill, *sorted(m.method.name for m in found.maps))

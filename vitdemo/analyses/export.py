@@ -1,0 +1,108 @@
+"""Export of all maps of one image to a single `.npz` file that includes a README.
+
+arrays = all_maps(workbench, workbench.find_run("finetune-deit-tiny"), image)
+arrays["rollout"].shape  # (L, rows, columns)
+"""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vitdemo.context import AppContext
+from vitdemo.explain import attention
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.runs import Run
+
+README_FILE = "README.txt"
+# Description of each array. The README in the file explains the letters.
+ARRAY_DESCRIPTIONS = {
+    "seen": "model input: the cropped and resized image, uint8 (S, S, 3)",
+    "logits": "logits (C,)",
+    "probabilities": "class probabilities, the softmax of the logits (C,)",
+    "attention": "attention weights of every head; row = query, column = key (L, H, N, N)",
+    "heads": "attention to the patches, of the token(s) read by the classifier "
+    "(L, H, rows, columns)",
+    "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
+    "relevance": "relevance of each patch for the class in `get_class_index` (rows, columns)",
+    "class_index": "index of the predicted class ()",
+    "classes": "class names (C,)",
+}
+
+
+def compute_all_maps(workbench: AppContext, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
+    """Compute all maps of `run`'s model for an RGB image, by the names in `ARRAY_DESCRIPTIONS`.
+
+    For a model without classes, only maps that need no class are included. Raises `RunError`.
+    """
+    look = workbench.trace_image(run, image)
+    steps = attention.rollout_steps(
+        look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
+    )  # (L, 1, N, N)
+    found = {
+        "seen": look.input_image,
+        "attention": look.attention.float().cpu().numpy(),
+        "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.num_layers)]),
+        "rollout": look.classifier_maps(steps[:, 0]),
+    }
+    found |= _compute_class_arrays(workbench, look, image) if run.classes else {}
+    return {name: found[name] for name in ARRAY_DESCRIPTIONS if name in found}
+
+
+def _compute_class_arrays(
+    workbench: AppContext, trace: ImageTrace, image: Image.Image
+) -> dict[str, np.ndarray]:
+    run, target = trace.run, int(trace.logits.argmax())
+    model, (_, pixels) = (
+        workbench.load_model(run),
+        workbench.prepare_input(run.preprocessing, image),
+    )
+    relevance = attention.relevance(model, pixels, target)  # (1, N, N)
+    return {
+        "logits": trace.logits.float().cpu().numpy(),
+        "probabilities": trace.logits.float().softmax(0).cpu().numpy(),
+        "relevance": trace.classifier_maps(attention.subtract_identity(relevance))[0],
+        "class_index": np.array(target),
+        "classes": np.array(run.classes),
+    }
+
+
+def render_readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
+    """Return a text that describes the content of the file."""
+    lines = [
+        f"Maps of one image by the model '{run.name}', computed with vitdemo.",
+        "",
+        "L layers, H attention heads, N tokens (first the special tokens, such as the class",
+        "token, then the patches row by row), C classes, S side of the image in pixels.",
+        "rows and columns are those of the patch grid.",
+        "Attention and rollout do not depend on the class. They do not explain a prediction.",
+        "",
+        "    maps = numpy.load(FILE)",
+        *(
+            f"    maps['{name}']  # {ARRAY_DESCRIPTIONS[name]}: {value.shape}"
+            for name, value in arrays.items()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
+    """Save `arrays` and their README in one file; an `.npz` file is a zip archive."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(README_FILE, render_readme(run, arrays))
+    path.write_bytes(buffer.getvalue())
+
+
+def save_maps(workbench: AppContext, name: str, image: Image.Image, folder: Path) -> str:
+    """Save all maps of the run `name` for `image` in `folder`; return the path of the file."""
+    run = workbench.find_run(name)
+    arrays = compute_all_maps(workbench, run, image)
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
+    path = folder / f"vitdemo-maps-{plain}.npz"
+    write_npz(path, run, arrays)
+    return str(path)

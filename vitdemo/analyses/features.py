@@ -1,0 +1,262 @@
+"""Feature spaces of test images: t-SNE, distances between classes, and nearest neighbours.
+
+Features are the input of a model's classifier (`models.features`), or raw pixels. Distance ratio,
+purity and neighbours are computed from features. Distances in a t-SNE plot are not meaningful.
+
+Letters: N images, D width of a feature, C classes.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vitdemo import data, models
+from vitdemo.analyses.tsne import tsne_apart
+from vitdemo.context import AppContext
+from vitdemo.data import sample_stratified
+from vitdemo.data.image_files import crop_and_resize, to_uint8
+from vitdemo.errors import DataError, RunError
+from vitdemo.runs import Run
+
+PIXEL_SPACE = "Raw pixels"
+MAX_SAMPLE_SIZE = 2_000  # maximum number of images in a plot
+SAMPLE_SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
+MIN_TSNE_IMAGES = 4  # minimum number of images for t-SNE
+FEATURE_BATCH_SIZE = 50  # images per forward pass
+# Called with the finished fraction (None: unknown) and a description. An exception in it stops the
+# computation.
+ProgressReport = Callable[[float | None, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSample:
+    """A stratified sample of test images with a fixed seed, the same for every space.
+
+    `indices` (N,) are indices in the test set, `labels` (N,) are classes, and `small`
+    (N, S, S, 3) uint8 are thumbnails.
+    """
+
+    source: data.ImageDataset
+    indices: np.ndarray
+    labels: np.ndarray
+    thumbnails: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSpace:
+    """The sample in one feature space: `features` (N, D) float32.
+
+    `distance_ratio` is the mean distance between classes divided by the mean distance within
+    classes. `purity` is the fraction of images whose nearest neighbour has the same class.
+    """
+
+    name: str
+    sample: ImageSample
+    features: np.ndarray
+    distance_ratio: float
+    purity: float
+
+
+def ignore_progress(fraction: float | None, description: str) -> None:
+    """Ignore all progress reports."""
+
+
+def load_sample(workbench: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
+    """Return the sample of at most `most` images. Raises `DataError` without the dataset."""
+    return workbench.cache.call(_draw_sample, workbench.open_dataset(), max_images)
+
+
+def _draw_sample(found: data.ImageDataset, max_images: int) -> ImageSample:
+    indices = sample_stratified(found.load_labels("test").numpy(), max_images)  # (N,)
+    pictures = found.load_subset("test", torch.from_numpy(indices), SAMPLE_SIDE)
+    small = pictures.images.permute(0, 2, 3, 1).contiguous().numpy()  # (N, S, S, 3)
+    return ImageSample(found, indices, pictures.labels.numpy(), small)
+
+
+def load_feature_space(
+    workbench: AppContext,
+    run: Run | None,
+    *,
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> FeatureSpace:
+    """Compute the features of `run`'s model, or raw pixels without a run; the result is cached.
+
+    Raises `DataError` without the dataset. Raises `RunError` for a model that cannot be loaded or
+    whose features are not finite.
+    """
+    found = load_sample(workbench, max_images)
+    return workbench.cache.get_or_compute(
+        ("space", found.source, max_images, run),
+        lambda: _compute_feature_space(workbench, run, found, report),
+    )
+
+
+def _compute_feature_space(
+    workbench: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
+) -> FeatureSpace:
+    if run is None:
+        features = found.thumbnails.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
+    else:
+        chosen = torch.from_numpy(found.indices)
+        pictures = found.source.load_subset("test", chosen, run.spec.image_size).images
+        features = compute_features(workbench, run, pictures, report)
+    distances = pairwise_distances(features)
+    return FeatureSpace(
+        run.name if run else PIXEL_SPACE,
+        found,
+        features,
+        distance_ratio(distances, found.labels),
+        nearest_purity(distances, found.labels),
+    )
+
+
+def compute_features(
+    workbench: AppContext, run: Run, images: Tensor, report: ProgressReport
+) -> np.ndarray:
+    """Compute the features (N, D) float32 of `run`'s model for `images` (N, 3, S, S) uint8.
+
+    Raises `RunError` if a feature is not finite.
+    """
+    model, parts = workbench.load_model(run), []
+    for batch in images.split(FEATURE_BATCH_SIZE):
+        done = FEATURE_BATCH_SIZE * len(parts)
+        report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} images")
+        parts.append(_extract_batch(model, run.preprocessing(batch.to(workbench.device))))
+    features = np.concatenate(parts)  # (N, D)
+    if not np.isfinite(features).all():
+        raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
+    return features
+
+
+@torch.inference_mode()
+def _extract_batch(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
+    return models.extract_features(model, pixels).float().cpu().numpy()  # (B, D)
+
+
+def pairwise_distances(features: np.ndarray) -> np.ndarray:
+    """Compute the Euclidean distances (N, N) of all pairs of `features` (N, D)."""
+    from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's cdist
+
+    points = np.asarray(features, np.float64)
+    return euclidean_distances(points - points.mean(0))  # centred for numerical precision
+
+
+def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
+    """Compute the mean distance between classes divided by the mean distance within classes.
+
+    `distances` are (N, N), `labels` (N,). At a ratio near 1, the mean distance does not distinguish
+    classes, but the classes may still be separable. The result is NaN if there is only one class,
+    if no class has two images, or if all images of each class are equal.
+    """
+    same = labels[:, None] == labels[None]  # (N, N)
+    within = same & ~np.eye(len(labels), dtype=bool)
+    if same.all() or not within.any():
+        return float("nan")
+    inside = distances[within].mean()
+    return float(distances[~same].mean() / inside) if inside > 0 else float("nan")
+
+
+def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
+    """Compute the fraction of images whose nearest neighbour has the same class.
+
+    `distances` are (N, N). The result is NaN for a single image.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    if len(labels) < 2:
+        return float("nan")
+    search = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(distances)
+    others = search.kneighbors(return_distance=False)[:, 0]  # excludes the image itself
+    return float((labels[others] == labels).mean())
+
+
+def load_plane(
+    workbench: AppContext,
+    run: Run | None,
+    *,
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> tuple[FeatureSpace, np.ndarray]:
+    """Return a space and its t-SNE positions (N, 2) in 0..1. Raises as `load_feature_space`."""
+    found = load_feature_space(workbench, run, max_images=max_images, report=report)
+    key = ("plane", found.sample.source, max_images, run)
+    return found, workbench.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
+
+
+def load_planes(
+    workbench: AppContext,
+    name: str | None,
+    max_images: int,
+    report: ProgressReport = ignore_progress,
+) -> list[tuple[FeatureSpace, np.ndarray]]:
+    """Compute the planes of raw pixels and, with a `name`, of this run's features.
+
+    Both use the same images. `report` is called a few times per second from two threads. An
+    exception in it stops the computation.
+    """
+    if name is None:
+        return [load_plane(workbench, None, max_images=max_images, report=report)]
+    run = workbench.find_run(name)
+    load_sample(workbench, max_images)  # cached here, so that the threads do not both compute it
+    with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
+        pixels = worker.submit(load_plane, workbench, None, max_images=max_images, report=report)
+        learned = load_plane(workbench, run, max_images=max_images, report=report)
+        return [pixels.result(), learned]
+
+
+def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
+    """Compute t-SNE. Raises `DataError` for too few images or equal features."""
+    features = found.features
+    if len(features) < MIN_TSNE_IMAGES:
+        raise DataError(
+            f"t-SNE needs at least {MIN_TSNE_IMAGES} test images, but there are {len(features)}."
+        )
+    if np.ptp(features, axis=0).max() == 0:
+        raise DataError("t-SNE cannot be computed: all images have the same features.")
+    return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
+
+
+def find_neighbours(
+    workbench: AppContext,
+    name: str | None,
+    image: Image.Image,
+    *,
+    count: int = 8,
+    max_images: int = MAX_SAMPLE_SIZE,
+    report: ProgressReport = ignore_progress,
+) -> tuple[ImageSample, np.ndarray, np.ndarray]:
+    """Find the test images of the sample with the highest cosine similarity to an RGB image.
+
+    Uses the features of the run `name`, or raw pixels without a name. Returns the sample, indices
+    in the sample (K,), nearest first, and the cosine similarities (K,).
+    """
+    run = workbench.find_run(name) if name else None
+    found = load_feature_space(workbench, run, max_images=max_images, report=report)
+    if run is None:
+        small = to_uint8(crop_and_resize(image, SAMPLE_SIDE)).transpose(1, 2, 0)  # (S, S, 3)
+        query = small.reshape(-1).astype(np.float32) / 255  # (D,)
+    else:
+        _, pixels = workbench.prepare_input(run.preprocessing, image)
+        query = _extract_batch(workbench.load_model(run), pixels)[0]  # (D,)
+    places, cosines = find_nearest(found.features, query, count)
+    return found.sample, places, cosines
+
+
+def find_nearest(
+    features: np.ndarray, query: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return indices and cosines of the `count` rows of (N, D) nearest to `query` (D,)."""
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=min(count, len(features)), metric="cosine").fit(features)
+    distances, places = search.kneighbors(query[None])  # each (1, K)
+    return places[0], 1 - distances[0]

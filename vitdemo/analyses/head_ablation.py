@@ -1,0 +1,213 @@
+"""Predictions of a model with some heads switched off: for one image, and on the test set.
+
+Letters: L layers, H heads, C classes.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vitdemo.context import AppContext
+from vitdemo.data import LabelledImages
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.data.photos import example_files
+from vitdemo.errors import DataError, RunError
+from vitdemo.explain import head_ablation
+from vitdemo.explain.checks import require_attention, require_finite, to_numpy
+from vitdemo.explain.head_ablation import HeadIndex, HeadMeans
+from vitdemo.metrics.paired import McNemarResult, mcnemar
+from vitdemo.runs import Run
+
+NUM_ACCURACY_IMAGES = 1000
+NUM_MEAN_IMAGES = 32  # images for the mean output of a head
+ABLATION_MODES = ("mean", "zero")  # replacements for the output of a head that is off
+ABLATION_BATCH_SIZE = 50  # images per forward pass
+
+
+@dataclass(frozen=True, eq=False)
+class AblationEffects:
+    """Predictions for one image: `logits` (C,), and `without` (L, H, C) each single head.
+
+    The output of a head that is off is replaced by its mean over `mean_of`, such as "32 test
+    images". If this is None, it is replaced by zeros.
+    """
+
+    run: Run
+    logits: np.ndarray
+    ablated_logits: np.ndarray
+    mean_source: str | None = None
+
+    @property
+    def target(self) -> int:
+        """Index of the class predicted with all heads on."""
+        return int(self.logits.argmax())
+
+    @property
+    def logit_change(self) -> np.ndarray:
+        """Change of the target's logit, (L, H); negative if the head supports the class."""
+        return self.ablated_logits[..., self.target] - self.logits[self.target]
+
+    @property
+    def probability_change(self) -> np.ndarray:
+        """Change of the target's probability, (L, H)."""
+        without = scipy.special.softmax(self.ablated_logits, axis=-1)[..., self.target]
+        return without - scipy.special.softmax(self.logits)[self.target]
+
+
+@dataclass(frozen=True)
+class AblationStep:
+    """Progress: `done` of `total` images.
+
+    The last step has the `test` of the model without the heads (first) against the model with all
+    heads (second).
+    """
+
+    done: int
+    total: int
+    test: McNemarResult | None = None
+
+
+@torch.inference_mode()
+def compute_head_effects(
+    workbench: AppContext, run: Run, image: Image.Image, mode: str = "mean"
+) -> AblationEffects:
+    """Return the predictions with each single head switched off. Raises `RunError`.
+
+    `instead` is one of `ABLATION_MODES`. The mean is over test images, or over the example photos
+    if there is no test set with the run's classes.
+    """
+    run.require_classes()
+    look = workbench.trace_image(run, image)
+    means, mean_of = load_head_means(workbench, run, image, mode)
+    without = head_ablation.ablate_each_head(workbench.load_model(run), look.tokens[:, None], means)
+    require_finite(run, to_numpy(look.logits))
+    return AblationEffects(run, to_numpy(look.logits), to_numpy(without[:, :, 0]), mean_of)
+
+
+@torch.inference_mode()
+def predict_without_heads(
+    workbench: AppContext,
+    run: Run,
+    image: Image.Image,
+    heads: Collection[HeadIndex],
+    mode: str = "mean",
+) -> np.ndarray:
+    """Return probabilities (C,) with `heads` switched off, see `compute_head_effects`.
+
+    Raises `RunError`, and `ValueError` for a head that the model does not have.
+    """
+    model = workbench.load_model(run)
+    require_attention(run, model)
+    _, pixels = workbench.prepare_input(run.preprocessing, image)
+    means, _ = load_head_means(workbench, run, image, mode)
+    return scipy.special.softmax(
+        to_numpy(head_ablation.ablate_heads(model, pixels, heads, means))[0]
+    )
+
+
+@torch.inference_mode()
+def load_head_means(
+    workbench: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
+) -> tuple[HeadMeans | None, str | None]:
+    """Return replacements for the outputs of heads that are off, and what the mean is over.
+
+    Without test images, the mean is over the example photos except `image`. Otherwise a head that
+    is off would still pass on a part of its output for this image.
+
+    Raises `RunError` if `instead` is not in `ABLATION_MODES`.
+    """
+    if mode not in ABLATION_MODES:
+        choices = ", ".join(ABLATION_MODES)
+        raise RunError(f"Unknown replacement '{mode}' for a head: choose one of {choices}.")
+    if mode == "zero":
+        return None, None
+    model = workbench.load_model(run)
+    try:
+        sample = workbench.sample_test_images(run, NUM_MEAN_IMAGES)
+    except DataError:  # no test set with these classes
+        photos = workbench.cache.call(_load_example_squares)
+        of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
+        if not of:
+            return None, None
+
+        def pixels() -> Tensor:
+            return torch.cat([workbench.prepare_input(run.preprocessing, photos[i])[1] for i in of])
+
+        mean_of = f"{len(of)} photos, because no test images are available"
+    else:
+
+        def pixels() -> Tensor:
+            return run.preprocessing(sample.images.to(workbench.device))
+
+        of, mean_of = workbench.open_dataset(), f"{len(sample)} test images"
+    key = (head_ablation.compute_head_means, run, of)
+    means = workbench.cache.get_or_compute(
+        key, lambda: head_ablation.compute_head_means(model, pixels())
+    )
+    return means, mean_of
+
+
+def _load_example_squares() -> list[Image.Image]:
+    return [crop_visible_square(load_image(file)) for file in example_files()]
+
+
+def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
+    return other is not None and one.size == other.size and one.tobytes() == other.tobytes()
+
+
+def measure_accuracy_without_heads(
+    workbench: AppContext,
+    run: Run,
+    heads: Collection[HeadIndex],
+    mode: str = "mean",
+    count: int = NUM_ACCURACY_IMAGES,
+) -> Iterator[AblationStep]:
+    """Yield an `AblationStep` for each batch of test images; the last one has the test.
+
+    The sample has up to `count` images, stratified by class and the same at every call. Predictions
+    of the whole model are cached. `instead` is as in `compute_head_effects`. Raises `DataError`
+    without test images, and `RunError` for a model without attention.
+    """
+    sample = workbench.sample_test_images(run, count)
+    require_attention(run, workbench.load_model(run))
+    total = len(sample)
+    key = (_iter_correct_predictions, run, workbench.open_dataset(), count)
+    before = workbench.cache.get(key)
+    work = total if before is not None else 2 * total
+    if before is None:
+        parts = []
+        for part in _iter_correct_predictions(workbench, run, sample, (), None):
+            parts.append(part)
+            yield AblationStep(sum(map(len, parts)), work)
+        before = workbench.cache.put(key, np.concatenate(parts))
+    means, _ = load_head_means(workbench, run, None, mode)
+    after = []
+    for part in _iter_correct_predictions(workbench, run, sample, heads, means):
+        after.append(part)
+        yield AblationStep(work - total + sum(map(len, after)), work)
+    yield AblationStep(work, work, mcnemar(np.concatenate(after), before))
+
+
+def _iter_correct_predictions(
+    workbench: AppContext,
+    run: Run,
+    sample: LabelledImages,
+    heads: Collection[HeadIndex],
+    means: HeadMeans | None,
+) -> Iterator[np.ndarray]:
+    """Yield which images are classified correctly without `heads`, in batches (B,) of bool."""
+    model = workbench.load_model(run)
+    for images, labels in zip(
+        sample.images.split(ABLATION_BATCH_SIZE),
+        sample.labels.split(ABLATION_BATCH_SIZE),
+        strict=True,
+    ):
+        with torch.inference_mode():  # not around a yield: it would stay active in the caller
+            pixels = run.preprocessing(images.to(workbench.device))
+            predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
+        yield (predicted == labels).numpy()

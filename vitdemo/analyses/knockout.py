@@ -1,0 +1,63 @@
+"""What a model predicts for one image when its special tokens cannot attend to the patches.
+
+Letters: L layers, C classes.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+import torch
+from PIL import Image
+
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.explain.checks import require_attention, require_finite, to_numpy
+from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
+from vitdemo.runs import Run
+
+# Measured by `benchmarks/knockout.py`; docs/attention.md has the table.
+KNOCKOUT_FINDING = (
+    "In the included models, the prediction mainly depends on what the class token reads in the "
+    "last two or three layers."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KnockoutResult:
+    """Probabilities (C,) of `run` without (`before`) and with (`after`) barred `layers`, from 0.
+
+    `special` are the names of the tokens that are barred from the patches, `num_layers` is L.
+    """
+
+    run: Run
+    before: np.ndarray
+    after: np.ndarray
+    layers: tuple[int, ...]
+    special_tokens: tuple[str, ...]
+    num_layers: int
+
+
+@torch.inference_mode()
+def predict_with_knockout(
+    workbench: AppContext, run: Run, image: Image.Image, layers: Collection[int]
+) -> KnockoutResult:
+    """Predict `image` with all special tokens barred from the patches in `layers`, from 0.
+
+    Raises `RunError` for a model without classes, without attention or without a class token, and
+    for a layer that does not exist.
+    """
+    run.require_classes()
+    model = workbench.load_model(run)
+    require_attention(run, model)
+    try:
+        barred = build_patch_knockout(model, layers)
+    except ValueError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    look = workbench.trace_image(run, image)
+    _, pixels = workbench.prepare_input(run.preprocessing, image)
+    logits = to_numpy(compute_knockout_logits(model, pixels, barred))[0]  # (C,)
+    require_finite(run, logits)
+    before, after = (scipy.special.softmax(row) for row in (to_numpy(look.logits), logits))
+    return KnockoutResult(run, before, after, tuple(sorted(layers)), look.prefix_names, len(barred))

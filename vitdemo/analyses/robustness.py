@@ -1,0 +1,97 @@
+"""Robustness of a run: accuracy as a function of the strength of each image change.
+
+    for point in measure(workbench, run):
+        print(point.change, point.strength, point.accuracy, f"{point.done} of {point.total}")
+
+All models are tested on the same images, which are changed before the model's preprocessing. The
+random seed of a change depends only on the image. With 1,000 images, the margin of error (95%) of
+an accuracy of 80% is 2.5 percentage points.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.context import AppContext
+from vitdemo.data import LabelledImages
+from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
+from vitdemo.runs import Run
+from vitdemo.training import Preprocessing, predict_logits
+
+DEFAULT_IMAGE_COUNT = 1000  # default number of test images
+
+
+@dataclass(frozen=True)
+class RobustnessPoint:
+    """One point of a curve, number `done` of `total`; `accuracy` is from 0 to 1."""
+
+    change: str
+    strength: float
+    accuracy: float
+    done: int
+    total: int
+
+
+def measure_robustness(
+    workbench: AppContext,
+    run: Run,
+    changes: Sequence[str] = tuple(PERTURBATIONS),
+    count: int = DEFAULT_IMAGE_COUNT,
+) -> Iterator[RobustnessPoint]:
+    """Yield a `RobustnessPoint` for each strength of each change as soon as it is measured.
+
+    Points are cached, also if the generator is closed early, until the run's files or the settings
+    change. Raises `DataError` without test images, `RunError` without weights, and `ValueError`
+    for an unknown change.
+    """
+    for change in changes:
+        if change not in PERTURBATIONS:
+            raise ValueError(f"Unknown change '{change}': choose {', '.join(PERTURBATIONS)}.")
+    sample, source = workbench.sample_test_images(run, count), workbench.open_dataset()
+    model = workbench.load_model(run)
+    points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
+    for done, (change, strength) in enumerate(points, start=1):
+        neutral = strength == PERTURBATIONS[change].neutral
+        what = (None, None) if neutral else (change, strength)  # equal for all changes
+        key = (perturbed_accuracy, run, source, count, *what)
+        asked = model, run.preprocessing, sample, change, strength
+        accuracy = workbench.cache.get_or_compute(key, partial(perturbed_accuracy, *asked))
+        yield RobustnessPoint(change, strength, accuracy, done, len(points))
+
+
+def perturbed_accuracy(
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    sample: LabelledImages,
+    change: str,
+    strength: float,
+    batch_size: int = 250,
+) -> float:
+    """Return the accuracy of `model` on the sample after `change` at `strength`, from 0 to 1."""
+    images, labels = sample.images, sample.labels
+    right = 0
+    for start in range(0, len(images), batch_size):
+        part = slice(start, start + batch_size)
+        changed = perturb_images(images[part], change, strength, start)
+        predicted = predict_logits(model, changed, preprocessing).argmax(1)  # (B,)
+        right += int((predicted == labels[part]).sum())
+    return right / len(images)
+
+
+def perturb_images(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:
+    """Apply `change` to each image with its own seed, counting from `first`.
+
+    Before shuffling, images are enlarged to the next side that is divisible into the pieces.
+    """
+    seeds = range(first, first + len(images))
+    S = images.shape[-1]
+    if change == "shuffle" and S % round(strength):
+        side = -(-S // round(strength)) * round(strength)
+        grown = nn.functional.interpolate(
+            images.float(), (side, side), mode="bicubic", antialias=True
+        )
+        images = grown.round().clamp(0, 255).to(torch.uint8)
+    return apply_perturbation(change, images, strength, seeds)

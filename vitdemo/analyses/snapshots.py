@@ -1,0 +1,122 @@
+"""Predictions and attention of a model for one image after each saved epoch.
+
+Letters: E saved epochs, L layers, P patches, C classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitdemo import runs
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.explain import attention, forward_pass
+from vitdemo.metrics.training_progress import get_weights_epoch
+from vitdemo.models import CONVOLUTIONAL_FAMILIES
+from vitdemo.runs import Run
+
+Snapshot = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshots:
+    """Predictions and attention of `run` for the image `seen` (S, S, 3) after each of `epochs`.
+
+    `epochs` are those whose weights were saved before the final ones (`runs.list_saved_weights`),
+    and the epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or
+    average patch) to each patch in each layer, averaged over the heads. `probabilities` is (E, C),
+    and `grid` contains the rows and columns of the patches.
+    """
+
+    run: Run
+    input_image: np.ndarray
+    grid: tuple[int, int]
+    epochs: tuple[int, ...]
+    maps: np.ndarray
+    probabilities: np.ndarray
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Index of the predicted class after each epoch, (E,)."""
+        return self.probabilities.argmax(1)
+
+
+def runs_with_snapshots(workbench: AppContext) -> list[Run]:
+    """Return the runs with attention and saved epochs, including runs that still train."""
+    vits = (
+        run for run in workbench.list_runs()[0] if run.spec.family not in CONVOLUTIONAL_FAMILIES
+    )
+    return [run for run in vits if runs.list_saved_epochs(run) or runs.list_saved_weights(run)]
+
+
+def load_snapshots(
+    workbench: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
+) -> Snapshots:
+    """Return the predictions and maps of each saved epoch, or of at most `most` of them.
+
+    Each epoch is computed once, so a run that is training costs one pass per new epoch. Raises
+    `RunError` if no epoch was saved or if weights cannot be loaded.
+    """
+    if not (kept := runs.list_saved_weights(run)):
+        raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
+    seen, pixels = workbench.prepare_input(run.preprocessing, image)
+    kept = subsample(kept, max_epochs) if max_epochs else kept
+    epochs, frames = [each.epoch for each in kept], []
+    for each in kept:
+        written = runs.weights_path(each.run.path, each.run_epoch).stat().st_mtime_ns
+        key = (_compute_snapshot, each.run.path, each.run_epoch, written, seen)
+        _, own = workbench.prepare_input(each.run.preprocessing, image)
+        make = partial(_load_snapshot, each, workbench.device, own)
+        frames.append(workbench.cache.get_or_compute(key, make))
+    used = get_weights_epoch(run)
+    if run.has_weights and used and used not in epochs:
+        epochs.append(used)
+        frames.append(_compute_snapshot(workbench.load_model(run), pixels))
+    maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
+    side = round(maps.shape[-1] ** 0.5)  # images and patches are square
+    return Snapshots(run, seen, (side, side), tuple(epochs), maps, shares)
+
+
+def subsample(items: list, max_items: int) -> list:
+    """Select at most `most` items: the first, the last, and items evenly spaced between them."""
+    places = np.linspace(0, len(items) - 1, min(max_items, len(items))).round().astype(int)
+    return [items[place] for place in places]
+
+
+def _load_snapshot(saved: runs.SavedWeights, device: torch.device, pixels: Tensor) -> Snapshot:
+    """Compute without caching the weights, which would displace other models from memory."""
+    return _compute_snapshot(runs.load_model(saved.run, device, saved.run_epoch), pixels)
+
+
+@torch.inference_mode()
+def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
+    """Return maps (L, P) and probabilities (C,)."""
+    trace = forward_pass.trace(model, pixels)
+    rows, prefix = forward_pass.classifier_rows(model), model.num_prefix_tokens
+    heads = trace.attention[:, 0].mean(1)  # (L, N, N)
+    maps = attention.classifier_map(heads, prefix, rows)  # (L, P)
+    return maps.float().cpu().numpy(), trace.logits[0].float().softmax(0).cpu().numpy()
+
+
+def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
+    """Describe after which epochs an image was classified correctly, and when it was forgotten."""
+    if not any(correct):
+        return "The prediction was incorrect after all of these epochs."
+    last_wrong = max((i for i, is_right in enumerate(correct) if not is_right), default=-1)
+    forgotten = [
+        epoch
+        for before, now, epoch in zip(correct, correct[1:], epochs[1:], strict=False)
+        if before and not now
+    ]
+    if last_wrong == len(correct) - 1:
+        words = f"First correct after epoch {epochs[list(correct).index(True)]}, but not at the end"
+    else:
+        words = f"Correct from epoch {epochs[last_wrong + 1]} on"
+    if forgotten:
+        words += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
+    return words + "."

@@ -1,0 +1,81 @@
+"""Learned position embeddings and filters of a model, which do not depend on the image.
+
+Letters: P patches, K filters, p side of a filter.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.explain import embeddings
+from vitdemo.explain.checks import to_numpy
+from vitdemo.models import is_vision_transformer
+from vitdemo.runs import Run, timm_run
+
+
+@dataclass(frozen=True, eq=False)
+class PatchFilters:
+    """Filters of the convolution that reads the pixels; `count` is their number.
+
+    `largest` (K, 3, p, p) have the largest norms, `norms` (K,), in descending order. `principal`
+    (R, 3, p, p) are components with their `shares` (R,) of the variance. Colours are in 0..1, and
+    a weight of 0 is mid-grey.
+    """
+
+    count: int
+    largest: np.ndarray
+    norms: np.ndarray
+    principal: np.ndarray
+    explained_variance: np.ndarray
+
+
+def compute_position_similarity(
+    workbench: AppContext, run: Run
+) -> tuple[np.ndarray, tuple[int, int], str]:
+    """Return cosines (P, P) of the patches' position embeddings, their grid, and their start.
+
+    The start is "mimetic" (sines and cosines), "weights" (of another training run) or "random".
+    Raises `RunError`.
+    """
+    model = workbench.load_model(run)
+    if not is_vision_transformer(model):
+        raise RunError(
+            f"'{run.name}' is not a Vision Transformer and has no position embedding. Choose a "
+            "Vision Transformer."
+        )
+    try:
+        similarity = embeddings.position_embedding_similarity(model)
+    except TypeError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    return to_numpy(similarity), tuple(model.patch_embed.grid_size), _position_initialisation(run)
+
+
+def _position_initialisation(run: Run) -> str:
+    if run.spec.options.get("init") == "mimetic":
+        return "mimetic"
+    pretrained = run.config.get("recipe", {}).get("pretrained") or run.name.startswith(
+        timm_run.TIMM_PREFIX
+    )
+    return "weights" if run.origin or pretrained else "random"
+
+
+def load_first_filters(
+    workbench: AppContext, run: Run, max_filters: int = 64, components: int = 28
+) -> PatchFilters:
+    """Return the filters of the first convolution. Raises `RunError` if it reads no pixels."""
+    try:
+        weight = (
+            embeddings.get_first_filters(workbench.load_model(run)).float().cpu()
+        )  # (K, 3, p, p)
+    except TypeError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    principal, shares = embeddings.compute_filter_components(weight)
+    return PatchFilters(
+        len(weight),
+        to_numpy(embeddings.filters_to_colours(weight[:max_filters])),
+        to_numpy(weight[:max_filters].flatten(1).norm(dim=1)),
+        to_numpy(embeddings.filters_to_colours(principal[:components])),
+        to_numpy(shares[:components]),
+    )

@@ -1,0 +1,614 @@
+"""Custom classes: a classifier for a few of the user's own images per class, trained in seconds.
+
+The pretrained Vision Transformer stays unchanged. A multinomial logistic regression on its features
+(scikit-learn) becomes the new classifier head, so the result is an ordinary model.
+
+    mine = Collection().with_class("mug").with_class("cup")
+    mine, problems = mine.with_files(0, paths)
+    found = learn(workbench, workbench.find_run("finetune-deit-tiny"), mine)
+    found.accuracy, found.interval  # from cross-validation
+    write(workbench, found, folder)  # creates a run folder
+
+Letters: N images, C classes, D feature dimension.
+"""
+
+import copy
+import hashlib
+import lzma
+import re
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+from vitdemo import runs
+from vitdemo.analyses.features import compute_features
+from vitdemo.context import AppContext
+from vitdemo.data import image_files
+from vitdemo.data.image_folders import (
+    describe_skipped,
+    format_some_names,
+    is_image_name,
+    is_system_name,
+    is_system_path,
+    normalize_name,
+)
+from vitdemo.data.near_duplicates import (
+    assign_folds,
+    count_groups,
+    effective_sample_size,
+    group_images,
+)
+from vitdemo.errors import DataError, ImageError, RunError
+from vitdemo.metrics.intervals import wilson_interval_of_fraction
+from vitdemo.models import count_parameters, is_vision_transformer
+from vitdemo.runs import Evaluation, Run
+from vitdemo.runs.provenance import device_name, git_commit, package_versions
+
+MAX_CUSTOM_CLASSES, MAX_CUSTOM_IMAGES = 20, 500
+MIN_IMAGES_PER_CLASS = 4  # images per class
+MIN_IMAGES_TO_FINE_TUNE = 10  # images per class that fine-tuning the whole model needs
+TEST_FOLD_COUNT = 4  # one in four images is a test image of the fine-tuned model
+MAX_CUSTOM_NAME_LENGTH = 40
+STORED_IMAGE_SIDE = 224  # width of a stored image in pixels; 500 of them take 75 MB
+FOLDS, INNER_FOLDS = 5, 3
+INVERSE_REGULARISATIONS = np.logspace(
+    -4, 2, 7
+)  # scikit-learn's C, the inverse of the regularisation
+MAX_ZIP_FILES = 1_000  # files in a zip file
+MAX_UNPACKED_BYTES = 2 * 2**30  # bytes of a zip file after unpacking
+UTF8_FLAG = 0x800  # bit of a zip entry whose name is UTF-8
+DAMAGED_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+)  # errors of a damaged zip
+
+T = TypeVar("T")
+# Called with the completed fraction of the work and a text; an exception ends the work.
+ReportProgress = Callable[[float, str], None]
+
+
+def discard_progress(fraction: float, description: str) -> None:
+    """Ignore the progress (the default `ReportProgress`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class CustomImage:
+    """The centre `square` of an image, and a `key` that is equal for equal pixels."""
+
+    square: Image.Image
+    key: str
+
+
+@dataclass(frozen=True)
+class CustomClass:
+    """A class name and its images."""
+
+    name: str
+    images: tuple[CustomImage, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageCollection:
+    """Immutable classes with their images; a change returns a new collection, so undo is easy."""
+
+    classes: tuple[CustomClass, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(each.images) for each in self.classes)
+
+    def with_class(self, name: object) -> "ImageCollection":
+        """Add a class. Raises `DataError` for an empty, long or used name, or too many classes."""
+        name = _normalise_class_name(name) if isinstance(name, str) else ""
+        if not name or not name.isprintable():
+            raise DataError("The class has no name. Enter a name in printable characters.")
+        if len(name) > MAX_CUSTOM_NAME_LENGTH:
+            raise DataError(
+                f"The class name '{name[:MAX_CUSTOM_NAME_LENGTH]}…' is too long. Use at most "
+                f"{MAX_CUSTOM_NAME_LENGTH} "
+                "letters."
+            )
+        if name.casefold() in (each.name.casefold() for each in self.classes):
+            raise DataError(f"A class '{name}' already exists. Choose another name.")
+        if len(self.classes) == MAX_CUSTOM_CLASSES:
+            raise DataError(
+                f"The limit of {MAX_CUSTOM_CLASSES} classes is reached. Remove a class first."
+            )
+        return ImageCollection((*self.classes, CustomClass(name)))
+
+    def with_files(
+        self, index: int, paths: Sequence[Path | str]
+    ) -> tuple["ImageCollection", list[str]]:
+        """Add the image files `paths` to class `index`; also return a message per rejected file.
+
+        System files, which users often select along with the images, are ignored.
+        """
+        found, problems = self, []
+        for path in paths:
+            if is_system_name(Path(path).name):
+                continue
+            try:
+                found = found.with_image(index, image_files.load_image(path), Path(path).name)
+            except (ImageError, DataError) as error:
+                problems.append(str(error))
+        return found, problems
+
+    def with_image(self, index: int, image: Image.Image, name: str = "") -> "ImageCollection":
+        """Add an image to class `index`. Raises `DataError` for a duplicate or too many images."""
+        square = image_files.crop_visible_square(image, STORED_IMAGE_SIDE)
+        key = hashlib.blake2b(square.tobytes(), digest_size=12).hexdigest()
+        for each in self.classes:
+            if any(key == picture.key for picture in each.images):
+                raise DataError(f"'{name}' was skipped: '{each.name}' already contains this image.")
+        if len(self) == MAX_CUSTOM_IMAGES:
+            raise DataError(f"'{name}' was skipped: the limit is {MAX_CUSTOM_IMAGES} images.")
+        own = self.classes[index]
+        return self._with_replaced_class(
+            index, replace(own, images=(*own.images, CustomImage(square, key)))
+        )
+
+    def with_zip(self, path: Path | str) -> tuple["ImageCollection", list[str]]:
+        """Add the images of a zip file `class/image`; also return messages about skipped files.
+
+        System files are ignored and files of other kinds are skipped. Raises `DataError` if the
+        file is not a zip, is too large unpacked, has a path outside its folder, or has no class.
+        """
+        try:
+            with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
+                images, problems = _select_class_images(_list_zip_files(file))
+                unpacked = ((place, _unpack_entry(file, info, folder)) for place, info in images)
+                found, refused = self._with_images(unpacked)
+                return found, refused + problems
+        except (*DAMAGED_ZIP_ERRORS, NotImplementedError, RuntimeError, OSError) as error:
+            # The file is damaged, encrypted, not readable, or uses an unsupported compression.
+            raise DataError(
+                "The zip file cannot be read. Create it again without encryption."
+            ) from error
+
+    def with_folders(
+        self, files: Iterable[tuple[Path | str, str]]
+    ) -> tuple["ImageCollection", list[str]]:
+        """Add image files, each with the path of its folder, whose last part is the class name.
+
+        Also return messages about skipped files, like `with_zip`.
+        """
+        places = [(PurePosixPath(folder, Path(path).name), path) for path, folder in files]
+        images, problems = _select_class_images(
+            [each for each in places if not is_system_path(each[0])]
+        )
+        found, refused = self._with_images(images)
+        return found, refused + problems
+
+    def without(self, index: int, image: int | None = None) -> "ImageCollection":
+        """Remove one image of class `index`, or the whole class if `picture` is None."""
+        own = self.classes[index]
+        if image is None:
+            return ImageCollection(self.classes[:index] + self.classes[index + 1 :])
+        left = own.images[:image] + own.images[image + 1 :]
+        return self._with_replaced_class(index, replace(own, images=left))
+
+    def list_squares(self) -> list[Image.Image]:
+        """Return the N images as squares, ordered by class."""
+        return [picture.square for each in self.classes for picture in each.images]
+
+    def class_indices(self) -> np.ndarray:
+        """Return the class index of each image, (N,)."""
+        counts = [len(each.images) for each in self.classes]
+        return np.repeat(np.arange(len(counts)), counts)
+
+    def _with_replaced_class(self, index: int, own: CustomClass) -> "ImageCollection":
+        return ImageCollection((*self.classes[:index], own, *self.classes[index + 1 :]))
+
+    def _with_images(self, files: Iterable[tuple[PurePosixPath, Path | str]]):
+        """Add files with their paths `.../class/name`; omit classes that have no images."""
+        found, problems = self, []
+        for place, path in files:
+            if len(found) == MAX_CUSTOM_IMAGES:
+                problems.append(
+                    f"The limit is {MAX_CUSTOM_IMAGES} images. The other images were skipped."
+                )
+                break
+            name = _normalise_class_name(place.parent.name)
+            known = [each.name.casefold() for each in found.classes]
+            try:
+                if name.casefold() not in known:
+                    found, known = found.with_class(name), [*known, name.casefold()]
+                image = image_files.load_image(path)
+                found = found.with_image(known.index(name.casefold()), image, place.name)
+            except ImageError:
+                problems.append(f"'{place.name}' in '{name}' cannot be read as an image.")
+            except DataError as error:
+                problems.append(str(error))
+        return ImageCollection(tuple(each for each in found.classes if each.images)), problems
+
+
+def _normalise_class_name(name: str) -> str:
+    """Return `name` in Unicode NFC with single spaces."""
+    return " ".join(normalize_name(name).split())
+
+
+def _unpack_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) -> Path:
+    """Unpack an entry into `folder` under a safe file name, and return its path."""
+    path = Path(folder) / f"picture{PurePosixPath(entry.filename).suffix[:8]}"
+    with file.open(entry) as packed:
+        path.write_bytes(packed.read(image_files.MAX_FILE_BYTES + 1))
+    return path
+
+
+def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    """Return the files of a zip with their paths, without system files.
+
+    Raises `DataError` if there are too many files, or a path leads outside the folder.
+    """
+    infos = [info for info in file.infolist() if not info.is_dir()]
+    places = [PurePosixPath(_decode_entry_name(info).replace("\\", "/")) for info in infos]
+    found = [
+        (place, info)
+        for place, info in zip(places, infos, strict=True)
+        if ".." in place.parts or not is_system_path(place)
+    ]
+    if len(found) > MAX_ZIP_FILES or sum(info.file_size for _, info in found) > MAX_UNPACKED_BYTES:
+        raise DataError(
+            f"The zip file is too large. It may contain at most {MAX_ZIP_FILES} files and "
+            f"{MAX_UNPACKED_BYTES / 2**30:g} GB unpacked."
+        )
+    for place, _ in found:
+        if place.is_absolute() or ".." in place.parts:
+            raise DataError(
+                f"The path of '{place.name}' leads outside the zip file. Create the file again "
+                "without '..' and absolute paths."
+            )
+    return found
+
+
+def _decode_entry_name(info: zipfile.ZipInfo) -> str:
+    """Return the name of a zip entry.
+
+    By the standard, names without the UTF-8 flag are in code page 437, and Python decodes them so.
+    However, macOS (Finder, `ditto`) writes UTF-8 without the flag.
+    """
+    if info.flag_bits & UTF8_FLAG:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.filename
+
+
+def _select_class_images(
+    files: Sequence[tuple[PurePosixPath, T]],
+) -> tuple[list[tuple[PurePosixPath, T]], list[str]]:
+    """Return the (path, file) pairs of images in class folders, and messages about other files.
+
+    Raises `DataError` if there are images, but none of them is in a folder.
+    """
+    images = [(place, file) for place, file in files if is_image_name(place.name)]
+    classed = [(place, file) for place, file in images if place.parent.name]
+    loose = [place for place, _ in images if not place.parent.name]
+    skipped = [place for place, _ in files if not is_image_name(place.name)]
+    if loose and not classed:
+        raise DataError(
+            f"'{loose[0]}' is not in a folder. Put each image into a folder with its class name."
+        )
+    used = {folder for place, _ in classed for folder in place.parents}
+    empty = {
+        _normalise_class_name(place.parent.name): None
+        for place in skipped
+        if place.parent not in used
+    }
+    problems = [describe_skipped(map(str, skipped))] + (["No image was found."] * (not images))
+    if loose:
+        problems.append(
+            f"Skipped images outside class folders: {format_some_names(map(str, loose))}."
+        )
+    problems += [f"The class '{name}' has no images." for name in empty if name]
+    return classed, [problem for problem in problems if problem]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProbe:
+    """A classifier head for `base`, and its predictions for images that it was not fitted on.
+
+    `probabilities` (N, C) come from cross-validation: each image is predicted by a regression that
+    was fitted on the other folds, with a `inverse_regularisation` chosen within these folds.
+    Near-identical images have the same number in `groups` (N,) and are in the same fold. If a class
+    has only one group, no independent image is left for testing: `probabilities` is None and
+    `folds` is 0. `weight` (C, D) and `bias` (C,) are fitted on all images.
+    """
+
+    base: Run
+    collection: ImageCollection
+    probabilities: np.ndarray | None
+    labels: np.ndarray
+    groups: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
+    inverse_regularisation: float
+    folds: int
+    seconds: float
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.collection.classes)
+
+    @property
+    def images(self) -> list[CustomImage]:
+        return [picture for each in self.collection.classes for picture in each.images]
+
+    @cached_property
+    def predicted(self) -> np.ndarray:
+        return self.probabilities.argmax(1)
+
+    @property
+    def is_tested(self) -> bool:
+        return self.probabilities is not None
+
+    @property
+    def accuracy(self) -> float:
+        return float((self.predicted == self.labels).mean())
+
+    @property
+    def num_groups(self) -> int:
+        return int(self.groups.max()) + 1
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of independent images."""
+        return effective_sample_size(self.groups)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the accuracy, for `effective_size` independent images.
+
+        It is valid for similar images, but not for other places and cameras.
+        """
+        low, high = wilson_interval_of_fraction(self.accuracy, self.effective_size)
+        return float(low), float(high)
+
+    def single_group_classes(self) -> list[str]:
+        """Return the names of the classes whose images are all near-identical."""
+        counts = count_groups(self.labels, self.groups)
+        return [name for name, count in zip(self.classes, counts, strict=True) if count < 2]
+
+
+def check_collection(collection: ImageCollection) -> None:
+    """Raise `DataError` if there are too few classes or images to train a classifier."""
+    if len(collection.classes) < 2:
+        raise DataError(f"There are too few classes ({len(collection.classes)}). Add at least two.")
+    for each in collection.classes:
+        if len(each.images) < MIN_IMAGES_PER_CLASS:
+            raise DataError(
+                f"The class '{each.name}' has too few images ({len(each.images)}). Add at least "
+                f"{MIN_IMAGES_PER_CLASS} images to each class, preferably 20."
+            )
+
+
+def choose_test_images(workbench: AppContext, base: Run, collection: ImageCollection) -> np.ndarray:
+    """Return a mask (N,) of test images for fine-tuning: about a quarter of each class.
+
+    Images that are near-identical by the features of `base` are either all test images or none of
+    them is. Raises `DataError` for too few images, or a class with only near-identical images.
+    """
+    check_for_fine_tuning(collection)
+    labels = collection.class_indices()
+    found = _load_features(workbench, base, collection, discard_progress)
+    groups = group_images(collection.list_squares(), found, labels)
+    counts = count_groups(labels, groups)
+    if counts.min() < 2:
+        name = collection.classes[int(counts.argmin())].name
+        raise DataError(
+            f"All images of '{name}' are near-identical, so none is left for testing. Add images "
+            "from another angle, place or time."
+        )
+    return assign_folds(labels, groups, min(TEST_FOLD_COUNT, counts.min())) == 0
+
+
+def export_image_folder(collection: ImageCollection, is_test: np.ndarray, folder: Path) -> None:
+    """Write the images to `folder`/train/<class>/, or to test/<class>/ where `tested` (N,)."""
+    taken, marks = set(), iter(is_test)
+    for number, own in enumerate(collection.classes):
+        # The class name is user input, so only harmless characters may enter the folder name.
+        name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
+        name = f"class {number + 1}" if is_system_name(name) else name
+        while name.casefold() in taken:
+            name = f"{name} {number + 1}"
+        taken.add(name.casefold())
+        for i, picture in enumerate(own.images):
+            place = folder / ("test" if next(marks) else "train") / name / f"{i:03}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            picture.square.save(place)
+
+
+def check_for_fine_tuning(collection: ImageCollection) -> None:
+    """Raise `DataError` if there are too few images to fine-tune a whole model."""
+    check_collection(collection)
+    few = [each.name for each in collection.classes if len(each.images) < MIN_IMAGES_TO_FINE_TUNE]
+    if few:
+        raise DataError(
+            f"The class '{few[0]}' has too few images. To fine-tune the whole model, add at least "
+            f"{MIN_IMAGES_TO_FINE_TUNE} images to each class."
+        )
+
+
+def fit_linear_probe(
+    workbench: AppContext,
+    base: Run,
+    collection: ImageCollection,
+    *,
+    report: ReportProgress = discard_progress,
+) -> LinearProbe:
+    """Fit a classifier head for `base`'s model.
+
+    Raises `DataError` for too few images, `RunError` if the model does not have one linear head.
+    """
+    check_collection(collection)
+    started = time.perf_counter()
+    found = _load_features(workbench, base, collection, report)  # (N, D)
+    labels = collection.class_indices()
+    groups = group_images(collection.list_squares(), found, labels)
+    folds = min(FOLDS, count_groups(labels, groups).min())
+    probabilities = None
+    if folds >= 2:
+        probabilities = _cross_validate(found, labels, groups, folds, report)
+    report(0.5 + 0.5 * folds / (folds + 1), "Fitting the classifier on all images")
+    final = _fit_regression(found, labels, groups)
+    return LinearProbe(
+        base,
+        collection,
+        probabilities,
+        labels,
+        groups,
+        *_merge_scaling(final, len(collection.classes)),
+        float(final.named_steps["logisticregression"].C),
+        int(folds) if probabilities is not None else 0,
+        time.perf_counter() - started,
+    )
+
+
+def _cross_validate(
+    features: np.ndarray, labels: np.ndarray, groups: np.ndarray, folds: int, report: ReportProgress
+) -> np.ndarray:
+    """Return out-of-fold probabilities (N, C), with near-identical images in the same fold."""
+    probabilities = np.zeros((len(labels), labels.max() + 1), np.float32)
+    fold = assign_folds(labels, groups, folds)  # (N,)
+    for k in range(folds):
+        report(0.5 + 0.5 * k / (folds + 1), f"Cross-validation, fold {k + 1} of {folds}")
+        train, test = fold != k, fold == k
+        _, renumbered = np.unique(groups[train], return_inverse=True)
+        fitted = _fit_regression(features[train], labels[train], renumbered)
+        probabilities[test] = fitted.predict_proba(features[test])
+    return probabilities
+
+
+def _load_features(
+    workbench: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
+):
+    model = workbench.load_model(base)
+    if not is_vision_transformer(model) or not isinstance(model.head, nn.Linear):
+        raise RunError(
+            f"'{base.name}' is not a Vision Transformer with a linear classifier head. Choose "
+            "another backbone."
+        )
+    if getattr(model, "head_dist", None) is not None:
+        raise RunError(
+            f"'{base.name}' has a second (distillation) head and cannot be used as a backbone. "
+            "Choose another model."
+        )
+    keys = tuple(picture.key for each in collection.classes for picture in each.images)
+    return workbench.cache.get_or_compute(
+        (_load_features, base, keys), lambda: _compute_features(workbench, base, collection, report)
+    )
+
+
+def _compute_features(
+    workbench: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
+) -> np.ndarray:
+    size = base.preprocessing.size
+    seen = np.stack(
+        [
+            image_files.to_uint8(image_files.crop_and_resize(each, size))
+            for each in collection.list_squares()
+        ]
+    )
+    images = torch.from_numpy(seen)  # (N, 3, S, S); 500 images at 224 pixels take 75 MB
+
+    def half(share: float, words: str) -> None:
+        report(0.5 * share, words)
+
+    return compute_features(workbench, base, images, half).astype(np.float64)
+
+
+def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray):
+    """Fit a regression whose regularisation is chosen by cross-validation on these images.
+
+    If a class has only one group, cross-validation is impossible: scikit-learn's default is used.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, PredefinedSplit
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    inner = min(INNER_FOLDS, count_groups(labels, groups).min())
+    if inner < 2:
+        return model.fit(features, labels)
+    search = GridSearchCV(
+        model,
+        {"logisticregression__C": INVERSE_REGULARISATIONS},
+        cv=PredefinedSplit(assign_folds(labels, groups, inner)),
+        scoring="neg_log_loss",
+    )
+    return search.fit(features, labels).best_estimator_
+
+
+def _merge_scaling(pipeline, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Merge scaling and regression into one layer: weight (C, D) and bias (C,)."""
+    scaler, regression = (step for _, step in pipeline.steps)
+    weight = regression.coef_ / scaler.scale_
+    bias = regression.intercept_ - weight @ scaler.mean_
+    if num_classes == 2:  # scikit-learn stores only one row for two classes
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    return weight, bias
+
+
+def write_probe_run(workbench: AppContext, probe: LinearProbe, folder: Path) -> Run:
+    """Write `probe` as an ordinary run folder `folder`.
+
+    The evaluation contains the cross-validated predictions for the user's images instead of a test
+    set. Without cross-validation, no evaluation is written.
+    """
+    model = copy.deepcopy(workbench.load_model(probe.base)).float().cpu()
+    C, D = probe.weight.shape
+    model.head = nn.Linear(D, C)
+    with torch.no_grad():
+        model.head.weight.copy_(torch.from_numpy(probe.weight))
+        model.head.bias.copy_(torch.from_numpy(probe.bias))
+    preprocessing = probe.base.preprocessing
+    keys = "".join(picture.key for picture in probe.images)
+    fingerprint = hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
+    summary = f"custom classes, on the features of {probe.base.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    runs.rewrite_history(folder, ())
+    runs.write_weights(folder, model.state_dict())
+    if probe.is_tested:
+        per_picture = probe.seconds / len(probe.labels)
+        runs.write_evaluation(
+            folder, Evaluation(probe.probabilities, probe.labels, fingerprint, per_picture)
+        )
+    else:
+        (folder / runs.EVALUATION_FILE).unlink(missing_ok=True)
+    runs.write_config(
+        folder,
+        {
+            "recipe": {"name": folder.name, "summary": summary},
+            "model": asdict(probe.base.spec),
+            "classes": list(probe.classes),
+            "normalisation": {"mean": preprocessing.mean, "std": preprocessing.std},
+            "input_size": preprocessing.size,
+            "data": {"name": "own images", "fingerprint": fingerprint},
+            "own_classes": {
+                "features_of": probe.base.name,
+                "folds": probe.folds,
+                "strength": probe.inverse_regularisation,
+                "pictures": len(probe.labels),
+                "groups": probe.num_groups,
+            },
+            "parameters": count_parameters(model),
+            "device": device_name(workbench.device),
+            "packages": package_versions(),
+            "git_commit": git_commit(),
+        },
+    )
+    return runs.read_run(folder)

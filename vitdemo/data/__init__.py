@@ -1,0 +1,594 @@
+"""Datasets as uint8 tensors: CIFAR-10 or a folder of images, with splits and normalisation.
+
+Shapes: B images of a batch, N images of a set, S image width in pixels. A set is stored in memory
+as one (N, 3, S, S) uint8 tensor (CIFAR-10: 184 MB), so data loaders and workers are not needed.
+"""
+
+import hashlib
+import math
+import os
+import shlex
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from filelock import FileLock
+from PIL import Image
+from torch import Tensor
+from torchvision.datasets import CIFAR10
+
+from vitdemo.data import cifar10
+from vitdemo.data.cifar10 import CLASSES as CIFAR10_CLASSES
+from vitdemo.data.downloads import OnBytes
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8
+from vitdemo.data.image_folders import (
+    describe_skipped,
+    format_some_names,
+    is_image_name,
+    is_system_name,
+    list_class_content,
+    list_class_folders,
+    list_loose_files,
+)
+from vitdemo.errors import DataError, ImageError, Stopped
+
+# Over all pixels of the 50,000 training images. Many repositories use the std (0.2023, 0.1994,
+# 0.2010), which is the mean of the stds of single images and therefore smaller.
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root; only the process that holds it downloads
+DATASET_PARTS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images (N, 3, S, S) uint8 and their class indices `labels` (N,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, indices: Tensor) -> "LabelledImages":
+        return LabelledImages(self.images[indices], self.labels[indices])
+
+    def to(self, device: torch.device) -> "LabelledImages":
+        return LabelledImages(self.images.to(device), self.labels.to(device))
+
+
+@dataclass(frozen=True)
+class ImageDataset:
+    """Location and classes of a dataset, known before any image is read."""
+
+    name: str
+    root: Path
+    classes: tuple[str, ...]
+    is_cifar10: bool = False
+
+    def load(self, part: str, size: int = 32) -> LabelledImages:
+        """Read `part` ("train" or "test"); images of a folder become size x size squares.
+
+        Raises `DataError` with the name of an unknown part or an unreadable image.
+        """
+        if part not in DATASET_PARTS:
+            raise DataError(f"Unknown part '{part}' of a dataset. Choose 'train' or 'test'.")
+        if self.is_cifar10:
+            return _load_cifar10(self.root, part)
+        return _load_files(self.list_files(part), size)
+
+    def check_images(self, part: str) -> None:
+        """Check that every image of `part` can be read, without storing the images.
+
+        Raises the same `DataError` as `load`, with the name of the invalid class or image.
+        """
+        if self.is_cifar10:
+            self.load(part)
+            return
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(lambda file: bool(_read_file(file[0])), self.list_files(part)):
+                pass  # the images of a large folder would not fit into memory
+
+    def list_notes(self) -> list[str]:
+        """Return messages about skipped files and about classes without test images."""
+        if self.is_cifar10:
+            return []
+        parts = {part: _list_folder(self.root / part, self.classes) for part in DATASET_PARTS}
+        loose = [
+            f"{part}/{name}"
+            for part in DATASET_PARTS
+            for name in list_loose_files(self.root / part)
+        ]
+        inside = [Path(path).relative_to(self.root).as_posix()
+                  for found in parts.values() for path in found.skipped]  # fmt: skip
+        outside = [name for name in loose if is_image_name(name)]
+        inside += [name for name in loose if not is_image_name(name)]
+        untested = [c for i, c in enumerate(self.classes) if i not in parts["test"].labels]
+        notes = [describe_skipped(inside)]
+        if outside:
+            images = "1 image" if len(outside) == 1 else f"{len(outside)} images"
+            notes.append(
+                f"Skipped {images} outside the class folders: {format_some_names(outside)}."
+            )
+        if untested:
+            notes.append(f"test/ has no folder for these classes: {format_some_names(untested)}.")
+        return [note for note in notes if note]
+
+    def load_labels(self, part: str) -> Tensor:
+        """Return the class indices of `part`, (N,) int64, without reading images of a folder."""
+        if self.is_cifar10:
+            return self.load(part).labels
+        return torch.tensor([label for _, label in self.list_files(part)])
+
+    def load_subset(self, part: str, indices: Tensor, size: int = 32) -> LabelledImages:
+        """Read only the images `indices` (M,) of `part`, in this order, like `load`."""
+        if self.is_cifar10:
+            return self.load(part).subset(indices)
+        files = self.list_files(part)
+        return _load_files([files[i] for i in indices.tolist()], size)
+
+    def list_files(self, part: str) -> list[tuple[str, int]]:
+        """Return (file, class index) of each image in a folder's `part`, without reading images.
+
+        Raises `DataError` if a class folder has no images, or its class is not in train/.
+        """
+        return _list_folder(self.root / part, self.classes).files
+
+
+def default_root() -> Path:
+    """Return the folder in `VITDEMO_DATA`, or `data` in the current folder."""
+    return Path(os.environ.get("VITDEMO_DATA") or "data")
+
+
+def find_dataset(root: Path | str | None = None) -> ImageDataset:
+    """Find the dataset to train or evaluate on.
+
+    CIFAR-10 is downloaded automatically only into the default folder `data`. A folder that is set
+    by `root` or `VITDEMO_DATA` must exist. Otherwise, a typing error would train on CIFAR-10.
+    """
+    return open_dataset(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
+
+
+def open_dataset(
+    root: Path | str | None = None,
+    *,
+    download: bool = False,
+    on_bytes: OnBytes | None = None,
+) -> ImageDataset:
+    """Find the dataset in `root`; with `download`, fetch CIFAR-10 if it is missing or empty.
+
+    `on_bytes(done, total)` is called during each file's download. It may raise `Stopped` to stop
+    the download, which the next call resumes. Raises `DataError` if `root` does not exist or
+    contains something else, or if the download fails.
+    """
+    root = Path(root) if root is not None else default_root()
+    if (root / "train").is_dir():
+        if not (root / "test").is_dir():
+            raise DataError(f"'{root}' has train/ but no test/. A dataset needs both folders.")
+        return ImageDataset(root.resolve().name, root, _list_folder_classes(root / "train"))
+    base = root / CIFAR10.base_folder
+    if not base.is_dir():
+        other = root.is_file() or (root.is_dir() and _has_foreign_files(root))
+        if other and not base.is_dir():  # Another process may just have created it.
+            raise DataError(
+                f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
+                "train/<class>/ and test/<class>/. Set --data to a folder that does."
+            )
+        if not download:
+            raise DataError(_missing_dataset_message(root))
+        _download_cifar10(root, on_bytes)
+    return ImageDataset("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
+
+
+def _missing_dataset_message(root: Path) -> str:
+    """Return the error message for a missing or empty `root`."""
+    state = "is empty" if root.is_dir() else "does not exist"
+    named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
+    return (
+        f"There is no dataset: '{root}' {state}. Set --data to a folder with train/<class>/ and "
+        f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}` or in "
+        "the page's tab Data."
+    )
+
+
+def is_dataset_missing(root: Path | str | None = None) -> bool:
+    """Return whether `root` is missing or empty, so that CIFAR-10 can be downloaded into it."""
+    root = Path(root) if root is not None else default_root()
+    return not root.exists() or (root.is_dir() and not _has_foreign_files(root))
+
+
+def _has_foreign_files(root: Path) -> bool:
+    """Return whether `root` contains more than an incomplete download of CIFAR-10."""
+    parts = (CIFAR10.filename, cifar10.PARTIAL_FOLDER, DOWNLOAD_LOCK_FILE)
+    names = (entry.name for entry in root.iterdir())
+    return any(name not in parts and not is_system_name(name) for name in names)
+
+
+def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
+    """Download CIFAR-10 into `root`; only one process at a time does this."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        # Concurrent downloads would write the same files, so other processes wait here.
+        alone = FileLock(root / DOWNLOAD_LOCK_FILE).acquire()
+    except OSError as error:
+        raise DataError(
+            f"'{root}' cannot be written to ({_first_line(error)}). Set --data to another folder."
+        ) from error
+    with alone:
+        if not (root / CIFAR10.base_folder).is_dir():
+            _download_with_fallback(root, on_bytes)
+    with suppress(OSError):  # On Windows, a waiting process may still have the file open.
+        (root / DOWNLOAD_LOCK_FILE).unlink()
+
+
+def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
+    """Download from the Hugging Face Hub or, if it cannot be reached, from the slow own site."""
+    try:
+        cifar10.fetch_from_hub(root, on_bytes)
+    except (DataError, Stopped):
+        raise
+    except Exception as unreached:  # errors of httpx, huggingface_hub or the disk
+        try:
+            cifar10.fetch_from_official_site(root, on_bytes)
+        except Stopped:
+            raise
+        except Exception as error:  # errors of httpx, tarfile or torchvision
+            _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
+            raise DataError(
+                f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
+                f"Hub ({_first_line(unreached)}) nor from its own site ({_first_line(error)}). "
+                "Check "
+                "the network, or set --data to a folder with CIFAR-10 or with train/<class>/ and "
+                "test/<class>/ images."
+            ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _remove_empty(*folders: Path) -> None:
+    """Remove the folders that contain no downloaded data."""
+    for folder in folders:
+        if folder.is_dir() and not any(
+            file.is_file() and file.stat().st_size for file in folder.rglob("*")
+        ):
+            # On Windows, the open lock file in it cannot be removed.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _load_cifar10(root: Path, part: str) -> LabelledImages:
+    try:
+        raw = CIFAR10(str(root), train=part == "train", download=False)
+    except Exception as error:  # torchvision raises RuntimeError, and pickle any type
+        raise DataError(
+            f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
+            f"'{root / CIFAR10.base_folder}'."
+        ) from error
+    images = torch.from_numpy(raw.data).permute(0, 3, 1, 2).contiguous()  # (N, 3, 32, 32)
+    return LabelledImages(images, torch.tensor(raw.targets))
+
+
+def _list_folder_classes(folder: Path) -> tuple[str, ...]:
+    classes = tuple(list_class_folders(folder))
+    if len(classes) < 2:
+        raise DataError(
+            f"'{folder}' contains {len(classes)} class folders, but a classifier needs at least "
+            "two. Put the images into one folder per class."
+        )
+    return classes
+
+
+@dataclass(frozen=True)
+class _PartListing:
+    """The (file, class index) pairs of the images of one part, and the skipped files."""
+
+    files: list[tuple[str, int]]
+    skipped: list[str]
+
+    @property
+    def labels(self) -> set[int]:
+        return {label for _, label in self.files}
+
+
+def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
+    """List one part. Raises `DataError` for an unknown class or a class without images."""
+    found = list_class_folders(folder)
+    strangers = sorted(set(found) - set(classes))
+    if strangers:
+        raise DataError(
+            f"'{folder}' contains the class '{strangers[0]}', which train/ does not. "
+            "Remove it, or add it to train/."
+        )
+    if not found:
+        raise DataError(f"'{folder}' contains no images. Put them into {folder}/<class>/.")
+    files, skipped, owners = [], [], {}
+    for label, name in enumerate(classes):
+        content = list_class_content(found.get(name, ()))
+        if name in found and not content.images:
+            left_out = describe_skipped(Path(path).name for path in content.skipped)
+            raise DataError(
+                f"The class '{name}' has no images in '{found[name][0]}'. Add some or remove the "
+                f"folder. {left_out}".rstrip()
+            )
+        for identity, place in content.folders.items():
+            if owners.setdefault(identity, name) != name:
+                raise DataError(
+                    f"'{place}' belongs to two classes, '{owners[identity]}' and '{name}'. Remove "
+                    "one of the links to it."
+                )
+        files += [(path, label) for path in content.images]
+        skipped += content.skipped
+    return _PartListing(files, skipped)
+
+
+def _load_files(files: list[tuple[str, int]], size: int) -> LabelledImages:
+    with ThreadPoolExecutor() as pool:  # Pillow releases the interpreter lock while decoding.
+        images = list(pool.map(lambda file: _read_square(file[0], size), files))
+    return LabelledImages(
+        torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files])
+    )
+
+
+def _read_square(path: str, size: int) -> np.ndarray:
+    return to_uint8(crop_and_resize(_read_file(path), size))  # (3, S, S)
+
+
+def _read_file(path: str) -> Image.Image:
+    try:
+        return load_image(path)
+    except ImageError as error:
+        raise DataError(f"'{path}' cannot be used: {error}") from error
+
+
+def stratified_split(
+    labels: Tensor, held_out: float | int, seed: int, classes: Sequence[str] = ()
+) -> tuple[Tensor, Tensor]:
+    """Split N images into sorted (kept, held out) indices, stratified by class.
+
+    Every class is in both parts. If this needs more or fewer than `held_out` images, their number
+    is adjusted.
+
+    Args:
+        labels: (N,) int64.
+        held_out: fraction (float) or number (int) of images to hold out.
+        seed: the same seed gives the same split on every machine.
+        classes: the class names, for error messages.
+
+    Raises `DataError` for a class with a single image, which cannot be in both parts.
+    """
+    values = labels.numpy()
+    C, N = _check_class_sizes(values, classes), len(values)
+    wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
+    split = _scikit_learn_split(values, held_out, seed)
+    if split is not None:
+        missing = [C - len(np.unique(values[part])) for part in split]  # in kept and in held out
+        if not any(missing):
+            return torch.from_numpy(split[0]), torch.from_numpy(split[1])
+        wanted += missing[1] - missing[0]
+    place = _move_one_per_class_first(
+        values, _rank_within_classes(values, seed), move_one_last=True
+    )
+    order = np.argsort(place, kind="stable")
+    held = min(max(wanted, C), N - C)
+    kept, held = np.sort(order[held:]), np.sort(order[:held])
+    return torch.from_numpy(kept), torch.from_numpy(held)
+
+
+def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
+    """Return the sorted indices of `count` of N images, stratified, with at least one per class.
+
+    Raises `DataError` if there are more than `count` classes.
+    """
+    values = labels.numpy()
+    C = len(np.unique(values))
+    if count < C:
+        raise DataError(
+            f"train_pictures is {count}, fewer than the {C} classes. Choose --train-pictures {C} "
+            "or more, or 0 for all."
+        )
+    split = _scikit_learn_split(values, len(values) - count, seed)
+    if split is not None and len(np.unique(values[split[0]])) == C:
+        return torch.from_numpy(split[0])
+    place = _move_one_per_class_first(values, _rank_within_classes(values, seed))
+    return torch.from_numpy(np.sort(np.argsort(place, kind="stable")[:count]))
+
+
+def _check_class_sizes(labels: np.ndarray, classes: Sequence[str]) -> int:
+    """Return the number of classes. Raises `DataError` if one of them has a single image."""
+    found, counts = np.unique(labels, return_counts=True)
+    single = [str(classes[label] if classes else label) for label in found[counts == 1]]
+    if single:
+        raise DataError(
+            "Every class needs at least two training images, one of them for validation. Add "
+            f"images to the classes with a single image: {format_some_names(single)}."
+        )
+    return len(found)
+
+
+def _scikit_learn_split(
+    labels: np.ndarray, held_out: float | int, seed: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return scikit-learn's split (kept, held out), or None if it raises an error.
+
+    Existing runs use scikit-learn's splits. It rejects a part that is smaller than the number of
+    classes, and the smaller part can lack small classes.
+    """
+    from sklearn.model_selection import train_test_split  # takes 1.5 s, not needed by the page
+
+    try:
+        parts = train_test_split(
+            np.arange(len(labels)), test_size=held_out, stratify=labels, random_state=seed
+        )
+    except ValueError:
+        return None
+    return np.sort(parts[0]), np.sort(parts[1])
+
+
+def _move_one_per_class_first(
+    labels: np.ndarray, place: np.ndarray, *, move_one_last: bool = False
+) -> np.ndarray:
+    """Move one image of each class to the front of `place`, with `leave_one` another to the end."""
+    moved = place.copy()
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        moved[members[place[members].argmin()]] = -1
+        if move_one_last:
+            moved[members[place[members].argmax()]] = 2
+    return moved
+
+
+def sample_stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+    """Return the sorted indices of `count` labels (or of all, if there are fewer), stratified.
+
+    The proportion of each class is exact within one image. Unlike scikit-learn's split, this
+    accepts classes of any size.
+    """
+    return np.sort(np.argsort(_rank_within_classes(labels, seed), kind="stable")[:count])
+
+
+def _rank_within_classes(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Return the relative rank, 0 to 1, of each of N images in a random order of its class."""
+    random = np.random.default_rng(seed)
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = random.permutation(np.flatnonzero(labels == label))
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return place
+
+
+def compute_fingerprint(pictures: LabelledImages, classes: tuple[str, ...]) -> str:
+    """Return a hash of pixels, labels, order and class names as 16 hexadecimal digits."""
+    digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
+    digest.update(pictures.labels.cpu().numpy().tobytes())
+    digest.update(pictures.images.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation per channel of (N, 3, S, S) uint8 pixels, in 0 to 1."""
+    total, square = torch.zeros(2, 3, dtype=torch.float64)
+    count = 0
+    for part in images.split(1024):
+        values = part.double().transpose(0, 1).flatten(1) / 255  # (3, B*S*S)
+        total += values.sum(1)
+        square += values.square().sum(1)
+        count += values.shape[1]
+    mean = total / count
+    std = (square / count - mean.square()).clamp_min(1e-6).sqrt()
+    return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())
+
+
+def preprocess_images(
+    images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]
+) -> Tensor:
+    """Convert image squares to the model input: resized (bicubic, antialiased) and normalised.
+
+    Args:
+        images: (B, 3, S, S), uint8 or float, 0 to 255.
+        size: width of the model input in pixels.
+        mean, std: values per channel, for pixels in 0 to 1.
+
+    Returns (B, 3, size, size) float32. Equals `inputs.crop_and_resize` within one grey level.
+    """
+    pixels = images.float()
+    if pixels.shape[-1] != size:
+        pixels = F.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255)
+    shift, scale = _grey_levels(mean, images.device), _grey_levels(std, images.device)
+    return (pixels - shift) / scale  # (B, 3, size, size)
+
+
+@lru_cache(maxsize=32)  # A copy to the device blocks until its queued work is done.
+@torch.inference_mode(False)
+def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
+    return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
+
+
+class SyntheticDataset(ImageDataset):
+    """Synthetic images, which `--smoke` learns in seconds."""
+
+    def load(self, part: str, size: int = 32) -> LabelledImages:
+        return make_synthetic_images(len(self.classes), seed=int(part == "test"))
+
+    def check_images(self, part: str) -> None:
+        """Do nothing: synthetic images are always there."""
+
+    def list_notes(self) -> list[str]:
+        return []
+
+
+SYNTHETIC_DATASET = SyntheticDataset("synthetic", Path(), ("one", "two", "three", "four"))
+
+
+def make_synthetic_images(
+    num_classes: int = 4, images_per_class: int = 24, size: int = 32, seed: int = 0
+) -> LabelledImages:
+    """Draw coloured stripes with noise: angle and colour by class, noise by `seed`."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(num_classes).repeat(images_per_class)  # (N,)
+    rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    angle = labels * torch.pi / num_classes
+    wave = torch.sin(
+        (angle.cos().view(-1, 1, 1) * columns + angle.sin().view(-1, 1, 1) * rows) * 0.8
+    )  # (N, S, S)
+    colour = torch.rand(num_classes, 3, 1, 1, generator=torch.Generator().manual_seed(0))[labels]
+    noise = 0.2 * torch.randn(len(labels), 3, size, size, generator=generator)
+    images = 255 * (0.5 + 0.4 * wave[:, None] * colour + noise).clamp(0, 1)
+    return LabelledImages(images.to(torch.uint8), labels)
+
+
+@dataclass(frozen=True)
+class TestImage:
+    """One image of the test set, and the name of its true class."""
+
+    image: Image.Image
+    label: str
+
+
+class TestSet:
+    """The test images of `open_dataset`. Images of a folder are read one by one, on request."""
+
+    def __init__(self, dataset: ImageDataset):
+        self.classes = dataset.classes
+        self._dataset = dataset
+        self._images = dataset.load("test") if dataset.is_cifar10 else None
+        self._files = [] if dataset.is_cifar10 else dataset.list_files("test")
+        self._squares: dict[
+            int, tuple[LabelledImages, str]
+        ] = {}  # by image width, with the fingerprint
+        self._squares_lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._images or self._files)
+
+    def __getitem__(self, index: int) -> TestImage:
+        """Return image `index`. Raises `DataError` (out of range) or `ImageError` (bad file)."""
+        if not 0 <= index < len(self):
+            raise DataError(f"There is no test image {index}. Choose 0 to {len(self) - 1}.")
+        if self._images:
+            pixels = self._images.images[index].permute(1, 2, 0).numpy()  # (S, S, 3)
+            image, label = Image.fromarray(pixels), int(self._images.labels[index])
+        else:
+            path, label = self._files[index]
+            image = crop_visible_square(load_image(path))
+        return TestImage(image, self.classes[label])
+
+    def load_squares(self, side: int) -> tuple[LabelledImages, str]:
+        """Return all images as squares of width `side`, as in a run's evaluation, and their hash.
+
+        CIFAR-10 images keep their size. The first call for a large folder is slow, because it
+        reads all images. Raises `DataError` with the name of an invalid image file.
+        """
+        with self._squares_lock:
+            side = 0 if self._images else side
+            if side not in self._squares:
+                pictures = self._images or self._dataset.load("test", side)
+                self._squares[side] = (pictures, compute_fingerprint(pictures, self.classes))
+            return self._squares[side]

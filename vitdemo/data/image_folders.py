@@ -1,0 +1,187 @@
+"""Class folders: listing their images, and ignoring the files of operating systems.
+
+A folder of a dataset, and a zip or a folder of custom classes, follow the same rules: a file is an
+image if it has one of `inputs.image_suffixes`; system files and folders are ignored at any depth;
+class names are compared in Unicode NFC; links do not cause a folder to be read twice.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from vitdemo.data.image_files import HEIF_SUFFIXES, image_suffixes, printable_name
+from vitdemo.errors import DataError
+
+# Names in lower case. Names that begin with a dot are always ignored and are not listed here.
+SYSTEM_NAMES = {
+    # macOS; "Icon\r" contains the icon of a folder
+    *("__macosx", "icon\r", "network trash folder", "temporary items"),
+    *("desktop db", "desktop df", "thevolumesettingsfolder", "thefindbycontentfolder"),
+    # Windows
+    *("thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "picasa.ini"),
+    *("$recycle.bin", "system volume information"),
+    # Network drives: Synology, QNAP, NetApp
+    *("@eadir", "@tmp", "@synoresource", "@recycle", "@recently-snapshot", "@sharebin"),
+    *("#recycle", "#snapshot", "~snapshot"),
+    # Linux, Android, Python
+    *("lost+found", "lost.dir", "__pycache__"),
+}
+# Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
+_SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
+MAX_LISTED_NAMES = 3  # file names in one sentence
+
+
+def is_system_name(name: str) -> bool:
+    """Return whether `name` is the name of a hidden or system file or folder."""
+    name = name.lower()
+    return (
+        name.startswith(".") or name in SYSTEM_NAMES or _SYSTEM_PATTERN.fullmatch(name) is not None
+    )
+
+
+def is_system_path(path: PurePath) -> bool:
+    """Return whether the file or any folder in `path` has a system name."""
+    return any(is_system_name(part) for part in path.parts)
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether the suffix of `name` is one of `image_suffixes`."""
+    return os.path.splitext(name)[1].lower() in image_suffixes()
+
+
+def normalize_name(name: str) -> str:
+    """Return `name` in Unicode NFC, because macOS stores "ö" as two code points."""
+    return unicodedata.normalize("NFC", name)
+
+
+def describe_skipped(names: Iterable[str]) -> str:
+    """Return a message with the number and names of skipped files; "" if there are none."""
+    names = list(names)
+    if not names:
+        return ""
+    files = "1 file" if len(names) == 1 else f"{len(names)} files"
+    words = f"Skipped {files} without an image suffix: {format_some_names(names)}."
+    needs_heif = {PurePath(name).suffix.lower() for name in names} & set(HEIF_SUFFIXES)
+    return words + (" HEIC images need the package pillow-heif." if needs_heif else "")
+
+
+def format_some_names(names: Iterable[str]) -> str:
+    """Return the first `MAX_LISTED_NAMES` names and the number of further names as text."""
+    names = list(names)
+    shown = [_printable_path(name) for name in names[:MAX_LISTED_NAMES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _printable_path(name: str) -> str:
+    return "/".join(printable_name(part) for part in PurePath(name).parts)
+
+
+def list_class_folders(parent: Path) -> dict[str, list[Path]]:
+    """Return the direct subfolders of `parent` by class name (NFC), sorted by name.
+
+    Two folders whose names are equal in NFC form one class. A link to `parent` or to a folder
+    above it is not a class. Raises `DataError` for a name that is not valid Unicode.
+    """
+    above, found = _parent_ids(parent) | {_folder_id(parent)}, {}
+    for entry in _list_entries(parent):
+        if not _is_folder(entry) or _folder_id(entry.path) in above:
+            continue
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"'{parent}' contains a folder whose name is not valid Unicode "
+                f"({os.fsencode(entry.name)!r}). Rename the folder."
+            ) from error
+        found.setdefault(normalize_name(entry.name), []).append(parent / entry.name)
+    return dict(sorted(found.items()))
+
+
+def list_loose_files(parent: Path) -> list[str]:
+    """Return the names of the files directly in `parent`, which belong to no class."""
+    return [entry.name for entry in _list_entries(parent) if not _is_folder(entry)]
+
+
+@dataclass
+class ClassContent:
+    """The paths of `images` and `skipped` files, and their `folders` by (device, inode)."""
+
+    images: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    folders: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def list_class_content(folders: Iterable[Path]) -> ClassContent:
+    """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
+
+    Links to files and folders are followed, but no folder is read twice, and a link to a folder
+    above itself is ignored. Raises `DataError` for a folder that cannot be read.
+    """
+    found = ClassContent()
+    for folder in folders:
+        files = sorted(_iter_files(str(folder), _parent_ids(folder), found.folders))
+        for place, name in files:
+            (found.images if is_image_name(name) else found.skipped).append(
+                os.path.join(place, name)
+            )
+    return found
+
+
+def _iter_files(
+    folder: str, above: frozenset[tuple[int, int]], seen: dict[tuple[int, int], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield (folder, file name); `above` are the folders that contain `folder`."""
+    identity = _folder_id(folder)
+    if identity in above or identity in seen:
+        return
+    seen[identity] = folder
+    linked = []
+    for entry in _list_entries(folder):
+        if not _is_folder(entry):
+            yield folder, entry.name
+        elif entry.is_symlink():
+            # Links come last, so that a folder is listed under its real path if it has one here.
+            linked.append(entry.path)
+        else:
+            yield from _iter_files(entry.path, above | {identity}, seen)
+    for path in linked:
+        yield from _iter_files(path, above | {identity} | _parent_ids(path), seen)
+
+
+def _list_entries(folder: str | Path) -> list[os.DirEntry]:
+    """Return the entries of `folder` sorted by name, without system files."""
+    try:
+        with os.scandir(folder) as entries:
+            kept = [entry for entry in entries if not is_system_name(entry.name)]
+    except OSError as error:
+        raise DataError(
+            f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
+        ) from error
+    return sorted(kept, key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that points to itself
+        return False
+
+
+def _folder_id(folder: str | Path) -> tuple[int, int]:
+    try:
+        status = os.stat(folder)
+    except OSError as error:
+        raise DataError(
+            f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
+        ) from error
+    return status.st_dev, status.st_ino
+
+
+def _parent_ids(folder: str | Path) -> frozenset[tuple[int, int]]:
+    """Return the identities of all parents of `folder`, by its given and its real path."""
+    paths = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
+    return frozenset(_folder_id(parent) for path in paths for parent in path.parents)

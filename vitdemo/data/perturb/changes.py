@@ -1,0 +1,185 @@
+"""Combinations of image changes, as users set them, and presets.
+
+    changed = change(picture, Changes(pieces=4))
+
+Letters: S side of the image, rows and columns of a patch grid.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from PIL import Image
+
+from vitdemo.data import image_files
+from vitdemo.data.perturb import (
+    PERTURBATIONS,
+    Perturbation,
+    apply_perturbation,
+    make_patch_mask,
+    remove_patches,
+)
+from vitdemo.errors import DataError
+
+PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
+SLIDER_NAMES = ("rotate", "brightness", "blur", "noise", "jpeg")  # in the order they are applied
+MAX_GRID_ROWS = 64  # maximum rows or columns of a grid for removed patches
+MAX_SEED = 999
+
+
+@dataclass(frozen=True)
+class RemovedPatches:
+    """Patches removed from an image: `cells`, counted from 0 in reading order, on a `grid`."""
+
+    grid: tuple[int, int] = (8, 8)
+    cells: tuple[int, ...] = ()
+
+    def on_grid(self, grid: tuple[int, int]) -> "RemovedPatches":
+        """Return these patches on `grid`; none if they were removed on another grid."""
+        return self if self.grid == grid else RemovedPatches(grid)
+
+    def add(self, cells: Sequence[int]) -> "RemovedPatches":
+        return RemovedPatches(self.grid, tuple(dict.fromkeys((*self.cells, *cells))))
+
+    @property
+    def encode(self) -> str:
+        """Code for a URL: rows, columns, one bit per patch, as "8.8.3f"; empty without patches."""
+        bits = sum(1 << cell for cell in self.cells)
+        return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
+
+    @classmethod
+    def decode(cls, code: str | None) -> "RemovedPatches":
+        """Decode `code`; an invalid code means no patches."""
+        found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", code or "", re.ASCII)
+        if not found:
+            return cls()
+        rows, columns, bits = int(found[1]), int(found[2]), int(found[3], 16)
+        if not (
+            0 < rows <= MAX_GRID_ROWS
+            and 0 < columns <= MAX_GRID_ROWS
+            and bits >> rows * columns == 0
+        ):
+            return cls()
+        return cls((rows, columns), tuple(i for i in range(rows * columns) if bits >> i & 1))
+
+
+@dataclass(frozen=True)
+class ImageChanges:
+    """All changes of an image, in the order of application; default values change nothing."""
+
+    pieces: int = 1
+    rotate: float = 0
+    brightness: float = 1
+    blur: float = 0
+    noise: float = 0
+    jpeg: float = 100
+    seed: int = 0
+    removed: RemovedPatches = field(default_factory=RemovedPatches)
+
+    @classmethod
+    def from_inputs(
+        cls, pieces, rotate, brightness, blur, noise, jpeg, seed, removed
+    ) -> "ImageChanges":
+        """Create from a page's inputs: empty fields change nothing, large values are clamped."""
+        sliders = zip(SLIDER_NAMES, (rotate, brightness, blur, noise, jpeg), strict=True)
+        strengths = {name: clamp_strength(PERTURBATIONS[name], value) for name, value in sliders}
+        pieces = pieces if pieces in PIECE_CHOICES else 1
+        seed = 0 if seed is None or math.isnan(seed) else int(min(max(seed, 0), MAX_SEED))
+        return cls(pieces=pieces, seed=seed, removed=removed or RemovedPatches(), **strengths)
+
+    @property
+    def is_identity(self) -> bool:
+        return self == ImageChanges(seed=self.seed, removed=RemovedPatches(self.removed.grid))
+
+    def describe(self) -> str:
+        """Describe the changes in one line: "4 × 4 pieces shuffled, blur 2% of the side"."""
+        words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
+        for name in SLIDER_NAMES:
+            change, value = PERTURBATIONS[name], getattr(self, name)
+            if value != change.neutral:
+                words.append(f"{change.title.lower()} {value:g} {change.unit}")
+        count = len(self.removed.cells)
+        if count:
+            rows, columns = self.removed.grid
+            words.append(f"{count} of {rows * columns} patches removed")
+        return ", ".join(words).replace("jpeg", "JPEG").replace(" %", "%") or "none"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A combination of changes, and a question about its effect."""
+
+    title: str
+    description: str
+    changes: ImageChanges
+
+
+CHEQUERBOARD = RemovedPatches((8, 8), tuple(i for i in range(64) if (i // 8 + i % 8) % 2))
+PRESETS = {
+    preset.title: preset
+    for preset in (
+        Preset(
+            "Shuffled patches",
+            "The pieces stay, but their arrangement is lost. A model that still predicts the class "
+            "did not need the arrangement of this image. Compare 2, 4, 8 and 16 pieces per side.",
+            ImageChanges(pieces=8),
+        ),
+        Preset(
+            "Half the patches removed",
+            "Every second patch is painted over, but people still recognise the object. Which "
+            "models do? Do they stop attending to the empty patches?",
+            ImageChanges(removed=CHEQUERBOARD),
+        ),
+        Preset(
+            "Upside down",
+            "No information is lost, but most photos are upright, including those in the training "
+            "set. Which predictions change? Does the attention rotate with the object?",
+            ImageChanges(rotate=180),
+        ),
+        Preset(
+            "Dark and noisy",
+            "Low brightness and strong noise. Look for a model that is incorrect with high "
+            "confidence.",
+            ImageChanges(brightness=0.4, noise=25),
+        ),
+        Preset(
+            "Blurred",
+            "Blur removes fine texture first and keeps coarse outlines. Shuffling keeps fine "
+            "texture.",
+            ImageChanges(blur=4),
+        ),
+        Preset(
+            "Strong JPEG compression",
+            "Strong compression produces visible blocks of 8 pixels. People still recognise the "
+            "object. Which models do?",
+            ImageChanges(jpeg=8),
+        ),
+    )
+}
+
+
+def clamp_strength(change: Perturbation, value: float | None) -> float:
+    """Clamp `value` to the range of `change`; return neutral for None and NaN."""
+    if value is None or math.isnan(value):
+        return change.neutral
+    return min(max(value, change.low), change.high)
+
+
+def apply_changes(picture: Image.Image, changes: ImageChanges) -> Image.Image:
+    """Apply all `changes` to an RGB square; without changes, return the same pixels.
+
+    Patches are removed last, so that gaps stay where the user clicked. Raises `DataError` for a
+    patch outside its grid.
+    """
+    pixels = torch.from_numpy(image_files.to_uint8(picture))[None]  # (1, 3, S, S)
+    pixels = apply_perturbation("shuffle", pixels, changes.pieces, changes.seed)
+    for name in SLIDER_NAMES:
+        pixels = apply_perturbation(name, pixels, getattr(changes, name), changes.seed)
+    try:
+        mask = make_patch_mask(changes.removed.cells, changes.removed.grid)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    pixels = remove_patches(pixels, mask) if mask.any() else pixels
+    return Image.fromarray(pixels[0].permute(1, 2, 0).numpy())

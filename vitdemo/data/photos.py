@@ -1,0 +1,24 @@
+"""Example photos, which need neither a dataset nor a network."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+# The first photo shows a class of CIFAR-10, because new users start with it.
+OURS = Path(__file__).parents[2] / "assets" / "photos"
+GRADIOS = Path(find_spec("gradio").origin).parent / "media_assets" / "images"
+EXAMPLES = (
+    OURS / "cat.jpg",
+    GRADIOS / "bus.png",
+    GRADIOS / "lion.jpg",
+    GRADIOS / "cheetah1.jpg",
+    GRADIOS / "tower.jpg",
+)
+
+
+def example_files() -> list[str]:
+    """Return the paths of all available photos; gradio's differ between versions."""
+    return [str(file) for file in EXAMPLES if file.is_file()]
+
+
+def name_of(file: str) -> str:
+    return Path(file).stem.rstrip("1")

@@ -1,0 +1,527 @@
+"""Attribution maps of a class, all computed by one function, `attribute`.
+
+A `AttributionMethod` describes its map, the map's limit and the supported models. `METHODS` lists
+all methods by name. No method leaves a hook, a flag or a gradient on the model, so threads can
+share it. Integrated Gradients and occlusion explain the log-probability of the class, as the
+faithfulness test does. The maps of attention and features use the gradient of the logit, as in
+their papers.
+
+Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
+
+    attribute("relevance", model, images, target=3)  # (B, rows, columns)
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitdemo.explain import attention, forward_pass
+from vitdemo.explain.gradient_maps import gradient_rollout, token_grad_cam
+from vitdemo.models import is_vision_transformer
+from vitdemo.models.convnet import ConvNet
+from vitdemo.models.pretrained import patch_sides
+
+CELLS_PER_SIDE = (
+    8  # cells per side of the grid on which pixels are summed if a model has no patches
+)
+# Integrated Gradients doubles its number of steps until the completeness gap is small enough.
+INTEGRATION_STEPS, MAX_COMPLETENESS_GAP = (32, 64, 128, 256, 512), 0.01
+ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
+
+OnStep = Callable[[int, int], None]  # (done, total); an exception in it stops the computation
+
+
+@dataclass(frozen=True)
+class AttributionMethod:
+    """One attribution method.
+
+    `caption` describes the map and its limit. `model_kinds` are the supported values of
+    `get_model_kind`. Maps of a `is_signed` method also have negative values. A `is_slow` method
+    takes many forward passes. Maps of a `linear` method are linear in the score: the map of a
+    difference of scores is the difference of the maps. Values of a `is_complete` method add up to
+    the change of the score (`completeness_gap`).
+    """
+
+    name: str
+    title: str
+    caption: str
+    model_kinds: tuple[str, ...]
+    compute: Callable[["_AttributionInput", OnStep], Tensor]
+    is_class_specific: bool = True
+    is_signed: bool = False
+    is_slow: bool = False
+    is_linear: bool = False
+    is_complete: bool = False
+
+
+def get_model_kind(model: nn.Module) -> str:
+    """Return "vit", or "cnn" for vitdemo's ConvNet and torchvision's ResNet.
+
+    Raises `ValueError` for any other model.
+    """
+    if is_vision_transformer(model):
+        return "vit"
+    if isinstance(model, ConvNet) or all(
+        hasattr(model, n) for n in (*_RESNET_STAGES, "avgpool", "fc")
+    ):
+        return "cnn"
+    raise ValueError(
+        f"Cannot explain {type(model).__name__}: use a Vision Transformer, vitdemo's ConvNet or "
+        "torchvision's ResNet."
+    )
+
+
+def list_methods(model: nn.Module) -> list[AttributionMethod]:
+    """Return the methods that support `model`, in the order of `METHODS`."""
+    kind = get_model_kind(model)
+    return [method for method in METHODS.values() if kind in method.model_kinds]
+
+
+def get_num_classes(model: nn.Module) -> int:
+    """Return the number of classes of `model`."""
+    return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
+
+
+def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
+    """Return rows and columns of the patch grid, else of a grid of `CELLS_PER_SIDE`."""
+    height, width = images.shape[-2:]
+    if is_vision_transformer(model):
+        rows, columns = patch_sides(model.patch_embed)
+        return height // rows, width // columns
+    return min(CELLS_PER_SIDE, height), min(CELLS_PER_SIDE, width)
+
+
+def cell_indices(height: int, width: int, grid: tuple[int, int], device: torch.device) -> Tensor:
+    """Return the index, 0 to P-1, of the cell that contains each pixel, (height, width)."""
+    row = torch.arange(height, device=device) * grid[0] // height
+    column = torch.arange(width, device=device) * grid[1] // width
+    return row[:, None] * grid[1] + column  # (height, width)
+
+
+def attribute(
+    method: str,
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    *,
+    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Compute the attribution (B, rows, columns) of each patch for the class `target`.
+
+    Maps are float32 for a model in half precision.
+
+    Args:
+        method: a name in `METHODS`.
+        model: in eval mode. Other threads may use it at the same time.
+        images: normalised, (B, 3, S, S), so that zero is the mean colour.
+        target: one class for all images, or a LongTensor (B,) with one class per image.
+        path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
+            gap is below `MAX_COMPLETENESS_GAP`.
+        on_step: called as (done, total) during a long method. An exception in it stops the method.
+
+    Rows and columns are those of a ViT's patch grid. For a convolutional model, they are those of
+    its last features (Grad-CAM), or `CELLS_PER_SIDE` x `CELLS_PER_SIDE`. Raises `ValueError` for an
+    unknown method, for a method that does not support the model, and for an unknown class. Raises
+    `TypeError` as `attention.trace` does.
+    """
+    settings = {"path_steps": path_steps, "on_step": on_step}
+    return attribute_many([method], model, images, target, **settings)[method]
+
+
+# Tensors of the caller's inference mode cannot carry a gradient, so the mode is switched off.
+@torch.inference_mode(False)
+def attribute_many(
+    methods: Iterable[str],
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    *,
+    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+    on_step: OnStep | None = None,
+) -> dict[str, Tensor]:
+    """Run `attribute` for several methods; those with gradients share one backward pass."""
+    chosen = [_get_supported_method(name, model) for name in methods]
+    classes = forward_pass.check_target(target, len(images), get_num_classes(model), images.device)
+    weights = _one_hot(classes, model, images)  # (B, C)
+    return _compute_maps(
+        chosen, _AttributionInput(model, images, classes, weights, path_steps), on_step
+    )
+
+
+@torch.inference_mode(False)
+def attribute_classes(
+    methods: Sequence[str], model: nn.Module, image: Tensor, targets: Sequence[int]
+) -> dict[str, Tensor]:
+    """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
+
+    Only for the fast methods that depend on the class. All classes share one forward pass. Other
+    arguments and errors are as in `attribute_many`.
+    """
+    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
+    shared = [None] * len(targets)
+    if get_model_kind(model) == "vit":
+        shared = forward_pass.iter_class_gradients(model, image, targets)
+    maps = {name: [] for name in methods}
+    for target, gradients in zip(targets, shared, strict=True):
+        classes = forward_pass.check_target(target, 1, count, image.device)
+        subject = _AttributionInput(model, image, classes, _one_hot(classes, model, image))
+        if gradients is not None:
+            subject.gradients = gradients
+        for name, values in _compute_maps(chosen, subject, None).items():
+            maps[name].append(values)
+    return {name: torch.cat(own) for name, own in maps.items()}
+
+
+@torch.inference_mode(False)
+def contrast_many(
+    methods: Iterable[str],
+    model: nn.Module,
+    images: Tensor,
+    target: int | Tensor,
+    against: int | Tensor,
+    *,
+    on_step: OnStep | None = None,
+) -> dict[str, Tensor]:
+    """Compute the map of `target` minus the map of `against`, by each method.
+
+    For a `linear` method, this is the map of the difference of the two scores. For other methods,
+    it is the difference of two maps whose negative values were set to 0. The result is 0 for a
+    method that does not depend on the class. Other arguments and errors are as in
+    `attribute_many`.
+    """
+    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
+    pair = [
+        forward_pass.check_target(t, len(images), count, images.device) for t in (target, against)
+    ]
+    hot = [_one_hot(classes, model, images) for classes in pair]  # each (B, C)
+    apart = [method for method in chosen if not method.is_linear]
+    first, second = (
+        _compute_maps(apart, _AttributionInput(model, images, classes, weights), on_step)
+        for classes, weights in zip(pair, hot, strict=True)
+    )
+    found = {name: values - second[name] for name, values in first.items()}
+    linear = [method for method in chosen if method.is_linear]
+    found |= _compute_maps(
+        linear, _AttributionInput(model, images, pair[0], hot[0] - hot[1]), on_step
+    )
+    return {method.name: found[method.name] for method in chosen}
+
+
+def _one_hot(classes: Tensor, model: nn.Module, images: Tensor) -> Tensor:
+    dtype = torch.promote_types(images.dtype, torch.float32)
+    return F.one_hot(classes, get_num_classes(model)).to(dtype)  # (B, C)
+
+
+def _get_supported_method(name: str, model: nn.Module) -> AttributionMethod:
+    if name not in METHODS:
+        raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
+    if get_model_kind(model) not in METHODS[name].model_kinds:
+        served = ", ".join(method.name for method in list_methods(model))
+        kind = type(model).__name__
+        raise ValueError(f"'{name}' does not support {kind}: choose one of {served}.")
+    return METHODS[name]
+
+
+def _compute_maps(
+    methods: list[AttributionMethod], subject: "_AttributionInput", on_step: OnStep | None
+) -> dict:
+    subject.needs_gradients = any(method.compute in _GRADIENT_METHODS for method in methods)
+    report = on_step or (lambda done, total: None)
+    return {method.name: method.compute(subject, report).detach() for method in methods}
+
+
+class _AttributionInput:
+    """Model, images and classes to explain, with cached passes that several methods share."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        target: Tensor,
+        weights: Tensor,
+        path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+    ):
+        self.model = model
+        self.path_steps = path_steps
+        self.images = images.clone() if images.is_inference() else images
+        self.target = target  # (B,)
+        self.class_weights = weights  # (B, C): factors of the log-probabilities in the score
+        self.grid = cell_grid(model, images)
+        self.needs_gradients = False
+
+    @cached_property
+    def gradients(self) -> forward_pass.ClassGradients:
+        return forward_pass.class_gradients(self.model, self.images, self.target)
+
+    @cached_property
+    def attention(self) -> Tensor:  # (L, B, H, N, N)
+        if self.needs_gradients:
+            return torch.stack(self.gradients.attention)
+        with torch.no_grad():
+            return forward_pass.trace(self.model, self.images).attention
+
+    def single(self, i: int) -> "_AttributionInput":
+        """Return the subject of only the image `i`."""
+        one = slice(i, i + 1)
+        classes = self.target[one], self.class_weights[one]
+        return _AttributionInput(self.model, self.images[one], *classes, self.path_steps)
+
+    def score(self, images: Tensor) -> Tensor:
+        """Compute the score (n,) of variants (n, 3, S, S) of the only image."""
+        return log_score(self.model, images.to(self.images.dtype), self.class_weights)
+
+    def to_patch_maps(self, matrix: Tensor) -> Tensor:
+        """Return the rows of a matrix that the classifier reads, as maps (B, rows, columns)."""
+        prefix, rows = self.model.num_prefix_tokens, forward_pass.classifier_rows(self.model)
+        return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
+
+    def sum_over_cells(self, pixels: Tensor) -> Tensor:
+        """Sum `pixels` (B, S, S) over each cell, as (B, rows, columns)."""
+        B, height, width = pixels.shape
+        cell = cell_indices(height, width, self.grid, pixels.device).flatten()  # (S*S,)
+        total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
+        return total.index_add(1, cell, pixels.flatten(1)).unflatten(1, self.grid)
+
+
+def _relevance(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    found = subject.gradients
+    matrix = attention.accumulate_relevance(found.attention, found.attention_gradients)
+    return subject.to_patch_maps(attention.subtract_identity(matrix))
+
+
+def _gradient_rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    found = subject.gradients
+    matrix = gradient_rollout(found.attention, found.attention_gradients, include_skips=False)
+    return subject.to_patch_maps(matrix)
+
+
+def _grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    if get_model_kind(subject.model) == "cnn":
+        return _convolutional_grad_cam(subject)
+    found, prefix = subject.gradients, subject.model.num_prefix_tokens
+    maps = token_grad_cam(found.features, found.feature_gradients, prefix)  # (B, P)
+    return maps.unflatten(1, subject.grid)
+
+
+_RESNET_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
+
+
+@torch.enable_grad()
+def _convolutional_grad_cam(subject: _AttributionInput) -> Tensor:
+    """Compute Grad-CAM (Selvaraju et al. 2017) from the last features, without a hook."""
+    with torch.no_grad():
+        x = _last_features(subject.model, subject.images)
+    x = x.requires_grad_()  # (B, D, rows, columns)
+    logits = _classify_features(subject.model, x)  # (B, C)
+    (gradient,) = torch.autograd.grad((logits * subject.class_weights).sum(), x)
+    weights = forward_pass.upcast(gradient).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
+    return (forward_pass.upcast(x) * weights).sum(dim=1).clamp(min=0)
+
+
+def _last_features(model: nn.Module, x: Tensor) -> Tensor:
+    """Compute the output (B, D, rows, columns) of the last convolution for images `x`."""
+    if isinstance(model, ConvNet):
+        return model.forward_features(x)
+    for name in _RESNET_STAGES:
+        x = getattr(model, name)(x)
+    return x
+
+
+def _classify_features(model: nn.Module, features: Tensor) -> Tensor:
+    """Compute logits (B, C) from the last features (B, D, rows, columns)."""
+    if isinstance(model, ConvNet):
+        return model.forward_head(features)
+    return model.fc(model.avgpool(features).flatten(1))
+
+
+def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    """Compute Integrated Gradients, summed over the pixels of each cell.
+
+    Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. Each image takes the
+    first number of `path_steps` with a gap below `MAX_COMPLETENESS_GAP`, or else the last number.
+    """
+    maps = [_path_integral(subject.single(i), on_step) for i in range(len(subject.images))]
+    return torch.cat(maps)
+
+
+@torch.enable_grad()
+def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    """Compute the map (1, rows, columns) of the only image of `subject`."""
+    from captum.attr import IntegratedGradients  # importing takes two seconds
+
+    for steps in subject.path_steps:
+        done = 0
+
+        def score(images: Tensor, steps: int = steps) -> Tensor:
+            nonlocal done
+            on_step(min(done, steps), steps)
+            done += len(images)
+            return subject.score(images)
+
+        pixels = IntegratedGradients(score).attribute(
+            forward_pass.upcast(
+                subject.images.clone()
+            ),  # float32, because steps of the path are finer than bfloat16
+            baselines=0.0,  # the mean colour
+            n_steps=steps,
+            internal_batch_size=ATTRIBUTION_BATCH_SIZE
+            // 4,  # a backward pass needs more time and memory
+        )  # (1, 3, S, S)
+        found = subject.sum_over_cells(pixels.sum(dim=1))
+        gap = completeness_gap(subject.model, subject.images, found, subject.class_weights)
+        if float(gap) < MAX_COMPLETENESS_GAP:
+            break
+    on_step(steps, steps)
+    return found
+
+
+@torch.no_grad()
+def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Tensor) -> Tensor:
+    """Compute the completeness gap (B,) of `maps` (B, rows, columns) of Integrated Gradients.
+
+    The gap is the relative difference between the sum of a map and the change of the score from
+    the mean colour to `images` (B, 3, S, S). The score is the log-probability times `weights`
+    (B, C): one-hot for a class, the difference of two one-hot vectors for a contrast.
+    """
+    change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
+    tiny = torch.finfo(change.dtype).tiny  # avoids 0 / 0 for a mean-colour image
+    return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
+
+
+def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
+    """Compute log-probabilities times `weights` (B, C), summed to (B,), in float32.
+
+    For the difference of two classes, log-probabilities and logits give the same score.
+    """
+    return (forward_pass.upcast(model(images)).log_softmax(dim=1) * weights).sum(dim=1)
+
+
+def _occlusion(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    def score(images: Tensor, picture: Tensor) -> Tensor:
+        return log_score(subject.model, images, subject.class_weights[picture])
+
+    return occlude(score, subject.images, subject.grid, on_step)
+
+
+@torch.no_grad()
+def occlude(
+    score: Callable[[Tensor, Tensor], Tensor],
+    images: Tensor,
+    grid: tuple[int, int],
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Compute the decrease of a score when one cell has the mean colour, (B, rows, columns, ...).
+
+    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, for each cell of `grid`.
+    `score` takes n variants (n, 3, S, S) and the index (n,) of the original image of each variant.
+    It returns (n, ...). `images` are (B, 3, S, S), `on_step` is as in `attribute`.
+    """
+    B, (rows, columns) = len(images), grid
+    cell = cell_indices(*images.shape[-2:], grid, images.device)  # (S, S)
+    total = B * rows * columns
+    which = torch.arange(total, device=images.device)  # all cells of the first image come first
+    report, scores = on_step or (lambda done, total: None), []
+    for chunk in which.split(ATTRIBUTION_BATCH_SIZE):
+        report(int(chunk[0]), total)
+        picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
+        kept = cell != hidden[:, None, None]  # (chunk, S, S)
+        holed = images[picture] * kept[:, None]  # zero is the mean colour
+        scores.append(score(holed, picture))
+    report(total, total)
+    whole = score(images, torch.arange(B, device=images.device))  # (B, ...)
+    return whole[:, None, None] - torch.cat(scores).unflatten(0, (B, rows, columns))
+
+
+def _last_attention(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    return subject.to_patch_maps(attention.fuse_heads(subject.attention[-1]))
+
+
+def _rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    prefix = subject.model.num_prefix_tokens
+    return subject.to_patch_maps(attention.rollout(subject.attention, num_prefix_tokens=prefix))
+
+
+_GRADIENT_METHODS = (_relevance, _gradient_rollout, _grad_cam)
+_ALL_KINDS = ("vit", "cnn")
+
+METHODS = {
+    method.name: method
+    for method in (
+        AttributionMethod(
+            "relevance",
+            "Relevance",
+            "Attention weights of all layers, weighted by the gradient of the class's logit and "
+            "accumulated from layer to layer (Chefer et al. 2021). It shows only patches that "
+            "support the class, and ignores the MLPs.",
+            ("vit",),
+            _relevance,
+        ),
+        AttributionMethod(
+            "gradient_rollout",
+            "Gradient-weighted rollout",
+            "Attention rollout in which the attention weights of each layer are multiplied by the "
+            "gradient of the class's logit. Attention heads of opposite sign can cancel, and "
+            "layers with a small gradient contribute little.",
+            ("vit",),
+            _gradient_rollout,
+        ),
+        AttributionMethod(
+            "grad_cam",
+            "Grad-CAM",
+            "Input features of the last attention layer (in a convolutional model: output of the "
+            "last convolution), weighted by their mean gradient for the class. Negative values are "
+            "set to 0. A position in a late layer may contain information from other patches.",
+            _ALL_KINDS,
+            _grad_cam,
+        ),
+        AttributionMethod(
+            "integrated_gradients",
+            "Integrated Gradients",
+            "Gradient of the class's log-probability, integrated from a uniform image of the mean "
+            "colour to this image (Sundararajan et al. 2017). The values add up to the change of "
+            "the log-probability. A different starting image gives a different map.",
+            _ALL_KINDS,
+            _integrated_gradients,
+            is_signed=True,
+            is_slow=True,
+            is_linear=True,
+            is_complete=True,
+        ),
+        AttributionMethod(
+            "occlusion",
+            "Occlusion",
+            "Decrease of the class's log-probability when a single patch is replaced by the mean "
+            "colour (Zeiler & Fergus 2014). A patch gets a low value if its neighbours contain the "
+            "same information. The model may never have seen such a patch in training.",
+            _ALL_KINDS,
+            _occlusion,
+            is_signed=True,
+            is_slow=True,
+            is_linear=True,
+        ),
+        AttributionMethod(
+            "attention",
+            "Last layer's attention",
+            "Attention of the class token (without one: mean of the patch tokens) to each patch "
+            "in the last layer, averaged over the heads. The map is the same for every class. A "
+            "token of the last layer also contains information from other patches.",
+            ("vit",),
+            _last_attention,
+            is_class_specific=False,
+        ),
+        AttributionMethod(
+            "rollout",
+            "Attention rollout",
+            "Product of the attention matrices of all layers (Abnar & Zuidema 2020). The map is "
+            "the same for every class, and gives all heads and layers the same importance.",
+            ("vit",),
+            _rollout,
+            is_class_specific=False,
+        ),
+    )
+}

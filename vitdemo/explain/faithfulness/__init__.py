@@ -1,0 +1,247 @@
+"""Faithfulness test of a map: deletion and insertion curves, after Petsiuk et al. 2018 (RISE).
+
+https://arxiv.org/abs/1806.07421, section 4.2. Deletion removes the patches, those with the highest
+map values first, and measures the probability of the class. If the map is faithful, the probability
+falls early and the area under the curve is small. Insertion restores the patches in the same order;
+here a large area is good. The score is the insertion area minus the deletion area. It must be
+compared with baselines: random orders and transformed copies of the map (`nulls`), the centre-first
+order and the edge map.
+
+Letters: P patches (rows x columns), M orders, K steps, R random orders, n sets of patches, S side.
+
+    found = measure(model, image, 3, {"relevance": values}, fill="drop")
+    score = found.scores["relevance"]
+    rank_p(score, found.random_scores)  # against random orders
+    rank_p(score, shape_scores(model, image, 3, values, fill="drop"))  # against transformed copies
+"""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitdemo.explain import forward_pass
+from vitdemo.explain.attributions import OnStep, get_num_classes
+from vitdemo.explain.faithfulness.baselines import (
+    NUM_COPIES,
+    NUM_RANDOM_ORDERS,
+    SIGNIFICANCE_LEVEL,
+    centre_map,
+    draw_random_rankings,
+    draw_transformed_copies,
+    edge_map,
+    rank_by_value,
+    rank_p_value,
+    staged_p_value,
+)
+from vitdemo.explain.faithfulness.fills import (
+    FILLS,
+    blur_image,
+    check_fill,
+    predict_patch_sets,
+    supported_fills,
+)
+
+__all__ = [
+    "FILLS",
+    "NUM_COPIES",
+    "NUM_RANDOM_ORDERS",
+    "SIGNIFICANCE_LEVEL",
+    "blur_image",
+    "centre_map",
+    "draw_random_rankings",
+    "draw_transformed_copies",
+    "edge_map",
+    "predict_patch_sets",
+    "rank_by_value",
+    "rank_p_value",
+    "staged_p_value",
+    "supported_fills",
+]
+
+CENTRE_BASELINE, EDGE_BASELINE = (
+    "centre first",
+    "edge map",
+)  # the baselines with one order per image
+# Steps per curve. Compared with one step per patch, the standard deviation of a score's error is
+# 0.016 with 16 steps and 0.031 with 8 (`benchmarks/LOG.md`).
+CURVE_STEPS = 16
+
+
+class PerturbationCurves(NamedTuple):
+    """Curves over the fraction of patches removed (deletion) or restored (insertion), on CPU."""
+
+    fractions: Tensor  # (K+1,), from 0 to 1
+    deletion: dict[str, Tensor]  # probabilities (K+1,) by the name of the order
+    insertion: dict[str, Tensor]
+    random_deletion: Tensor  # (R, K+1), one curve for each random order
+    random_insertion: Tensor  # (R, K+1), for the same orders
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The insertion area minus the deletion area of each order, -1 to 1."""
+        pairs = {name: (self.insertion[name], curve) for name, curve in self.deletion.items()}
+        return {
+            name: float(area_under_curve(self.fractions, up - down))
+            for name, (up, down) in pairs.items()
+        }
+
+    @property
+    def random_scores(self) -> Tensor:
+        """The scores (R,) of the random orders."""
+        return area_under_curve(self.fractions, self.random_insertion - self.random_deletion)
+
+
+class CurveBand(NamedTuple):
+    """Mean, 5th and 95th percentile of curves (R, K+1) at each step."""
+
+    mean: Tensor  # (K+1,)
+    low: Tensor  # 5th percentile
+    high: Tensor  # 95th percentile
+
+
+def measure_perturbation_curves(
+    model: nn.Module,
+    image: Tensor,
+    target: int,
+    maps: Mapping[str, Tensor],
+    *,
+    fill: str = "mean",
+    against: int | None = None,
+    steps: int | None = None,
+    random_orders: int = NUM_RANDOM_ORDERS,
+    seed: int = 0,
+    on_step: OnStep | None = None,
+) -> PerturbationCurves:
+    """Measure deletion and insertion curves of all maps of one image and of the baselines.
+
+    The baselines are `CENTRE_BASELINE` and random orders.
+
+    Args:
+        image: normalised, (1, 3, S, S), so that zero is the mean colour.
+        target: the class whose probability is measured. With `against`, the probability is
+            normalised over these two classes only.
+        maps: maps (rows, columns) by name, all on the same grid. For `fill="drop"`, this must be
+            the patch grid.
+        fill: "mean", "blur", "road", or "drop" to remove a ViT's tokens. "drop" is not supported
+            with a convolutional stem, because it mixes patches before they become tokens.
+        steps: K, at most one step per patch, which is the default.
+        on_step: called as (done, total). An exception in it stops the measurement.
+
+    Raises `ValueError` for an invalid value. Each set of patches needs one forward pass, even if
+    several orders share it.
+    """
+    grid = _check_common_grid(model, maps, fill)
+    P = math.prod(grid)
+    ranks = {name: rank_by_value(values.flatten().cpu(), seed) for name, values in maps.items()}
+    ranks[CENTRE_BASELINE] = rank_by_value(centre_map(*grid).flatten(), seed)
+    orders = torch.cat(
+        [torch.stack([*ranks.values()]), draw_random_rankings(random_orders, P, seed)]
+    )
+    moved = _step_counts(P, steps)
+    curves = _measure_order_curves(
+        model, image, (target, against), orders, moved, grid, fill, on_step
+    )
+    deletion, insertion = (dict(zip(ranks, part[: len(ranks)], strict=True)) for part in curves)
+    return PerturbationCurves(moved / P, deletion, insertion, *curves[:, len(ranks) :])
+
+
+def score_transformed_copies(
+    model: nn.Module,
+    image: Tensor,
+    target: int,
+    values: Tensor,
+    *,
+    fill: str = "mean",
+    against: int | None = None,
+    steps: int | None = None,
+    count: int = NUM_COPIES,
+    seed: int = 0,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Measure the scores (count,) of transformed copies of the map `values` (rows, columns).
+
+    The copies come from `nulls.draw_transformed_copies`. Other arguments are as in
+    `measure_perturbation_curves`. Scores of both functions are comparable if `steps` is the same.
+    """
+    grid = _check_common_grid(model, {"": values}, fill)
+    laid = draw_transformed_copies(values.cpu(), count, seed)
+    orders = torch.stack([rank_by_value(own.flatten(), seed) for own in laid])
+    moved = _step_counts(math.prod(grid), steps)
+    deletion, insertion = _measure_order_curves(
+        model, image, (target, against), orders, moved, grid, fill, on_step
+    )
+    return area_under_curve(moved / math.prod(grid), insertion - deletion)
+
+
+def _measure_order_curves(
+    model: nn.Module,
+    image: Tensor,
+    classes: tuple[int, int | None],
+    orders: Tensor,
+    moved: Tensor,
+    grid: tuple[int, int],
+    fill: str,
+    on_step: OnStep | None,
+) -> Tensor:
+    """Measure deletion and insertion curves (2, M, K+1) of `orders` (M, P).
+
+    `moved` (K+1,) are the numbers of patches that are removed or restored.
+    """
+    count = get_num_classes(model)
+    pair = [t for t in classes if t is not None]
+    pair = [int(forward_pass.check_target(t, 1, count, torch.device("cpu"))) for t in pair]
+    left = orders[:, None] >= moved[:, None]  # (M, K+1, P)
+    back = orders[:, None] < moved[:, None]
+    sets, which = torch.cat([left, back]).flatten(0, 1).unique(dim=0, return_inverse=True)
+    logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
+    return class_probability(logits, *pair)[which].view(2, len(orders), -1)
+
+
+def class_probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
+    """Compute the probability (n,) of `target` among all classes, or only against `against`."""
+    if against is None:
+        return logits.softmax(dim=1)[:, target]
+    return (logits[:, target] - logits[:, against]).sigmoid()
+
+
+def resample_maps(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Interpolate maps (B, rows, columns) bilinearly to another `grid`, as usual for Grad-CAM.
+
+    Only the order of patches uses the result. The page shows the original map.
+    """
+    if maps.shape[1:] == grid:
+        return maps
+    return F.interpolate(maps[:, None], grid, mode="bilinear", align_corners=False)[:, 0]
+
+
+def area_under_curve(fractions: Tensor, curves: Tensor) -> Tensor:
+    """Compute the area under curves (..., K+1) over `fractions` (K+1,) by the trapezoidal rule."""
+    return torch.trapezoid(curves, fractions)
+
+
+def compute_band(curves: Tensor) -> CurveBand:
+    """Compute mean, 5th and 95th percentile of curves (R, ...) over the first dimension."""
+    low, high = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
+    return CurveBand(curves.mean(dim=0), low, high)
+
+
+def _check_common_grid(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
+    """Return the common grid of all maps. Raises `ValueError` if there is none."""
+    check_fill(model, fill)
+    grids = {tuple(values.shape) for values in maps.values()}
+    if len(grids) != 1 or len(grid := grids.pop()) != 2:
+        raise ValueError(
+            "maps must contain at least one map, and all maps must have one shape (rows, columns)."
+        )
+    return grid
+
+
+def _step_counts(patches: int, steps: int | None) -> Tensor:
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}, but must be at least 1.")
+    steps = patches if steps is None else min(steps, patches)
+    return torch.linspace(0, patches, steps + 1).round().long()  # (K+1,)

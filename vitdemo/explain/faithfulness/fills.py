@@ -1,0 +1,123 @@
+"""Replacements for removed patches, and predictions for images with removed patches.
+
+A removed patch is replaced by the mean colour, by the blurred image or by an interpolation of its
+neighbours (ROAD). A ViT can instead drop the token, so that no replacement is needed.
+
+Letters: P patches (rows x columns), n sets of patches, S side, C classes.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.explain import forward_pass
+from vitdemo.explain.attributions import (
+    ATTRIBUTION_BATCH_SIZE,
+    OnStep,
+    cell_indices,
+    get_num_classes,
+)
+from vitdemo.explain.faithfulness.imputation import impute_patches
+from vitdemo.models import has_separate_patches, is_vision_transformer, plain_vit
+
+FILLS = ("drop", "mean", "blur", "road")
+
+
+def supported_fills(model: nn.Module) -> tuple[str, ...]:
+    """Return the entries of `FILLS` that `model` supports.
+
+    Only a ViT can drop a token, and only if each token is computed from a single patch.
+    """
+    can_drop = is_vision_transformer(model) and has_separate_patches(model)
+    return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
+
+
+@torch.no_grad()
+def predict_patch_sets(
+    model: nn.Module,
+    image: Tensor,
+    sets: Tensor,
+    grid: tuple[int, int],
+    fill: str,
+    *,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """Compute logits (n, C), on the CPU, of one image (1, 3, S, S) for each set of patches.
+
+    `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of
+    `supported_fills(model)`. `on_step` is called as (done, total). An exception in it stops the
+    computation.
+    """
+    passed = _predict_dropped if fill == "drop" else _predict_filled
+    logits, done = torch.empty(len(sets), get_num_classes(model), dtype=image.dtype), 0
+    for which, part in passed(model, image, sets.to(image.device), grid, fill):
+        logits[which.cpu()] = part.to("cpu", image.dtype)
+        done += len(which)
+        if on_step is not None:
+            on_step(done, len(sets))
+    return logits
+
+
+def check_fill(model: nn.Module, fill: str) -> None:
+    """Raise `ValueError` for a replacement that is unknown or that `model` does not support."""
+    if fill not in FILLS:
+        raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
+    if fill not in supported_fills(model):
+        raise ValueError(
+            f"{type(model).__name__} does not compute each token from a single patch: use mean or "
+            "blur instead of drop."
+        )
+
+
+def _predict_filled(
+    model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield indices of sets and their logits, `ATTRIBUTION_BATCH_SIZE` images at a time."""
+    hidden = blur_image(image) if fill == "blur" else torch.zeros_like(image)
+    cell = cell_indices(*image.shape[-2:], grid, image.device)  # (S, S)
+    for which in torch.arange(len(sets), device=image.device).split(ATTRIBUTION_BATCH_SIZE):
+        if fill == "road":
+            yield which, model(impute_patches(image, sets[which], grid))
+        else:
+            stays = sets[which][:, None, cell]  # (chunk, 1, S, S)
+            yield which, model(torch.where(stays, image, hidden))
+
+
+def _predict_dropped(
+    model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the same as `_predict_filled` from shorter token sequences, batched by length."""
+    plain_vit.check_plain_vit(model)
+    x = model._pos_embed(model.patch_embed(image))  # (1, N, D), with position embeddings
+    x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
+    prefix, patches = x.split([model.num_prefix_tokens, sets.shape[1]], dim=1)
+    sizes = sets.sum(dim=1)
+    for size in sizes.unique().tolist():
+        for which in (sizes == size).nonzero()[:, 0].split(ATTRIBUTION_BATCH_SIZE):
+            place = sets[which].nonzero()[:, 1].view(len(which), size)  # (chunk, size)
+            tokens = torch.cat([prefix.expand(len(which), -1, -1), patches[0, place]], dim=1)
+            yield which, _run_blocks_and_head(model, tokens)
+
+
+def _run_blocks_and_head(model: nn.Module, x: Tensor) -> Tensor:
+    """Compute logits (n, C) from the special tokens and any number of patch tokens."""
+    if not forward_pass.reads_class_token(model) and x.shape[1] == model.num_prefix_tokens:
+        # The mean over no patch is undefined. Zeros give the prediction of the head's bias.
+        return model.forward_head(x.new_zeros(len(x), x.shape[1] + 1, x.shape[2]))
+    for block in model.blocks:
+        x = block(x)
+    return model.forward_head(model.norm(x))
+
+
+def blur_image(image: Tensor) -> Tensor:
+    """Blur `image` (1, 3, S, S) by a Gaussian with a standard deviation of S / 8."""
+    rows, columns = (_gaussian_matrix(size).to(image) for size in image.shape[-2:])
+    return rows @ image @ columns.mT
+
+
+def _gaussian_matrix(size: int) -> Tensor:
+    """Return Gaussian weights (size, size): row i is centred on i and sums to one."""
+    place = torch.arange(size, dtype=torch.float64)
+    weights = torch.exp(-0.5 * ((place[:, None] - place) / (size / 8)) ** 2)
+    return weights / weights.sum(dim=1, keepdim=True)

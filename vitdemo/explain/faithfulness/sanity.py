@@ -1,0 +1,217 @@
+"""Sanity checks of a map: its dependence on the class and on the classifier head.
+
+A map that hardly changes with the class cannot say why this class and not another one. A map that
+hardly changes when the classifier head is randomised depends only on the image and on the layers
+before the head (sanity checks for saliency maps, Adebayo et al. 2018,
+https://arxiv.org/abs/1810.03292). The correlation with a single randomised head can be anything
+from strongly negative to strongly positive. So `NUM_RANDOM_HEADS` of them are used. The baseline is
+the correlation of their maps with each other, which differs between methods.
+
+Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vitdemo.explain import attributions
+from vitdemo.explain.attributions import OnStep
+from vitdemo.explain.faithfulness.baselines import SIGNIFICANCE_LEVEL, rank_p_value
+
+CLASSIFIER_NAMES = (
+    "head",
+    "head_dist",
+    "fc",
+)  # names in vitdemo's and timm's ViTs, and in a ResNet
+NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
+# Steps of Integrated Gradients for randomised heads. A rank correlation does not need a
+# completeness gap below 1% (`benchmarks/LOG.md`).
+RANDOM_HEAD_PATH_STEPS = (16,)
+
+
+@dataclass(frozen=True)
+class RandomHeadCheck:
+    """Spearman correlations of a map with the maps of R randomised heads, and among these maps.
+
+    `p_value` is a rank p-value. It compares the map's mean correlation with the randomised heads'
+    maps to the mean correlation of each of these maps with the others.
+    """
+
+    map_correlations: np.ndarray  # (R,), NaN if a map is uniform
+    head_correlations: np.ndarray  # (R * (R - 1) / 2,), one value for each pair of randomised heads
+    p_value: float  # NaN if the map is uniform
+
+    @property
+    def is_defined(self) -> bool:
+        return not (np.isnan(self.map_correlations).all() or np.isnan(self.head_correlations).all())
+
+    @property
+    def is_more_similar(self) -> bool:
+        """Whether the map is significantly more similar to them than they are to each other."""
+        return self.p_value <= SIGNIFICANCE_LEVEL
+
+
+def randomise_head(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Return `model` with a random classifier head: weights of the same spread, and no bias.
+
+    All other parts are shared, not copied, and `model` is unchanged. Raises `TypeError` if the
+    classifier head is not a linear layer with a name in `CLASSIFIER_NAMES`.
+    """
+    return _replace_head(model, _draw_head(model, seed))
+
+
+def join_randomised_heads(model: nn.Module, seeds: Sequence[int]) -> nn.Module:
+    """Return `model` with several randomised heads, joined to one head of R * C classes.
+
+    Class c of the head of `seeds[r]` is class r * C + c. Errors are as in `randomise_head`.
+    """
+    drawn = [_draw_head(model, seed) for seed in seeds]
+    other = _replace_head(
+        model, {name: torch.cat([own[name] for own in drawn]) for name in drawn[0]}
+    )
+    if hasattr(other, "num_classes"):
+        other.num_classes = (
+            len(seeds) * model.num_classes
+        )  # `other` is a copy, so `model` is unchanged
+    return other
+
+
+@torch.inference_mode(False)
+def compute_random_head_maps(
+    model: nn.Module,
+    image: Tensor,
+    methods: Sequence[str],
+    target: int,
+    *,
+    count: int = NUM_RANDOM_HEADS,
+    on_step: OnStep | None = None,
+) -> dict[str, Tensor]:
+    """Return the maps (R, rows, columns) of class `target` by each method for R randomised heads.
+
+    `image` is (1, 3, S, S), `count` is R. All heads share the forward passes of the fast methods
+    and of occlusion; the fast methods take one backward pass for each head. Integrated Gradients
+    takes `RANDOM_HEAD_PATH_STEPS` passes for each head. `on_step` is called as (done, total) during
+    a long method. An exception in it stops the method.
+    """
+    long = [name for name in methods if attributions.METHODS[name].is_slow]
+    found = _fast_maps(model, image, [n for n in methods if n not in long], target, count)
+    for i, name in enumerate(long):
+        report = _report_part(on_step, i, len(long))
+        maps = _occlusion_maps if name == "occlusion" else _make_per_head_function(name)
+        found[name] = maps(model, image, target, count, report)
+    return {name: found[name] for name in methods}
+
+
+def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
+    """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
+    maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
+    with np.errstate(invalid="ignore"):
+        correlations = np.corrcoef(torch.stack([_average_ranks(values) for values in maps]).numpy())
+    np.fill_diagonal(correlations, np.nan)
+    pairs = correlations[1:, 1:][np.triu_indices(len(random), 1)]
+    return RandomHeadCheck(correlations[0, 1:], pairs, _first_p_value(correlations))
+
+
+def rank_correlation(first: Tensor, second: Tensor) -> float:
+    """Compute Spearman's rank correlation of two maps of the same shape.
+
+    1 means that both maps order the patches in the same way. NaN if a map is uniform.
+    """
+    ranks = torch.stack([_average_ranks(first.flatten()), _average_ranks(second.flatten())])
+    return float(torch.corrcoef(ranks)[0, 1])
+
+
+@torch.inference_mode(False)  # so that gradients can pass through it
+def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
+    """Draw random weights (C, D) for each classifier head of the model, by name."""
+    found = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
+    if not found:
+        raise TypeError(
+            f"{type(model).__name__} has no linear classifier head named "
+            f"{' or '.join(CLASSIFIER_NAMES)}."
+        )
+    generator, weights = torch.Generator().manual_seed(seed), {}
+    for name in found:
+        own = model._modules[name].weight.detach()
+        drawn = torch.randn(own.shape, generator=generator)
+        weights[name] = (drawn * own.std().cpu()).to(own)
+    return weights
+
+
+@torch.inference_mode(False)  # so that gradients can pass through it
+def _replace_head(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+    other = copy.copy(model)
+    other._modules = dict(model._modules)
+    for name, drawn in weights.items():
+        head = nn.Linear(drawn.shape[1], 1)
+        head.out_features = len(drawn)
+        head.weight.data, head.bias.data = drawn, torch.zeros_like(drawn[:, 0])
+        other._modules[name] = head.requires_grad_(False).train(model._modules[name].training)
+    return other
+
+
+def _fast_maps(
+    model: nn.Module, image: Tensor, methods: list[str], target: int, count: int
+) -> dict[str, Tensor]:
+    if not methods:
+        return {}
+    several, classes = (
+        join_randomised_heads(model, range(count)),
+        attributions.get_num_classes(model),
+    )
+    targets = [classes * seed + target for seed in range(count)]
+    return attributions.attribute_classes(methods, several, image, targets)
+
+
+def _occlusion_maps(
+    model: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
+) -> Tensor:
+    several = join_randomised_heads(model, range(count))
+
+    def score(images: Tensor, _: Tensor) -> Tensor:
+        """Compute the log-probability (n, R) of the target for each head."""
+        logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
+        return logits.log_softmax(dim=-1)[..., target]
+
+    grid = attributions.cell_grid(model, image)
+    return attributions.occlude(score, image, grid, on_step)[0].movedim(-1, 0)
+
+
+def _make_per_head_function(name: str):
+    def maps(model, image, target, count, on_step) -> Tensor:
+        parts = []
+        for seed in range(count):
+            settings = {
+                "path_steps": RANDOM_HEAD_PATH_STEPS,
+                "on_step": _report_part(on_step, seed, count),
+            }
+            other = randomise_head(model, seed)
+            parts.append(attributions.attribute(name, other, image, target, **settings))
+        return torch.cat(parts)
+
+    return maps
+
+
+def _report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
+    """Return `on_step` for one of several equal parts of the computation."""
+    return on_step and (lambda done, total: on_step(index * total + done, parts * total))
+
+
+def _first_p_value(correlations: np.ndarray) -> float:
+    """Compute the rank p-value of the first map's mean correlation, from a matrix (M, M)."""
+    defined = ~np.isnan(correlations).all(axis=1)
+    if not defined[0] or defined.sum() < 2:
+        return math.nan
+    means = np.nanmean(correlations[defined][:, defined], axis=1)
+    return rank_p_value(means[0], torch.from_numpy(means[1:]))
+
+
+def _average_ranks(values: Tensor) -> Tensor:
+    """Return the ranks of `values` (P,), the smallest first; ties get their mean rank."""
+    _, which, counts = values.unique(return_inverse=True, return_counts=True)
+    return (counts.cumsum(0) - (counts - 1) / 2).double()[which]

@@ -1,0 +1,249 @@
+"""Explicit forward pass of a plain Vision Transformer, which returns tokens and attention.
+
+The softmax of each layer is computed explicitly, so the attention weights are available. The pass
+leaves no hook and no flag on the model, so threads can share it.
+
+Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
+
+    attention = trace(model, images).attention  # (L, B, H, N, N)
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.models.plain_vit import check_plain_vit
+
+
+class ClassGradients(NamedTuple):
+    """Results of one explicit forward pass and the backward pass of a class's logit, detached."""
+
+    logits: Tensor  # (B, C)
+    attention: tuple[Tensor, ...]  # L of (B, H, N, N), first layer first
+    attention_gradients: tuple[Tensor, ...]  # L of (B, H, N, N), in the same order
+    features: Tensor  # (B, N, D): output of `blocks[-1].norm1`, the input of the last attention
+    feature_gradients: Tensor  # (B, N, D)
+
+
+class Trace(NamedTuple):
+    """Logits, tokens and attention of one explicit forward pass, on the model's device."""
+
+    logits: Tensor  # (B, C)
+    tokens: Tensor  # (L+1, B, N, D): input of the first block, then the output of each block
+    attention: Tensor  # (L, B, H, N, N): row = query token, column = key token
+
+
+def trace(model: nn.Module, images: Tensor) -> Trace:
+    """Run `model` once on normalised `images` (B, 3, height, width); return tokens and attention.
+
+    Supports `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class
+    token, a distillation token, registers or average pooling, LayerScale and query/key norm. The
+    result is differentiable, and threads can share the model. The mode of the model is not changed,
+    so call `model.eval()` before. In training mode, the returned attention weights are those before
+    dropout.
+
+    Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
+    `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;
+    tokens have the precision of the model.
+    Raises `TypeError` for an unsupported model (convolutional, parallel or post-norm blocks, rotary
+    or relative positions, attention pooling, no pooling).
+    """
+    found = run_forward(model, images)
+    return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
+
+
+def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> ClassGradients:
+    """Compute the gradients of class `target`'s logit at attention and features.
+
+    All maps that use gradients are computed from this result. Arguments, modes and errors are as in
+    `relevance`.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        # A copy that requires a gradient, so that gradients exist even if all weights are frozen.
+        images = images.clone().detach().requires_grad_()
+        found = run_forward(model, images)
+        classes = check_target(target, *found.logits.shape, images.device)  # (B,)
+        score = found.logits.gather(1, classes[:, None]).sum()  # images are independent
+        gradients = torch.autograd.grad(score, [*found.attention, found.features])
+    return ClassGradients(
+        found.logits.detach(),
+        tuple(weights.detach() for weights in found.attention),
+        gradients[:-1],
+        found.features.detach(),
+        gradients[-1],
+    )
+
+
+def iter_class_gradients(
+    model: nn.Module, image: Tensor, targets: Sequence[int]
+) -> Iterator[ClassGradients]:
+    """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes.
+
+    All classes share one forward pass, so each class takes half the time of `class_gradients`.
+    Errors are as in `class_gradients`.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        found = run_forward(model, image.clone().detach().requires_grad_())
+    inputs = [*found.attention, found.features]
+    values = [tensor.detach() for tensor in inputs]
+    for target in targets:
+        (index,) = check_target(target, *found.logits.shape, image.device).tolist()
+        with torch.inference_mode(False):
+            gradients = torch.autograd.grad(found.logits[0, index], inputs, retain_graph=True)
+        yield ClassGradients(
+            found.logits.detach(), tuple(values[:-1]), gradients[:-1], values[-1], gradients[-1]
+        )
+
+
+def reads_class_token(model: nn.Module) -> bool:
+    """Return whether the classifier reads a class token, not the mean of the patch tokens."""
+    has_one = getattr(model, "cls_token", None) is not None
+    return has_one and getattr(model, "global_pool", "token") == "token"
+
+
+def classifier_rows(model: nn.Module) -> slice:
+    """Return the tokens that the classifier reads, as rows of a matrix (B, N, N).
+
+    These are the class token or all patch tokens. A distilled model averages two classifier heads,
+    so the distillation token is included.
+    """
+    if not reads_class_token(model):
+        return slice(model.num_prefix_tokens, None)
+    return slice(0, 1 if getattr(model, "head_dist", None) is None else 2)
+
+
+class ForwardPass(NamedTuple):
+    """Results of a forward pass, as lists: a stacked copy would receive no gradient."""
+
+    logits: Tensor
+    tokens: list[Tensor]
+    attention: list[Tensor]
+    features: Tensor  # as in `ClassGradients`
+
+
+def run_forward(model: nn.Module, images: Tensor) -> ForwardPass:
+    x = embed_images(model, images)  # (B, N, D)
+    tokens, attention = [x], []
+    for block in model.blocks:
+        x, weights, features = run_block(block, x)
+        tokens.append(x)
+        attention.append(weights)
+    return ForwardPass(classify_tokens(model, x), tokens, attention, features)
+
+
+def embed_images(model: nn.Module, images: Tensor) -> Tensor:
+    """Compute the input (B, N, D) of the first block from images (B, 3, height, width)."""
+    check_plain_vit(model)
+    x = model._pos_embed(model.patch_embed(images))  # (B, N, D)
+    return apply_optional(model, "norm_pre", apply_optional(model, "patch_drop", x))
+
+
+def run_block(
+    block: nn.Module,
+    x: Tensor,
+    head_mask: Tensor | None = None,
+    replacement: Tensor | None = None,
+    barred: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """Run one block on tokens (B, N, D).
+
+    Returns the block's output (B, N, D), its attention (B, H, N, N), and the normalised tokens
+    (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head. If it is
+    0, the head is off and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
+    `compute_heads`.
+    """
+    features = block.norm1(x)
+    update, weights = attend(block.attn, features, head_mask, replacement, barred)
+    x = x + apply_optional(block, "drop_path1", apply_optional(block, "ls1", update))
+    update = block.mlp(block.norm2(x))
+    return (
+        x + apply_optional(block, "drop_path2", apply_optional(block, "ls2", update)),
+        weights,
+        features,
+    )
+
+
+def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
+    """Compute logits (B, C) from a block's output (B, N, D) by the model's final norm and head."""
+    logits = model.forward_head(model.norm(x))  # (B, C)
+    if not isinstance(logits, Tensor) or logits.ndim != 2:
+        raise TypeError(
+            f"Cannot explain {type(model).__name__}: its head returns no (B, C) tensor."
+        )
+    return upcast(logits)
+
+
+def attend(
+    attn: nn.Module,
+    x: Tensor,
+    head_mask: Tensor | None,
+    replacement: Tensor | None,
+    barred: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the attention's update (B, N, D) and weights (B, H, N, N) for tokens (B, N, D)."""
+    x, weights = compute_heads(attn, x, barred)
+    if head_mask is not None:
+        head_mask = head_mask[..., None, None].to(x.dtype)  # (B, H, 1, 1)
+        x = (
+            x * head_mask
+            if replacement is None
+            else x * head_mask + (1 - head_mask) * replacement.to(x.dtype)
+        )
+    x = apply_optional(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
+    return apply_optional(attn, "proj_drop", attn.proj(x)), weights
+
+
+def compute_heads(
+    attn: nn.Module, x: Tensor, barred: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the heads' outputs (B, H, N, D/H) and weights (B, H, N, N) for tokens (B, N, D).
+
+    Where `barred`, a bool tensor that broadcasts to (B, H, N, N), is True, the weight is 0; the
+    other weights of the row still sum to one.
+    """
+    q, k, v = compute_block_qkv(attn, x)
+    # Scores are float32, as in fused kernels. In half precision, rows would not sum to one, and
+    # scores above 65504 would be infinite.
+    scores = (upcast(q) * attn.scale) @ upcast(k).mT  # (B, H, N, N)
+    if barred is not None:
+        scores = scores.masked_fill(barred, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return apply_optional(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
+
+
+def compute_block_qkv(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute queries, keys and values, each (B, H, N, D/H), from tokens (B, N, D)."""
+    B, N, _ = x.shape
+    qkv = attn.qkv(x).reshape(B, N, 3, attn.num_heads, attn.head_dim)
+    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    return apply_optional(attn, "q_norm", q), apply_optional(attn, "k_norm", k), v
+
+
+def apply_optional(module: nn.Module, name: str, x: Tensor) -> Tensor:
+    # Not getattr, because torch handles a missing attribute slowly.
+    part = module._modules.get(name)
+    return x if part is None else part(x)
+
+
+def upcast(x: Tensor) -> Tensor:
+    """Convert `x` to float32, or keep float64. Half precision is not enough for the sums."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
+    """Return the class of each image as a LongTensor (B,), from one class or one per image.
+
+    `count` is the number of classes. Raises `ValueError` or `TypeError` as in `relevance`.
+    """
+    classes = torch.as_tensor(target, device=device)
+    if classes.is_floating_point() or classes.dtype == torch.bool:
+        raise TypeError(f"target is {classes.dtype}, not an integer or a LongTensor.")
+    if classes.shape not in ((), (batch,)):
+        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({batch},).")
+    if ((classes < 0) | (classes >= count)).any():
+        raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{count - 1}.")
+    # A copy, because a tensor created under `inference_mode` cannot be saved for backward.
+    return classes.long().expand(batch).clone()  # (B,)

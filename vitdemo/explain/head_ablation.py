@@ -1,0 +1,94 @@
+"""Ablation of attention heads: the model's predictions without some heads.
+
+The output of an ablated head is replaced by its mean over other images ("mean ablation"), or by
+zeros (Michel et al. 2019, https://arxiv.org/abs/1905.10650, equation 4). Zeros also remove the part
+of the output that is the same for every image. The rest of the model expects this constant, so the
+prediction may change only because it is missing. The model is not changed: mask and means are
+arguments of the pass, so several users can ablate different heads of one model at the same time.
+
+Letters: B batch, L layers, H heads, N tokens, D width, C classes. Layers and heads count from 0.
+
+    means = mean_outputs(model, other_images)
+    logits_without(model, images, {(2, 0), (2, 1)}, means)  # (B, C), layer 3 without two heads
+"""
+
+from collections.abc import Collection, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from vitdemo.explain.forward_pass import (
+    classify_tokens,
+    compute_heads,
+    embed_images,
+    run_block,
+    upcast,
+)
+
+HeadIndex = tuple[int, int]  # (layer, head), both from 0
+HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of each of the L layers
+
+
+def compute_head_means(model: nn.Module, images: Tensor) -> HeadMeans:
+    """Compute the mean output of each head for each token over normalised `images`.
+
+    `images` are (B, 3, height, width). Use other images than the image to explain, because the mean
+    over that image alone equals the head's own output.
+    """
+    x, means = embed_images(model, images), []
+    for block in model.blocks:
+        handed, _ = compute_heads(block.attn, block.norm1(x))  # (B, H, N, D/H)
+        means.append(upcast(handed).mean(dim=0))
+        x, *_ = run_block(block, x)
+    return means
+
+
+def ablate_heads(
+    model: nn.Module, images: Tensor, heads: Collection[HeadIndex], means: HeadMeans | None = None
+) -> Tensor:
+    """Compute logits (B, C) of normalised `images` (B, 3, height, width) without `heads`.
+
+    The output of these heads is replaced by `means`, or by zeros. With empty `heads`, the result is
+    the model's own prediction. Raises `ValueError` for an unknown head and `TypeError` for a model
+    that `trace` rejects.
+    """
+    x = embed_images(model, images)  # (B, N, D)
+    keep = _build_head_masks(model, heads, x)
+    instead = means or [None] * len(keep)
+    for block, kept, mean in zip(model.blocks, keep, instead, strict=True):
+        x, *_ = run_block(block, x, kept[None], mean)
+    return classify_tokens(model, x)
+
+
+def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None = None) -> Tensor:
+    """Compute logits (L, H, B, C) without each single head; `means` are as in `ablate_heads`.
+
+    `tokens` (L+1, B, N, D) are those of `trace`, so layers before the head are not run again. The H
+    variants of a layer form one batch of H * B in later layers.
+    """
+    instead = means or [None] * (len(tokens) - 1)
+    parts = zip(tokens[:-1], instead, strict=True)
+    return torch.stack(
+        [_ablate_layer_heads(model, layer, *part) for layer, part in enumerate(parts)]
+    )
+
+
+def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
+    """Compute logits (H, B, C), each without one head of `layer`, from its input `x` (B, N, D)."""
+    H, B = model.blocks[layer].attn.num_heads, len(x)
+    keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
+    x, *_ = run_block(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)
+    for block in model.blocks[layer + 1 :]:
+        x, *_ = run_block(block, x)
+    return classify_tokens(model, x).unflatten(0, (H, B))  # (H, B, C)
+
+
+def _build_head_masks(model: nn.Module, heads: Collection[HeadIndex], x: Tensor) -> list[Tensor]:
+    """Return L masks (H,) that are zero for ablated heads."""
+    keep = [torch.ones(b.attn.num_heads, dtype=x.dtype, device=x.device) for b in model.blocks]
+    for layer, head in heads:
+        if layer not in range(len(keep)) or head not in range(len(keep[layer])):
+            shape = f"layers 0..{len(keep) - 1} with heads 0..{len(keep[0]) - 1}"
+            raise ValueError(f"There is no head {(layer, head)}: the model has {shape}.")
+        keep[layer][head] = 0
+    return keep

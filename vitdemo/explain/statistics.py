@@ -1,0 +1,78 @@
+"""Statistics of attention heads (distance, entropy) and cosine similarity of tokens.
+
+All are computed for one image and do not depend on a class. Letters are as in
+`vitdemo.explain.attention`.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vitdemo.explain.forward_pass import upcast
+
+
+def mean_attention_distance(
+    attention: Tensor, grid_size: tuple[int, int], num_prefix_tokens: int
+) -> Tensor:
+    """Compute the mean attention distance (..., H) of each head in patches.
+
+    Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7: the distance between
+    the centres of query and key patch, weighted by the attention, averaged over query patches. Only
+    patch tokens are used. The weights of a row are divided by their sum over the patches; if this
+    sum is 0, the distance is 0.
+
+    Args:
+        attention: (..., H, N, N).
+        grid_size: rows and columns of the patches.
+        num_prefix_tokens: tokens before the patches: class, distillation, registers.
+
+    Raises `ValueError` if grid and prefix do not add up to N tokens.
+    """
+    p, N = num_prefix_tokens, attention.shape[-1]
+    if p < 0 or p + math.prod(grid_size) != N:
+        raise ValueError(
+            f"{p} prefix tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
+        )
+    patches = upcast(attention[..., p:, p:])  # (..., H, P, P)
+    total = patches.sum(dim=-1)  # (..., H, P)
+    far = (patches * _patch_distances(grid_size, patches)).sum(dim=-1)  # (..., H, P)
+    empty = total <= torch.finfo(total.dtype).tiny
+    return (far / total.masked_fill(empty, 1.0)).mean(dim=-1)  # (..., H)
+
+
+def entropy(attention: Tensor) -> Tensor:
+    """Compute the mean entropy (..., H) of each head's rows in bits.
+
+    `attention` is (..., H, N, N). The entropy is 0 if every token attends to a single token, and
+    log2(N) if attention is uniform. Prefix tokens are included, and 0 log 0 is 0.
+    """
+    return torch.special.entr(upcast(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
+
+
+def largest_weight(attention: Tensor) -> Tensor:
+    """Compute the mean over rows of the largest weight, from (..., H, N, N) to (..., H)."""
+    return attention.amax(dim=-1).mean(dim=-1)  # (..., H)
+
+
+def softmax_without_scale(attention: Tensor, scale: float) -> Tensor:
+    """Compute the weights (..., N, N) of the same queries and keys without the factor `scale`.
+
+    `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant per
+    row, which does not change the softmax. A weight of 0 in `attention` stays 0.
+    """
+    return (attention.log() / scale).softmax(dim=-1)  # (..., N, N)
+
+
+def token_similarity(tokens: Tensor) -> Tensor:
+    """Compute the cosine similarity (..., N, N) of all pairs of `tokens` (..., N, D)."""
+    directions = F.normalize(upcast(tokens), dim=-1)
+    return (directions @ directions.mT).clamp(-1, 1)
+
+
+def _patch_distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
+    """Compute the Euclidean distances (P, P) of all pairs of patches, in the type of `like`."""
+    rows, columns = (torch.arange(n, dtype=like.dtype, device=like.device) for n in grid_size)
+    places = torch.cartesian_prod(rows, columns)  # (P, 2), in the order of the tokens
+    return (places[:, None] - places[None]).square().sum(dim=-1).sqrt()  # (P, P)

@@ -1,0 +1,227 @@
+"""Per-class metrics of a run with confidence intervals, ranking curves, and paired tests of runs.
+
+    table = class_table(read_run("assets/runs/vit-scratch"))
+    table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
+    paired_test(one_run, another).sentence()
+
+All values are computed from `evaluation.npz`. Letters: N images, C classes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.errors import RunError
+from vitdemo.metrics import (
+    DASH,
+    check_predictions,
+    compute_accuracy,
+    compute_class_metrics,
+    confusion_matrix,
+    intervals,
+    paired,
+    ranking_curves,
+)
+from vitdemo.metrics.paired import McNemarResult
+from vitdemo.metrics.ranking_curves import RankingCurve
+from vitdemo.runs import Evaluation, Run
+
+TOP_K = (1, 2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
+METRIC_TITLES = {
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "average_precision": "Average precision",
+    "roc_auc": "ROC-AUC",
+}
+METRIC_NAMES = tuple(METRIC_TITLES)
+
+
+@dataclass(frozen=True)
+class TopKAccuracy:
+    """Top-k accuracy: `share` (0 to 1) of the images have their class among the `k` likeliest."""
+
+    k: int
+    accuracy: float
+    interval: np.ndarray  # (2,)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationReport:
+    """Per-class metrics of a run on its test set; the keys of the dicts are `METRIC_NAMES`.
+
+    `intervals` has precision, recall and F1 only. Intervals of the ranking metrics take longer and
+    are computed by `compute_ranking_report` for one class at a time.
+    """
+
+    run: str
+    classes: tuple[str, ...]
+    support: np.ndarray  # (C,)
+    columns: dict[str, np.ndarray]  # each (C,)
+    intervals: dict[str, np.ndarray]  # each (2, C)
+    macro: dict[str, float]
+    weighted: dict[str, float]
+    macro_intervals: dict[str, np.ndarray]  # each (2,)
+    weighted_intervals: dict[str, np.ndarray]
+    accuracy: float
+    accuracy_interval: np.ndarray  # (2,)
+    top: tuple[TopKAccuracy, ...]
+
+    def interval(self, column: str, c: int) -> np.ndarray | None:
+        """Return the interval (2,) of class `c`, or None if `column` has no intervals."""
+        return self.intervals[column][:, c] if column in self.intervals else None
+
+    @property
+    def worst_first(self) -> list[int]:
+        """Classes sorted by F1, lowest first; classes without images come last."""
+        return [int(c) for c in np.argsort(self.columns["f1"], kind="stable")]  # NaN sorts last
+
+
+@dataclass(frozen=True, eq=False)
+class RankingReport:
+    """Ranking curves of one run for the class `name`, over the test images.
+
+    `roc` is None if all images are of the class.
+    """
+
+    run: str
+    name: str
+    roc: RankingCurve | None
+    precision_recall: RankingCurve
+    area_interval: np.ndarray  # (2,), interval of the ROC AUC
+    precision_interval: np.ndarray  # (2,), interval of the average precision
+
+
+@dataclass(frozen=True, eq=False)
+class PairedTest:
+    """McNemar's tests of two runs on the same test images: all images, and each class.
+
+    `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
+    correction. It covers all these tests together, because the page shows them in one table.
+    """
+
+    first: str
+    second: str
+    classes: tuple[str, ...]
+    overall: McNemarResult
+    by_class: tuple[McNemarResult, ...]
+    adjusted_overall: float
+    adjusted: np.ndarray
+
+    @property
+    def comparisons(self) -> int:
+        """Number of tests in Holm's correction: all images, and each class with images."""
+        return 1 + int((~np.isnan(self.adjusted)).sum())
+
+    def sentence(self, c: int | None = None) -> str:
+        """Describe McNemar's test with its corrected p, for class `c` or for all images."""
+        if c is None:
+            p = self.adjusted_overall
+            return paired.describe_mcnemar(self.overall, self.first, self.second, p=p)
+        name, p = self.classes[c], float(self.adjusted[c])
+        return paired.describe_mcnemar(self.by_class[c], self.first, self.second, name, p)
+
+
+def validated_evaluation(run: Run) -> Evaluation:
+    """Return the run's evaluation; raises `RunError` with the problem if it is not valid."""
+    found = run.evaluation
+    try:
+        check_predictions(found.probabilities, found.labels)
+    except ValueError as error:
+        raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
+    return found
+
+
+def format_three_decimals(value: float) -> str:
+    """Format with three decimals, without rounding to 1; NaN is a dash."""
+    if math.isnan(value):
+        return DASH
+    return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
+
+
+def compute_classification_report(run: Run) -> ClassificationReport:
+    """Compute all metrics of the `run`; raises `RunError` without a valid evaluation."""
+    found = validated_evaluation(run)
+    probabilities, labels = found.probabilities, found.labels
+    metrics = compute_class_metrics(probabilities, labels)
+    spread = intervals.compute_metric_intervals(confusion_matrix(probabilities, labels))
+    columns = {name: getattr(metrics, name) for name in METRIC_NAMES if name != "average_precision"}
+    columns["average_precision"] = ranking_curves.average_precision_by_class(probabilities, labels)
+    return ClassificationReport(
+        run=run.name,
+        classes=run.classes,
+        support=metrics.support,
+        columns=columns,
+        intervals={name: getattr(spread, name) for name in ("precision", "recall", "f1")},
+        macro={name: ranking_curves.macro_mean(column) for name, column in columns.items()},
+        weighted={
+            name: ranking_curves.weighted_mean(column, metrics.support)
+            for name, column in columns.items()
+        },
+        macro_intervals=spread.macro,
+        weighted_intervals=spread.weighted,
+        accuracy=compute_accuracy(probabilities, labels),
+        accuracy_interval=spread.accuracy,
+        top=tuple(compute_top_k(found, k) for k in TOP_K if k < max(len(run.classes), 2)),
+    )
+
+
+def compute_top_k(found: Evaluation, k: int) -> TopKAccuracy:
+    """Return the top-k accuracy with its confidence interval."""
+    share = ranking_curves.top_k_accuracy(found.probabilities, found.labels, k)
+    n = len(found.labels)
+    return TopKAccuracy(k, share, intervals.wilson_interval(round(share * n), n))
+
+
+def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
+    """Return the ranking curves of one class of the `run`, with intervals of their areas.
+
+    Raises `RunError` if the class is unknown or has no test images.
+    """
+    if class_name not in run.classes:
+        known = ", ".join(run.classes)
+        raise RunError(f"'{run.name}' has no class '{class_name}': choose one of {known}.")
+    c = run.classes.index(class_name)
+    found = validated_evaluation(run)
+    probabilities, labels = found.probabilities, found.labels
+    if not (labels == c).any():
+        raise RunError(
+            f"The test set of '{run.name}' has no images of '{run.classes[c]}': choose another "
+            "class."
+        )
+    everything = bool((labels == c).all())
+    return RankingReport(
+        run.name,
+        run.classes[c],
+        None if everything else ranking_curves.compute_roc_curve(probabilities, labels, c),
+        ranking_curves.compute_precision_recall_curve(probabilities, labels, c),
+        *intervals.ranking_interval(probabilities, labels, c),
+    )
+
+
+def compare_runs(first: Run, second: Run) -> PairedTest:
+    """Return McNemar's tests of two runs; raises `RunError` if their test images differ."""
+    one, two = validated_evaluation(first), validated_evaluation(second)
+    same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
+    if not same or first.classes != second.classes:
+        raise RunError(
+            f"'{first.name}' and '{second.name}' were tested on different images and cannot be "
+            "compared. Choose two runs with the same test set."
+        )
+    right = (
+        paired.is_correct(one.probabilities, one.labels),
+        paired.is_correct(two.probabilities, two.labels),
+    )
+    tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
+    overall = paired.mcnemar(*right)
+    whole, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
+    return PairedTest(
+        first.name,
+        second.name,
+        first.classes,
+        overall,
+        tuple(tests),
+        float(whole),
+        np.array(adjusted),
+    )

@@ -1,0 +1,262 @@
+"""Training progress of a run: stages, milestones and generalisation gap.
+
+All values come from `config.json` and `history.jsonl`. Fields that are missing in a recipe have the
+defaults of `Recipe`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from vitdemo.metrics import DASH, format_with_noun
+from vitdemo.runs import Run, get_lineage
+from vitdemo.training.recipes import Recipe
+
+MILESTONE_STEP = (
+    5  # minimum distance between two milestones, in percentage points of validation accuracy
+)
+RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+
+
+@dataclass(frozen=True)
+class StageChange:
+    """Change in the training run `after` a number of epochs (0: at the start), as text."""
+
+    after: float
+    text: str
+
+    @property
+    def when(self) -> str:
+        return f"after {format_with_noun(self.after, 'epoch')}" if self.after else "at the start"
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """First epoch with a validation accuracy of at least `share`, and the minutes up to its end."""
+
+    accuracy: float
+    epoch: int
+    minutes: float
+
+
+def recipe_field(run: Run, field: str) -> Any:
+    """Return a field of the run's recipe, or the default if it is missing or of another type."""
+    default = RECIPE_DEFAULTS[field]
+    value = run.config["recipe"].get(field, default)
+    kinds = (str, (int, float), (tuple, list))
+    kind = next(kind for kind in kinds if isinstance(default, kind))
+    return value if isinstance(value, kind) else default
+
+
+def format_epoch_count(run: Run) -> str:
+    """Return the number of epochs as text: "24", or "24 + 22" with the runs it started from."""
+    own = run.history[-1]["epoch"] if run.history else 0
+    return " + ".join(map(str, (own, *run.epochs_before)))
+
+
+def smooth_values(values: Sequence[float], weight: float) -> list[float]:
+    """Smooth values with an exponential moving average; `weight` 0 changes nothing.
+
+    Dividing by the sum of the weights avoids a bias of the first values towards zero (Kingma & Ba
+    2015, section 3). NaN stays NaN.
+    """
+    series = pd.Series(values, dtype=float)
+    return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()
+
+
+def elapsed_minutes(run: Run) -> list[float]:
+    """Return `Run.elapsed_seconds` in minutes."""
+    return [seconds / 60 for seconds in run.elapsed_seconds]
+
+
+def generalisation_gap(run: Run) -> list[float]:
+    """Return training minus validation accuracy of each epoch, in percentage points."""
+    return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
+
+
+def choose_milestones(runs: Sequence[Run]) -> list[float]:
+    """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
+
+    They are the highest multiples that the worst, the median and the best run reach. If these are
+    equal, lower multiples are added.
+    """
+    best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
+    if not best:
+        return []
+    steps = {
+        math.floor(100 * share / MILESTONE_STEP + 1e-9)
+        for share in (min(best), median(best), max(best))
+    }
+    for below in (1, 2):
+        if len(steps) < 3:
+            steps.add(max(steps) - below)
+    return sorted(MILESTONE_STEP * step / 100 for step in steps if step > 0)
+
+
+def median_images_per_second(run: Run) -> float | None:
+    """Return the median over the epochs, since single epochs may be slowed by other work."""
+    return median(r["images_per_second"] for r in run.history) if run.history else None
+
+
+def first_epochs_reaching(run: Run, shares: Sequence[float]) -> list[Milestone]:
+    """Return when the run first reached each of these validation accuracies, if at all."""
+    found = []
+    for share in shares:
+        for record, total in zip(run.history, elapsed_minutes(run), strict=True):
+            if record["val_accuracy"] >= share:
+                found.append(Milestone(share, record["epoch"], total))
+                break
+    return found
+
+
+def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """Return a table of milestones, best run first: (header, one row per run).
+
+    Runs without an epoch are left out.
+    """
+    shares, rows = choose_milestones(runs), []
+    for run in runs:
+        if not run.history:
+            continue
+        known = {found.accuracy: found for found in first_epochs_reaching(run, shares)}
+        cells = [
+            f"epoch {first.epoch}, {first.minutes:.1f} min" if (first := known.get(share)) else DASH
+            for share in shares
+        ]
+        best = max(record["val_accuracy"] for record in run.history)
+        rows.append((-best, [run.name, *cells, f"{100 * best:.2f}%"]))
+    header = ["Run", *(f"{100 * share:.0f}%" for share in shares), "Best"]
+    return header, [row for _, row in sorted(rows)]
+
+
+def get_weights_epoch(run: Run) -> int:
+    """Return the epoch of the saved weights, counted over the run's lineage; 0 if there is none."""
+    record = run.weights_record
+    return get_lineage(run)[-1][0] + record["epoch"] if record else 0
+
+
+def with_lineage_history(run: Run) -> Run:
+    """Return `run` with the history of all runs of its `runs.get_lineage`.
+
+    Epochs and seconds are counted from the first of these runs.
+    """
+    line = get_lineage(run)
+    history = [r | {"epoch": before + r["epoch"]} for before, each in line for r in each.history]
+    started = {"started_from": line[0][1].config.get("started_from")}
+    return replace(run, history=history, config=run.config | started) if line[1:] else run
+
+
+def list_stage_changes(run: Run) -> list[StageChange]:
+    """Return the stage changes of a run and its ancestors, with epochs counted over all of them."""
+    return [
+        replace(stage, after=before + stage.after)
+        for before, training in get_lineage(run)
+        for stage in _run_stage_changes(training, left=training is not run)
+    ]
+
+
+def _run_stage_changes(run: Run, left: bool) -> list[StageChange]:
+    """Return the stage changes of one run, up to its last epoch if it was stopped or `left`."""
+    head, epochs = recipe_field(run, "head_epochs"), recipe_field(run, "epochs")
+    warmup, resting = recipe_field(run, "warmup_epochs"), recipe_field(run, "unmixed_epochs")
+    total = head + epochs
+    found = []
+    if run.origin:
+        found.append(StageChange(0, _describe_origin(run)))
+    if head:
+        found.append(StageChange(head, "the first stage (classifier head only) ends"))
+    if recipe_field(run, "schedule") == "one-cycle":
+        found.append(StageChange(head + 0.3 * epochs, "the learning rate is at its peak"))
+    elif warmup:
+        found.append(StageChange(head + warmup, "warm-up of the learning rate ends"))
+    if resting and uses_mixing(run) and resting < total:
+        found.append(StageChange(total - resting, "MixUp and CutMix end"))
+    whole = recipe_field(run, "whole_epochs")
+    if recipe_field(run, "patch_dropout") and 0 < whole < total:
+        found.append(StageChange(total - whole, "PatchDropout ends"))
+    if recipe_field(run, "patience") and (best := run.weights_record):
+        found.append(StageChange(best["epoch"], "lowest validation loss (saved weights)"))
+    ended = run.history and (left or "stopped" in run.config)
+    end = run.history[-1]["epoch"] if ended else math.inf
+    return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
+
+
+def _describe_origin(run: Run) -> str:
+    name, epochs = run.origin.get("run", "?"), " + ".join(map(str, run.epochs_before)) or "?"
+    minutes = run.seconds_before / 60
+    return (
+        f"started from the weights of {name} ({epochs} epochs, {minutes:.1f} minutes, included in "
+        "the training time)"
+    )
+
+
+def uses_mixing(run: Run) -> bool:
+    return bool(recipe_field(run, "mixup") or recipe_field(run, "cutmix"))
+
+
+def explain_low_training_accuracy(run: Run) -> list[str]:
+    """Return reasons why training can look worse than validation, strongest reason first."""
+    found = []
+    if uses_mixing(run):
+        names = [n for n in ("mixup", "cutmix") if recipe_field(run, n)]
+        words = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
+        found.append(
+            f"With {words}, each training image is a mixture of two images. A prediction is "
+            "correct only if it is the class of the larger part. The loss cannot approach 0."
+        )
+    if recipe_field(run, "patch_dropout"):
+        found.append(
+            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of "
+            "each image "
+            "are dropped; in validation, none."
+        )
+    harder = [
+        words
+        for field, words in (
+            ("policy", "changed by random operations"),
+            ("erasing", "partly erased"),
+            ("cutout", "partly masked"),
+            ("crop_padding", "shifted"),
+            ("flip", "flipped"),
+        )
+        if field in RECIPE_DEFAULTS and recipe_field(run, field) not in (0, False, "none")
+    ]
+    if harder:
+        found.append(
+            f"Training images are {join_words(harder)}; validation images are not changed."
+        )
+    options = run.spec.options
+    if options.get("drop_rate") or options.get("drop_path_rate"):
+        found.append(
+            "Dropout or drop path switches off parts of the model in training, but not in "
+            "validation."
+        )
+    if recipe_field(run, "label_smoothing"):
+        found.append(
+            "With label smoothing, the training loss stays above 0 even for perfect predictions. "
+            "The validation loss is cross-entropy without label smoothing."
+        )
+    if recipe_field(run, "ema_decay"):
+        found.append(
+            "Validation uses an exponential moving average (EMA) of the weights. The training "
+            "accuracy is measured with the weights of each step."
+        )
+    found.append(
+        "Training results are means over the epoch, and the model is worse at its start. "
+        "Validation takes place at the end of the epoch."
+    )
+    return found
+
+
+def count_epochs_below_validation(run: Run) -> int:
+    """Count the epochs in which the training accuracy was below the validation accuracy."""
+    return sum(points < 0 for points in generalisation_gap(run))
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Join words: "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

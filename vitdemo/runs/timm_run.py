@@ -1,0 +1,259 @@
+"""Pretrained Vision Transformers from timm, by name and without a run folder.
+
+The classes are those of the training set, such as the 1,000 classes of ImageNet. The weights are
+downloaded by timm or read from a local file.
+
+    run = timm_run("timm:deit_tiny_patch16_224")
+    run.classes[281]  # "tabby, tabby cat"
+    run = download(run)  # otherwise timm downloads the weights when they are first needed
+
+A model has classes only if its head is a classifier whose labels timm knows. DINO has no classifier
+head, and the head of a CLIP image encoder returns an embedding. Then `run.classes` is ().
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import timm
+import torch
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.constants import HF_HOME
+from timm.data import ImageNetInfo, infer_imagenet_subset
+from timm.models import PretrainedCfg, get_pretrained_cfg
+from torch import nn
+
+from vitdemo.data.downloads import OnBytes, download_from_hub
+from vitdemo.errors import ModelError, RunError, Stopped
+from vitdemo.models import ModelSpec, count_parameters, patch_side
+from vitdemo.models.plain_vit import check_plain_vit
+from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
+from vitdemo.models.weights import require_weights_file
+from vitdemo.runs import Evaluation, Run
+from vitdemo.training import Preprocessing
+
+TIMM_PREFIX = "timm:"
+HUB_WEIGHTS_FILE = "model.safetensors"  # file name in each of timm's repositories
+MAX_GRID_SIDE = 28  # patches per side; the attention of a ViT-S then takes 90 MB per image
+REDUCED_GRID_SIDE = 16  # patches per side of ViT-L/14 at 224 pixels
+MODELS_VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
+
+
+@dataclass(frozen=True)
+class ModelSuggestion:
+    """A suggested model: timm's `name`, its title, and a short description of its use."""
+
+    name: str
+    title: str
+    description: str
+
+
+MODEL_SUGGESTIONS = (
+    ModelSuggestion(
+        "deit_tiny_patch16_224.fb_in1k",
+        "DeiT-Tiny",
+        "Predicts one of ImageNet's 1,000 classes for any photo. Small and fast.",
+    ),
+    ModelSuggestion(
+        "deit_small_patch16_224.fb_in1k",
+        "DeiT-Small",
+        "Same classes, higher accuracy: twice the width, four times the parameters.",
+    ),
+    ModelSuggestion(
+        "vit_small_patch16_224.dino",
+        "DINO, ViT-S/16",
+        "Self-supervised (Caron et al. 2021). No classes, but some heads segment objects.",
+    ),
+    ModelSuggestion(
+        "vit_small_patch14_reg4_dinov2.lvd142m",
+        "DINOv2 with registers, ViT-S/14",
+        "Self-supervised, with four register tokens (Darcet et al. 2024) and smooth maps.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class TimmRun(Run):
+    """A timm model as a run, without training history and evaluation.
+
+    `weights` is a local file, or None to download timm's weights. `is_downloaded` is True if the
+    file was downloaded from timm. `pretrained` is False for random weights in tests.
+    """
+
+    weights: Path | None = None
+    is_downloaded: bool = False
+    pretrained: bool = True
+
+    @property
+    def place(self) -> str:
+        """The file of the weights, which distinguishes models of the same name."""
+        own = self.weights and not self.is_downloaded
+        return str(self.weights) if own else "timm's weights"
+
+    @property
+    def has_weights(self) -> bool:
+        return True
+
+    @property
+    def has_evaluation(self) -> bool:
+        return False
+
+    @property
+    def evaluation(self) -> Evaluation:
+        raise RunError(f"'{self.name}' was not trained with vitdemo and has no evaluation.")
+
+
+def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
+    """Return the run for `text`: "timm:NAME", or "timm:NAME=FILE" with a file of weights.
+
+    The image size is timm's, rounded down to a multiple of the patch size. If this gives more than
+    28 x 28 patches, the model uses 16 x 16, and timm interpolates the position embeddings. Nothing
+    is downloaded yet.
+
+    Raises `ModelError` for an unknown model, unknown weights or a missing file, and for a model
+    that is not a plain Vision Transformer.
+    """
+    name, _, file = text.removeprefix(TIMM_PREFIX).partition("=")
+    if not text.startswith(TIMM_PREFIX) or not name:
+        raise ModelError(f"--model '{text}' is not of the form timm:NAME or timm:NAME=FILE.")
+    check_name(name)
+    if file:
+        require_weights_file(file)
+    elif pretrained:
+        check_has_weights(name)
+    model = _build_without_weights(name)
+    config = get_pretrained_cfg(name)
+    size = _choose_image_size(model, config.input_size[-1])
+    return TimmRun(
+        path=Path(text),
+        name=TIMM_PREFIX + name,
+        config={
+            "recipe": {"name": TIMM_PREFIX + name, "summary": f"timm's {name}, not fine-tuned"},
+            "parameters": count_parameters(model),
+        },
+        classes=get_class_names(config),
+        spec=ModelSpec("timm", size, name),
+        preprocessing=Preprocessing(size, tuple(config.mean), tuple(config.std)),
+        history=(),
+        stamp=(text, pretrained),
+        weights=Path(file) if file else None,
+        pretrained=pretrained,
+    )
+
+
+def get_licence(run: TimmRun) -> str:
+    """Return the licence as stated by timm, or ""."""
+    return get_pretrained_cfg(run.spec.name).license or ""
+
+
+def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
+    """Return `run` with a local file of its weights, which is downloaded if necessary.
+
+    `on_bytes(done, total)` may raise `Stopped` to stop; the next download then continues. Weights
+    that are not on the Hub are downloaded by timm when they are first needed. Raises `ModelError`
+    if the download fails.
+    """
+    repository = get_pretrained_cfg(run.spec.name).hf_hub_id
+    if run.weights or not repository or find_downloaded_weights(run):
+        return run
+    words = f"{run.spec.name} from the Hub"
+    try:
+        file = download_from_hub(
+            repository,
+            HUB_WEIGHTS_FILE,
+            _download_folder(repository),
+            label=words,
+            on_bytes=on_bytes,
+        )
+    except Stopped:
+        raise
+    except Exception as error:  # errors of httpx, huggingface_hub and disk have no common class
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise ModelError(
+            f"The weights of '{run.spec.name}' could not be downloaded ({reason}). Check the "
+            f"network, or use a local weights file: --model {run.name}=FILE."
+        ) from error
+    return replace(run, weights=file, is_downloaded=True)
+
+
+def find_downloaded_weights(run: TimmRun) -> Path | None:
+    """Return the file of an earlier download by `download_weights` or by timm, or None."""
+    repository = get_pretrained_cfg(run.spec.name).hf_hub_id
+    if not repository:
+        return None
+    found = sorted(_download_folder(repository).glob(f"*-{HUB_WEIGHTS_FILE}"))
+    kept = found[-1] if found else try_to_load_from_cache(repository, HUB_WEIGHTS_FILE)
+    return Path(kept) if isinstance(kept, str | Path) else None
+
+
+def _download_folder(repository: str) -> Path:
+    """Return the folder of downloads, which is next to the cache of huggingface_hub."""
+    return Path(HF_HOME) / "vitdemo" / repository.replace("/", "--")
+
+
+def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
+    """Build the model in evaluation mode on `device`, with its weights.
+
+    Raises `ModelError` if they are not available, or if a local file belongs to another model.
+    """
+    own = run.weights if not run.is_downloaded else None
+    kept = (run.weights or find_downloaded_weights(run)) if run.pretrained and not own else None
+    weights = {"pretrained": run.pretrained, "weights": own, "downloaded": kept, "keep_head": True}
+    try:
+        with torch.inference_mode(False):
+            model = build_timm(
+                run.spec.name,
+                len(run.classes),
+                run.spec.image_size,
+                **weights,
+                **run.spec.options,
+            )
+    except ModelError:
+        if kept:  # a damaged file would fail again at the next attempt
+            kept.unlink(missing_ok=True)
+        raise
+    return model.eval().to(device)
+
+
+def _build_without_weights(name: str) -> nn.Module:
+    with torch.device("meta"):  # only shapes, which is fast and needs no memory
+        model = timm.create_model(name, pretrained=False)
+    try:
+        check_plain_vit(model)
+    except TypeError as error:
+        raise ModelError(f"timm's '{name}' is not supported. {error}") from error
+    return model
+
+
+def _choose_image_size(model: nn.Module, size: int) -> int:
+    """Round `size` down to whole patches, or reduce it if attention would need too much memory."""
+    side = patch_side(model)
+    patches = size // side
+    return side * (patches if patches <= MAX_GRID_SIDE else REDUCED_GRID_SIDE)
+
+
+def get_class_names(config: PretrainedCfg) -> tuple[str, ...]:
+    """Return the labels of the classifier that `config` describes; () if timm knows none.
+
+    timm has labels in `config`, or by the number of classes, which differs between subsets of
+    ImageNet. The outputs of another head (the embedding of CLIP) are not classes.
+    """
+    count = config.num_classes
+    if config.label_names and len(config.label_names) == count:
+        return _number_duplicate_names(
+            [(config.label_descriptions or {}).get(n, n) for n in config.label_names]
+        )
+    subset = infer_imagenet_subset({"num_classes": count})
+    if subset is None:
+        return ()
+    info = ImageNetInfo(subset)
+    return _number_duplicate_names([info.index_to_description(i) for i in range(count)])
+
+
+def _number_duplicate_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Add the class index to names that several classes share (ImageNet has two cranes)."""
+    times = Counter(names)
+    return tuple(
+        name if times[name] == 1 else f"{name} (class {index})" for index, name in enumerate(names)
+    )

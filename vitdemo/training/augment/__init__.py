@@ -1,0 +1,213 @@
+"""Batched augmentation on the device, with separate random parameters for each image.
+
+(torchvision's v2 transforms draw one set of parameters for a whole batch.) All random numbers of an
+epoch are drawn first (`Augmentation.draw`). The augmentation is then a pure function of them
+(`Augmentation.apply`, `mix_images`). It can therefore be compiled, and each of several processes
+can use its own part of the same draws. Images are float in 0..255 and are never changed in place.
+
+Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from vitdemo.training.augment.policies import POLICIES, apply_policy
+from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
+
+NUM_NOISE_IMAGES = 64  # noise images per epoch, which fill the erased boxes
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Augmentation of the training images, in the order of the fields, which are a recipe's."""
+
+    crop_padding: int = 0
+    flip: bool = False
+    policy: str = "none"
+    erasing: float = 0.0
+    cutout: int = 0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+    @property
+    def mixes(self) -> bool:
+        return self.mixup > 0 or self.cutmix > 0
+
+    def draw(self, count: int, size: int, generator: Generator) -> dict[str, Tensor]:
+        """Draw all random parameters for `count` images of side `size`.
+
+        The tensors are on the generator's device and have one row per image, except "noise"
+        (64, 3, S, S), which all images share.
+        """
+        draws = {}
+        if self.crop_padding:
+            draws["corner"] = draw_crop(count, self.crop_padding, generator)
+        if self.flip:
+            draws["flip"] = draw_flip(count, generator)
+        if self.policy != "none":
+            draws |= POLICIES[self.policy].draw(count, generator)._asdict()
+        if self.erasing:
+            draws["erased"] = draw_erasing(count, size, self.erasing, generator)
+            draws["which_noise"] = draw_integers(NUM_NOISE_IMAGES, count, generator)
+            draws["noise"] = 255 * draw_uniform((NUM_NOISE_IMAGES, 3, size, size), generator)
+        if self.cutout:
+            draws["cut_out"] = draw_cutout(count, size, self.cutout, generator)
+        if self.mixes:
+            draws |= draw_mix(count, size, self.mixup, self.cutmix, generator)._asdict()
+        return draws
+
+    def apply(self, images: Tensor, draws: dict[str, Tensor], fill: Tensor) -> Tensor:
+        """Augment uint8 or float images (B, 3, S, S) with their rows of `draws`, without mixing.
+
+        `fill` (3, 1, 1) is the colour of the squares that `cutout` masks. Returns float images.
+        """
+        images = images.float()
+        if self.crop_padding:
+            images = crop_images(images, draws["corner"], self.crop_padding)
+        if self.flip:
+            images = flip_images(images, draws["flip"])
+        if self.policy != "none":
+            operations, ranges = (
+                POLICIES[self.policy].select_operations(draws),
+                POLICIES[self.policy].ranges,
+            )
+            images = apply_policy(images, operations, ranges)
+        if self.erasing:
+            images = paste_box(images, draws["erased"], draws["noise"][draws["which_noise"]])
+        if self.cutout:
+            images = paste_box(images, draws["cut_out"], fill)
+        return images
+
+
+def select_draws(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
+    """Select the draws of the images at `rows`."""
+    return {name: t if name == "noise" else t[rows] for name, t in draws.items()}
+
+
+def draw_flip(count: int, generator: Generator) -> Tensor:
+    """Draw which images to flip, (N,) bool with probability 0.5."""
+    return draw_uniform((count,), generator) < 0.5
+
+
+def flip_images(images: Tensor, chosen: Tensor) -> Tensor:
+    """Flip the images (B, 3, S, S) that are `chosen` (B,) left to right."""
+    return torch.where(chosen.view(-1, 1, 1, 1), images.flip(-1), images)
+
+
+def draw_crop(count: int, padding: int, generator: Generator) -> Tensor:
+    """Draw the top and left pixel (N, 2) of each crop in its padded image."""
+    return draw_integers(2 * padding + 1, (count, 2), generator)
+
+
+def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
+    """Cut out crops (B, 3, S, S) at `corner` (B, 2) from images padded by reflection."""
+    B, _, S, _ = images.shape
+    padded = F.pad(images, (padding,) * 4, mode="reflect")  # (B, 3, S+2p, S+2p)
+    span = torch.arange(S, device=images.device)
+    picture = torch.arange(B, device=images.device).view(B, 1, 1)
+    rows, columns = corner[:, :1] + span, corner[:, 1:] + span  # each (B, S)
+    window = padded.permute(0, 2, 3, 1)[picture, rows[:, :, None], columns[:, None, :]]
+    return window.permute(0, 3, 1, 2)  # (B, 3, S, S)
+
+
+def draw_erasing(count: int, size: int, chance: float, generator: Generator) -> Tensor:
+    """Draw boxes (N, 4) of 2% to 33% of an image (Zhong et al. 2020), empty with 1 - `chance`."""
+    area = size * size * (0.02 + 0.31 * draw_uniform((count,), generator))
+    aspect = (2.4 * draw_uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
+    box = _draw_box(size, (area * aspect).sqrt(), (area / aspect).sqrt(), generator)
+    return box * (draw_uniform((count, 1), generator) < chance)
+
+
+def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tensor:
+    """Draw boxes (N, 4) of `side` pixels around a random pixel (DeVries & Taylor 2017).
+
+    A box may extend beyond the border of the image.
+    """
+    corner = draw_integers(size, (count, 2), generator) - side // 2  # top, left
+    return torch.cat([corner, corner + side], 1).float()
+
+
+def _draw_box(size: int, height: Tensor, width: Tensor, generator: Generator) -> Tensor:
+    """Draw boxes (N, 4) of the given sides (N,) within the image: top, left, bottom, right."""
+    sides = torch.stack([height, width], 1).clamp(max=size)  # (N, 2)
+    start = (draw_uniform(tuple(sides.shape), generator) * (size - sides + 1)).floor()
+    return torch.cat([start, start + sides], 1)
+
+
+def box_mask(box: Tensor, size: int) -> Tensor:
+    """Return masks (B, 1, S, S) of the pixels in boxes (B, 4): top, left, bottom, right."""
+    line = torch.arange(size, device=box.device)
+    top, left, bottom, right = box[:, :, None].unbind(1)  # each (B, 1)
+    rows, columns = (line >= top) & (line < bottom), (line >= left) & (line < right)  # (B, S)
+    return (rows[:, :, None] & columns[:, None, :])[:, None]
+
+
+def paste_box(images: Tensor, box: Tensor, filling: Tensor) -> Tensor:
+    """Replace the pixels in each image's box (B, 4) by `filling`, an image or one colour."""
+    return torch.where(box_mask(box, images.shape[-1]), filling, images)
+
+
+class Mixture(NamedTuple):
+    """Mixing parameters of each image and its partner; each field has N rows."""
+
+    share: Tensor  # (N,) fraction of the image in the mixture, which weights the labels
+    blend: Tensor  # (N,) weight of the image in each pixel; 1 with CutMix
+    pasted: Tensor  # (N, 4) box that comes from the partner; empty with MixUp
+
+
+def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Generator) -> Mixture:
+    """Draw MixUp (Zhang et al. 2018) or CutMix (Yun et al. 2019) parameters for each image.
+
+    `mixup` and `cutmix` are the alphas of the Beta distribution of the mixing fraction; 0 is off.
+    If both are above 0, each image uses one of them with probability 0.5.
+    """
+    cut = draw_uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
+    chance = draw_uniform((count,), generator)
+    share = torch.where(
+        cut, _beta_from_uniform(cutmix, chance), _beta_from_uniform(mixup, chance)
+    )  # (N,)
+    side = (size * (1 - share).sqrt()).round()
+    pasted = _draw_box(size, side, side, generator) * cut[:, None]
+    blend = torch.where(cut, 1.0, share)
+    return Mixture(blend * (1 - (side / size) ** 2 * cut), blend, pasted)
+
+
+def mix_images(
+    images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture
+) -> tuple[Tensor, Tensor]:
+    """Mix the first B images (R, 3, S, S) and targets (R, C) with their partners `theirs` (B,).
+
+    With one process, R equals B and `theirs` is a permutation. Returns mixed images (B, 3, S, S)
+    and targets (B, C).
+    """
+    B = len(theirs)
+    share, weight = mixture.share[:B, None], mixture.blend[:B].view(B, 1, 1, 1)
+    weight = torch.where(
+        box_mask(mixture.pasted[:B], images.shape[-1]), 0.0, weight
+    )  # (B, 1, S, S)
+    mixed = weight * images[:B] + (1 - weight) * images[theirs]
+    return mixed, share * targets[:B] + (1 - share) * targets[theirs]
+
+
+def _beta_from_uniform(alpha: float, chance: Tensor) -> Tensor:
+    """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) with a table of its quantiles."""
+    if not alpha:
+        return torch.ones_like(chance)
+    table = _beta_quantiles(alpha).to(chance.device)  # (Q,)
+    place = chance * (len(table) - 1)
+    low = place.floor().long().clamp(max=len(table) - 2)
+    return torch.lerp(table[low], table[low + 1], place - low)
+
+
+@lru_cache
+def _beta_quantiles(alpha: float, count: int = 4097) -> Tensor:
+    from scipy.stats import beta  # takes 0.5 s, so the page does not import it
+
+    return torch.from_numpy(
+        beta.ppf(torch.linspace(0, 1, count).double().numpy(), alpha, alpha)
+    ).float()
