@@ -49,9 +49,9 @@ def main(argv: list[str] | None = None) -> int:
         jobs = JobQueue(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.start_watching()
     release_freed_memory()
-    workbench = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
+    context = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
     page = build_page(
-        workbench, jobs, [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons], local_only=alone
+        context, jobs, [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons], local_only=alone
     )
     page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # no request can bypass the queue
     try:

@@ -65,7 +65,7 @@ class ClaimInputs:
     runs: list[Run]
     source: data.ImageDataset | None
     num_images: int
-    workbench: AppContext | None = None  # models and caches, needed for the facts of lessons
+    context: AppContext | None = None  # models and caches, needed for the facts of lessons
 
     @property
     def evaluated_runs(self) -> list[Run]:
@@ -328,9 +328,7 @@ def lesson_photo(subjects: ClaimInputs) -> ClaimRows:
     for run in (run for run in subjects.runs if run.has_weights):
         for name in (*names, "attended_confidence", "few_confidence", *removed):
             try:
-                rows.append(
-                    (f"{run.name}, {name}", facts.lookup_fact(subjects.workbench, run, name))
-                )
+                rows.append((f"{run.name}, {name}", facts.lookup_fact(subjects.context, run, name)))
             except VitdemoError:
                 continue  # a convolutional network has no attention
     return rows
@@ -344,23 +342,21 @@ def lesson_steps(subjects: ClaimInputs) -> ClaimRows:
     image, rows = facts.lesson_canvas(), []
     for run in (run for run in subjects.runs if run.has_weights):
         answers = [
-            subjects.workbench.predict(
-                run, apply_changes(image, ImageChanges(pieces=16, seed=seed))
-            )
+            subjects.context.predict(run, apply_changes(image, ImageChanges(pieces=16, seed=seed)))
             for seed in range(facts.SHUFFLE_DRAWS)
         ]
         kinds = [run.classes[each.probabilities.argmax()] for each in answers]
         rows.append((f"{run.name}, 16 x 16 pieces shuffled", " ".join(kinds)))
     for run, model in subjects.load_transformers():
         look, L, H = (
-            subjects.workbench.trace_image(run, image),
+            subjects.context.trace_image(run, image),
             len(model.blocks),
             count_heads(model),
         )
-        last = predict_without_heads(subjects.workbench, run, image, [(L - 1, i) for i in range(H)])
+        last = predict_without_heads(subjects.context, run, image, [(L - 1, i) for i in range(H)])
         rows.append((f"{run.name}, heads of the last layer off", format_prediction(run, last)))
         for count in (L - 1, L):
-            barred = predict_with_knockout(subjects.workbench, run, image, range(count)).after
+            barred = predict_with_knockout(subjects.context, run, image, range(count)).after
             rows.append((f"{run.name}, layers 1 to {count} barred", format_prediction(run, barred)))
         maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
         like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]

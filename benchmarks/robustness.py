@@ -33,15 +33,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    workbench = AppContext([args.runs], args.data, choose_device(args.device))
+    context = AppContext([args.runs], args.data, choose_device(args.device))
     found: dict[str, list[RobustnessPoint]] = {}
-    for run in workbench.trained_runs():
+    for run in context.trained_runs():
         if args.only and run.name not in args.only:
             continue
         started = time.perf_counter()
-        found[run.name] = list(measure_robustness(workbench, run, count=args.pictures))
+        found[run.name] = list(measure_robustness(context, run, count=args.pictures))
         seconds = time.perf_counter() - started
-        images = len(workbench.sample_test_images(run, args.pictures))
+        images = len(context.sample_test_images(run, args.pictures))
         print(f"{run.name}: {images} images, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:
         print(robustness_table(change, found))

@@ -148,13 +148,13 @@ def check_views(run: TimmRun) -> tuple[str, list[str]]:
     Raises `AssertionError` for a map that is not finite, not float32 or differs in shape from the
     grid. Exceptions of the code are not caught.
     """
-    image, workbench = make_noise_image(), AppContext([], None, torch.device("cpu"), [run])
-    grid = check_attention(workbench, run, image)
-    refused = check_weights(workbench, run)
+    image, context = make_noise_image(), AppContext([], None, torch.device("cpu"), [run])
+    grid = check_attention(context, run, image)
+    refused = check_weights(context, run)
     if run.classes:
-        refused += check_quick_maps(workbench, run, image, grid)
-    small = reduce_image_size(workbench, run)
-    del workbench  # frees the memory of the model
+        refused += check_quick_maps(context, run, image, grid)
+    small = reduce_image_size(context, run)
+    del context  # frees the memory of the model
     gc.collect()
     few = AppContext([], None, torch.device("cpu"), [small])
     if run.classes:
@@ -169,9 +169,9 @@ def make_noise_image() -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def reduce_image_size(workbench: AppContext, run: TimmRun) -> TimmRun:
+def reduce_image_size(context: AppContext, run: TimmRun) -> TimmRun:
     """Return `run` with an image size of few patches."""
-    size = REDUCED_GRID_SIDE * patch_side(workbench.load_model(run))
+    size = REDUCED_GRID_SIDE * patch_side(context.load_model(run))
     spec = replace(run.spec, image_size=size)
     preprocessing = replace(run.preprocessing, size=size)
     return replace(run, spec=spec, preprocessing=preprocessing, stamp=(*run.stamp, size))
@@ -183,18 +183,18 @@ def check_values(values: np.ndarray, shape: tuple[int, ...], what: str) -> None:
     assert np.isfinite(values).all(), f"{what} is not finite"
 
 
-def check_attention(workbench: AppContext, run: TimmRun, image: Image.Image) -> tuple[int, int]:
+def check_attention(context: AppContext, run: TimmRun, image: Image.Image) -> tuple[int, int]:
     """Check prediction, attention, rollout and the file of all maps; return the patch grid."""
-    (answers, problems), C = workbench.predict_all(image), len(run.classes)
+    (answers, problems), C = context.predict_all(image), len(run.classes)
     assert problems == [], problems
     assert len(answers) == (1 if C else 0)
-    answer = workbench.predict(run, image)
+    answer = context.predict(run, image)
     check_values(answer.probabilities, (C,), "prediction")
-    look, (rows, columns) = workbench.trace_image(run, image), answer.grid
+    look, (rows, columns) = context.trace_image(run, image), answer.grid
     L, H, N, _ = look.attention.shape
     assert look.num_prefix_tokens + rows * columns == N, "tokens do not add up"
     assert torch.allclose(look.attention.sum(-1), torch.ones(L, H, N), atol=1e-4)
-    direct = workbench.load_model(run)(workbench.prepare_input(run.preprocessing, image)[1])[0]
+    direct = context.load_model(run)(context.prepare_input(run.preprocessing, image)[1])[0]
     assert torch.allclose(look.logits, direct, atol=1e-3), (
         "the traced pass computes different logits"
     )
@@ -206,23 +206,23 @@ def check_attention(workbench: AppContext, run: TimmRun, image: Image.Image) -> 
     for name, values in (("distance", look.distances), ("entropy", look.entropies)):
         check_values(values, (L, H), name)
     assert look.token_similarity.isfinite().all()
-    layer_qkv(workbench, run, image, 1)
-    arrays = compute_all_maps(workbench, run, image)
+    layer_qkv(context, run, image, 1)
+    arrays = compute_all_maps(context, run, image)
     assert ("relevance" in arrays) == bool(C)
     return rows, columns
 
 
-def check_weights(workbench: AppContext, run: TimmRun) -> list[str]:
+def check_weights(context: AppContext, run: TimmRun) -> list[str]:
     """Check filters, position embeddings and the parameter count of the diagram."""
     refused = []
-    assert load_first_filters(workbench, run).count > 0
+    assert load_first_filters(context, run).count > 0
     try:
-        similarity, grid, _ = compute_position_similarity(workbench, run)
+        similarity, grid, _ = compute_position_similarity(context, run)
         check_values(similarity, (grid[0] * grid[1],) * 2, "similarity of positions")
     except VitdemoError as error:
         refused.append(f"position embeddings refused: {error}")
-    parts = sum(part.parameters for part in load_model_parts(workbench, run))
-    assert parts == count_parameters(workbench.load_model(run)), (
+    parts = sum(part.parameters for part in load_model_parts(context, run))
+    assert parts == count_parameters(context.load_model(run)), (
         "the diagram does not contain all parameters"
     )
     return refused
@@ -235,34 +235,34 @@ def check_maps(found: dict[str, np.ndarray], names: list[str], grid: tuple[int, 
 
 
 def check_quick_maps(
-    workbench: AppContext, run: TimmRun, image: Image.Image, grid: tuple[int, int]
+    context: AppContext, run: TimmRun, image: Image.Image, grid: tuple[int, int]
 ) -> list[str]:
     """Check fast class maps, logit lens and residual stream at the full image size."""
-    quick = [m.name for m in list_methods(workbench.load_model(run)) if not m.is_slow]
-    drawn = compute_class_maps(workbench, run, image, include_slow=False)
+    quick = [m.name for m in list_methods(context.load_model(run)) if not m.is_slow]
+    drawn = compute_class_maps(context, run, image, include_slow=False)
     check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
-    lens, L = compute_logit_lens(workbench, run, image), workbench.count_layers(run)
+    lens, L = compute_logit_lens(context, run, image), context.count_layers(run)
     check_values(lens.predictions, (L + 1, len(run.classes)), "logit lens")
     try:
-        stream = compute_logit_attribution(workbench, run, image)
+        stream = compute_logit_attribution(context, run, image)
     except VitdemoError as error:
         return [f"residual stream refused: {error}"]
     assert np.allclose(stream.contributions.total.numpy(), stream.logits, atol=1e-2)
     return []
 
 
-def check_slow_maps(workbench: AppContext, run: TimmRun, image: Image.Image) -> None:
+def check_slow_maps(context: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check all class maps, maps of one class compared with another, and head ablation."""
     grid = (REDUCED_GRID_SIDE, REDUCED_GRID_SIDE)
     for against in (None, run.classes[-1]):
-        drawn = compute_class_maps(workbench, run, image, target=run.classes[0], against=against)
+        drawn = compute_class_maps(context, run, image, target=run.classes[0], against=against)
         names = list(METHODS) if against is None else [m.method.name for m in drawn.maps]
         check_maps({m.method.name: m.values for m in drawn.maps}, names, grid)
-    effects = compute_head_effects(workbench, run, image)
+    effects = compute_head_effects(context, run, image)
     assert np.isfinite(effects.ablated_logits).all()
 
 
-def check_refusals(workbench: AppContext, run: TimmRun, image: Image.Image) -> None:
+def check_refusals(context: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check that a model without classes refuses all views that need a class."""
     for ask in (
         compute_class_maps,
@@ -271,7 +271,7 @@ def check_refusals(workbench: AppContext, run: TimmRun, image: Image.Image) -> N
         compute_head_effects,
     ):
         try:
-            ask(workbench, run, image)
+            ask(context, run, image)
         except RunError:
             continue
         raise AssertionError(f"{ask.__name__} does not refuse a model without classes")

@@ -18,9 +18,9 @@ from tests.factories import (
     TEST_COUNTS,
     TIMM,
     VIT,
+    make_context,
     make_run,
     make_tested_runs,
-    make_workbench,
 )
 from tests.serving import serve
 from vitdemo import data
@@ -159,13 +159,13 @@ def shown_runs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def shown(shown_runs) -> AppContext:
     """Of `shown_runs`; not to be changed."""
-    return make_workbench(shown_runs)
+    return make_context(shown_runs)
 
 
 @pytest.fixture(scope="session")
 def shipped() -> AppContext:
     """Of the models that ship; not to be changed."""
-    return make_workbench(Path(__file__).parents[1] / "assets" / "runs")
+    return make_context(Path(__file__).parents[1] / "assets" / "runs")
 
 
 @pytest.fixture(scope="session")

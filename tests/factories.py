@@ -35,8 +35,8 @@ TIMM_KINDS = {  # models that differ in their special tokens and in their poolin
 }
 
 
-def make_workbench(*roots: Path, data_root: Path = MISSING_FOLDER) -> AppContext:
-    """Create a workbench on the CPU with empty caches; by default it has no dataset."""
+def make_context(*roots: Path, data_root: Path = MISSING_FOLDER) -> AppContext:
+    """Create a context on the CPU with empty caches; by default it has no dataset."""
     return AppContext(list(roots), data_root, torch.device("cpu"))
 
 

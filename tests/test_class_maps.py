@@ -227,7 +227,7 @@ def panel_lines(found, fill) -> list[str]:
     return [line for panel in render_panels(found, fill) for line in panel.lines]
 
 
-def make_measured_workbench(root, **by_fill):
+def make_measured_context(root, **by_fill):
     """A run whose file says by fill what the scores are, and which maps are the best."""
     run = make_run(root / "vit", VIT)
     settings = {"steps": 16, "part": "validation"}
@@ -245,7 +245,7 @@ MEASURED_SCORES = {
 
 def test_badges_are_read_from_the_run_by_replacement(tmp_path):
     best = ("rollout", "attention")
-    bench = make_measured_workbench(
+    bench = make_measured_context(
         tmp_path, drop=(MEASURED_SCORES, best), mean=(MEASURED_SCORES, ())
     )
     found = compute_class_maps(bench, bench.find_run("vit"), noise(0), include_slow=False)
@@ -276,7 +276,7 @@ def test_badges_are_read_from_the_run_by_replacement(tmp_path):
 )
 def test_first_map_is_the_most_faithful_measured_map(tmp_path, by_fill, first):
     found = {fill: ({"rollout": rolled}, (), means) for fill, (rolled, means) in by_fill.items()}
-    bench = make_measured_workbench(tmp_path, **found)
+    bench = make_measured_context(tmp_path, **found)
     assert choose_first_map(bench, bench.find_run("vit")) == first
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.factories import RESNET, VIT, make_run, make_workbench
+from tests.factories import RESNET, VIT, make_context, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.classification_report import compute_classification_report
@@ -17,7 +17,7 @@ from vitdemo.training.recipes import RECIPES
 
 
 @pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
+def context(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "worse", RESNET, seed=1)
@@ -27,17 +27,17 @@ def workbench(tmp_path_factory):
     untested = make_run(root / "untested", VIT)
     (untested.path / runs.EVALUATION_FILE).unlink()
     (untested.path / runs.WEIGHTS_FILE).unlink()
-    return make_workbench(root)
+    return make_context(root)
 
 
-def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(workbench):
-    rows = compare.model_rows(workbench)
-    assert workbench.cache.get((compute_classification_report, workbench.find_run(rows[0].name)))
+def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(context):
+    rows = compare.model_rows(context)
+    assert context.cache.get((compute_classification_report, context.find_run(rows[0].name)))
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
     assert rows[-1].evaluation is None and rows[-1].file_bytes is None
-    assert [run.name for run in compare.list_trained_runs(workbench)] == ["vit", "worse"]
+    assert [run.name for run in compare.list_trained_runs(context)] == ["vit", "worse"]
     with pytest.raises(RunError, match="'untested' has no weights"):
-        compare.measure_run_latency(workbench, workbench.find_run("untested"), 1)
+        compare.measure_run_latency(context, context.find_run("untested"), 1)
 
 
 def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
@@ -45,7 +45,7 @@ def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
     bad = make_run(tmp_path / "bad")
     found = bad.evaluation
     runs.write_evaluation(bad.path, replace(found, probabilities=found.probabilities * np.nan))
-    rows = compare.model_rows(make_workbench(tmp_path))
+    rows = compare.model_rows(make_context(tmp_path))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].evaluation is None
 
@@ -54,7 +54,7 @@ def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
         make_run(tmp_path / name, recipe=change)
-    shown = make_workbench(tmp_path)
+    shown = make_context(tmp_path)
     rows = compare.model_rows(shown)
     folded = ablation_run_names(shown)
     assert folded == {"a", "b", "c"}  # their base can be tried, so it is a model like others
@@ -95,7 +95,7 @@ def test_cells_match_the_run_files(tmp_path, config, wanted):
     runs.write_config(run.path, run.config | {"recipe": recipe} | config)
     one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
     runs.write_evaluation(run.path, one_class)
-    header, (row,) = compare.model_cells(compare.model_rows(make_workbench(tmp_path)))
+    header, (row,) = compare.model_cells(compare.model_rows(make_context(tmp_path)))
     found = dict(zip(header, row, strict=True))
     assert wanted == {title: found[title] for title in wanted}
 
@@ -107,12 +107,12 @@ def test_constant_columns_are_reported_once():
     assert compare.constant_columns(header, rows[:1]) == {}
 
 
-def test_missing_values_are_dashes_and_latencies_have_a_column(workbench):
-    header, rows = compare.model_cells(compare.model_rows(workbench))
+def test_missing_values_are_dashes_and_latencies_have_a_column(context):
+    header, rows = compare.model_cells(compare.model_rows(context))
     last = dict(zip(header, rows[-1], strict=True))
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
     measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
-    header, rows = compare.model_cells(compare.model_rows(workbench), measured)
+    header, rows = compare.model_cells(compare.model_rows(context), measured)
     column = header.index("Latency, 32 images (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
@@ -126,23 +126,23 @@ def test_published_results_have_sources_and_known_recipes():
             assert any(one.accuracy in note for one in found)
 
 
-def test_latency_is_the_median_of_the_passes_after_the_warm_up(workbench, monkeypatch):
+def test_latency_is_the_median_of_the_passes_after_the_warm_up(context, monkeypatch):
     clock = iter(np.cumsum([0, *[0.001, 1] * 2, 0.1, 1, 0.001, 1, 0.005, 1, 0.001]))
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
     passes = []
-    run = workbench.find_run("vit")
-    model = workbench.load_model(run)
+    run = context.find_run("vit")
+    model = context.load_model(run)
     handle = model.register_forward_hook(lambda *_: passes.append(1))
-    found = compare.measure_run_latency(workbench, run, 2, seconds=0)
+    found = compare.measure_run_latency(context, run, 2, seconds=0)
     handle.remove()
     assert len(passes) == compare.WARM_UP_PASSES + 5
     assert (found.passes, found.batch) == (5, 2)
     assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
 
 
-def test_latency_measurement_continues_until_its_time_limit(workbench, monkeypatch):
+def test_latency_measurement_continues_until_its_time_limit(context, monkeypatch):
     clock = itertools.count(step=0.25)  # each pass takes as long
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
-    found = compare.measure_run_latency(workbench, workbench.find_run("vit"), 1, seconds=2.0)
+    found = compare.measure_run_latency(context, context.find_run("vit"), 1, seconds=2.0)
     assert (found.passes, found.milliseconds) == (8, 250)
     assert "1 thread)" in found.device

@@ -15,7 +15,7 @@ import torch
 from gradio.data_classes import FileData
 from PIL import Image
 
-from tests.factories import TIMM_KINDS, make_run, make_workbench, timm_spec
+from tests.factories import TIMM_KINDS, make_context, make_run, timm_spec
 from vitdemo.context import Prediction
 from vitdemo.data.image_files import image_suffixes, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches
@@ -96,7 +96,7 @@ def test_value_is_sent_as_json_text_with_separate_files(cache):
 
 def trace_image(root: Path, spec, colour="black"):
     picture = Image.new("RGB", (40, 40), colour)
-    return make_workbench(root).trace_image(make_run(root / "run", spec), picture)
+    return make_context(root).trace_image(make_run(root / "run", spec), picture)
 
 
 def read_matrix(file: FileData) -> np.ndarray:
@@ -162,8 +162,8 @@ def test_attention_payload_contains_matrix_files(cache, tmp_path, kind):
 @pytest.mark.parametrize("kind", TIMM_KINDS)
 def test_norm_weighted_attention_is_sent_on_request(cache, tmp_path, kind):
     look = trace_image(tmp_path, TIMM_KINDS[kind], (200, 30, 90))
-    workbench = make_workbench(tmp_path)
-    products = workbench.value_products(look)
+    context = make_context(tmp_path)
+    products = context.value_products(look)
     value = AttentionView().to_payload(
         AttentionData(look, look.token_similarity, products=products)
     )["norms"]
@@ -180,7 +180,7 @@ def test_norm_weighted_attention_is_sent_on_request(cache, tmp_path, kind):
 def test_payload_explains_missing_norm_weighted_attention(cache, tmp_path):
     look = trace_image(tmp_path, timm_spec(scale_attn_norm=True))
     with pytest.raises(RunError, match="normalises its joined heads") as refused:
-        make_workbench(tmp_path).value_products(look)
+        make_context(tmp_path).value_products(look)
     drawn = AttentionData(look, look.token_similarity, products=str(refused.value))
     assert AttentionView().to_payload(drawn)["norms"] == {"sentence": str(refused.value)}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import make_workbench
+from tests.factories import make_context
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.page import confusion as drawing
 from vitdemo.page.confusion import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
@@ -13,9 +13,7 @@ from vitdemo.page.confusion import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAG
 
 @pytest.fixture(scope="module")
 def read(tested_runs):
-    group = comparable_predictions(
-        make_workbench(tested_runs[0], data_root=tested_runs[1]), "first"
-    )
+    group = comparable_predictions(make_context(tested_runs[0], data_root=tested_runs[1]), "first")
 
     def read(unit, other=None, errors_only=False):
         return drawing.read_matrix(group, "first", other, unit, errors_only)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import make_history_record, make_run, make_workbench, noise
+from tests.factories import make_context, make_history_record, make_run, noise
 from vitdemo import runs
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.data import sample_stratified
@@ -53,7 +53,7 @@ def test_maps_are_class_token_rows_and_rollout_ends_at_the_layer(shown, name, la
 def test_two_users_at_once_get_their_own_maps(shown):
     run = shown.find_run("vit")
     alone = [shown.trace_image(run, noise(seed)).attention for seed in range(6)]
-    fresh = make_workbench(*shown.roots)
+    fresh = make_context(*shown.roots)
     with ThreadPoolExecutor(4) as pool:
         looks = list(pool.map(lambda seed: fresh.trace_image(run, noise(seed)), range(6)))
     for look, wanted in zip(looks, alone, strict=True):
@@ -61,7 +61,7 @@ def test_two_users_at_once_get_their_own_maps(shown):
 
 
 def test_identical_requests_share_one_forward_pass(shown):
-    fresh = make_workbench(*shown.roots)
+    fresh = make_context(*shown.roots)
     run, passes = fresh.find_run("resnet"), []
     fresh.load_model(run).conv1.register_forward_hook(lambda *_: passes.append(1))
     with ThreadPoolExecutor(4) as pool:
@@ -73,19 +73,19 @@ def test_identical_requests_share_one_forward_pass(shown):
 def test_concurrent_passes_share_the_cores():
     before = torch.get_num_threads()
     torch.set_num_threads(4)
-    workbench = make_workbench()
+    context = make_context()
     torch.set_num_threads(before)
 
     def threads() -> int:
-        with workbench.divide_cores():
+        with context.divide_cores():
             return torch.get_num_threads()
 
-    with ThreadPoolExecutor(1) as pool, workbench.divide_cores():
+    with ThreadPoolExecutor(1) as pool, context.divide_cores():
         assert torch.get_num_threads() == 4
         assert pool.submit(threads).result() == 2
         assert pool.submit(torch.get_num_threads).result() == 4
     # One that is new to torch while others are at work begins with a share, and keeps none.
-    with ThreadPoolExecutor(1) as pool, workbench.divide_cores(), workbench.divide_cores():
+    with ThreadPoolExecutor(1) as pool, context.divide_cores(), context.divide_cores():
         assert pool.submit(threads).result() == 1
         assert pool.submit(torch.get_num_threads).result() == 4
     assert threads() == 4
@@ -94,7 +94,7 @@ def test_concurrent_passes_share_the_cores():
 
 
 def test_models_are_loaded_concurrently(shown_runs, monkeypatch):
-    fresh, load, other = make_workbench(shown_runs), runs.load_model, ThreadPoolExecutor(1)
+    fresh, load, other = make_context(shown_runs), runs.load_model, ThreadPoolExecutor(1)
 
     def slow(run, device):
         if run.name == "vit":
@@ -109,22 +109,22 @@ def test_models_are_loaded_concurrently(shown_runs, monkeypatch):
 def test_runs_are_reread_only_after_a_change(tmp_path):
     for folder in ("shipped", "own"):
         make_run(tmp_path / folder / "vit")
-    workbench = make_workbench(tmp_path / "shipped", tmp_path / "own")
-    found = workbench.list_runs()[0]
+    context = make_context(tmp_path / "shipped", tmp_path / "own")
+    found = context.list_runs()[0]
     assert [run.name for run in found] == ["vit", f"vit ({tmp_path / 'own'})"]
     evaluations = [run.evaluation for run in found]
     for run, evaluation in zip(found, evaluations, strict=True):
-        assert workbench.find_run(run.name) is run and run.evaluation is evaluation
+        assert context.find_run(run.name) is run and run.evaluation is evaluation
         runs.append_record(run.path, make_history_record(4))
-        assert len(workbench.find_run(run.name).history) == 4
+        assert len(context.find_run(run.name).history) == 4
 
 
 def test_new_weights_change_the_predictions(tmp_path):
     make_run(tmp_path / "vit")
-    workbench = make_workbench(tmp_path)
-    before = workbench.predict(workbench.find_run("vit"), noise(5)).probabilities
+    context = make_context(tmp_path)
+    before = context.predict(context.find_run("vit"), noise(5)).probabilities
     make_run(tmp_path / "vit", seed=9)
-    after = workbench.predict(workbench.find_run("vit"), noise(5)).probabilities
+    after = context.predict(context.find_run("vit"), noise(5)).probabilities
     assert not np.allclose(before, after)
 
 
@@ -149,12 +149,12 @@ def test_damaged_runs_are_reported_and_the_others_predict(tmp_path):
         config = runs.read_config(make_run(tmp_path / name).path)
         spoil(config)
         runs.write_config(tmp_path / name, config)
-    workbench = make_workbench(tmp_path)
-    answers, problems = workbench.predict_all(noise(6))
+    context = make_context(tmp_path)
+    answers, problems = context.predict_all(noise(6))
     assert [answer.run.name for answer in answers] == ["good"]
     assert len(problems) == 2
     assert "cut" in problems[0] and "'diverged' predicts NaN" in problems[1]
-    found, problems = workbench.list_runs()
+    found, problems = context.list_runs()
     assert [run.name for run in found] == ["cut", "diverged", "good"]
     for name, problem in zip(sorted(["empty", *DAMAGED_CONFIGS]), problems, strict=True):
         assert name in problem
@@ -175,7 +175,7 @@ def test_runs_are_sorted_by_accuracy_with_damaged_ones_last(tmp_path):
     worse = runs.read_evaluation(tmp_path / "b")
     worse.probabilities[:50] = worse.probabilities[:50, ::-1]
     runs.write_evaluation(tmp_path / "b", worse)
-    found = {run.name: read_test_accuracy(run) for run in make_workbench(tmp_path).trained_runs()}
+    found = {run.name: read_test_accuracy(run) for run in make_context(tmp_path).trained_runs()}
     assert list(found) == ["c", "b", "a"]
     assert found["c"] == pytest.approx(195 / 200) and found["a"] is None
 
@@ -185,12 +185,12 @@ def test_test_images_require_a_dataset_folder(tmp_path, shown):
         for name in ("black", "white"):
             (tmp_path / part / name).mkdir(parents=True)
             Image.new("RGB", (9, 7), name).save(tmp_path / part / name / "one.png")
-    workbench = make_workbench(data_root=tmp_path)
-    found = workbench.load_test_image(1)
+    context = make_context(data_root=tmp_path)
+    found = context.load_test_image(1)
     assert found.label == "white"
     assert found.image.getextrema() == ((255, 255),) * 3
     with pytest.raises(DataError, match="Choose 0 to 1"):
-        workbench.load_test_image(2)
+        context.load_test_image(2)
     with pytest.raises(DataError, match="--data"):
         shown.load_test_image(0)
 
@@ -227,12 +227,12 @@ def test_prediction_and_crop_are_reused_from_a_trace(shown, monkeypatch):
 
 def test_cifar10_sample_has_100_images_of_each_class(cifar10, tmp_path):
     run = make_run(tmp_path / "vit")
-    workbench = make_workbench(tmp_path, data_root=cifar10.root)
-    sample = workbench.sample_test_images(run, 1000)
+    context = make_context(tmp_path, data_root=cifar10.root)
+    sample = context.sample_test_images(run, 1000)
     assert sample.images.shape == (1000, 3, 32, 32)
     assert torch.bincount(sample.labels).tolist() == [100] * 10
     large = replace(run, preprocessing=replace(run.preprocessing, size=224))
-    assert workbench.sample_test_images(large, 1000) is sample  # the same pixels, kept once
+    assert context.sample_test_images(large, 1000) is sample  # the same pixels, kept once
     test = cifar10.load("test")
     chosen = sample_stratified(test.labels.numpy(), 1000)
     assert torch.equal(sample.images, test.images[chosen])
@@ -241,16 +241,16 @@ def test_cifar10_sample_has_100_images_of_each_class(cifar10, tmp_path):
 def test_private_runs_are_visible_only_to_their_session(tmp_path):
     asking = ["ann"]
     make_run(tmp_path / "vit")
-    workbench = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: asking[0])
-    mine = make_run(workbench.private_root() / "mine")
-    assert workbench.private_root() == mine.path.parent
+    context = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: asking[0])
+    mine = make_run(context.private_root() / "mine")
+    assert context.private_root() == mine.path.parent
     runs.write_config(mine.path, mine.config | {"own_classes": {}})
-    assert [run.name for run in workbench.trained_runs()] == ["vit", "mine"]  # last, however good
-    assert [run.name for run in workbench.list_runs()[0]] == ["mine", "vit"]
-    assert workbench.find_run("mine").name == "mine"
+    assert [run.name for run in context.trained_runs()] == ["vit", "mine"]  # last, however good
+    assert [run.name for run in context.list_runs()[0]] == ["mine", "vit"]
+    assert context.find_run("mine").name == "mine"
     for asking[0] in ("bob", None):
-        assert [run.name for run in workbench.trained_runs()] == ["vit"]
+        assert [run.name for run in context.trained_runs()] == ["vit"]
         with pytest.raises(RunError, match=r"There is no run 'mine'\. Choose one of: vit"):
-            workbench.find_run("mine")
+            context.find_run("mine")
     with pytest.raises(RunError, match="needs a browser session"):
-        workbench.private_root()
+        context.private_root()

@@ -82,7 +82,7 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def workbench(tmp_path_factory):
+def context(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "distilled", TIMM_KINDS["distilled"])
@@ -405,18 +405,18 @@ def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path)
     assert opened.predict(opened.find_run("own"), square).probabilities.argmax() == 1
 
 
-def test_accuracy_on_noise_images_is_near_chance(workbench):
+def test_accuracy_on_noise_images_is_near_chance(context):
     found = make_collection("a", "b", each=20)
-    assert 0.2 < fit_linear_probe(workbench, workbench.find_run("vit"), found).accuracy < 0.8
+    assert 0.2 < fit_linear_probe(context, context.find_run("vit"), found).accuracy < 0.8
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_written_run_predicts_like_the_fitted_classifier(
-    shipped, workbench, digits, learnt, tmp_path, count
+    shipped, context, digits, learnt, tmp_path, count
 ):
     bench, found = shipped, learnt
     if count == 2:  # a regression of one row
-        bench = workbench
+        bench = context
         found = fit_linear_probe(bench, bench.find_run("vit"), ImageCollection(digits.classes[:2]))
     run = write_probe_run(bench, found, tmp_path / "own")
     assert run.classes == found.classes and run.has_weights and run.has_evaluation
@@ -433,20 +433,20 @@ def test_written_run_predicts_like_the_fitted_classifier(
     np.testing.assert_allclose(run.evaluation.probabilities, found.probabilities, rtol=2**-15)
 
 
-def test_too_few_images_and_unsuitable_backbones_are_rejected(workbench):
+def test_too_few_images_and_unsuitable_backbones_are_rejected(context):
     with pytest.raises(DataError, match="too few classes"):
         check_collection(make_collection("a"))
     one = make_collection("a").with_class("b").with_image(1, noise(7))
     with pytest.raises(DataError, match="'b' has too few images"):
-        fit_linear_probe(workbench, workbench.find_run("vit"), one)
+        fit_linear_probe(context, context.find_run("vit"), one)
     with pytest.raises(RunError, match="cannot be used as a backbone"):
-        fit_linear_probe(workbench, workbench.find_run("distilled"), make_collection("a", "b"))
+        fit_linear_probe(context, context.find_run("distilled"), make_collection("a", "b"))
 
 
-def test_classifier_training_reports_progress_and_can_be_stopped(workbench):
+def test_classifier_training_reports_progress_and_can_be_stopped(context):
     shares, found = [], make_collection("a", "b")
     fit_linear_probe(
-        workbench, workbench.find_run("vit"), found, report=lambda share, _: shares.append(share)
+        context, context.find_run("vit"), found, report=lambda share, _: shares.append(share)
     )
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
 
@@ -454,15 +454,15 @@ def test_classifier_training_reports_progress_and_can_be_stopped(workbench):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_linear_probe(workbench, workbench.find_run("vit"), found, report=stop)
+        fit_linear_probe(context, context.find_run("vit"), found, report=stop)
 
 
 # --- the tab -------------------------------------------------------------------------------------
 
 
-def test_browser_actions_are_applied_and_undone(workbench):
+def test_browser_actions_are_applied_and_undone(context):
     def ask(kept, **data):
-        assert tab.apply_edit_action(workbench, kept, SimpleNamespace(_data=data)) == []
+        assert tab.apply_edit_action(context, kept, SimpleNamespace(_data=data)) == []
         return kept, [each.name for each in kept.collection.classes]
 
     kept, names = ask(tab.CustomClassesState(), what="class", name="mug")
@@ -482,10 +482,10 @@ def test_browser_actions_are_applied_and_undone(workbench):
         ask(kept, what="undo")
 
 
-def test_concurrent_actions_of_a_session_are_not_lost(workbench, monkeypatch, tmp_path):
+def test_concurrent_actions_of_a_session_are_not_lost(context, monkeypatch, tmp_path):
     """In one session, add a class while other classes are added and a classifier is trained."""
-    learnt = fit_linear_probe(workbench, workbench.find_run("vit"), make_collection("a", "b"))
-    monkeypatch.setattr(workbench, "_get_session_id", lambda: "me")
+    learnt = fit_linear_probe(context, context.find_run("vit"), make_collection("a", "b"))
+    monkeypatch.setattr(context, "_get_session_id", lambda: "me")
     monkeypatch.setattr(tab, "check_training_allowed", lambda *_: None)
     monkeypatch.setattr(Cancellation, "make_check", lambda *_: lambda: None)
 
@@ -496,7 +496,7 @@ def test_concurrent_actions_of_a_session_are_not_lost(workbench, monkeypatch, tm
 
     async def visit():
         with AppBlocks() as page, gr.Tab("Custom classes") as own:
-            tab.build(own, workbench, jobs)
+            tab.build(own, context, jobs)
         handlers = {fn.name: fn for fn in page.fns.values()}
         state, request = SessionState(page), SimpleNamespace(session_hash="me")
         going, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -659,8 +659,6 @@ def test_chosen_test_images_are_whole_bursts(shipped):
         choose_test_images(shipped, base, burst)
 
 
-def test_fine_tuning_with_too_few_images_is_rejected(workbench):
+def test_fine_tuning_with_too_few_images_is_rejected(context):
     with pytest.raises(DataError, match="'one' has too few images"):
-        choose_test_images(
-            workbench, workbench.find_run("vit"), make_collection("one", "two", each=9)
-        )
+        choose_test_images(context, context.find_run("vit"), make_collection("one", "two", each=9))

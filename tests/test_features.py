@@ -21,7 +21,7 @@ IMAGE_COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
 
 
 @pytest.fixture(scope="module")
-def workbench(shown_runs, tmp_path_factory):
+def context(shown_runs, tmp_path_factory):
     """One cache for all tests: where one asks for what is new, it has a sample of its own."""
     root = tmp_path_factory.mktemp("features")
     return AppContext(
@@ -41,42 +41,42 @@ def test_classifier_of_the_features_equals_the_model(spec):
 
 
 @pytest.mark.parametrize("name", ["vit", "timm", "resnet"])
-def test_feature_space_contains_features_of_every_sampled_image(workbench, name, monkeypatch):
+def test_feature_space_contains_features_of_every_sampled_image(context, name, monkeypatch):
     monkeypatch.setattr(features, "FEATURE_BATCH_SIZE", 4)  # the last one is smaller
-    run, told = workbench.find_run(name), []
+    run, told = context.find_run(name), []
     found = features.load_feature_space(
-        workbench, run, max_images=15, report=lambda share, _: told.append(share)
+        context, run, max_images=15, report=lambda share, _: told.append(share)
     )
     assert told == [0, 4 / 14, 8 / 14, 12 / 14]
     pictures = found.sample.source.load("test", run.spec.image_size)
     assert np.array_equal(found.sample.labels, pictures.labels)
     with torch.no_grad():
         wanted = models.extract_features(
-            workbench.load_model(run), run.preprocessing(pictures.images)
+            context.load_model(run), run.preprocessing(pictures.images)
         )
     assert np.allclose(found.features, wanted, atol=1e-4)
 
 
-def test_raw_pixels_are_a_feature_space(workbench):
-    found = features.load_feature_space(workbench, None)
+def test_raw_pixels_are_a_feature_space(context):
+    found = features.load_feature_space(context, None)
     assert found.name == "Raw pixels"
     assert found.features.shape == (14, 3 * features.SAMPLE_SIDE**2)
     assert np.allclose(255 * found.features[3], found.sample.thumbnails[3].reshape(-1))
 
 
-def test_feature_space_is_cached_until_its_run_changes(workbench):
-    run = make_run(workbench.roots[0] / "changing", VIT)
-    first = features.load_feature_space(workbench, run)
-    assert features.load_feature_space(workbench, run) is first
+def test_feature_space_is_cached_until_its_run_changes(context):
+    run = make_run(context.roots[0] / "changing", VIT)
+    first = features.load_feature_space(context, run)
+    assert features.load_feature_space(context, run) is first
     changed = make_run(run.path, VIT, seed=9)
-    assert features.load_feature_space(workbench, changed) is not first
+    assert features.load_feature_space(context, changed) is not first
 
 
-def test_nan_features_raise_an_error_with_the_model_name(workbench):
-    run = make_run(workbench.roots[0] / "sick", VIT)
-    torch.nn.init.constant_(workbench.load_model(run).norm.bias, float("nan"))
+def test_nan_features_raise_an_error_with_the_model_name(context):
+    run = make_run(context.roots[0] / "sick", VIT)
+    torch.nn.init.constant_(context.load_model(run).norm.bias, float("nan"))
     with pytest.raises(RunError, match="features of 'sick' are not finite"):
-        features.load_feature_space(workbench, run)
+        features.load_feature_space(context, run)
 
 
 def test_distance_ratio_and_purity_equal_plain_loops():
@@ -146,28 +146,26 @@ def test_tsne_rejects_too_few_or_equal_features(points, words):
         features._compute_tsne(found, features.ignore_progress)
 
 
-def test_both_scatter_plots_use_the_same_images_and_are_cached(workbench):
+def test_both_scatter_plots_use_the_same_images_and_are_cached(context):
     told = []
-    pixels, learned = features.load_planes(
-        workbench, "vit", 14, lambda _, words: told.append(words)
-    )
+    pixels, learned = features.load_planes(context, "vit", 14, lambda _, words: told.append(words))
     assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
     assert pixels[0].sample is learned[0].sample
     assert pixels[1].shape == (14, 2)
     assert {words for words in told if words.startswith("Raw")} == {"Raw pixels: t-SNE"}
     assert any(words.startswith("vit: features of") for words in told)
-    again = features.load_plane(workbench, workbench.find_run("vit"), max_images=14)
-    (alone,) = features.load_planes(workbench, None, 14)
+    again = features.load_plane(context, context.find_run("vit"), max_images=14)
+    (alone,) = features.load_planes(context, None, 14)
     assert again[0] is learned[0] and again[1] is learned[1]
     assert alone[0] is pixels[0] and alone[1] is pixels[1]
 
 
-def test_progress_callback_cancels_both_scatter_plots(workbench):
+def test_progress_callback_cancels_both_scatter_plots(context):
     def stop(share, words):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        features.load_planes(workbench, "vit", 13, stop)
+        features.load_planes(context, "vit", 13, stop)
 
 
 def test_nearest_neighbours_equal_a_plain_loop():
@@ -184,9 +182,9 @@ def test_nearest_neighbours_equal_a_plain_loop():
 
 
 @pytest.mark.parametrize("name", ["vit", "resnet", None])
-def test_test_image_is_its_own_nearest_neighbour(workbench, name):
-    picture = workbench.load_test_image(10).image
-    sample, places, cosines = features.find_neighbours(workbench, name, picture, count=3)
+def test_test_image_is_its_own_nearest_neighbour(context, name):
+    picture = context.load_test_image(10).image
+    sample, places, cosines = features.find_neighbours(context, name, picture, count=3)
     assert sample.indices[places[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
     assert len(places) == 3 and (np.diff(cosines) <= 0).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.factories import make_workbench
+from tests.factories import make_context
 from vitdemo.analyses.predictions import ImageQuery
 from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.components.gallery import SHEET_COLUMNS, Gallery, load_gallery_page
@@ -13,25 +13,25 @@ ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 
 
 @pytest.fixture(scope="module")
-def workbench(tested_runs):
-    return make_workbench(tested_runs[0], data_root=tested_runs[1])
+def context(tested_runs):
+    return make_context(tested_runs[0], data_root=tested_runs[1])
 
 
-def test_gallery_page_start_is_clamped_to_the_available_images(workbench):
-    pages = [load_gallery_page(workbench, ALL_IMAGES, start) for start in (-48, 0, 96, 144, 10_000)]
+def test_gallery_page_start_is_clamped_to_the_available_images(context):
+    pages = [load_gallery_page(context, ALL_IMAGES, start) for start in (-48, 0, 96, 144, 10_000)]
     assert [page.start for page in pages] == [0, 0, 96, 96, 96]  # of 110
     assert [len(page.numbers) for page in pages] == [48, 48, 14, 14, 14]
 
 
-def test_gallery_without_query_unknown_run_and_no_match(workbench):
-    assert load_gallery_page(workbench, None) is None
-    assert "There is no run" in load_gallery_page(workbench, ImageQuery("gone", Filters()))
-    nobody = load_gallery_page(workbench, ImageQuery("first", Filters("errors", low=1.0)))
+def test_gallery_without_query_unknown_run_and_no_match(context):
+    assert load_gallery_page(context, None) is None
+    assert "There is no run" in load_gallery_page(context, ImageQuery("gone", Filters()))
+    nobody = load_gallery_page(context, ImageQuery("first", Filters("errors", low=1.0)))
     assert Gallery().to_payload(nobody)["count"] == 0
 
 
-def test_gallery_payload_contains_one_sheet_and_the_predictions(workbench):
-    page = load_gallery_page(workbench, ALL_IMAGES, 96)
+def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
+    page = load_gallery_page(context, ALL_IMAGES, 96)
     value = Gallery().to_payload(page)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
     assert [picture["number"] for picture in value["pictures"]] == list(range(96, 110))
@@ -41,8 +41,6 @@ def test_gallery_payload_contains_one_sheet_and_the_predictions(workbench):
     with Image.open(value["sheet"].path) as sheet:
         assert sheet.size == (SHEET_COLUMNS * 16, 2 * 16)
         assert np.array_equal(np.asarray(sheet)[16:, 80:96], page.images[13])
-    missing = Gallery().to_payload(
-        load_gallery_page(make_workbench(*workbench.roots), ALL_IMAGES, 96)
-    )
+    missing = Gallery().to_payload(load_gallery_page(make_context(*context.roots), ALL_IMAGES, 96))
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]

@@ -15,8 +15,8 @@ from tests.factories import (
     RESNET,
     TIMM_KINDS,
     VIT,
+    make_context,
     make_run,
-    make_workbench,
     noise,
     random_images,
     random_model,
@@ -151,7 +151,7 @@ def runs_of_kinds(tmp_path_factory):
     root = tmp_path_factory.mktemp("kinds")
     for name, spec in {"vit": VIT, "resnet": RESNET, **TIMM_KINDS}.items():
         make_run(root / name.replace(" ", "-"), spec)
-    return make_workbench(root)
+    return make_context(root)
 
 
 @pytest.mark.parametrize("name", ["vit", "distilled", "registers"])

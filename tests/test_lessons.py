@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import RESNET, VIT, make_run, make_workbench
+from tests.factories import RESNET, VIT, make_context, make_run
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.errors import LessonError
@@ -349,17 +349,17 @@ def test_few_norm_matches_the_norms_of_weighted_values(shipped):
 
 def test_missing_facts_are_reported(tmp_path):
     make_run(tmp_path / "conv", RESNET)
-    workbench = make_workbench(tmp_path)
+    context = make_context(tmp_path)
     with pytest.raises(MissingFact, match="trained from scratch"):
-        read_fact(workbench, "vit", "name")
+        read_fact(context, "vit", "name")
     for name in FACTS:  # without attention, ablation and test predictions: a fact or an error
         try:
-            assert read_fact(workbench, "conv", name)
+            assert read_fact(context, "conv", name)
         except MissingFact as error:
             assert "conv" in str(error)
     run = make_run(tmp_path / "mine", VIT)
-    assert read_fact(workbench, "vit", "name") == "mine"
-    assert read_fact(workbench, "vit", "image") == str(run.spec.image_size)
+    assert read_fact(context, "vit", "name") == "mine"
+    assert read_fact(context, "vit", "image") == str(run.spec.image_size)
 
 
 def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
@@ -373,7 +373,7 @@ def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
     with pytest.raises(LessonError, match="Unknown figure 'none'"):
         render_handout(make_lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
     page = render_handout(
-        make_lesson("## S\nW.", "goal: G\nfigures: heads"), make_workbench(tmp_path)
+        make_lesson("## S\nW.", "goal: G\nfigures: heads"), make_context(tmp_path)
     )
     assert "The figure 'heads' is not available. Required: a plain Vision" in unescape(page)
 

@@ -371,14 +371,14 @@ def test_ablation_with_the_most_changes_comes_first(base):
     add_run(base, "c", cats=1, policy="trivial")
     add_run(base, "d", cats=1, flip=False)
     add_run(base, "e", cats=1, ema_decay=0.9)
-    workbench = AppContext([base.path.parent], None, CPU)
-    found = find_ablations(workbench.list_runs()[0])
+    context = AppContext([base.path.parent], None, CPU)
+    found = find_ablations(context.list_runs()[0])
     several = ["another", "another a", "another a again", "another again", "another b"]
     assert found == {
         "base": ["base", "another", "another again", "c", "d", "e"],
         "another": [*several, "another b again", "base"],
     }
-    assert next(iter(found)) == list_baselines(workbench)[0].name == "base"
+    assert next(iter(found)) == list_baselines(context)[0].name == "base"
 
 
 def test_repeats_with_other_seeds_form_no_ablation(base):
@@ -392,8 +392,8 @@ def test_baselines_are_sorted_by_ablation_then_rising_accuracy(base):
     add_run(base, "worse", cats=0, dogs=3, epochs=1, policy="rand", flip=False)
     add_run(base, "better", cats=4)
     (make_run(base.path.parent / "untested").path / runs.EVALUATION_FILE).unlink()
-    workbench = AppContext([base.path.parent], None, CPU)
-    assert [run.name for run in list_baselines(workbench)] == ["worse", "base", "better"]
+    context = AppContext([base.path.parent], None, CPU)
+    assert [run.name for run in list_baselines(context)] == ["worse", "base", "better"]
     for name, change in (("a", {"epochs": 9}), ("b", {"flip": False}), ("c", {"cutout": 8})):
         add_run(base, name, cats=3, **change)
-    assert [run.name for run in list_baselines(workbench)][:3] == ["base", "better", "worse"]
+    assert [run.name for run in list_baselines(context)][:3] == ["base", "better", "worse"]

@@ -67,10 +67,10 @@ def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
 
 
 def test_cifar10_has_its_published_counts_and_colours(cifar10):
-    workbench = AppContext([], cifar10.root, CPU)
-    assert classes.count_classes(workbench).train.tolist() == [5000] * 10
-    assert classes.count_classes(workbench).test.tolist() == [1000] * 10
-    found = classes.colour_statistics(workbench)
+    context = AppContext([], cifar10.root, CPU)
+    assert classes.count_classes(context).train.tolist() == [5000] * 10
+    assert classes.count_classes(context).test.tolist() == [1000] * 10
+    found = classes.colour_statistics(context)
     assert (found.images_read, found.images_total) == (classes.MAX_IMAGES_READ, 50_000)
     assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
     assert np.allclose(found.std, CIFAR10_STD, atol=0.01)

@@ -26,13 +26,13 @@ ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
 @pytest.fixture(scope="module")
-def workbench(tested_runs):
+def context(tested_runs):
     return AppContext([tested_runs[0]], tested_runs[1], CPU)
 
 
 @pytest.fixture
 def changed(tested_runs, tmp_path):
-    """changed(**fields) -> an workbench where those of the second run's evaluation are others."""
+    """changed(**fields) -> an context where those of the second run's evaluation are others."""
 
     def change(**fields):
         root = shutil.copytree(tested_runs[0], tmp_path / "runs")
@@ -43,26 +43,26 @@ def changed(tested_runs, tmp_path):
     return change
 
 
-def test_runs_on_the_same_images_are_grouped(workbench):
-    group = comparable_predictions(workbench, "second")
+def test_runs_on_the_same_images_are_grouped(context):
+    group = comparable_predictions(context, "second")
     assert (group.names, group.classes, group.exclusion_messages) == (
         ["first", "second"],
         INSECT_CLASSES,
         (),
     )
     assert group.probabilities.shape == (2, 110, 3)
-    assert comparable_predictions(workbench, "second").runs is group.runs  # compared once
+    assert comparable_predictions(context, "second").runs is group.runs  # compared once
     assert group.confusion_matrix("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 
 def test_runs_on_different_images_are_excluded_with_a_reason(changed):
-    workbench = changed(fingerprint="another")
-    group = comparable_predictions(workbench, "first")
+    context = changed(fingerprint="another")
+    group = comparable_predictions(context, "first")
     assert group.names == ["first"]
     (told,) = group.exclusion_messages
     assert told.startswith("second is not compared with first: it was tested on different images")
     with pytest.raises(DataError, match="'second' was tested on a different dataset"):
-        load_test_images(workbench, workbench.find_run("second"), [0])
+        load_test_images(context, context.find_run("second"), [0])
 
 
 def test_different_labels_are_excluded_despite_equal_fingerprints(changed, tested_runs):
@@ -119,18 +119,18 @@ def test_runs_with_other_classes_are_not_compared(tested_runs):
 def test_run_with_nan_is_rejected_and_others_stay_available(changed, tested_runs):
     broken = runs.read_evaluation(tested_runs[0] / "second").probabilities
     broken[7] = np.nan
-    workbench = changed(probabilities=broken)
+    context = changed(probabilities=broken)
     with pytest.raises(RunError, match=r"'second' cannot be used: NaN or infinite.*row 7"):
-        comparable_predictions(workbench, "second")
-    group = comparable_predictions(workbench, "first")
+        comparable_predictions(context, "second")
+    group = comparable_predictions(context, "first")
     assert group.names == ["first"]
     assert "NaN" in group.exclusion_messages[0]
 
 
-def test_images_of_the_second_model_follow_the_first(workbench):
-    first = select_by_query(workbench, ImageQuery("first", ANT_AS_BEE)).image_indices.tolist()
-    second = select_by_query(workbench, ImageQuery("second", ANT_AS_BEE)).image_indices.tolist()
-    both = select_by_query(workbench, ImageQuery("first", ANT_AS_BEE, other_run="second"))
+def test_images_of_the_second_model_follow_the_first(context):
+    first = select_by_query(context, ImageQuery("first", ANT_AS_BEE)).image_indices.tolist()
+    second = select_by_query(context, ImageQuery("second", ANT_AS_BEE)).image_indices.tolist()
+    both = select_by_query(context, ImageQuery("first", ANT_AS_BEE, other_run="second"))
     assert both.image_indices.tolist() == first + [n for n in second if n not in first]
     assert (both.own_count, both.other_count, both.shared_count) == (
         10,
@@ -139,15 +139,15 @@ def test_images_of_the_second_model_follow_the_first(workbench):
     )
 
 
-def test_counts_of_each_kind_follow_the_other_filters(workbench):
-    found = count_kinds(workbench, ImageQuery("first", Filters()))
+def test_counts_of_each_kind_follow_the_other_filters(context):
+    found = count_kinds(context, ImageQuery("first", Filters()))
     assert list(found) == list(IMAGE_FILTERS)
     assert (found["errors"], found["right"], found["all"]) == (25, 85, 110)
-    group = comparable_predictions(workbench, "first")
+    group = comparable_predictions(context, "first")
     right = group.probabilities.argmax(2) == group.labels  # (M, N)
     assert found["all_wrong"] == int((~right).all(0).sum())
     assert found["only_right"] == int((right[0] & ~right[1]).sum())
-    found = count_kinds(workbench, ImageQuery("first", Filters(true=2)))
+    found = count_kinds(context, ImageQuery("first", Filters(true=2)))
     assert (found["errors"], found["right"], found["all"]) == (10, 0, 10)
 
 
@@ -159,24 +159,24 @@ def test_counts_of_each_kind_follow_the_other_filters(workbench):
         (ImageQuery("nobody", Filters()), "There is no run 'nobody'"),
     ],
 )
-def test_invalid_queries_raise_run_errors(workbench, query, message):
+def test_invalid_queries_raise_run_errors(context, query, message):
     with pytest.raises(RunError, match=message):
-        select_by_query(workbench, query)
+        select_by_query(context, query)
 
 
-def test_images_match_the_evaluation_of_the_run(workbench, tested_runs):
-    run = workbench.find_run("first")
-    found = load_test_images(workbench, run, [109, 0])
+def test_images_match_the_evaluation_of_the_run(context, tested_runs):
+    run = context.find_run("first")
+    found = load_test_images(context, run, [109, 0])
     wanted = data.open_dataset(tested_runs[1]).load("test", VIT.image_size).images
     assert np.array_equal(found, wanted[[109, 0]].permute(0, 2, 3, 1).numpy())
-    assert load_test_images(workbench, run, []).shape == (0, 16, 16, 3)
+    assert load_test_images(context, run, []).shape == (0, 16, 16, 3)
 
 
 def test_without_the_dataset_only_the_images_are_missing(tested_runs, put_pictures, tmp_path):
     def show(source):
-        workbench = AppContext([tested_runs[0]], source, CPU)
-        assert len(select_by_query(workbench, ImageQuery("first", ANT_AS_BEE)).image_indices) == 10
-        load_test_images(workbench, workbench.find_run("first"), [0])
+        context = AppContext([tested_runs[0]], source, CPU)
+        assert len(select_by_query(context, ImageQuery("first", ANT_AS_BEE)).image_indices) == 10
+        load_test_images(context, context.find_run("first"), [0])
 
     with pytest.raises(DataError, match=r"python train\.py download"):
         show(tmp_path / "none")
@@ -190,6 +190,6 @@ def test_cifar10_images_are_not_resized(cifar10, tmp_path):
     print_ = data.compute_fingerprint(test, cifar10.classes)
     tested = runs.Evaluation(shares, test.labels.numpy(), print_, 0.001)
     run = make_run(tmp_path / "vit", tested=tested)  # of 16 pixels
-    workbench = AppContext([tmp_path], cifar10.root, CPU)
-    found = load_test_images(workbench, run, [9999])
+    context = AppContext([tmp_path], cifar10.root, CPU)
+    found = load_test_images(context, run, [9999])
     assert np.array_equal(found[0], test.images[9999].permute(1, 2, 0).numpy())

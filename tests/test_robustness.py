@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def workbench(folder):
+def context(folder):
     return AppContext([folder / "runs"], folder / "data", CPU)
 
 
@@ -48,10 +48,10 @@ def passes(monkeypatch):
     return seen
 
 
-def test_batched_accuracy_equals_single_image_accuracy(workbench):
-    run = workbench.find_run("vit")
-    found = list(measure_robustness(workbench, run, ["noise", "shuffle"], SAMPLE_SIZE))
-    pictures, model = workbench.sample_test_images(run, SAMPLE_SIZE), workbench.load_model(run)
+def test_batched_accuracy_equals_single_image_accuracy(context):
+    run = context.find_run("vit")
+    found = list(measure_robustness(context, run, ["noise", "shuffle"], SAMPLE_SIZE))
+    pictures, model = context.sample_test_images(run, SAMPLE_SIZE), context.load_model(run)
     for point in found:
         right = 0
         for i, (image, label) in enumerate(zip(pictures.images, pictures.labels, strict=True)):
@@ -64,8 +64,8 @@ def test_batched_accuracy_equals_single_image_accuracy(workbench):
     assert robustness.perturbed_accuracy(*arguments) == in_parts
 
 
-def test_all_changes_are_measured_with_progress(workbench):
-    found = list(measure_robustness(workbench, workbench.find_run("vit"), count=SAMPLE_SIZE))
+def test_all_changes_are_measured_with_progress(context):
+    found = list(measure_robustness(context, context.find_run("vit"), count=SAMPLE_SIZE))
     asked = [(name, each) for name, one in PERTURBATIONS.items() for each in one.strengths]
     assert [(point.change, point.strength) for point in found] == asked
     assert [point.done for point in found] == list(range(1, found[0].total + 1))
@@ -73,39 +73,37 @@ def test_all_changes_are_measured_with_progress(workbench):
     assert len({point.accuracy for point in neutral}) == 1 and len(neutral) == len(PERTURBATIONS)
 
 
-def test_points_are_measured_once_even_after_cancellation(workbench, passes):
-    run = workbench.find_run("vit")
-    points = measure_robustness(workbench, run, ["blur"], SAMPLE_SIZE)
+def test_points_are_measured_once_even_after_cancellation(context, passes):
+    run = context.find_run("vit")
+    points = measure_robustness(context, run, ["blur"], SAMPLE_SIZE)
     next(points), next(points)
     points.close()
-    first = list(measure_robustness(workbench, run, ["blur", "jpeg"], SAMPLE_SIZE))
+    first = list(measure_robustness(context, run, ["blur", "jpeg"], SAMPLE_SIZE))
     assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
-    assert list(measure_robustness(workbench, run, ["blur", "jpeg"], SAMPLE_SIZE)) == first
-    list(measure_robustness(workbench, run, ["blur"], SAMPLE_SIZE))
+    assert list(measure_robustness(context, run, ["blur", "jpeg"], SAMPLE_SIZE)) == first
+    list(measure_robustness(context, run, ["blur"], SAMPLE_SIZE))
     assert len(passes) == 9
 
 
 def test_new_weights_are_measured_again(folder, passes, tmp_path):
     shutil.copytree(folder / "runs", tmp_path / "runs")
-    workbench = AppContext([tmp_path / "runs"], folder / "data", CPU)
-    list(measure_robustness(workbench, workbench.find_run("vit"), ["blur"], SAMPLE_SIZE))
+    context = AppContext([tmp_path / "runs"], folder / "data", CPU)
+    list(measure_robustness(context, context.find_run("vit"), ["blur"], SAMPLE_SIZE))
     make_run(tmp_path / "runs" / "vit", VIT, seed=7)
-    list(measure_robustness(workbench, workbench.find_run("vit"), ["blur"], SAMPLE_SIZE))
+    list(measure_robustness(context, context.find_run("vit"), ["blur"], SAMPLE_SIZE))
     assert len(passes) == 10
 
 
-def test_unknown_changes_and_unusable_data_raise_errors(workbench, put_pictures):
+def test_unknown_changes_and_unusable_data_raise_errors(context, put_pictures):
     def ask(source):
-        list(
-            measure_robustness(AppContext(workbench.roots, source, CPU), workbench.find_run("vit"))
-        )
+        list(measure_robustness(AppContext(context.roots, source, CPU), context.find_run("vit")))
 
     def pictures(name, classes):
         parts = ("train", "test")
         return put_pictures({f"{part}/{each}": 1 for part in parts for each in classes}, name)
 
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
-        list(measure_robustness(workbench, workbench.find_run("vit"), ["fog"]))
+        list(measure_robustness(context, context.find_run("vit"), ["fog"]))
     with pytest.raises(DataError, match="'vit' was trained on other classes"):
         ask(pictures("insects", ("ant", "bee")))
     broken = pictures("broken", CLASSES)

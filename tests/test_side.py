@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import CONVNET, RESNET, TIMM, VIT, make_run, make_workbench, noise
+from tests.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
 from vitdemo.page.look.side import compute_side_by_side, layer_at_depth, select_one_per_family
@@ -22,7 +22,7 @@ def test_relative_depth_maps_to_a_layer(depth, layers, layer):
 def test_default_selection_has_one_run_of_each_family(tmp_path):
     for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT, "d": VIT, "e": TIMM}.items():
         make_run(tmp_path / name, spec)
-    found = make_workbench(tmp_path)
+    found = make_context(tmp_path)
     assert [run.name for run in select_one_per_family(found.trained_runs())] == ["c", "e", "a"]
     assert select_one_per_family([]) == []
 

@@ -59,13 +59,13 @@ def kind(request):
 
 
 def test_each_kind_predicts_classes_and_has_maps(kind):
-    name, run, workbench = kind
+    name, run, context = kind
     grid, prefix, classes = KINDS[name]
-    (answer,), problems = workbench.predict_all(make_image())
+    (answer,), problems = context.predict_all(make_image())
     assert problems == []
     assert answer.grid == grid
     assert answer.probabilities.shape == (classes,)
-    look = workbench.trace_image(run, make_image())
+    look = context.trace_image(run, make_image())
     assert look.num_prefix_tokens == prefix
     rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
     assert rolled.shape == grid
@@ -199,9 +199,9 @@ def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
     run = create_timm_run(
         f"timm:{tower}={save_random_weights(tmp_path / 'tower.safetensors', tower)}"
     )
-    workbench = AppContext([], None, CPU, [run])
-    assert workbench.load_model(run).num_classes == 0 and run.classes == ()
-    assert workbench.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
+    context = AppContext([], None, CPU, [run])
+    assert context.load_model(run).num_classes == 0 and run.classes == ()
+    assert context.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
     larger = save_random_weights(tmp_path / "larger.safetensors", img_size=320)
     run = create_timm_run(f"timm:test_vit={larger}")
     (answer,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
@@ -216,23 +216,23 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     twice = [create_timm_run(text) for text in (texts[0], *texts)]
     run = make_run(tmp_path / "runs" / "timm:test_vit2")
     other = create_timm_run("timm:test_vit2", pretrained=False)
-    workbench = AppContext([tmp_path / "runs"], None, CPU, [*twice, other])
-    names = [model.name for model in workbench.timm_models]
+    context = AppContext([tmp_path / "runs"], None, CPU, [*twice, other])
+    names = [model.name for model in context.timm_models]
     second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
     assert names == ["timm:test_vit", second, third]
-    assert [r.name for r in workbench.trained_runs()] == [*names, "timm:test_vit2"]
-    assert workbench.find_run("timm:test_vit2").path == run.path
-    heads = [workbench.load_model(workbench.find_run(name)).head.weight for name in names[:2]]
+    assert [r.name for r in context.trained_runs()] == [*names, "timm:test_vit2"]
+    assert context.find_run("timm:test_vit2").path == run.path
+    heads = [context.load_model(context.find_run(name)).head.weight for name in names[:2]]
     assert not torch.equal(*heads)
-    answers, problems = workbench.predict_all(make_image())
+    answers, problems = context.predict_all(make_image())
     assert problems == [] and len({answer.run.name for answer in answers}) == 4
     alone = [
-        workbench.predict_all(make_image(), [workbench.find_run(name)])[0][0] for name in names[:2]
+        context.predict_all(make_image(), [context.find_run(name)])[0][0] for name in names[:2]
     ]
     for answer, own in zip(answers, alone, strict=False):
         assert np.array_equal(answer.probabilities, own.probabilities)
-    workbench.remove_timm_model(second, for_all=True)
-    assert [model.name for model in workbench.timm_models] == ["timm:test_vit", third]
+    context.remove_timm_model(second, for_all=True)
+    assert [model.name for model in context.timm_models] == ["timm:test_vit", third]
 
 
 def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
@@ -287,18 +287,18 @@ def labelless():
 
 
 def test_model_without_labels_has_maps_but_no_predictions(labelless):
-    run, workbench = labelless
+    run, context = labelless
     assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
-    assert workbench.predict_all(make_image()) == ([], [])
-    assert workbench.predict(run, make_image()).probabilities.shape == (0,)
-    look = workbench.trace_image(run, make_image())
+    assert context.predict_all(make_image()) == ([], [])
+    assert context.predict(run, make_image()).probabilities.shape == (0,)
+    look = context.trace_image(run, make_image())
     assert look.head_maps(12).shape == (6, 16, 16)
     assert look.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
-    arrays = compute_all_maps(workbench, run, make_image())
+    arrays = compute_all_maps(context, run, make_image())
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
-    assert "head" not in [part.kind for part in load_model_parts(workbench, run)]
+    assert "head" not in [part.kind for part in load_model_parts(context, run)]
     panels, problems = side.compute_side_by_side(
-        workbench, [run.name], make_image(), depth=1.0, kind="rollout"
+        context, [run.name], make_image(), depth=1.0, kind="rollout"
     )
     assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
 
@@ -307,11 +307,11 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
     "ask", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
 )
 def test_class_dependent_views_raise_run_error_without_labels(labelless, ask):
-    run, workbench = labelless
+    run, context = labelless
     with pytest.raises(
         RunError, match="no classifier with known labels, so it predicts no classes"
     ):
-        ask(workbench, run, make_image())
+        ask(context, run, make_image())
 
 
 def test_suggested_models_are_supported_and_preloaded_in_the_space():
@@ -351,34 +351,34 @@ def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
 
 def test_model_is_added_for_all_users_or_one_session():
     who = ["a"]
-    workbench = AppContext([], None, CPU, get_session_id=lambda: who[0])
+    context = AppContext([], None, CPU, get_session_id=lambda: who[0])
     one, two = (
         create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
     )
-    workbench.add_timm_model(one, for_all=True)
-    workbench.add_timm_model(two, for_all=False)
-    workbench.add_timm_model(two, for_all=False)
-    assert workbench.timm_models == (one, two)
+    context.add_timm_model(one, for_all=True)
+    context.add_timm_model(two, for_all=False)
+    context.add_timm_model(two, for_all=False)
+    assert context.timm_models == (one, two)
     who[0] = "b"
-    assert workbench.timm_models == (one,)
-    assert workbench.is_removable_model(one.name, for_all=True)
-    assert not workbench.is_removable_model(one.name, for_all=False)
-    workbench.remove_timm_model(two.name, for_all=False)
-    workbench.remove_timm_model(one.name, for_all=True)
-    assert workbench.timm_models == ()
+    assert context.timm_models == (one,)
+    assert context.is_removable_model(one.name, for_all=True)
+    assert not context.is_removable_model(one.name, for_all=False)
+    context.remove_timm_model(two.name, for_all=False)
+    context.remove_timm_model(one.name, for_all=True)
+    assert context.timm_models == ()
     who[0] = "a"
-    assert workbench.timm_models == (two,)
-    assert workbench.is_removable_model(two.name, for_all=False)
+    assert context.timm_models == (two,)
+    assert context.is_removable_model(two.name, for_all=False)
     who[0] = "b"
-    workbench.add_timm_model(two, for_all=True)
+    context.add_timm_model(two, for_all=True)
     who[0] = "a"
-    assert workbench.timm_models == (two,)  # once
+    assert context.timm_models == (two,)  # once
     who[0] = None  # nobody in particular: neither all, nor anybody
-    assert not workbench.is_removable_model(two.name, for_all=False)
-    for change in (workbench.add_timm_model, workbench.remove_timm_model):
+    assert not context.is_removable_model(two.name, for_all=False)
+    for change in (context.add_timm_model, context.remove_timm_model):
         with pytest.raises(RunError, match="needs a browser session"):
-            change(two if change == workbench.add_timm_model else two.name, for_all=False)
-    assert workbench.timm_models == (two,)
+            change(two if change == context.add_timm_model else two.name, for_all=False)
+    assert context.timm_models == (two,)
 
 
 def test_app_reports_unknown_timm_models(monkeypatch, capsys):

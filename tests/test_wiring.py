@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from tests.factories import make_run, make_workbench
+from tests.factories import make_context, make_run
 from vitdemo.errors import Stopped
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, compare, kit, own_classes
@@ -27,7 +27,7 @@ def report_then_fail(*_, report, **__):
     pytest.fail("It went on.")
 
 
-def report_then_fail_positional(workbench, name, count, report):
+def report_then_fail_positional(context, name, count, report):
     return report_then_fail(report=report)
 
 
@@ -80,12 +80,12 @@ MODEL_HANDLERS = (
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
     make_run(folder / "runs" / "vit")
-    workbench = make_workbench(folder / "runs")
-    workbench.sample_test_images = lambda run, count: range(count)  # the work itself is not done
+    context = make_context(folder / "runs")
+    context.sample_test_images = lambda run, count: range(count)  # the work itself is not done
     jobs = JobQueue(folder / "trained", folder / "none", "cpu")
 
     async def built():
-        return build_page(workbench, jobs)  # in no loop gradio makes some, and leaves them open
+        return build_page(context, jobs)  # in no loop gradio makes some, and leaves them open
 
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
         return thread.submit(asyncio.run, built()).result()

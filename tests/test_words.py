@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.factories import CLASSES, VIT, make_evaluation, make_run, make_workbench
+from tests.factories import CLASSES, VIT, make_context, make_evaluation, make_run
 from vitdemo.analyses import class_maps
 from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.errors import DataError
@@ -167,7 +167,7 @@ def test_run_without_images_is_reported_and_others_are_counted():
 def test_single_model_has_nothing_to_compare(tmp_path, kind):
     make_run(tmp_path / "vit")
     words = describe_kind(
-        comparable_predictions(make_workbench(tmp_path), "vit"), ImageQuery("vit", Filters(kind))
+        comparable_predictions(make_context(tmp_path), "vit"), ImageQuery("vit", Filters(kind))
     )
     assert words == "Only vit was tested on these images, so there is nothing to compare."
 
@@ -177,18 +177,18 @@ def test_overlapping_tokens_are_not_described_as_patches(tmp_path, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
     alone = stem == "patch"
     picture = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    words = patches.patch_blocks(make_workbench(tmp_path), run, picture)[0].text
+    words = patches.patch_blocks(make_context(tmp_path), run, picture)[0].text
     assert ("The 4 × 4 × 3 = 48 values of a patch are projected" in words) == alone
     assert "a vector of 24 numbers" in words and "receives 16 patch tokens" in words
     assert ("also read a few pixels around each patch" in words) != alone
     assert (
-        "drop" in class_maps.compute_class_maps(make_workbench(tmp_path), run, picture).fills
+        "drop" in class_maps.compute_class_maps(make_context(tmp_path), run, picture).fills
     ) == alone
 
 
 def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
     found = class_maps.compute_class_maps(
-        make_workbench(tmp_path), make_run(tmp_path / "vit"), Image.new("RGB", (16, 16))
+        make_context(tmp_path), make_run(tmp_path / "vit"), Image.new("RGB", (16, 16))
     )
     signed = next(m for m in found.maps if m.is_signed)
     values = np.zeros((4, 4), np.float32)

@@ -5,9 +5,9 @@ The pretrained Vision Transformer stays unchanged. A multinomial logistic regres
 
     mine = Collection().with_class("mug").with_class("cup")
     mine, problems = mine.with_files(0, paths)
-    found = learn(workbench, workbench.find_run("finetune-deit-tiny"), mine)
+    found = learn(context, context.find_run("finetune-deit-tiny"), mine)
     found.accuracy, found.interval  # from cross-validation
-    write(workbench, found, folder)  # creates a run folder
+    write(context, found, folder)  # creates a run folder
 
 Letters: N images, C classes, D feature dimension.
 """
@@ -395,7 +395,7 @@ def check_collection(collection: ImageCollection) -> None:
             )
 
 
-def choose_test_images(workbench: AppContext, base: Run, collection: ImageCollection) -> np.ndarray:
+def choose_test_images(context: AppContext, base: Run, collection: ImageCollection) -> np.ndarray:
     """Return a mask (N,) of test images for fine-tuning: about a quarter of each class.
 
     Images that are near-identical by the features of `base` are either all test images or none of
@@ -403,7 +403,7 @@ def choose_test_images(workbench: AppContext, base: Run, collection: ImageCollec
     """
     check_for_fine_tuning(collection)
     labels = collection.class_indices()
-    found = _load_features(workbench, base, collection, discard_progress)
+    found = _load_features(context, base, collection, discard_progress)
     groups = group_images(collection.list_squares(), found, labels)
     counts = count_groups(labels, groups)
     if counts.min() < 2:
@@ -443,7 +443,7 @@ def check_for_fine_tuning(collection: ImageCollection) -> None:
 
 
 def fit_linear_probe(
-    workbench: AppContext,
+    context: AppContext,
     base: Run,
     collection: ImageCollection,
     *,
@@ -455,7 +455,7 @@ def fit_linear_probe(
     """
     check_collection(collection)
     started = time.perf_counter()
-    found = _load_features(workbench, base, collection, report)  # (N, D)
+    found = _load_features(context, base, collection, report)  # (N, D)
     labels = collection.class_indices()
     groups = group_images(collection.list_squares(), found, labels)
     folds = min(FOLDS, count_groups(labels, groups).min())
@@ -493,9 +493,9 @@ def _cross_validate(
 
 
 def _load_features(
-    workbench: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
+    context: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
 ):
-    model = workbench.load_model(base)
+    model = context.load_model(base)
     if not is_vision_transformer(model) or not isinstance(model.head, nn.Linear):
         raise RunError(
             f"'{base.name}' is not a Vision Transformer with a linear classifier head. Choose "
@@ -507,13 +507,13 @@ def _load_features(
             "Choose another model."
         )
     keys = tuple(picture.key for each in collection.classes for picture in each.images)
-    return workbench.cache.get_or_compute(
-        (_load_features, base, keys), lambda: _compute_features(workbench, base, collection, report)
+    return context.cache.get_or_compute(
+        (_load_features, base, keys), lambda: _compute_features(context, base, collection, report)
     )
 
 
 def _compute_features(
-    workbench: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
+    context: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
 ) -> np.ndarray:
     size = base.preprocessing.size
     seen = np.stack(
@@ -527,7 +527,7 @@ def _compute_features(
     def half(share: float, words: str) -> None:
         report(0.5 * share, words)
 
-    return compute_features(workbench, base, images, half).astype(np.float64)
+    return compute_features(context, base, images, half).astype(np.float64)
 
 
 def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray):
@@ -563,13 +563,13 @@ def _merge_scaling(pipeline, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     return weight, bias
 
 
-def write_probe_run(workbench: AppContext, probe: LinearProbe, folder: Path) -> Run:
+def write_probe_run(context: AppContext, probe: LinearProbe, folder: Path) -> Run:
     """Write `probe` as an ordinary run folder `folder`.
 
     The evaluation contains the cross-validated predictions for the user's images instead of a test
     set. Without cross-validation, no evaluation is written.
     """
-    model = copy.deepcopy(workbench.load_model(probe.base)).float().cpu()
+    model = copy.deepcopy(context.load_model(probe.base)).float().cpu()
     C, D = probe.weight.shape
     model.head = nn.Linear(D, C)
     with torch.no_grad():
@@ -606,7 +606,7 @@ def write_probe_run(workbench: AppContext, probe: LinearProbe, folder: Path) -> 
                 "groups": probe.num_groups,
             },
             "parameters": count_parameters(model),
-            "device": device_name(workbench.device),
+            "device": device_name(context.device),
             "packages": package_versions(),
             "git_commit": git_commit(),
         },

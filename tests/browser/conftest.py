@@ -142,16 +142,16 @@ def kinds_url(kinds):
 
 
 @pytest.fixture(scope="session")
-def workbench_of_kinds(kinds):
+def context_of_kinds(kinds):
     return AppContext([kinds], kinds / "none", torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")
-def look_of(workbench_of_kinds):
+def look_of(context_of_kinds):
     """look_of(run name, picture file) -> the trace in Python."""
-    workbench = workbench_of_kinds
-    return lambda name, file: workbench.trace_image(
-        workbench.find_run(name), crop_visible_square(load_image(file), position=0.5)
+    context = context_of_kinds
+    return lambda name, file: context.trace_image(
+        context.find_run(name), crop_visible_square(load_image(file), position=0.5)
     )
 
 

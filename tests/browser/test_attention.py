@@ -153,7 +153,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, lo
 
 
 def test_norm_weighted_attention_is_requested_once_and_equals_trace(
-    open_page, kinds_url, look_of, workbench_of_kinds, photo
+    open_page, kinds_url, look_of, context_of_kinds, photo
 ):
     page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean&layer=1")
     page.locator(ALL_FILES_LOADED).wait_for()
@@ -171,7 +171,7 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
         choose_model(page, model)
         wait_until_drawn(page, run=model)
         look = look_of(model, photo)
-        products = workbench_of_kinds.value_products(look)
+        products = context_of_kinds.value_products(look)
         for source in ("norm", "norm-head 3"):
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
@@ -193,13 +193,13 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     assert_draw_equals_trace(page, look)
 
 
-def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, workbench_of_kinds):
+def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, context_of_kinds):
     page = open_and_wait(
         open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2"
     )
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
     look = look_of("registers", "assets/photos/cat.jpg")
-    assert_draw_equals_trace(page, look, workbench_of_kinds.value_products(look))
+    assert_draw_equals_trace(page, look, context_of_kinds.value_products(look))
     title = (
         "Layer 2, head 3, norm-weighted attention: tokens that pass most to the patch in row 1, "
         "column 2"
@@ -263,9 +263,9 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     page.locator(ALL_FILES_LOADED).wait_for()
     # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
     assert len(fetched) == 4
-    workbench = AppContext([root], None, torch.device("cpu"))
+    context = AppContext([root], None, torch.device("cpu"))
     cat = crop_visible_square(load_image("assets/photos/cat.jpg"))
-    look = workbench.trace_image(workbench.find_run("twelve"), cat)
+    look = context.trace_image(context.find_run("twelve"), cat)
     assert_draw_equals_trace(page, look)
     find_thumbnail(page, 3, 7).click()
     wait_until_drawn(page, layer=3, head=7)
@@ -282,7 +282,7 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     wait_until_drawn(page, source="norm-head", layer=3, head=7)
     point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6", source="norm-head")
-    assert_draw_equals_trace(page, look, workbench.value_products(look))
+    assert_draw_equals_trace(page, look, context.value_products(look))
     page.mouse.move(0, 0)
     page.locator(ALL_FILES_LOADED).wait_for()
     select_source(page, "rollout")
@@ -465,7 +465,7 @@ def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, k
 
 
 def test_attention_concentrated_on_few_patches_is_reported(
-    open_page, kinds_url, look_of, workbench_of_kinds
+    open_page, kinds_url, look_of, context_of_kinds
 ):
     page = open_and_wait(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
     words = page.locator("#attention .little")
@@ -478,7 +478,7 @@ def test_attention_concentrated_on_few_patches_is_reported(
         assert (share >= 1 / 3) == few
         told = f"Three of 196 patches receive {100 * share:.1f}% of the attention on patches."
         expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
-    products = workbench_of_kinds.value_products(look)
+    products = context_of_kinds.value_products(look)
     select_source(page, "norm")
     wait_until_drawn(page, source="norm")
     passed = compute_expected_values(look, get_last_draw(page), products)

@@ -26,10 +26,10 @@ NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("
 
 @pytest.fixture(scope="module")
 def lessons() -> dict[str, Lesson]:
-    workbench = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
+    context = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
     found, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
     assert not problems
-    return {lesson.name: fill_facts(lesson, workbench) for lesson in found}
+    return {lesson.name: fill_facts(lesson, context) for lesson in found}
 
 
 @pytest.fixture(scope="module")

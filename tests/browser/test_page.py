@@ -15,7 +15,7 @@ from tests.browser.actions import (
     wait_for_new_values,
     wait_until_drawn,
 )
-from tests.factories import RESNET, TIMM, VIT, make_run, make_workbench
+from tests.factories import RESNET, TIMM, VIT, make_context, make_run
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import OURS
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
@@ -84,9 +84,9 @@ def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path
     expect(page.locator("#one-head")).to_contain_text("Softmax")
     choose_model(page, "timm")
     expect(page.locator("#layer input[type=number]")).to_have_value("1")
-    workbench = make_workbench(tmp_path / "runs")
+    context = make_context(tmp_path / "runs")
     cat = crop_visible_square(load_image(OURS / "cat.jpg"), position=0.5)
-    rows = workbench.trace_image(workbench.find_run("timm"), cat).attention[:, 0, 0]  # (L, N)
+    rows = context.trace_image(context.find_run("timm"), cat).attention[:, 0, 0]  # (L, N)
     strongest = [f"{100 * float(row.max()):.1f}%" for row in rows]
     assert strongest[0] != strongest[1]
     expect(page.locator("#one-head")).to_contain_text(strongest[0])

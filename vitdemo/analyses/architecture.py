@@ -33,10 +33,10 @@ class ModelPart:
     sizes: Mapping[str, object] = field(default_factory=dict)
 
 
-def load_model_parts(workbench: AppContext, run: Run) -> list[ModelPart]:
+def load_model_parts(context: AppContext, run: Run) -> list[ModelPart]:
     """Return the cached parts of the run's model. Raises `RunError` if it cannot be loaded."""
-    model = workbench.load_model(run)
-    return workbench.cache.get_or_compute(
+    model = context.load_model(run)
+    return context.cache.get_or_compute(
         (load_model_parts, run), lambda: list_model_parts(model, run.spec.image_size)
     )
 

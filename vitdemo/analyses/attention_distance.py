@@ -36,40 +36,40 @@ class AttentionDistances:
 
 
 def compute_all_distances(
-    workbench: AppContext, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
+    context: AppContext, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
 ) -> tuple[list[AttentionDistances], list[str]]:
     """Return the distances of all Vision Transformers, and a message for each failed run.
 
     The mean is over `count` test images, or over `image` only if a run's dataset is not available.
     """
     found, problems = [], []
-    for run in workbench.explainable_runs():
+    for run in context.explainable_runs():
         try:
-            if is_vision_transformer(workbench.load_model(run)):
-                found.append(compute_distances(workbench, run, image, count))
+            if is_vision_transformer(context.load_model(run)):
+                found.append(compute_distances(context, run, image, count))
         except VitdemoError as error:
             problems.append(str(error))
     return found, problems
 
 
 def compute_distances(
-    workbench: AppContext, run: Run, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
+    context: AppContext, run: Run, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
 ) -> AttentionDistances:
     """Return the attention distances of one Vision Transformer. Raises `VitdemoError`."""
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]
     even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
-        sample = workbench.sample_test_images(run, count)
+        sample = context.sample_test_images(run, count)
     except DataError:  # no test set with these classes: use the chosen image
-        look = workbench.trace_image(run, image)
+        look = context.trace_image(run, image)
         heads = statistics.mean_attention_distance(
             look.attention, grid, look.num_prefix_tokens
         )  # (L, H)
         return AttentionDistances(run, to_numpy(heads) / max(grid), even / max(grid), 1)
-    key = (_sample_distances, run, workbench.open_dataset(), count)
-    heads = workbench.cache.get_or_compute(
+    key = (_sample_distances, run, context.open_dataset(), count)
+    heads = context.cache.get_or_compute(
         key, lambda: to_numpy(_sample_distances(model, run, sample))
     )
     return AttentionDistances(run, heads / max(grid), even / max(grid), len(sample))

@@ -2,9 +2,9 @@
 
 The functions need only a `AppContext`, so a notebook can call them as the page does:
 
-    found = maps(workbench, run, image, target="cat", against="dog")
+    found = maps(context, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
-    truth(workbench, found, image, fill="drop").scores["relevance"].deletion
+    truth(context, found, image, fill="drop").scores["relevance"].deletion
 """
 
 from collections.abc import Callable, Mapping
@@ -147,21 +147,21 @@ class FaithfulnessResult:
     random_areas: np.ndarray  # (2, R)
 
 
-def load_summaries(workbench: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
+def load_summaries(context: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
     """Return the mean scores of this run's maps by replacement; {} if nothing was measured."""
     key = (read_summaries, run)
-    return workbench.cache.get_or_compute(key, partial(read_summaries, run.path))
+    return context.cache.get_or_compute(key, partial(read_summaries, run.path))
 
 
-def choose_first_map(workbench: AppContext, run: Run) -> tuple[str, int]:
+def choose_first_map(context: AppContext, run: Run) -> tuple[str, int]:
     """Return the map without a class that has the highest mean score, and its layer.
 
     The mean is taken over all replacements. ("mean", l) is the mean over heads in layer l = 1..L.
     ("rollout", L) is the rollout, which is also returned if nothing was measured.
     `FaithfulnessSummary.part` names the images that the choice is based on.
     """
-    fills = load_summaries(workbench, run).values()
-    layers, last = [found.layers for found in fills], workbench.count_layers(run)
+    fills = load_summaries(context, run).values()
+    layers, last = [found.layers for found in fills], context.count_layers(run)
     if not last or {*map(len, layers)} != {last}:
         return "rollout", last
     means = np.mean(layers, axis=0)  # (L,)
@@ -178,7 +178,7 @@ def get_class_index(run: Run, name: str) -> int:
 
 
 def compute_class_maps(
-    workbench: AppContext,
+    context: AppContext,
     run: Run,
     image: Image.Image,
     *,
@@ -200,9 +200,9 @@ def compute_class_maps(
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
     """
     run.require_classes()
-    model = workbench.load_model(run)
-    seen, pixels = workbench.prepare_input(run.preprocessing, image)
-    probabilities = workbench.predict(run, image).probabilities
+    model = context.load_model(run)
+    seen, pixels = context.prepare_input(run.preprocessing, image)
+    probabilities = context.predict(run, image).probabilities
     first = get_class_index(run, target) if target else int(probabilities.argmax())
     second = get_class_index(run, against) if against else None
     if second == first:
@@ -210,9 +210,9 @@ def compute_class_maps(
             f"'{run.classes[first]}' cannot be compared with itself: choose another class."
         )
     asked = _MapComputation(
-        workbench.cache, make_key((compute_class_maps, run, seen, first, second)), model, pixels
+        context.cache, make_key((compute_class_maps, run, seen, first, second)), model, pixels
     )
-    measured = load_summaries(workbench, run)
+    measured = load_summaries(context, run)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)
     found = asked.compute_batch([m.name for m in methods if not m.is_slow])
     for method in methods:
@@ -249,7 +249,7 @@ def sort_by_measured_score(
 
 
 def measure_faithfulness(
-    workbench: AppContext,
+    context: AppContext,
     found: ClassMaps,
     image: Image.Image,
     *,
@@ -269,10 +269,10 @@ def measure_faithfulness(
             f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
             f"{choices}."
         )
-    kept = workbench.cache
+    kept = context.cache
     return kept.get_or_compute(
         _result_key(found, fill),
-        lambda: _FaithfulnessTest(workbench, found, image, fill, on_step).run_test(kept),
+        lambda: _FaithfulnessTest(context, found, image, fill, on_step).run_test(kept),
     )
 
 
@@ -280,10 +280,10 @@ class _FaithfulnessTest:
     """One run of the faithfulness test: first the random orders, then each map."""
 
     def __init__(
-        self, workbench: AppContext, found: ClassMaps, image: Image.Image, fill: str, on_step
+        self, context: AppContext, found: ClassMaps, image: Image.Image, fill: str, on_step
     ):
-        self.found, self.fill, self.model = found, fill, workbench.load_model(found.run)
-        _, self.pixels = workbench.prepare_input(found.run.preprocessing, image)
+        self.found, self.fill, self.model = found, fill, context.load_model(found.run)
+        _, self.pixels = context.prepare_input(found.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
         self.done, self.parts, self.on_step = 0, 1 + len(found.maps), on_step
         self.settings = {"fill": fill, "against": found.against, "steps": faithfulness.CURVE_STEPS}

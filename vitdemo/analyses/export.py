@@ -1,6 +1,6 @@
 """Export of all maps of one image to a single `.npz` file that includes a README.
 
-arrays = all_maps(workbench, workbench.find_run("finetune-deit-tiny"), image)
+arrays = all_maps(context, context.find_run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
 """
 
@@ -33,12 +33,12 @@ ARRAY_DESCRIPTIONS = {
 }
 
 
-def compute_all_maps(workbench: AppContext, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
+def compute_all_maps(context: AppContext, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
     """Compute all maps of `run`'s model for an RGB image, by the names in `ARRAY_DESCRIPTIONS`.
 
     For a model without classes, only maps that need no class are included. Raises `RunError`.
     """
-    look = workbench.trace_image(run, image)
+    look = context.trace_image(run, image)
     steps = attention.rollout_steps(
         look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
     )  # (L, 1, N, N)
@@ -48,17 +48,17 @@ def compute_all_maps(workbench: AppContext, run: Run, image: Image.Image) -> dic
         "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.num_layers)]),
         "rollout": look.classifier_maps(steps[:, 0]),
     }
-    found |= _compute_class_arrays(workbench, look, image) if run.classes else {}
+    found |= _compute_class_arrays(context, look, image) if run.classes else {}
     return {name: found[name] for name in ARRAY_DESCRIPTIONS if name in found}
 
 
 def _compute_class_arrays(
-    workbench: AppContext, trace: ImageTrace, image: Image.Image
+    context: AppContext, trace: ImageTrace, image: Image.Image
 ) -> dict[str, np.ndarray]:
     run, target = trace.run, int(trace.logits.argmax())
     model, (_, pixels) = (
-        workbench.load_model(run),
-        workbench.prepare_input(run.preprocessing, image),
+        context.load_model(run),
+        context.prepare_input(run.preprocessing, image),
     )
     relevance = attention.relevance(model, pixels, target)  # (1, N, N)
     return {
@@ -98,10 +98,10 @@ def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-def save_maps(workbench: AppContext, name: str, image: Image.Image, folder: Path) -> str:
+def save_maps(context: AppContext, name: str, image: Image.Image, folder: Path) -> str:
     """Save all maps of the run `name` for `image` in `folder`; return the path of the file."""
-    run = workbench.find_run(name)
-    arrays = compute_all_maps(workbench, run, image)
+    run = context.find_run(name)
+    arrays = compute_all_maps(context, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
     path = folder / f"vitdemo-maps-{plain}.npz"
     write_npz(path, run, arrays)

@@ -69,9 +69,9 @@ def ignore_progress(fraction: float | None, description: str) -> None:
     """Ignore all progress reports."""
 
 
-def load_sample(workbench: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
+def load_sample(context: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
     """Return the sample of at most `most` images. Raises `DataError` without the dataset."""
-    return workbench.cache.call(_draw_sample, workbench.open_dataset(), max_images)
+    return context.cache.call(_draw_sample, context.open_dataset(), max_images)
 
 
 def _draw_sample(found: data.ImageDataset, max_images: int) -> ImageSample:
@@ -82,7 +82,7 @@ def _draw_sample(found: data.ImageDataset, max_images: int) -> ImageSample:
 
 
 def load_feature_space(
-    workbench: AppContext,
+    context: AppContext,
     run: Run | None,
     *,
     max_images: int = MAX_SAMPLE_SIZE,
@@ -93,22 +93,22 @@ def load_feature_space(
     Raises `DataError` without the dataset. Raises `RunError` for a model that cannot be loaded or
     whose features are not finite.
     """
-    found = load_sample(workbench, max_images)
-    return workbench.cache.get_or_compute(
+    found = load_sample(context, max_images)
+    return context.cache.get_or_compute(
         ("space", found.source, max_images, run),
-        lambda: _compute_feature_space(workbench, run, found, report),
+        lambda: _compute_feature_space(context, run, found, report),
     )
 
 
 def _compute_feature_space(
-    workbench: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
+    context: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
 ) -> FeatureSpace:
     if run is None:
         features = found.thumbnails.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
     else:
         chosen = torch.from_numpy(found.indices)
         pictures = found.source.load_subset("test", chosen, run.spec.image_size).images
-        features = compute_features(workbench, run, pictures, report)
+        features = compute_features(context, run, pictures, report)
     distances = pairwise_distances(features)
     return FeatureSpace(
         run.name if run else PIXEL_SPACE,
@@ -120,17 +120,17 @@ def _compute_feature_space(
 
 
 def compute_features(
-    workbench: AppContext, run: Run, images: Tensor, report: ProgressReport
+    context: AppContext, run: Run, images: Tensor, report: ProgressReport
 ) -> np.ndarray:
     """Compute the features (N, D) float32 of `run`'s model for `images` (N, 3, S, S) uint8.
 
     Raises `RunError` if a feature is not finite.
     """
-    model, parts = workbench.load_model(run), []
+    model, parts = context.load_model(run), []
     for batch in images.split(FEATURE_BATCH_SIZE):
         done = FEATURE_BATCH_SIZE * len(parts)
         report(done / len(images), f"{run.name}: features of {done:,} of {len(images):,} images")
-        parts.append(_extract_batch(model, run.preprocessing(batch.to(workbench.device))))
+        parts.append(_extract_batch(model, run.preprocessing(batch.to(context.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
         raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
@@ -180,20 +180,20 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
 
 
 def load_plane(
-    workbench: AppContext,
+    context: AppContext,
     run: Run | None,
     *,
     max_images: int = MAX_SAMPLE_SIZE,
     report: ProgressReport = ignore_progress,
 ) -> tuple[FeatureSpace, np.ndarray]:
     """Return a space and its t-SNE positions (N, 2) in 0..1. Raises as `load_feature_space`."""
-    found = load_feature_space(workbench, run, max_images=max_images, report=report)
+    found = load_feature_space(context, run, max_images=max_images, report=report)
     key = ("plane", found.sample.source, max_images, run)
-    return found, workbench.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
+    return found, context.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
 
 
 def load_planes(
-    workbench: AppContext,
+    context: AppContext,
     name: str | None,
     max_images: int,
     report: ProgressReport = ignore_progress,
@@ -204,12 +204,12 @@ def load_planes(
     exception in it stops the computation.
     """
     if name is None:
-        return [load_plane(workbench, None, max_images=max_images, report=report)]
-    run = workbench.find_run(name)
-    load_sample(workbench, max_images)  # cached here, so that the threads do not both compute it
+        return [load_plane(context, None, max_images=max_images, report=report)]
+    run = context.find_run(name)
+    load_sample(context, max_images)  # cached here, so that the threads do not both compute it
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
-        pixels = worker.submit(load_plane, workbench, None, max_images=max_images, report=report)
-        learned = load_plane(workbench, run, max_images=max_images, report=report)
+        pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
+        learned = load_plane(context, run, max_images=max_images, report=report)
         return [pixels.result(), learned]
 
 
@@ -226,7 +226,7 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
 
 
 def find_neighbours(
-    workbench: AppContext,
+    context: AppContext,
     name: str | None,
     image: Image.Image,
     *,
@@ -239,14 +239,14 @@ def find_neighbours(
     Uses the features of the run `name`, or raw pixels without a name. Returns the sample, indices
     in the sample (K,), nearest first, and the cosine similarities (K,).
     """
-    run = workbench.find_run(name) if name else None
-    found = load_feature_space(workbench, run, max_images=max_images, report=report)
+    run = context.find_run(name) if name else None
+    found = load_feature_space(context, run, max_images=max_images, report=report)
     if run is None:
         small = to_uint8(crop_and_resize(image, SAMPLE_SIDE)).transpose(1, 2, 0)  # (S, S, 3)
         query = small.reshape(-1).astype(np.float32) / 255  # (D,)
     else:
-        _, pixels = workbench.prepare_input(run.preprocessing, image)
-        query = _extract_batch(workbench.load_model(run), pixels)[0]  # (D,)
+        _, pixels = context.prepare_input(run.preprocessing, image)
+        query = _extract_batch(context.load_model(run), pixels)[0]  # (D,)
     places, cosines = find_nearest(found.features, query, count)
     return found.sample, places, cosines
 

@@ -74,7 +74,7 @@ class AblationStep:
 
 @torch.inference_mode()
 def compute_head_effects(
-    workbench: AppContext, run: Run, image: Image.Image, mode: str = "mean"
+    context: AppContext, run: Run, image: Image.Image, mode: str = "mean"
 ) -> AblationEffects:
     """Return the predictions with each single head switched off. Raises `RunError`.
 
@@ -82,16 +82,16 @@ def compute_head_effects(
     if there is no test set with the run's classes.
     """
     run.require_classes()
-    look = workbench.trace_image(run, image)
-    means, mean_of = load_head_means(workbench, run, image, mode)
-    without = head_ablation.ablate_each_head(workbench.load_model(run), look.tokens[:, None], means)
+    look = context.trace_image(run, image)
+    means, mean_of = load_head_means(context, run, image, mode)
+    without = head_ablation.ablate_each_head(context.load_model(run), look.tokens[:, None], means)
     require_finite(run, to_numpy(look.logits))
     return AblationEffects(run, to_numpy(look.logits), to_numpy(without[:, :, 0]), mean_of)
 
 
 @torch.inference_mode()
 def predict_without_heads(
-    workbench: AppContext,
+    context: AppContext,
     run: Run,
     image: Image.Image,
     heads: Collection[HeadIndex],
@@ -101,10 +101,10 @@ def predict_without_heads(
 
     Raises `RunError`, and `ValueError` for a head that the model does not have.
     """
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     require_attention(run, model)
-    _, pixels = workbench.prepare_input(run.preprocessing, image)
-    means, _ = load_head_means(workbench, run, image, mode)
+    _, pixels = context.prepare_input(run.preprocessing, image)
+    means, _ = load_head_means(context, run, image, mode)
     return scipy.special.softmax(
         to_numpy(head_ablation.ablate_heads(model, pixels, heads, means))[0]
     )
@@ -112,7 +112,7 @@ def predict_without_heads(
 
 @torch.inference_mode()
 def load_head_means(
-    workbench: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
+    context: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
 ) -> tuple[HeadMeans | None, str | None]:
     """Return replacements for the outputs of heads that are off, and what the mean is over.
 
@@ -126,27 +126,27 @@ def load_head_means(
         raise RunError(f"Unknown replacement '{mode}' for a head: choose one of {choices}.")
     if mode == "zero":
         return None, None
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     try:
-        sample = workbench.sample_test_images(run, NUM_MEAN_IMAGES)
+        sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
     except DataError:  # no test set with these classes
-        photos = workbench.cache.call(_load_example_squares)
+        photos = context.cache.call(_load_example_squares)
         of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:
             return None, None
 
         def pixels() -> Tensor:
-            return torch.cat([workbench.prepare_input(run.preprocessing, photos[i])[1] for i in of])
+            return torch.cat([context.prepare_input(run.preprocessing, photos[i])[1] for i in of])
 
         mean_of = f"{len(of)} photos, because no test images are available"
     else:
 
         def pixels() -> Tensor:
-            return run.preprocessing(sample.images.to(workbench.device))
+            return run.preprocessing(sample.images.to(context.device))
 
-        of, mean_of = workbench.open_dataset(), f"{len(sample)} test images"
+        of, mean_of = context.open_dataset(), f"{len(sample)} test images"
     key = (head_ablation.compute_head_means, run, of)
-    means = workbench.cache.get_or_compute(
+    means = context.cache.get_or_compute(
         key, lambda: head_ablation.compute_head_means(model, pixels())
     )
     return means, mean_of
@@ -161,7 +161,7 @@ def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
 
 
 def measure_accuracy_without_heads(
-    workbench: AppContext,
+    context: AppContext,
     run: Run,
     heads: Collection[HeadIndex],
     mode: str = "mean",
@@ -173,41 +173,41 @@ def measure_accuracy_without_heads(
     of the whole model are cached. `instead` is as in `compute_head_effects`. Raises `DataError`
     without test images, and `RunError` for a model without attention.
     """
-    sample = workbench.sample_test_images(run, count)
-    require_attention(run, workbench.load_model(run))
+    sample = context.sample_test_images(run, count)
+    require_attention(run, context.load_model(run))
     total = len(sample)
-    key = (_iter_correct_predictions, run, workbench.open_dataset(), count)
-    before = workbench.cache.get(key)
+    key = (_iter_correct_predictions, run, context.open_dataset(), count)
+    before = context.cache.get(key)
     work = total if before is not None else 2 * total
     if before is None:
         parts = []
-        for part in _iter_correct_predictions(workbench, run, sample, (), None):
+        for part in _iter_correct_predictions(context, run, sample, (), None):
             parts.append(part)
             yield AblationStep(sum(map(len, parts)), work)
-        before = workbench.cache.put(key, np.concatenate(parts))
-    means, _ = load_head_means(workbench, run, None, mode)
+        before = context.cache.put(key, np.concatenate(parts))
+    means, _ = load_head_means(context, run, None, mode)
     after = []
-    for part in _iter_correct_predictions(workbench, run, sample, heads, means):
+    for part in _iter_correct_predictions(context, run, sample, heads, means):
         after.append(part)
         yield AblationStep(work - total + sum(map(len, after)), work)
     yield AblationStep(work, work, mcnemar(np.concatenate(after), before))
 
 
 def _iter_correct_predictions(
-    workbench: AppContext,
+    context: AppContext,
     run: Run,
     sample: LabelledImages,
     heads: Collection[HeadIndex],
     means: HeadMeans | None,
 ) -> Iterator[np.ndarray]:
     """Yield which images are classified correctly without `heads`, in batches (B,) of bool."""
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     for images, labels in zip(
         sample.images.split(ABLATION_BATCH_SIZE),
         sample.labels.split(ABLATION_BATCH_SIZE),
         strict=True,
     ):
         with torch.inference_mode():  # not around a yield: it would stay active in the caller
-            pixels = run.preprocessing(images.to(workbench.device))
+            pixels = run.preprocessing(images.to(context.device))
             predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

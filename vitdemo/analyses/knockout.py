@@ -41,7 +41,7 @@ class KnockoutResult:
 
 @torch.inference_mode()
 def predict_with_knockout(
-    workbench: AppContext, run: Run, image: Image.Image, layers: Collection[int]
+    context: AppContext, run: Run, image: Image.Image, layers: Collection[int]
 ) -> KnockoutResult:
     """Predict `image` with all special tokens barred from the patches in `layers`, from 0.
 
@@ -49,14 +49,14 @@ def predict_with_knockout(
     for a layer that does not exist.
     """
     run.require_classes()
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     require_attention(run, model)
     try:
         barred = build_patch_knockout(model, layers)
     except ValueError as error:
         raise RunError(f"'{run.name}': {error}") from error
-    look = workbench.trace_image(run, image)
-    _, pixels = workbench.prepare_input(run.preprocessing, image)
+    look = context.trace_image(run, image)
+    _, pixels = context.prepare_input(run.preprocessing, image)
     logits = to_numpy(compute_knockout_logits(model, pixels, barred))[0]  # (C,)
     require_finite(run, logits)
     before, after = (scipy.special.softmax(row) for row in (to_numpy(look.logits), logits))

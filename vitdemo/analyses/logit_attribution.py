@@ -41,7 +41,7 @@ class LogitAttribution:
 
 @torch.inference_mode()
 def compute_logit_attribution(
-    workbench: AppContext, run: Run, image: Image.Image
+    context: AppContext, run: Run, image: Image.Image
 ) -> LogitAttribution:
     """Compute the contributions to the logits of one image.
 
@@ -49,7 +49,7 @@ def compute_logit_attribution(
     raised if the final norm or the classifier cannot be split into contributions.
     """
     run.require_classes()
-    look, model = workbench.trace_image(run, image), workbench.load_model(run)
+    look, model = context.trace_image(run, image), context.load_model(run)
     require_finite(run, to_numpy(look.logits))
     classes = look.logits.topk(min(MAX_STREAM_CLASSES, len(look.logits))).indices.tolist()
     try:

@@ -31,14 +31,14 @@ class LogitLens:
 
 
 @torch.inference_mode()
-def compute_logit_lens(workbench: AppContext, run: Run, image: Image.Image) -> LogitLens:
+def compute_logit_lens(context: AppContext, run: Run, image: Image.Image) -> LogitLens:
     """Compute the logit lens of one image.
 
     Raises `RunError` for a model without attention or classes, and for one that predicts NaN.
     """
     run.require_classes()
-    look = workbench.trace_image(run, image)
-    found = logit_lens.apply_logit_lens(workbench.load_model(run), look.tokens[:, None])
+    look = context.trace_image(run, image)
+    found = logit_lens.apply_logit_lens(context.load_model(run), look.tokens[:, None])
     answers, patches = (to_numpy(x[:, 0]) for x in found)
     require_finite(run, answers[-1])
     return LogitLens(run, look.input_image, look.grid, answers, patches)

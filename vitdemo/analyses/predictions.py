@@ -75,14 +75,14 @@ class ImageSelection:
     shared_count: int = 0
 
 
-def comparable_predictions(workbench: AppContext, name: str) -> ComparablePredictions:
+def comparable_predictions(context: AppContext, name: str) -> ComparablePredictions:
     """Return the predictions of all runs tested on the same images as the run `name`.
 
     They are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
     missing or invalid.
     """
-    main = workbench.find_run(name)
-    runs, left_out = workbench.cache.call(_comparable_runs, main, workbench.evaluated_runs())
+    main = context.find_run(name)
+    runs, left_out = context.cache.call(_comparable_runs, main, context.evaluated_runs())
     return ComparablePredictions(runs, main.evaluation.labels, left_out)
 
 
@@ -102,13 +102,13 @@ def _comparable_runs(
     return tuple(runs), tuple(left_out)
 
 
-def available_predictions(workbench: AppContext, *names: str) -> ComparablePredictions:
+def available_predictions(context: AppContext, *names: str) -> ComparablePredictions:
     """Return the `predictions` of the runs `names` and of all runs with weights.
 
     These runs are "all models" when images are selected. Runs without weights, such as those of an
     ablation, do not count unless they are in `names`. If only one run would remain, all count.
     """
-    group = comparable_predictions(workbench, names[0])
+    group = comparable_predictions(context, names[0])
     heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(heard) in (1, len(group.runs)):
         return group
@@ -128,9 +128,9 @@ def _check_same_images(main: Run, run: Run) -> None:
         raise RunError("it was tested on different images, or in a different order or size.")
 
 
-def select_by_query(workbench: AppContext, query: ImageQuery) -> ImageSelection:
+def select_by_query(context: AppContext, query: ImageQuery) -> ImageSelection:
     """Select the images of a query. Raises `RunError` if a run was not tested on them."""
-    group = available_predictions(workbench, *_query_runs(query))
+    group = available_predictions(context, *_query_runs(query))
     own = _select_for_run(group, query.run, query.filters)
     if query.other_run is None:
         return ImageSelection(query, group, own, len(own))
@@ -149,9 +149,9 @@ def _select_for_run(group: ComparablePredictions, name: str, filters: Filters) -
         raise RunError(f"The filters are invalid: {error}.") from error
 
 
-def count_kinds(workbench: AppContext, query: ImageQuery) -> dict[str, int]:
+def count_kinds(context: AppContext, query: ImageQuery) -> dict[str, int]:
     """Count the images of each kind that pass the other filters. Raises `RunError`."""
-    group = available_predictions(workbench, *_query_runs(query))
+    group = available_predictions(context, *_query_runs(query))
     return {
         kind: len(_select_for_run(group, query.run, _filters_of_kind(query.filters, kind)))
         for kind in IMAGE_FILTERS
@@ -168,12 +168,12 @@ def _filters_of_kind(filters: Filters, kind: str) -> Filters:
     )
 
 
-def load_test_images(workbench: AppContext, run: Run, image_indices: Sequence[int]) -> np.ndarray:
+def load_test_images(context: AppContext, run: Run, image_indices: Sequence[int]) -> np.ndarray:
     """Return the test images `numbers` at the size of `run`, (n, S, S, 3) uint8.
 
     Raises `DataError` if the dataset is not available, or is not the one of the run's evaluation.
     """
-    tests = workbench.test_set()
+    tests = context.test_set()
     wanted = run.evaluation
     another = DataError(
         f"'{run.name}' was tested on a different dataset. Pass the folder of that dataset with "

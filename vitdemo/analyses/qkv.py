@@ -40,8 +40,8 @@ class LayerQKV:
 
 
 @torch.inference_mode()
-def layer_qkv(workbench: AppContext, run: Run, image: Image.Image, layer: int) -> LayerQKV:
+def layer_qkv(context: AppContext, run: Run, image: Image.Image, layer: int) -> LayerQKV:
     """Return layer `layer`, 1..L. Raises `RunError` for a model without attention."""
-    look, model = workbench.trace_image(run, image), workbench.load_model(run)
+    look, model = context.trace_image(run, image), context.load_model(run)
     found = compute_qkv(model, look.tokens[layer - 1][None], layer - 1)
     return LayerQKV(look, layer, head_scale(model, layer - 1), *(each[0] for each in found))

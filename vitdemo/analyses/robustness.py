@@ -1,6 +1,6 @@
 """Robustness of a run: accuracy as a function of the strength of each image change.
 
-    for point in measure(workbench, run):
+    for point in measure(context, run):
         print(point.change, point.strength, point.accuracy, f"{point.done} of {point.total}")
 
 All models are tested on the same images, which are changed before the model's preprocessing. The
@@ -36,7 +36,7 @@ class RobustnessPoint:
 
 
 def measure_robustness(
-    workbench: AppContext,
+    context: AppContext,
     run: Run,
     changes: Sequence[str] = tuple(PERTURBATIONS),
     count: int = DEFAULT_IMAGE_COUNT,
@@ -50,15 +50,15 @@ def measure_robustness(
     for change in changes:
         if change not in PERTURBATIONS:
             raise ValueError(f"Unknown change '{change}': choose {', '.join(PERTURBATIONS)}.")
-    sample, source = workbench.sample_test_images(run, count), workbench.open_dataset()
-    model = workbench.load_model(run)
+    sample, source = context.sample_test_images(run, count), context.open_dataset()
+    model = context.load_model(run)
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
         what = (None, None) if neutral else (change, strength)  # equal for all changes
         key = (perturbed_accuracy, run, source, count, *what)
         asked = model, run.preprocessing, sample, change, strength
-        accuracy = workbench.cache.get_or_compute(key, partial(perturbed_accuracy, *asked))
+        accuracy = context.cache.get_or_compute(key, partial(perturbed_accuracy, *asked))
         yield RobustnessPoint(change, strength, accuracy, done, len(points))
 
 

@@ -46,16 +46,14 @@ class Snapshots:
         return self.probabilities.argmax(1)
 
 
-def runs_with_snapshots(workbench: AppContext) -> list[Run]:
+def runs_with_snapshots(context: AppContext) -> list[Run]:
     """Return the runs with attention and saved epochs, including runs that still train."""
-    vits = (
-        run for run in workbench.list_runs()[0] if run.spec.family not in CONVOLUTIONAL_FAMILIES
-    )
+    vits = (run for run in context.list_runs()[0] if run.spec.family not in CONVOLUTIONAL_FAMILIES)
     return [run for run in vits if runs.list_saved_epochs(run) or runs.list_saved_weights(run)]
 
 
 def load_snapshots(
-    workbench: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
+    context: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
 ) -> Snapshots:
     """Return the predictions and maps of each saved epoch, or of at most `most` of them.
 
@@ -64,19 +62,19 @@ def load_snapshots(
     """
     if not (kept := runs.list_saved_weights(run)):
         raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
-    seen, pixels = workbench.prepare_input(run.preprocessing, image)
+    seen, pixels = context.prepare_input(run.preprocessing, image)
     kept = subsample(kept, max_epochs) if max_epochs else kept
     epochs, frames = [each.epoch for each in kept], []
     for each in kept:
         written = runs.weights_path(each.run.path, each.run_epoch).stat().st_mtime_ns
         key = (_compute_snapshot, each.run.path, each.run_epoch, written, seen)
-        _, own = workbench.prepare_input(each.run.preprocessing, image)
-        make = partial(_load_snapshot, each, workbench.device, own)
-        frames.append(workbench.cache.get_or_compute(key, make))
+        _, own = context.prepare_input(each.run.preprocessing, image)
+        make = partial(_load_snapshot, each, context.device, own)
+        frames.append(context.cache.get_or_compute(key, make))
     used = get_weights_epoch(run)
     if run.has_weights and used and used not in epochs:
         epochs.append(used)
-        frames.append(_compute_snapshot(workbench.load_model(run), pixels))
+        frames.append(_compute_snapshot(context.load_model(run), pixels))
     maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # images and patches are square
     return Snapshots(run, seen, (side, side), tuple(epochs), maps, shares)

@@ -32,14 +32,14 @@ class PatchFilters:
 
 
 def compute_position_similarity(
-    workbench: AppContext, run: Run
+    context: AppContext, run: Run
 ) -> tuple[np.ndarray, tuple[int, int], str]:
     """Return cosines (P, P) of the patches' position embeddings, their grid, and their start.
 
     The start is "mimetic" (sines and cosines), "weights" (of another training run) or "random".
     Raises `RunError`.
     """
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     if not is_vision_transformer(model):
         raise RunError(
             f"'{run.name}' is not a Vision Transformer and has no position embedding. Choose a "
@@ -62,13 +62,11 @@ def _position_initialisation(run: Run) -> str:
 
 
 def load_first_filters(
-    workbench: AppContext, run: Run, max_filters: int = 64, components: int = 28
+    context: AppContext, run: Run, max_filters: int = 64, components: int = 28
 ) -> PatchFilters:
     """Return the filters of the first convolution. Raises `RunError` if it reads no pixels."""
     try:
-        weight = (
-            embeddings.get_first_filters(workbench.load_model(run)).float().cpu()
-        )  # (K, 3, p, p)
+        weight = embeddings.get_first_filters(context.load_model(run)).float().cpu()  # (K, 3, p, p)
     except TypeError as error:
         raise RunError(f"'{run.name}': {error}") from error
     principal, shares = embeddings.compute_filter_components(weight)

@@ -1,6 +1,6 @@
 """Trace of one image through a Vision Transformer, and results that need only the trace.
 
-traced = workbench.trace_image(run, image)
+traced = context.trace_image(run, image)
 traced.head_maps(3).shape  # (H, rows, columns)
 """
 

@@ -163,13 +163,13 @@ def parse_lesson(text: str, file: str) -> Lesson:
         raise LessonError(f"{file}, line {error.line}: {error}") from error
 
 
-def fill_facts(lesson: Lesson, workbench: AppContext, tell: ReadFact = lookup_fact) -> Lesson:
+def fill_facts(lesson: Lesson, context: AppContext, tell: ReadFact = lookup_fact) -> Lesson:
     """Replace the facts in a lesson by the values of `tell`. Raises `MissingFact`."""
-    find = cache(partial(find_run, workbench))  # search for each run only once
+    find = cache(partial(find_run, context))  # search for each run only once
 
     def fill(value):
         if isinstance(value, str):
-            return substitute_facts(value, workbench, find, tell)
+            return substitute_facts(value, context, find, tell)
         if isinstance(value, tuple):
             return tuple(fill(each) for each in value)
         if is_dataclass(value):

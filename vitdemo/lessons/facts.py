@@ -87,48 +87,48 @@ def check_fact_names(text: str) -> None:
             raise LessonError(f"unknown fact '{fact}'. The facts are {', '.join(FACTS)}.")
 
 
-def substitute_facts(text: str, workbench: AppContext, find: FindRun, tell: ReadFact) -> str:
+def substitute_facts(text: str, context: AppContext, find: FindRun, tell: ReadFact) -> str:
     """Replace each fact in `text` by the result of `tell` for the run returned by `find`.
 
     Raises `MissingFact`.
     """
-    return FACT_PATTERN.sub(lambda found: tell(workbench, find(found[1]), found[2]), text)
+    return FACT_PATTERN.sub(lambda found: tell(context, find(found[1]), found[2]), text)
 
 
-def read_fact(workbench: AppContext, of: str, name: str) -> str:
+def read_fact(context: AppContext, of: str, name: str) -> str:
     """Return the fact `name` of a role or run. Raises `MissingFact`."""
-    return lookup_fact(workbench, find_run(workbench, of), name)
+    return lookup_fact(context, find_run(context, of), name)
 
 
-def lookup_fact(workbench: AppContext, run: Run, name: str) -> str:
+def lookup_fact(context: AppContext, run: Run, name: str) -> str:
     """Return the fact `name` of `run`, cached since it may take seconds. Raises `MissingFact`."""
     try:
         if name in UNCACHED_FACTS:  # not cached here, since the other runs may change
-            return FACTS[name](workbench, run)
-        return workbench.cache.get_or_compute(
-            (lookup_fact, run, name), lambda: FACTS[name](workbench, run)
+            return FACTS[name](context, run)
+        return context.cache.get_or_compute(
+            (lookup_fact, run, name), lambda: FACTS[name](context, run)
         )
     except (VitdemoError, AttributeError) as error:
         raise MissingFact(f"the fact '{name}' of {run.name}") from error
 
 
-def fact_placeholder(workbench: AppContext, run: Run, name: str) -> str:
+def fact_placeholder(context: AppContext, run: Run, name: str) -> str:
     """Return a placeholder instead of a fact, without delay."""
     return "…"
 
 
-def find_run(workbench: AppContext, of: str) -> Run:
+def find_run(context: AppContext, of: str) -> Run:
     """Return the run with the role or name `of`. Raises `MissingFact` if there is none."""
     if of in RUN_ROLES:
         # The default run of the test result tabs for "tested", otherwise the best of its kind.
         tested = of == "tested"
-        runs = workbench.evaluated_runs() if tested else workbench.explainable_runs()
+        runs = context.evaluated_runs() if tested else context.explainable_runs()
         found = next((run for run in runs if tested or run_role(run) == of), None)
         if found is None:
             raise MissingFact(RUN_ROLES[of] if tested else f"{RUN_ROLES[of]}, with weights")
         return found
     try:
-        return workbench.find_run(of)
+        return context.find_run(of)
     except VitdemoError as error:
         raise MissingFact(f"the run '{of}'") from error
 
@@ -142,7 +142,7 @@ def run_role(run: Run) -> str:
 
 
 def _evaluation_fact(read: Callable[[np.ndarray, np.ndarray, Run], str]):
-    def of(workbench: AppContext, run: Run) -> str:
+    def of(context: AppContext, run: Run) -> str:
         found = validated_evaluation(run)
         return read(found.probabilities, found.labels, run)
 
@@ -184,7 +184,7 @@ def _class_recalls(probabilities, labels) -> np.ndarray:
 
 
 def _model_fact(read: Callable) -> Callable[[AppContext, Run], str]:
-    return lambda workbench, run: str(read(workbench.load_model(run), run))
+    return lambda context, run: str(read(context.load_model(run), run))
 
 
 def _token_count(model, run: Run) -> int:
@@ -203,23 +203,23 @@ def _lesson_image() -> Image.Image:
     return crop_visible_square(load_image(LESSON_IMAGE))
 
 
-def _relative_distances(workbench: AppContext, run: Run) -> np.ndarray:
+def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
     """Return each head's attention distance relative to uniform attention, (L, H).
 
     It is measured on test images, or on the lessons' image if there is no dataset.
     """
-    found = compute_distances(workbench, run, _lesson_image())
+    found = compute_distances(context, run, _lesson_image())
     return found.heads / found.uniform
 
 
-def _near_layers(workbench: AppContext, run: Run) -> str:
+def _near_layers(context: AppContext, run: Run) -> str:
     """Name the layers that have a head with a short attention distance."""
-    return _format_layers((_relative_distances(workbench, run) < SHORT_DISTANCE).any(1))
+    return _format_layers((_relative_distances(context, run) < SHORT_DISTANCE).any(1))
 
 
-def _far_layers(workbench: AppContext, run: Run) -> str:
+def _far_layers(context: AppContext, run: Run) -> str:
     """Name the layers in which all heads have a long attention distance."""
-    return _format_layers((_relative_distances(workbench, run) >= LONG_DISTANCE).all(1))
+    return _format_layers((_relative_distances(context, run) >= LONG_DISTANCE).all(1))
 
 
 def _format_layers(chosen: np.ndarray) -> str:
@@ -228,15 +228,15 @@ def _format_layers(chosen: np.ndarray) -> str:
     return f"in layer{'s' if layers[1:] else ''} {join_words(layers)}" if layers else "in no layer"
 
 
-def _largest_weight(workbench: AppContext, run: Run) -> str:
+def _largest_weight(context: AppContext, run: Run) -> str:
     """Return the mean over all rows of the largest attention weight, in percent."""
-    look = workbench.trace_image(run, _lesson_image())
+    look = context.trace_image(run, _lesson_image())
     return percent_text(statistics.largest_weight(look.attention.float()).mean().item())
 
 
-def _unscaled_weight(workbench: AppContext, run: Run) -> str:
+def _unscaled_weight(context: AppContext, run: Run) -> str:
     """Return `_largest_weight` for scores without the division by the square root."""
-    look, model = workbench.trace_image(run, _lesson_image()), workbench.load_model(run)
+    look, model = context.trace_image(run, _lesson_image()), context.load_model(run)
     layers = [
         statistics.softmax_without_scale(weights.float(), head_scale(model, i))
         for i, weights in enumerate(look.attention)
@@ -245,23 +245,23 @@ def _unscaled_weight(workbench: AppContext, run: Run) -> str:
     return percent_text(sum(means) / len(means))
 
 
-def _self_share(workbench: AppContext, run: Run) -> str:
+def _self_share(context: AppContext, run: Run) -> str:
     """Return the class token's attention to itself in head 1 of layer 1, in percent."""
-    return percent_text(workbench.trace_image(run, _lesson_image()).attention[0, 0, 0, 0].item())
+    return percent_text(context.trace_image(run, _lesson_image()).attention[0, 0, 0, 0].item())
 
 
-def _few_share(workbench: AppContext, run: Run) -> str:
+def _few_share(context: AppContext, run: Run) -> str:
     """Return the fraction of last-layer attention on the `FEW_PATCHES` most attended patches."""
-    look = workbench.trace_image(run, _lesson_image())
+    look = context.trace_image(run, _lesson_image())
     shares = np.sort(look.head_maps(look.num_layers).mean(0), axis=None)
     return percent_text(shares[-FEW_PATCHES:].sum() / shares.sum())
 
 
-def _few_norm(workbench: AppContext, run: Run) -> str:
+def _few_norm(context: AppContext, run: Run) -> str:
     """Return the same patches' percentage of the norms of all patches in the last layer."""
-    look = workbench.trace_image(run, _lesson_image())
+    look = context.trace_image(run, _lesson_image())
     few = np.argsort(look.head_maps(look.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
-    received = summed_head_norms(look.attention[-1], workbench.value_products(look)[-1])  # (N, N)
+    received = summed_head_norms(look.attention[-1], context.value_products(look)[-1])  # (N, N)
     norms = look.classifier_maps(received[None]).ravel()  # (P,)
     return percent_text(norms[few].sum() / norms.sum())
 
@@ -271,35 +271,35 @@ def lesson_canvas() -> Image.Image:
     return crop_and_resize(_lesson_image(), CANVAS_SIDE)
 
 
-def _probabilities(workbench: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
+def _probabilities(context: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
     """Return the probabilities (C,) for the lessons' image after `changes`."""
-    return workbench.predict(run, apply_changes(lesson_canvas(), changes)).probabilities
+    return context.predict(run, apply_changes(lesson_canvas(), changes)).probabilities
 
 
-def _photo_class(workbench: AppContext, run: Run) -> int:
-    return int(_probabilities(workbench, run, ImageChanges()).argmax())
+def _photo_class(context: AppContext, run: Run) -> int:
+    return int(_probabilities(context, run, ImageChanges()).argmax())
 
 
-def _class_probability(workbench: AppContext, run: Run, changes: ImageChanges) -> float:
+def _class_probability(context: AppContext, run: Run, changes: ImageChanges) -> float:
     """Return the probability, after `changes`, of the class that is predicted without them."""
-    return float(_probabilities(workbench, run, changes)[_photo_class(workbench, run)])
+    return float(_probabilities(context, run, changes)[_photo_class(context, run)])
 
 
-def _shuffled_same(workbench: AppContext, run: Run) -> str:
+def _shuffled_same(context: AppContext, run: Run) -> str:
     """Return how many shuffles of the image, with seeds 0 to 7, leave the prediction the same."""
-    own = _photo_class(workbench, run)
+    own = _photo_class(context, run)
     shuffles = (ImageChanges(pieces=PIECES, seed=seed) for seed in range(SHUFFLE_DRAWS))
-    return str(sum(_probabilities(workbench, run, each).argmax() == own for each in shuffles))
+    return str(sum(_probabilities(context, run, each).argmax() == own for each in shuffles))
 
 
-def _removal_results(workbench: AppContext, run: Run, few: bool) -> np.ndarray:
+def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
     """Return confidences without the most attended patches, and without random ones.
 
     The first result is without the most attended patches, the others are `REMOVAL_DRAWS` draws.
     With `few`, `FEW_PATCHES` of the model's own patches are removed, ranked by the mean of the
     heads in the last layer. Otherwise, half of 8 x 8 patches are removed, ranked by rollout.
     """
-    look = workbench.trace_image(run, lesson_canvas())
+    look = context.trace_image(run, lesson_canvas())
     values = look.rollout_map(look.num_layers, fusion="mean", discard_ratio=0.0)
     grid = look.grid if few else (PIECES, PIECES)
     values = look.head_maps(look.num_layers).mean(0) if few else values
@@ -309,69 +309,69 @@ def _removal_results(workbench: AppContext, run: Run, few: bool) -> np.ndarray:
     count = FEW_PATCHES if few else values.size // 2
     removed = (RemovedPatches(grid, tuple(order[:count].tolist())) for order in orders)
     return np.array(
-        [_class_probability(workbench, run, ImageChanges(removed=each)) for each in removed]
+        [_class_probability(context, run, ImageChanges(removed=each)) for each in removed]
     )
 
 
 def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
     """Return a fact that `read` makes of the result of `_removal_results`."""
-    return lambda workbench, run: read(workbench.cache.call(_removal_results, workbench, run, few))
+    return lambda context, run: read(context.cache.call(_removal_results, context, run, few))
 
 
 def _count_below(found: np.ndarray) -> str:
     return str((found[1:] < found[0]).sum())
 
 
-def _settled_layer(workbench: AppContext, run: Run) -> str:
+def _settled_layer(context: AppContext, run: Run) -> str:
     """Return the first layer from which on the logit lens predicts the final class."""
-    predicted = compute_logit_lens(workbench, run, _lesson_image()).predictions.argmax(1)  # (L+1,)
+    predicted = compute_logit_lens(context, run, _lesson_image()).predictions.argmax(1)  # (L+1,)
     others = np.flatnonzero(predicted != predicted[-1])
     return str(others[-1] + 1 if len(others) else 0)
 
 
-def _strongest_head(workbench: AppContext, run: Run) -> str:
+def _strongest_head(context: AppContext, run: Run) -> str:
     """Return the head without which the logit of the predicted class drops most, as "9.1"."""
-    change = compute_head_effects(workbench, run, _lesson_image()).logit_change
+    change = compute_head_effects(context, run, _lesson_image()).logit_change
     layer, head = np.unravel_index(change.argmin(), change.shape)
     return f"{layer + 1}.{head + 1}"
 
 
-def _ablation(workbench: AppContext, run: Run) -> RecipeAblation:
+def _ablation(context: AppContext, run: Run) -> RecipeAblation:
     """Return the first ablation that contains `run`."""
-    tested = workbench.evaluated_runs()
-    for base, names in workbench.cache.call(find_ablations, tested).items():
+    tested = context.evaluated_runs()
+    for base, names in context.cache.call(find_ablations, tested).items():
         if run.name in names:
-            others = [workbench.find_run(name) for name in names if name != base]
-            return workbench.cache.call(compute_ablation, workbench.find_run(base), others)
+            others = [context.find_run(name) for name in names if name != base]
+            return context.cache.call(compute_ablation, context.find_run(base), others)
     raise MissingFact(f"an ablation with '{run.name}'")
 
 
-def _gain(workbench: AppContext, run: Run) -> AblationGain:
+def _gain(context: AppContext, run: Run) -> AblationGain:
     """Return the gain of `run` over the baseline of its ablation."""
-    for gain in _ablation(workbench, run).gains:
+    for gain in _ablation(context, run).gains:
         if gain.run == run.name:
             return gain
     raise MissingFact(f"a gain of '{run.name}', which is the baseline of its ablation")
 
 
-def _seed_gain(workbench: AppContext, run: Run) -> tuple[float, float, float]:
+def _seed_gain(context: AppContext, run: Run) -> tuple[float, float, float]:
     """Return the mean gain over paired seeds and its 95% confidence interval, in points."""
-    paired = _ablation(workbench, run).paired_seed_gains(_gain(workbench, run))
+    paired = _ablation(context, run).paired_seed_gains(_gain(context, run))
     if len(paired) < 2:
         raise MissingFact(f"another seed of '{run.name}'")
     mean, low, high = mean_interval(100 * np.array(paired))
     return mean, low, high
 
 
-def _seed_threshold(workbench: AppContext, run: Run) -> str:
+def _seed_threshold(context: AppContext, run: Run) -> str:
     """Return the smallest gain of one seed that exceeds the variation between seeds."""
-    threshold = _ablation(workbench, run).seed_threshold
+    threshold = _ablation(context, run).seed_threshold
     if threshold is None:
         raise MissingFact(f"another seed of '{run.name}'")
     return f"{100 * threshold:.1f}"
 
 
-def _training_signals(workbench: AppContext, run: Run) -> str:
+def _training_signals(context: AppContext, run: Run) -> str:
     """Name the training signals of `run`: labels, a teacher model, self-supervised pretraining."""
     found = "labels"
     if teacher := recipe_field(run, "teacher"):
@@ -381,7 +381,7 @@ def _training_signals(workbench: AppContext, run: Run) -> str:
     return found if found != "labels" else "labels only"
 
 
-def _train_accuracy(workbench: AppContext, run: Run) -> str:
+def _train_accuracy(context: AppContext, run: Run) -> str:
     return percent_text((run.weights_record or {})["train_accuracy"])
 
 
@@ -391,10 +391,10 @@ UNCACHED_FACTS = (
     *("seed_gain", "seed_gain_low", "seed_gain_high", "seed_threshold"),
 )
 FACTS: dict[str, Callable[[AppContext, Run], str]] = {
-    "name": lambda workbench, run: run.name,
-    "image": lambda workbench, run: str(run.spec.image_size),
-    "classes": lambda workbench, run: str(len(run.classes)),
-    "epochs": lambda workbench, run: str(len(with_lineage_history(run).history)),
+    "name": lambda context, run: run.name,
+    "image": lambda context, run: str(run.spec.image_size),
+    "classes": lambda context, run: str(len(run.classes)),
+    "epochs": lambda context, run: str(len(with_lineage_history(run).history)),
     "learnt_from": _training_signals,
     "parameters": _model_fact(
         lambda model, run: f"{count_parameters(model) / 1e6:.1f}"
@@ -427,9 +427,9 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
     "settled_layer": _settled_layer,
     # Facts of experiments on the lessons' image; probabilities in percent
-    "photo_class": lambda workbench, run: run.classes[_photo_class(workbench, run)],
-    "photo_confidence": lambda workbench, run: percent_text(
-        _class_probability(workbench, run, ImageChanges())
+    "photo_class": lambda context, run: run.classes[_photo_class(context, run)],
+    "photo_confidence": lambda context, run: percent_text(
+        _class_probability(context, run, ImageChanges())
     ),
     "shuffled_same": _shuffled_same,
     "attended_confidence": _removal_fact(
@@ -466,20 +466,20 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "worst_recall": _evaluation_fact(
         lambda p, labels, run: percent_text(_class_recalls(p, labels).min())
     ),
-    "confidence": lambda workbench, run: percent_text(
+    "confidence": lambda context, run: percent_text(
         compute_calibration_report(run).mean_confidence
     ),
-    "calibration_error": lambda workbench, run: percent_text(
+    "calibration_error": lambda context, run: percent_text(
         compute_calibration_report(run).reliability.calibration_error
     ),
     "train_accuracy": _train_accuracy,
     # Facts of ablation runs: gain over the baseline in percentage points
-    "gain": lambda workbench, run: format_signed(100 * _gain(workbench, run).test.difference),
-    "gain_low": lambda workbench, run: format_signed(100 * _gain(workbench, run).test.interval[0]),
-    "gain_high": lambda workbench, run: format_signed(100 * _gain(workbench, run).test.interval[1]),
+    "gain": lambda context, run: format_signed(100 * _gain(context, run).test.difference),
+    "gain_low": lambda context, run: format_signed(100 * _gain(context, run).test.interval[0]),
+    "gain_high": lambda context, run: format_signed(100 * _gain(context, run).test.interval[1]),
     # Facts of a change over several seeds, and the threshold for a gain with one seed
-    "seed_gain": lambda workbench, run: format_signed(_seed_gain(workbench, run)[0]),
-    "seed_gain_low": lambda workbench, run: format_signed(_seed_gain(workbench, run)[1]),
-    "seed_gain_high": lambda workbench, run: format_signed(_seed_gain(workbench, run)[2]),
+    "seed_gain": lambda context, run: format_signed(_seed_gain(context, run)[0]),
+    "seed_gain_low": lambda context, run: format_signed(_seed_gain(context, run)[1]),
+    "seed_gain_high": lambda context, run: format_signed(_seed_gain(context, run)[2]),
     "seed_threshold": _seed_threshold,
 }

@@ -1,6 +1,6 @@
 """Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
-    Path("handout.html").write_text(handout(lesson, workbench), encoding="utf-8")
+    Path("handout.html").write_text(handout(lesson, context), encoding="utf-8")
 
 Its figures show the available models. If a requirement of a figure is missing, the handout says so
 instead.
@@ -25,7 +25,7 @@ from vitdemo.report import TEMPLATES, SvgFigure, training_section
 MAX_LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
 
 
-def render_handout(lesson: Lesson, workbench: AppContext, *, answers: bool = False) -> str:
+def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False) -> str:
     """Return the HTML page of a `lesson` with filled-in facts; with `answers`, for the teacher.
 
     Raises `LessonError` for an unknown figure.
@@ -34,20 +34,20 @@ def render_handout(lesson: Lesson, workbench: AppContext, *, answers: bool = Fal
     return TEMPLATES.get_template("handout.html").render(
         lesson=lesson,
         answers=answers,
-        figures=[draw_figure(name, workbench) for name in shown],
+        figures=[draw_figure(name, context) for name in shown],
         tasks=[step for step in lesson.steps if step.task],
         questions=[step for step in lesson.steps if step.question],
     )
 
 
-def draw_figure(name: str, workbench: AppContext) -> SvgFigure | str:
+def draw_figure(name: str, context: AppContext) -> SvgFigure | str:
     """Draw the figure `name`, or return why it is not available. Raises `LessonError`."""
     if name not in FIGURE_FUNCTIONS:
         raise LessonError(
             f"Unknown figure '{name}'. The figures are {', '.join(FIGURE_FUNCTIONS)}."
         )
     try:
-        return FIGURE_FUNCTIONS[name](workbench)
+        return FIGURE_FUNCTIONS[name](context)
     except MissingFact as error:
         return f"The figure '{name}' is not available. Required: {error}."
     except VitdemoError as error:
@@ -58,21 +58,19 @@ def _svg(title: str, figure) -> SvgFigure:
     return SvgFigure(title, title, figures.figure_to_svg(figure))
 
 
-def _trace_lesson_image(workbench: AppContext, of: str):
-    return workbench.trace_image(
-        find_run(workbench, of), crop_visible_square(load_image(LESSON_IMAGE))
-    )
+def _trace_lesson_image(context: AppContext, of: str):
+    return context.trace_image(find_run(context, of), crop_visible_square(load_image(LESSON_IMAGE)))
 
 
-def _patches(workbench: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(workbench, "vit")
+def _patches(context: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(context, "vit")
     return _svg(
         f"Input patches of {found.run.name}", maps.plot_patch_grid(found.input_image, *found.grid)
     )
 
 
-def _heads(workbench: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(workbench, "vit")
+def _heads(context: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(context, "vit")
     step = -(-found.num_layers // MAX_LAYERS_SHOWN)
     layers = range(1, found.num_layers + 1, step)
     shown = {f"layer {layer}": found.head_maps(layer) for layer in layers}
@@ -80,8 +78,8 @@ def _heads(workbench: AppContext) -> SvgFigure:
     return _svg(title, maps.plot_head_grid(found.input_image, shown))
 
 
-def _rollout(workbench: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(workbench, "tuned")
+def _rollout(context: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(context, "tuned")
     last, middle = found.num_layers, found.num_layers // 2
 
     def rolled(layer: int):
@@ -99,16 +97,16 @@ def _rollout(workbench: AppContext) -> SvgFigure:
     )
 
 
-def _distance(workbench: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(workbench, "tuned")
+def _distance(context: AppContext) -> SvgFigure:
+    found = _trace_lesson_image(context, "tuned")
     heads = found.distances / found.grid[0]  # (L, H), as fractions of the image side
     even = float(heads.mean())
     title = f"Attention distance of the heads of {found.run.name}; dashed: mean of all heads"
     return _svg(title, charts.plot_attention_distance(heads, even, float(heads.max()) * 1.1))
 
 
-def _matrix(workbench: AppContext) -> SvgFigure:
-    run = find_run(workbench, "tested")
+def _matrix(context: AppContext) -> SvgFigure:
+    run = find_run(context, "tested")
     counts = confusion_matrix(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
     title = f"Confusion matrix of {run.name} on the test set"
     texts = [[str(count) for count in row] for row in counts]
@@ -117,25 +115,25 @@ def _matrix(workbench: AppContext) -> SvgFigure:
     )
 
 
-def _reliability(workbench: AppContext) -> SvgFigure:
-    found = compute_calibration_report(find_run(workbench, "tested"))
+def _reliability(context: AppContext) -> SvgFigure:
+    found = compute_calibration_report(find_run(context, "tested"))
     title = f"Accuracy by confidence, {found.run}; grey: 95% range for a calibrated model"
     return _svg(title, charts.plot_reliability(found.reliability, found.chance.band))
 
 
-def _gains(workbench: AppContext) -> SvgFigure:
-    tested = workbench.evaluated_runs()
+def _gains(context: AppContext) -> SvgFigure:
+    tested = context.evaluated_runs()
     groups = find_ablations(tested)
     if not groups:
         raise LessonError("No ablation runs were found.")
     base, names = next(iter(groups.items()))
     others = [run for run in tested if run.name in names and run.name != base]
-    found = compute_ablation(workbench.find_run(base), others)
+    found = compute_ablation(context.find_run(base), others)
     return _svg(f"Effect of each change to {base}", charts.plot_gains(found))
 
 
-def _curves(workbench: AppContext) -> SvgFigure:
-    runs = [find_run(workbench, of) for of in ("vit", "conv")]
+def _curves(context: AppContext) -> SvgFigure:
+    runs = [find_run(context, of) for of in ("vit", "conv")]
     plot = training_section(runs)["plots"][1]
     return SvgFigure(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
 

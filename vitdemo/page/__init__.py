@@ -47,13 +47,13 @@ HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</s
 
 
 def build_page(
-    workbench: AppContext,
+    context: AppContext,
     jobs: JobQueue | None = None,
     lesson_folders: Sequence[Path] = (LESSONS_FOLDER / DEFAULT_LANGUAGE,),
     *,
     local_only: bool = True,
 ) -> gr.Blocks:
-    """Build the whole page for the models of `workbench`.
+    """Build the whole page for the models of `context`.
 
     With `jobs`, users can start training runs from the page. `local_only` means that the page is
     bound to localhost, so its user may download any model. Pass THEME, CSS (paths), JS and HEAD to
@@ -62,32 +62,32 @@ def build_page(
     with AppBlocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(
             page,
-            runs=workbench.list_runs_and_models,
-            roots=workbench.roots,
-            device=workbench.device,
+            runs=context.list_runs_and_models,
+            roots=context.roots,
+            device=context.device,
         )
         panel = LessonPanel(elem_id="lesson")  # CSS places it next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
-                opener = look.build(page, tab, page_tabs, workbench, local_only=local_only)
+                opener = look.build(page, tab, page_tabs, context, local_only=local_only)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
-                learnt = training.build(tab, workbench, opener, jobs)
+                learnt = training.build(tab, context, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
-                metrics.build(tab, workbench)
+                metrics.build(tab, context)
             with gr.Tab("Confusion matrix", id="confusion") as tab:
-                confusion.build(tab, workbench, opener)
+                confusion.build(tab, context, opener)
             with gr.Tab("Errors", id="errors") as tab:
-                errors.build(tab, workbench, opener)
+                errors.build(tab, context, opener)
             with gr.Tab("Calibration", id="calibration") as tab:
-                calibration.build(tab, workbench)
+                calibration.build(tab, context)
             with gr.Tab("Compare models", id="compare") as tab:
-                compare.build(tab, workbench, on_baseline_pick=learnt.pick)
+                compare.build(tab, context, on_baseline_pick=learnt.pick)
             with gr.Tab("Data", id="data") as tab:
-                data.build(tab, workbench, opener)
+                data.build(tab, context, opener)
             with gr.Tab("Custom classes", id="own") as tab:
-                own_classes.build(tab, workbench, jobs)
+                own_classes.build(tab, context, jobs)
         tabs.sync_with_address(page, page_tabs)
-        api.register_endpoints(workbench)
+        api.register_endpoints(context)
     return page

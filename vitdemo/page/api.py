@@ -27,7 +27,7 @@ from vitdemo.page.kit import (
 )
 
 
-def register_endpoints(workbench: AppContext) -> None:
+def register_endpoints(context: AppContext) -> None:
     """Register the API endpoints. They have no visible components."""
 
     @show_user_errors
@@ -39,15 +39,15 @@ def register_endpoints(workbench: AppContext) -> None:
                 "recipe": run.config["recipe"].get("name"),
                 "epochs": len(run.history),
                 "has_weights": run.has_weights,
-                "test_accuracy": workbench.test_accuracy(run),
+                "test_accuracy": context.test_accuracy(run),
             }
-            for run in workbench.list_runs()[0]
+            for run in context.list_runs()[0]
         ]
 
     @show_user_errors
     def classify(picture) -> dict:
         """Return the class probabilities of one image from every trained model."""
-        answers, _ = workbench.predict_all(load_uploaded_image(picture))
+        answers, _ = context.predict_all(load_uploaded_image(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
             for a in answers
@@ -56,7 +56,7 @@ def register_endpoints(workbench: AppContext) -> None:
     @show_user_errors
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
         """Return the head maps (H, rows, columns) of `layer`, their mean, and the rollout to it."""
-        look = workbench.trace_image(workbench.find_run(run), load_uploaded_image(picture))
+        look = context.trace_image(context.find_run(run), load_uploaded_image(picture))
         if layer not in range(1, look.num_layers + 1):
             raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.num_layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
@@ -70,7 +70,7 @@ def register_endpoints(workbench: AppContext) -> None:
     @show_user_errors
     def maps_file(picture, run) -> str:
         """Return all maps of one image and one model as an .npz file that describes its arrays."""
-        return save_maps(workbench, run, load_uploaded_image(picture), make_cache_folder(file))
+        return save_maps(context, run, load_uploaded_image(picture), make_cache_folder(file))
 
     @show_user_errors
     def why(picture, run, target, against) -> dict:
@@ -81,7 +81,7 @@ def register_endpoints(workbench: AppContext) -> None:
         """
         classes = {"target": target or None, "against": against or None}
         found = maps_of_class(
-            workbench, workbench.find_run(run), load_uploaded_image(picture), **classes
+            context, context.find_run(run), load_uploaded_image(picture), **classes
         )
         return {
             "class": found.class_text,
@@ -92,7 +92,7 @@ def register_endpoints(workbench: AppContext) -> None:
     @show_user_errors
     def metrics(run) -> dict:
         """Return accuracy, per-class metrics with 95% confidence intervals, and their means."""
-        table = workbench.cache.call(compute_classification_report, workbench.find_run(run))
+        table = context.cache.call(compute_classification_report, context.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}
             | {column: _to_json_number(values[c]) for column, values in table.columns.items()}

@@ -52,20 +52,20 @@ CALIBRATION_TERMS = {
 }
 
 
-def build(tab: gr.Tab, workbench: AppContext) -> None:
+def build(tab: gr.Tab, context: AppContext) -> None:
     """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(CALIBRATION_INTRO)
-    model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="calibration-model")
+    model = RunChoice(group_runs(context.evaluated_runs()), elem_id="calibration-model")
     view = Document(elem_id="calibration")
 
     def draw(name):
-        update, name = update_run_choices(workbench.evaluated_runs(), name)
+        update, name = update_run_choices(context.evaluated_runs(), name)
         if name is None:
             return update, [Notice(NO_EVALUATION_MESSAGE)]
         try:
-            run = workbench.find_run(name)
+            run = context.find_run(name)
             return update, calibration_blocks(
-                workbench.cache.call(compute_calibration_report, run), str(run.path)
+                context.cache.call(compute_calibration_report, run), str(run.path)
             )
         except VitdemoError as error:
             return update, [Notice(str(error))]

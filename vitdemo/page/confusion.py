@@ -51,12 +51,12 @@ DIFFERENCE_COLOUR_KEY = (
 )
 
 
-def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
+def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
     """Lay out and wire the tab; the images of a cell open in the tab Explore."""
     gr.Markdown(CONFUSION_INTRO)
     with gr.Row():
         with gr.Column(min_width=260):
-            model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="confusion-model")
+            model = RunChoice(group_runs(context.evaluated_runs()), elem_id="confusion-model")
         with gr.Column(min_width=260):
             other = RunChoice(
                 label="Subtract model",
@@ -82,7 +82,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     cell = gr.State(None, time_to_live=STATE_LIFETIME)  # (true, predicted) class names
 
     def matrix(name, other, unit, errors_only):
-        return read_matrix(comparable_predictions(workbench, name), name, other, unit, errors_only)
+        return read_matrix(comparable_predictions(context, name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell):
         """Return the values of `outputs`; a cell stays chosen while its classes exist."""
@@ -95,7 +95,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
         if cell is not None and not set(cell) <= set(found.classes):
             cell = None
         words = cell_title(found, *cell) if cell else None
-        pictures = load_gallery_page(workbench, cell_query(found, *cell) if cell else None)
+        pictures = load_gallery_page(context, cell_query(found, *cell) if cell else None)
         return confusion_payload(found, cell), cell, words, pictures
 
     def query_of(name, other, unit, errors_only, cell):
@@ -103,7 +103,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
 
     def pick(name, other, unit, errors_only, event: gr.EventData):
         try:
-            classes = comparable_predictions(workbench, name).classes
+            classes = comparable_predictions(context, name).classes
             picked = parse_pick(event.pick, len(classes), len(classes))
             cell = tuple(classes[i] for i in picked)
         except VitdemoError:  # the runs changed after the page was drawn
@@ -111,8 +111,8 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
         return draw(name, other, unit, errors_only, cell)
 
     def draw_fresh(name, other, *settings):
-        models, name = update_run_choices(workbench.evaluated_runs(), name)
-        others, other = update_run_choices(comparable_runs(workbench, name), other, optional=True)
+        models, name = update_run_choices(context.evaluated_runs(), name)
+        others, other = update_run_choices(comparable_runs(context, name), other, optional=True)
         return models, others, *draw(name, other, *settings)
 
     inputs = [*settings, cell]
@@ -122,13 +122,13 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **REFRESH_EVENT)
     picked = view.pick(pick, inputs=settings, outputs=outputs, **REFRESH_EVENT)
     picked.success(None, js=JS_SCROLL_TO_IMAGES)
-    shown.wire(workbench, query_of, inputs, opener.open_test_image_on)
+    shown.wire(context, query_of, inputs, opener.open_test_image_on)
 
 
-def comparable_runs(workbench: AppContext, name: str | None) -> list[Run]:
+def comparable_runs(context: AppContext, name: str | None) -> list[Run]:
     """Return the runs that were tested on the same images as the run `name`."""
     try:
-        runs = comparable_predictions(workbench, name).runs if name else ()
+        runs = comparable_predictions(context, name).runs if name else ()
         return [run for run in runs if run.name != name]
     except VitdemoError:
         return []

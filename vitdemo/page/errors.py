@@ -81,10 +81,10 @@ ERRORS_INTRO = (
 )
 
 
-def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
+def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
     """Lay out and wire the `tab`; a chosen image opens in the tab Explore."""
     gr.Markdown(ERRORS_INTRO)
-    model = RunChoice(group_runs(workbench.evaluated_runs()), elem_id="errors-model")
+    model = RunChoice(group_runs(context.evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Images to show")
     kinds = FilterButtons("Images to show", elem_id="errors-kinds")
     with gr.Row():
@@ -113,7 +113,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     def query_of(name, kind, true, predicted, either_way, low, high, order) -> ImageQuery | None:
         if name is None:
             return None
-        classes = available_predictions(workbench, name).classes
+        classes = available_predictions(context, name).classes
         true, predicted = (classes.index(c) if c in classes else None for c in (true, predicted))
         filters = Filters(kind, true, predicted, either_way, low / 100, high / 100, order)
         return ImageQuery(name, filters)
@@ -124,11 +124,11 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
             return {"sentence": NO_EVALUATION_MESSAGE}, None, None
         try:
             query = query_of(name, *values)
-            group = available_predictions(workbench, name)
-            chips = kind_buttons(group, query, count_kinds(workbench, query))
+            group = available_predictions(context, name)
+            chips = kind_buttons(group, query, count_kinds(context, query))
         except VitdemoError as error:
             return {"sentence": str(error)}, None, None
-        return chips, pair_buttons(group, query), load_gallery_page(workbench, query)
+        return chips, pair_buttons(group, query), load_gallery_page(context, query)
 
     def draw_fresh(search, name, asked, *values):
         seen, changed = name, {}
@@ -137,10 +137,10 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
         elif asked != name:  # the filters of one model need not make sense for another
             changed = dict(zip((1, 2, 3), NEUTRAL_FILTERS, strict=False))
         values = [changed.get(i, value) for i, value in enumerate(values)]
-        update, held = update_run_choices(workbench.evaluated_runs(), name)
+        update, held = update_run_choices(context.evaluated_runs(), name)
         if held and held != seen:
             update["value"] = held
-        choices = class_choices(workbench, held)
+        choices = class_choices(context, held)
         updates = [changed.get(i, gr.skip()) for i in range(len(values))]
         for i in (1, 2):
             updates[i], values[i] = update_choices(choices, values[i])
@@ -162,7 +162,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
 
     @show_user_errors
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
-        classes = available_predictions(workbench, name).classes
+        classes = available_predictions(context, name).classes
         pair = [classes[i] for i in parse_pick(event.pick, len(classes), len(classes))]
         if either_way and {true, predicted} == set(pair):  # a second click resets it
             return gr.skip(), *NEUTRAL_FILTERS, gr.skip()
@@ -197,7 +197,7 @@ def build(tab: gr.Tab, workbench: AppContext, opener: ExploreTab) -> None:
     permalink.write_url_on_change(
         {MODEL_PARAMETER: model} | dict(zip(FILTER_PARAMETERS, filters, strict=True))
     )
-    shown.wire(workbench, query_of, [model, *filters], opener.open_test_image_on)
+    shown.wire(context, query_of, [model, *filters], opener.open_test_image_on)
 
 
 def _filter_from_url(part: gr.components.Component, text: str | None):
@@ -216,10 +216,10 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
     return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
 
 
-def class_choices(workbench: AppContext, name: str | None) -> list[Choice]:
+def class_choices(context: AppContext, name: str | None) -> list[Choice]:
     """Return the choices of a class filter: any class, and the classes of the run `name`."""
     try:
-        return [ANY_CLASS, *(available_predictions(workbench, name).classes if name else ())]
+        return [ANY_CLASS, *(available_predictions(context, name).classes if name else ())]
     except VitdemoError:
         return [ANY_CLASS]
 

@@ -58,10 +58,10 @@ def build(
     page: gr.Blocks, tab: gr.Tab, panel: LessonPanel, look: ExploreTab, folders: Sequence[Path]
 ) -> None:
     """Lay out and wire the tab and the lesson `panel`; `folders` contain the lessons."""
-    workbench = look.workbench
+    context = look.context
     gr.Markdown(LESSONS_INTRO)
     shelf = LessonList(elem_id="lessons")
-    build_cost_calculator(workbench)
+    build_cost_calculator(context)
     with gr.Accordion("Handouts (worksheets)", open=False, elem_id="hand-outs") as printed:
         gr.Markdown(
             "A printable page per lesson, with figures of the available models, the questions and "
@@ -70,9 +70,9 @@ def build(
         choice = UncheckedDropdown([], label="Lesson", elem_id="hand-out-of")
 
         def save(folder, name, answers: bool = False) -> str:
-            lesson = fill_facts(find_lesson(read_lessons(*folders)[0], name), workbench)
+            lesson = fill_facts(find_lesson(read_lessons(*folders)[0], name), context)
             path = folder / f"vitdemo-{lesson.name}{'-answers' if answers else ''}.html"
-            path.write_text(render_handout(lesson, workbench, answers=answers), encoding="utf-8")
+            path.write_text(render_handout(lesson, context, answers=answers), encoding="utf-8")
             return str(path)
 
         def save_answers(folder, name) -> str:
@@ -85,21 +85,21 @@ def build(
             )
 
     def offer(chosen) -> dict:
-        lessons = read_catalog(workbench, folders).lessons
+        lessons = read_catalog(context, folders).lessons
         return update_choices([(lesson.title, lesson.name) for lesson in lessons], chosen)[0]
 
     def show():
         yield read_catalog(
-            workbench, folders, fact_placeholder
+            context, folders, fact_placeholder
         )  # at once; the numbers may take seconds
-        yield read_catalog(workbench, folders)
+        yield read_catalog(context, folders)
 
     tab.select(show, None, shelf, **REFRESH_EVENT)
     # Not on tab.select: a gradio component updated in a closed panel loses its initial values.
     printed.expand(offer, choice, choice, **REFRESH_EVENT)
 
     def send() -> list[Lesson]:
-        return read_catalog(workbench, folders).lessons
+        return read_catalog(context, folders).lessons
 
     def send_if_named(search: str):
         return send() if "lesson=" in (search or "") else gr.skip()
@@ -112,7 +112,7 @@ def build(
 
 
 def read_catalog(
-    workbench: AppContext, folders: Sequence[Path], tell: ReadFact = lookup_fact
+    context: AppContext, folders: Sequence[Path], tell: ReadFact = lookup_fact
 ) -> LessonCatalog:
     """Return the lessons, those with missing requirements, and the problems of invalid files.
 
@@ -122,7 +122,7 @@ def read_catalog(
     found, missing = [], []
     for lesson in read:
         try:
-            found.append(fill_facts(lesson, workbench, tell))
+            found.append(fill_facts(lesson, context, tell))
         except MissingFact as error:
             missing.append((lesson, str(error)))
     return LessonCatalog(found, missing, problems)
@@ -139,7 +139,7 @@ def find_lesson(lessons: Sequence[Lesson], name: object) -> Lesson:
 # --- cost calculator -----------------------------------------------------------------------------
 
 
-def build_cost_calculator(workbench: AppContext) -> None:
+def build_cost_calculator(context: AppContext) -> None:
     with gr.Accordion("Cost of a Vision Transformer", open=False, elem_id="cost-of") as top:
         with gr.Row():
             sliders = [
@@ -164,7 +164,7 @@ def build_cost_calculator(workbench: AppContext) -> None:
     def time_it(before, *sizes) -> list:
         return [
             *cost_table(compute_vit_cost(*before), compute_vit_cost(*validate_sizes(sizes))),
-            measure_model_latency(workbench, sizes),
+            measure_model_latency(context, sizes),
         ]
 
     changes = [top.expand, *(slider.change for slider in sliders)]
@@ -223,7 +223,7 @@ def format_factor(before: float, now: float) -> str:
     return f"× {now / before:.2f}"
 
 
-def measure_model_latency(workbench: AppContext, sizes: Sequence) -> Text:
+def measure_model_latency(context: AppContext, sizes: Sequence) -> Text:
     """Measure the latency of one image here. Raises `LessonError` if the model is too large."""
     image, patch, width, depth, heads = validate_sizes(sizes)
     cost = compute_vit_cost(image, patch, width, depth, heads)
@@ -235,7 +235,7 @@ def measure_model_latency(workbench: AppContext, sizes: Sequence) -> Text:
     options = {"patch_size": patch, "embed_dim": width, "depth": depth, "num_heads": heads}
     model = build_model(ModelSpec("vit", image, options=options), NUM_CLASSES)
     found = time_forward_passes(
-        model.to(workbench.device).eval(), image, 1, workbench.device, TIMED_SECONDS
+        model.to(context.device).eval(), image, 1, context.device, TIMED_SECONDS
     )
     return Text(
         f"Latency for one image: **{found.milliseconds:.1f} ms** (median of {found.passes} passes; "

@@ -109,7 +109,7 @@ class CustomClassesState:
             shutil.rmtree(self.private_folder, ignore_errors=True)
 
 
-def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> None:
+def build(tab: gr.Tab, context: AppContext, jobs: JobQueue | None = None) -> None:
     """Create the tab and connect its events; with `jobs`, a user may publish a model."""
     gr.Markdown(CUSTOM_CLASSES_INTRO)
     kept = gr.State(
@@ -120,7 +120,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
     view = ClassEditor(elem_id="own-classes")
     with gr.Row():
         with gr.Column(min_width=260):
-            runs = group_runs(list_backbones(workbench))
+            runs = group_runs(list_backbones(context))
             model = RunChoice(runs, label="Backbone", elem_id="own-model")
         train = gr.Button("Train classifier", variant="primary", elem_id="own-train")
         stop = gr.Button("Stop", elem_id="own-stop", min_width=100)
@@ -129,7 +129,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
     def save(folder, kept: CustomClassesState) -> str:
         name = make_run_name(require_probe(kept))
         with tempfile.TemporaryDirectory() as place:
-            write_probe_run(workbench, require_probe(kept), Path(place) / name)
+            write_probe_run(context, require_probe(kept), Path(place) / name)
             return shutil.make_archive(str(folder / name), "zip", place)
 
     with gr.Row():
@@ -147,7 +147,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
     def ask(event: gr.EventData, kept: CustomClassesState) -> tuple:
         """Change the collection, and clear the message about the previous one."""
         try:
-            problems = apply_edit_action(workbench, kept, event)
+            problems = apply_edit_action(context, kept, event)
         except VitdemoError as error:
             return kept, drawn(kept, str(error)), []
         return kept, drawn(kept, describe_collection(kept.collection), problems), []
@@ -161,11 +161,11 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
 
         try:
             found = fit_linear_probe(
-                workbench, workbench.find_run(name), kept.collection, report=report
+                context, context.find_run(name), kept.collection, report=report
             )
             kept.delete_private_run()
-            own = workbench.private_root() / make_run_name(found)
-            write_probe_run(workbench, found, own)
+            own = context.private_root() / make_run_name(found)
+            write_probe_run(context, found, own)
         except Stopped:
             return kept, gr.skip(), TRAINING_STOPPED_MESSAGE
         except VitdemoError as error:
@@ -179,7 +179,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
         found = require_probe(kept)
         before = kept.published_job
         kept.published_job = jobs.register_run(
-            make_run_name(found), lambda folder: write_probe_run(workbench, found, folder), before
+            make_run_name(found), lambda folder: write_probe_run(context, found, folder), before
         )
         words = MODEL_PUBLISHED_MESSAGE.format(name=kept.published_job.name)
         if before and remove(before):
@@ -196,7 +196,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
 
     def train_whole(request: gr.Request, kept: CustomClassesState, name) -> tuple:
         check_training_allowed(jobs, request)
-        base, collection = workbench.find_run(name), kept.collection
+        base, collection = context.find_run(name), kept.collection
         # The job may start late, and the user's own run can be deleted before that.
         stays = (base.path / WEIGHTS_FILE).is_file() and base.path != kept.private_folder
         if base.spec != get_recipe(CUSTOM_CLASSES_RECIPE).model or not stays:
@@ -205,7 +205,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
                 f"backbone instead of '{base.name}'."
             )
         words = [CUSTOM_CLASSES_RECIPE, "--weights", str((base.path / WEIGHTS_FILE).resolve())]
-        tested = choose_test_images(workbench, base, collection)
+        tested = choose_test_images(context, base, collection)
         job = jobs.start_on_images(
             CUSTOM_CLASSES_RECIPE,
             words,
@@ -222,7 +222,7 @@ def build(tab: gr.Tab, workbench: AppContext, jobs: JobQueue | None = None) -> N
         return kept, f"'{shown.name}' is no longer published."
 
     def renew(name):
-        return update_run_choices(list_backbones(workbench), name)[0]
+        return update_run_choices(list_backbones(context), name)[0]
 
     stops = Cancellation()
     tab.select(renew, model, model, **REFRESH_EVENT)
@@ -255,13 +255,13 @@ def route_errors_to_output(handler: Callable[..., tuple]) -> Callable[..., tuple
     return wrapped
 
 
-def list_backbones(workbench: AppContext) -> list:
+def list_backbones(context: AppContext) -> list:
     """Return the Vision Transformers that can be a backbone, highest accuracy first."""
-    return [run for run in workbench.explainable_runs() if run.spec.family in ("vit", "timm")]
+    return [run for run in context.explainable_runs() if run.spec.family in ("vit", "timm")]
 
 
 def apply_edit_action(
-    workbench: AppContext, state: CustomClassesState, event: gr.EventData
+    context: AppContext, state: CustomClassesState, event: gr.EventData
 ) -> list[str]:
     """Apply a browser request to the collection; return a message for each skipped image.
 
@@ -285,20 +285,20 @@ def apply_edit_action(
             raise DataError("No file was sent. Choose a zip file.")
         changed, problems = now.with_zip(asked.paths[0])
     elif asked.action == "tests":
-        changed = add_test_images(workbench, now)
+        changed = add_test_images(context, now)
     else:
         changed = now.without(asked.class_index, asked.image_index)
     state.collection, state.previous_collection = changed, now
     return problems
 
 
-def add_test_images(workbench: AppContext, collection: ImageCollection) -> ImageCollection:
+def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCollection:
     """Add test images of the first classes as an example.
 
     There are `EXAMPLE_IMAGES_PER_CLASS` images for each of `EXAMPLE_CLASSES` classes. Raises
     `DataError` if there is no dataset.
     """
-    source = workbench.open_dataset()
+    source = context.open_dataset()
     labels = source.load_labels("test").numpy()
     for c, name in enumerate(source.classes[:EXAMPLE_CLASSES]):
         if name.casefold() not in (each.name.casefold() for each in collection.classes):
@@ -309,7 +309,7 @@ def add_test_images(workbench: AppContext, collection: ImageCollection) -> Image
         )
         for i in np.flatnonzero(labels == c)[chosen]:
             try:
-                picture = crop_visible_square(workbench.load_test_image(int(i)).image)
+                picture = crop_visible_square(context.load_test_image(int(i)).image)
                 collection = collection.with_image(index, picture, f"test image {i}")
             except DataError:  # The collection already contains this image.
                 continue

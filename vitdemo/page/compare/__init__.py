@@ -39,7 +39,7 @@ LatenciesByRun = dict[
 MeasureRun = Callable[[Run], list[Latency]]
 
 
-def build(tab: gr.Tab, workbench: AppContext, on_baseline_pick: Callable) -> None:
+def build(tab: gr.Tab, context: AppContext, on_baseline_pick: Callable) -> None:
     """Lay out and wire the tab, which is drawn when it is opened.
 
     `gains_of` registers a handler of the event that opens an ablation, given by its baseline.
@@ -62,39 +62,39 @@ def build(tab: gr.Tab, workbench: AppContext, on_baseline_pick: Callable) -> Non
     reported, sections = Document(elem_id="reported"), LazySections([], queue=LIGHT_QUEUE)
 
     def drawn(rows: list[ModelRow], measured: LatenciesByRun) -> list[DocumentBlock]:
-        return model_table(rows, measured, ablation_run_names(workbench))
+        return model_table(rows, measured, ablation_run_names(context))
 
     def open_tab(measured):
-        rows = model_rows(workbench)
+        rows = model_rows(context)
         return drawn(rows, measured), published_table({row.recipe for row in rows})
 
     def here(run: Run) -> list[Latency]:
-        return [measure_run_latency(workbench, run, batch) for batch in models.LATENCY_BATCH_SIZES]
+        return [measure_run_latency(context, run, batch) for batch in models.LATENCY_BATCH_SIZES]
 
     def listen(button: gr.Button, time_of: MeasureRun) -> None:
         def time_all(measured, progress=gr.Progress()):  # noqa: B008 - gradio reads the default
             for known, words in measure_latencies(
-                workbench, measured, time_of, progress, stops.make_check()
+                context, measured, time_of, progress, stops.make_check()
             ):
-                yield drawn(model_rows(workbench), known), known, words
+                yield drawn(model_rows(context), known), known, words
 
         stops.start_on_click(button, time_all, timed, [table, timed, state], show_progress_on=state)
 
     sections.add("", open_tab, [timed], [table, reported])
-    ablation.build(tab, sections, workbench, on_baseline_pick)
-    robustness.build(sections, workbench)
+    ablation.build(tab, sections, context, on_baseline_pick)
+    robustness.build(sections, context)
     sections.draw_on(tab.select, sections.section_list)
     sections.wire({})
     listen(time_button, here)
     if is_zero_gpu():
         measure = space.gpu_function(space.measure_on_gpu, space.GPU_SECONDS)
-        listen(gpu_button, lambda run: measure(workbench.load_model(run), run.preprocessing.size))
+        listen(gpu_button, lambda run: measure(context.load_model(run), run.preprocessing.size))
     stop_timing.click(stops.stop, **REFRESH_EVENT)
 
 
-def ablation_run_names(workbench: AppContext) -> set[str]:
+def ablation_run_names(context: AppContext) -> set[str]:
     """Return the names of the runs that are listed under an ablation in run menus."""
-    groups = workbench.cache.call(group_runs, workbench.list_runs()[0])
+    groups = context.cache.call(group_runs, context.list_runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION_PREFIX) for name in names}
 
 
@@ -140,7 +140,7 @@ def published_table(known: set[str]) -> list[DocumentBlock]:
 
 
 def measure_latencies(
-    workbench: AppContext,
+    context: AppContext,
     measured: LatenciesByRun,
     measure_run: MeasureRun,
     progress: gr.Progress,
@@ -148,7 +148,7 @@ def measure_latencies(
 ) -> Iterator[tuple[LatenciesByRun, list[DocumentBlock]]]:
     """After each model, yield all latencies so far, and a text with the measurements."""
     measured, problems, words = dict(measured), [], []
-    runs = list_trained_runs(workbench)
+    runs = list_trained_runs(context)
     names = [run.name for run in runs]
     for number, run in enumerate(runs):
         progress((number, len(runs)), desc=f"Timing {run.name}", unit="models")

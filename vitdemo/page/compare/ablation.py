@@ -78,28 +78,28 @@ OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({co
 NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images."
 
 
-def compute_run_ablation(workbench: AppContext, name: str) -> RecipeAblation:
+def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
     """Compare all comparable runs with `name`. Raises `RunError` if it has no valid evaluation."""
-    base, group = workbench.find_run(name), comparable_predictions(workbench, name)
+    base, group = context.find_run(name), comparable_predictions(context, name)
     others = [run for run in group.runs if run.name != name]
-    return workbench.cache.call(compute_ablation, base, others, group.exclusion_messages)
+    return context.cache.call(compute_ablation, base, others, group.exclusion_messages)
 
 
-def list_baselines(workbench: AppContext) -> list[Run]:
+def list_baselines(context: AppContext) -> list[Run]:
     """Return the evaluated runs in the order in which the page offers them as baselines.
 
     The baselines of `find_ablations` come first, in its order. The others follow by rising
     accuracy.
     """
-    tested = workbench.evaluated_runs()
+    tested = context.evaluated_runs()
     found = {run.name: run for run in tested}
-    places = {name: i for i, name in enumerate(workbench.cache.call(find_ablations, tested))}
-    plainest = [found[row.name] for row in reversed(model_rows(workbench)) if row.evaluation]
+    places = {name: i for i, name in enumerate(context.cache.call(find_ablations, tested))}
+    plainest = [found[row.name] for row in reversed(model_rows(context)) if row.evaluation]
     return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
 
 
 def build(
-    tab: gr.Tab, sections: LazySections, workbench: AppContext, on_baseline_pick: Callable
+    tab: gr.Tab, sections: LazySections, context: AppContext, on_baseline_pick: Callable
 ) -> None:
     """Build the section of `tab`; `asked` listens to the event that opens it."""
     gr.Markdown(ABLATION_INTRO)
@@ -108,24 +108,24 @@ def build(
     table = Document(elem_id="gains")
 
     def draw(name):
-        offered = list_baselines(workbench)
+        offered = list_baselines(context)
         names = [run.name for run in offered]
         if name not in names:
             name = names[0] if names else None
         update = gr.update(groups=group_runs(offered), value=name or "")
         if name is None:
-            return update, [Notice(NO_COMPARISON_MESSAGE)] if workbench.list_runs()[
+            return update, [Notice(NO_COMPARISON_MESSAGE)] if context.list_runs()[
                 0
             ] else []  # the tab has a notice
         try:
-            found = compute_run_ablation(workbench, name)
+            found = compute_run_ablation(context, name)
         except VitdemoError as error:
             return update, [Notice(str(error))]
         sentences = [Text(sentence) for sentence in summarise_ablation(found)]
         return update, [*sentences, *gain_plot_blocks(found), *gain_table_blocks(found)]
 
     def opened(event: gr.EventData):
-        known = event.pick in [run.name for run in list_baselines(workbench)]
+        known = event.pick in [run.name for run in list_baselines(context)]
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
     sections.add("", draw, [base], [base, table])

@@ -1,8 +1,8 @@
 """Table of all runs, read from their files, with measured latency and published results.
 
-rows = model_rows(workbench)
+rows = model_rows(context)
 header, texts = cells(rows)
-latency(workbench, workbench.find_run("vit-scratch"), batch=32).milliseconds
+latency(context, context.find_run("vit-scratch"), batch=32).milliseconds
 """
 
 import time
@@ -155,27 +155,27 @@ def published_results(row: ModelRow) -> tuple[PublishedResult, ...]:
     return PUBLISHED_RESULTS.get(row.recipe, ()) if row.dataset_name in (None, "cifar10") else ()
 
 
-def model_rows(workbench: AppContext) -> list[ModelRow]:
+def model_rows(context: AppContext) -> list[ModelRow]:
     """Return all readable runs, best test accuracy first; untested runs come last, by name."""
     rows = [
-        workbench.cache.get_or_compute((_model_row, run), partial(_model_row, workbench, run))
-        for run in workbench.list_runs()[0]
+        context.cache.get_or_compute((_model_row, run), partial(_model_row, context, run))
+        for run in context.list_runs()[0]
     ]
     return sorted(rows, key=lambda row: -row.evaluation.accuracy if row.evaluation else 1.0)
 
 
-def list_trained_runs(workbench: AppContext) -> list[Run]:
+def list_trained_runs(context: AppContext) -> list[Run]:
     """Return the runs with weights in the order of the table."""
-    names = [row.name for row in model_rows(workbench) if row.file_bytes is not None]
-    return [workbench.find_run(name) for name in names]
+    names = [row.name for row in model_rows(context) if row.file_bytes is not None]
+    return [context.find_run(name) for name in names]
 
 
-def _model_row(workbench: AppContext, run: Run) -> ModelRow:
+def _model_row(context: AppContext, run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
         try:
             tested = _evaluation_summary(
-                workbench.cache.call(compute_classification_report, run), run.evaluation
+                context.cache.call(compute_classification_report, run), run.evaluation
             )
         except RunError as error:
             problem = str(error)
@@ -214,16 +214,14 @@ def _evaluation_summary(table: ClassificationReport, found: Evaluation) -> Evalu
 # --- latency -------------------------------------------------------------------------------------
 
 
-def measure_run_latency(
-    workbench: AppContext, run: Run, batch: int, seconds: float = 1.0
-) -> Latency:
+def measure_run_latency(context: AppContext, run: Run, batch: int, seconds: float = 1.0) -> Latency:
     """Measure the latency of a run on the page's device, sharing the cores with other requests.
 
     Raises `RunError` if the run has no weights.
     """
-    model = workbench.load_model(run)
-    with workbench.divide_cores():
-        return time_forward_passes(model, run.preprocessing.size, batch, workbench.device, seconds)
+    model = context.load_model(run)
+    with context.divide_cores():
+        return time_forward_passes(model, run.preprocessing.size, batch, context.device, seconds)
 
 
 def time_forward_passes(

@@ -27,7 +27,7 @@ DEFAULT_CHANGES = ["noise", "blur"]
 RobustnessResults = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each strength
 
 
-def build(sections: LazySections, workbench: AppContext) -> None:
+def build(sections: LazySections, context: AppContext) -> None:
     """Lay out and wire the section."""
     gr.Markdown(ROBUSTNESS_INTRO)
     with gr.Row():
@@ -57,7 +57,7 @@ def build(sections: LazySections, workbench: AppContext) -> None:
 
     def offer(chosen):
         """Update the list of models; those that were chosen stay chosen."""
-        found = list_trained_runs(workbench)
+        found = list_trained_runs(context)
         trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
         value = {} if kept and kept == chosen else {"value": kept or trained}
@@ -65,15 +65,15 @@ def build(sections: LazySections, workbench: AppContext) -> None:
 
     def measure_all(names, changes, count, progress=gr.Progress()):  # noqa: B008
         raise_if_stopped = stops.make_check()
-        runs = [run for run in list_trained_runs(workbench) if run.name in names]
+        runs = [run for run in list_trained_runs(context) if run.name in names]
         if not runs or not changes:
             yield {"problems": ["Choose at least one model and one change above."]}
             return
         count, problems = smallest_size(
-            runs, lambda run: len(workbench.sample_test_images(run, int(count)))
+            runs, lambda run: len(context.sample_test_images(run, int(count)))
         )
         if count:
-            yield from measure_curves(workbench, runs, changes, count, progress, raise_if_stopped)
+            yield from measure_curves(context, runs, changes, count, progress, raise_if_stopped)
         else:
             yield {"problems": list(dict.fromkeys(problems))}
 
@@ -96,7 +96,7 @@ def smallest_size(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, lis
 
 
 def measure_curves(
-    workbench: AppContext,
+    context: AppContext,
     runs: list[Run],
     changes: list[str],
     count: int,
@@ -108,7 +108,7 @@ def measure_curves(
     problems: list[str] = []
     for number, run in enumerate(runs):
         try:
-            for step in measure_robustness(workbench, run, changes, count):
+            for step in measure_robustness(context, run, changes, count):
                 raise_if_stopped()
                 points = results[step.change].setdefault(run.name, [])
                 points.append(step.accuracy)

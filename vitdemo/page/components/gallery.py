@@ -1,8 +1,8 @@
 """Gallery of test images in pages of 48, each a button that opens the image in Explore.
 
     shown = Gallery(elem_id="errors-pictures")
-    page_of(workbench, query)                            # the value that a handler returns
-    shown.wire(workbench, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
+    page_of(context, query)                            # the value that a handler returns
+    shown.wire(context, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
 
 The script receives:
 
@@ -58,20 +58,20 @@ class GalleryPage:
 
 
 def load_gallery_page(
-    workbench: AppContext, query: ImageQuery | None, start: int = 0
+    context: AppContext, query: ImageQuery | None, start: int = 0
 ) -> GalleryPage | str | None:
     """Return the page that contains index `start`, or an error message if the query fails."""
     if query is None:
         return None
     try:
-        found = select_by_query(workbench, query)
+        found = select_by_query(context, query)
     except VitdemoError as error:
         return str(error)
     last = max(len(found.image_indices) - 1, 0) // PAGE_SIZE * PAGE_SIZE
     page = GalleryPage(found, max(0, min(start, last)), None)
     run = found.predictions.runs[found.predictions.names.index(query.run)]
     try:
-        return GalleryPage(found, page.start, load_test_images(workbench, run, page.numbers))
+        return GalleryPage(found, page.start, load_test_images(context, run, page.numbers))
     except DataError as error:
         absent = f"Only the image numbers are available, not the images. {error}"
         words = absent if len(found.image_indices) else ""
@@ -111,7 +111,7 @@ class Gallery(View):
 
     def wire(
         self,
-        workbench: AppContext,
+        context: AppContext,
         query_of: Callable[..., ImageQuery | None],
         inputs: Sequence[Component],
         open_picked: Callable,
@@ -122,14 +122,12 @@ class Gallery(View):
         """
 
         def number(query: ImageQuery, event: gr.EventData) -> int:
-            return parse_pick(event.pick, len(available_predictions(workbench, query.run).labels))[
-                0
-            ]
+            return parse_pick(event.pick, len(available_predictions(context, query.run).labels))[0]
 
         @show_user_errors
         def turn(event: gr.EventData, *values):
             query = query_of(*values)
-            return load_gallery_page(workbench, query, number(query, event)) if query else None
+            return load_gallery_page(context, query, number(query, event)) if query else None
 
         def picked(*values) -> tuple[int, str]:
             *values, event = values

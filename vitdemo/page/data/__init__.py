@@ -38,7 +38,7 @@ DOWNLOAD_STOPPED_MESSAGE = "Download stopped. The next download continues from h
 DOWNLOAD_DONE_MESSAGE = "The dataset was downloaded. Reload the page to show its images in Explore."
 
 
-def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab) -> None:
+def build(tab: gr.Tab, context: AppContext, look: ExploreTab) -> None:
     """Lay out and wire the `tab`, which shares its image with the tab Explore."""
     gr.Markdown(DATA_INTRO)
     missing = Document(elem_id="data-missing")
@@ -48,14 +48,14 @@ def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab) -> None:
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name) as tabs[name]:
-                section.build(sections, workbench, look)
+                section.build(sections, context, look)
 
     def state() -> tuple[str, list[Task]]:
         """Return why the dataset is missing, and a download row if it can be downloaded."""
         try:
-            workbench.open_dataset()
+            context.open_dataset()
         except DataError as error:
-            is_absent = data.is_dataset_missing(workbench.data_root)
+            is_absent = data.is_dataset_missing(context.data_root)
             return str(error), [download_row(fetching)] if is_absent else []
         return "", []
 
@@ -68,7 +68,7 @@ def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab) -> None:
         if fetching.get_progress(CIFAR10):
             raise DataError("The dataset is already being downloaded. Wait until it is complete.")
         try:
-            for _ in fetching.run_download(CIFAR10, partial(download_cifar10, workbench)):
+            for _ in fetching.run_download(CIFAR10, partial(download_cifar10, context)):
                 yield gr.skip(), [download_row(fetching)]
         except Stopped:
             yield DOWNLOAD_STOPPED_MESSAGE, [download_row(fetching)]
@@ -94,9 +94,9 @@ def download_row(fetching: DownloadManager) -> Task:
     return Task(CIFAR10, "", "170 MB", 1.0, [("get", "Download")], DOWNLOAD_HELP)
 
 
-def download_cifar10(workbench: AppContext, on_bytes: OnBytes) -> None:
+def download_cifar10(context: AppContext, on_bytes: OnBytes) -> None:
     """Download CIFAR-10 to the page's data folder.
 
     Raises `DataError` without a network connection, or if the folder contains other files.
     """
-    data.open_dataset(workbench.data_root, download=True, on_bytes=on_bytes)
+    data.open_dataset(context.data_root, download=True, on_bytes=on_bytes)

@@ -41,11 +41,11 @@ IMAGES_SHOWN = 6  # images shown
 CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of a box removed by Cutout
 
 
-def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
+def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(AUGMENTATION_INTRO)
     with gr.Row():
-        names = order_recipes(workbench.trained_runs())
+        names = order_recipes(context.trained_runs())
         recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
         again = gr.Button("New random seed", elem_id="draw-again")
@@ -54,7 +54,7 @@ def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> No
     def draw(image, name, seed):
         if seed is None or not 0 <= seed < SEED_LIMIT:
             raise DataError(f"The seed must be a whole number from 0 to {SEED_LIMIT - 1}.")
-        return augmentation_blocks(workbench, get_recipe(name), image, int(seed))
+        return augmentation_blocks(context, get_recipe(name), image, int(seed))
 
     def next_seed(seed):
         return ((seed or 0) + 1) % SEED_LIMIT
@@ -73,10 +73,10 @@ def order_recipes(runs: list[Run]) -> list[str]:
 
 
 def augmentation_blocks(
-    workbench: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
+    context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> list[DocumentBlock]:
     """Show the augmentation of `recipe` on `image` and other images, step by step."""
-    names, images, side = load_augmentation_images(workbench, recipe, image, seed)
+    names, images, side = load_augmentation_images(context, recipe, image, seed)
     steps = apply_augmentations(recipe, images, names, side=side, seed=seed)
     pieces: list[DocumentBlock] = [Text(f"{recipe.name}: {recipe.summary}.")]
     if len(steps) == 1:
@@ -101,7 +101,7 @@ def format_target(shares: dict[str, float]) -> str:
 
 
 def load_augmentation_images(
-    workbench: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
+    context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> tuple[Sequence[str], Sequence[Image.Image], int]:
     """Return names and images to augment, and the side of the training images of `recipe`.
 
@@ -109,14 +109,14 @@ def load_augmentation_images(
     """
     found = [("your image", image)] if image is not None else []
     try:
-        side = 32 if workbench.open_dataset().is_cifar10 else recipe.model.image_size
-        size = workbench.count_test_images()
+        side = 32 if context.open_dataset().is_cifar10 else recipe.model.image_size
+        size = context.count_test_images()
         chosen = random.Random(seed).sample(range(size), min(IMAGES_SHOWN - len(found), size))
-        tests = [workbench.load_test_image(number) for number in chosen]
+        tests = [context.load_test_image(number) for number in chosen]
         found += [(picture.label, picture.image) for picture in tests]
     except DataError:
         side = 32
-        found += workbench.cache.call(load_example_photos)[: IMAGES_SHOWN - len(found)]
+        found += context.cache.call(load_example_photos)[: IMAGES_SHOWN - len(found)]
     if not found:
         raise ImageError("There is no image to augment. Choose one in the tab Explore.")
     names, images = zip(*found, strict=True)

@@ -68,18 +68,16 @@ class ColourStatistics:
     mean_images: np.ndarray
 
 
-def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
+def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which is empty without a dataset; the tab shows the reason."""
     view = Document(elem_id="classes")
 
     def draw():
         try:
-            workbench.open_dataset()
+            context.open_dataset()
         except DataError:
             return []
-        return workbench.cache.call(
-            class_blocks, count_classes(workbench), colour_statistics(workbench)
-        )
+        return context.cache.call(class_blocks, count_classes(context), colour_statistics(context))
 
     sections.add("data-classes", draw, [], [view])
 
@@ -159,18 +157,18 @@ def describe_balance(found: ClassCounts) -> str:
     )
 
 
-def count_classes(workbench: AppContext) -> ClassCounts:
+def count_classes(context: AppContext) -> ClassCounts:
     """Return the cached number of images per class, without reading them. Raises `DataError`."""
-    found = workbench.open_dataset()
-    train, _ = workbench.cache.call(_load_training_images, found)
-    return workbench.cache.call(_count_classes, found, train)
+    found = context.open_dataset()
+    train, _ = context.cache.call(_load_training_images, found)
+    return context.cache.call(_count_classes, found, train)
 
 
-def colour_statistics(workbench: AppContext) -> ColourStatistics:
+def colour_statistics(context: AppContext) -> ColourStatistics:
     """Return the cached colour statistics of the training images. Raises `DataError`."""
-    found = workbench.open_dataset()
-    training = workbench.cache.call(_load_training_images, found)
-    return workbench.cache.call(_colour_statistics, found, *training)
+    found = context.open_dataset()
+    training = context.cache.call(_load_training_images, found)
+    return context.cache.call(_colour_statistics, found, *training)
 
 
 def _count_classes(found: data.ImageDataset, train: np.ndarray) -> ClassCounts:

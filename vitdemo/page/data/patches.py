@@ -34,30 +34,30 @@ COMPONENTS_HELP = (
 )
 
 
-def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
+def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(PATCHES_INTRO)
-    model = RunChoice(group_runs(workbench.explainable_runs()), elem_id="patches-model")
+    model = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
     view = Document(elem_id="patches")
 
     def draw(image, name):
-        models, name = update_run_choices(workbench.explainable_runs(), name)
+        models, name = update_run_choices(context.explainable_runs(), name)
         if image is None or name is None:
             raise ImageError("No image is chosen. Choose one in the tab Explore.")
-        return patch_blocks(workbench, workbench.find_run(name), image), models
+        return patch_blocks(context, context.find_run(name), image), models
 
     sections.add("data-patches", draw, [look.image, model], [view, model])
 
 
 @torch.inference_mode()
-def patch_blocks(workbench: AppContext, run: Run, image: Image.Image) -> list[DocumentBlock]:
+def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[DocumentBlock]:
     """Show the patches, then the norms of projection, position and token, and the components."""
-    model = workbench.load_model(run)
+    model = context.load_model(run)
     if not is_vision_transformer(model):
         raise RunError(
             f"'{run.name}' is not a Vision Transformer and has no patches. Choose another model."
         )
-    seen, pixels = workbench.prepare_input(run.preprocessing, image)
+    seen, pixels = context.prepare_input(run.preprocessing, image)
     projected, position = (x[0].float().cpu() for x in embed_patches(model, pixels))  # (P, D)
     rows, columns = grid = tuple(model.patch_embed.grid_size)
     patches = split_patches(seen, grid)

@@ -51,10 +51,10 @@ SEPARATION_HELP = (
 )
 
 
-def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> None:
+def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
     """Lay out the section; a chosen image opens in the tab Explore."""
     gr.Markdown(SIMILAR_IMAGES_INTRO)
-    model = RunChoice(group_runs(workbench.trained_runs()), elem_id="similar-model")
+    model = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
     with gr.Row():
         count = gr.Slider(
             200,
@@ -88,7 +88,7 @@ def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> No
                 progress(so_far, desc=words, unit="s")
 
         try:
-            found = load_planes(workbench, name, int(number), report)
+            found = load_planes(context, name, int(number), report)
         except Stopped:
             return MAP_STOPPED_MESSAGE, []
         return found, separation_blocks(found)
@@ -97,20 +97,20 @@ def build(sections: LazySections, workbench: AppContext, look: ExploreTab) -> No
     def find(image, name):
         if image is None:
             raise ImageError("No image is chosen. Choose one in the tab Explore.")
-        return neighbour_blocks(name or PIXEL_SPACE, *find_neighbours(workbench, name, image))
+        return neighbour_blocks(name or PIXEL_SPACE, *find_neighbours(context, name, image))
 
     stops.start_on_click(begin, lay_out, [model, count], [map_view, parting])
     stop.click(stops.stop, **REFRESH_EVENT)
     near.click(find, [look.image, model], near_view, **NO_API, **LONG_QUEUE)
 
     def picked(name, event: gr.EventData):
-        return parse_pick(event.pick, workbench.count_test_images())[0], name
+        return parse_pick(event.pick, context.count_test_images())[0], name
 
     for view in (map_view, near_view):
         look.open_test_image_on(view.pick, picked, [model])
 
     def refresh(name):
-        return update_run_choices(workbench.trained_runs(), name)[0]
+        return update_run_choices(context.trained_runs(), name)[0]
 
     # Opening the section only refreshes the list of models; the computed maps stay.
     sections.add("data-similar", refresh, [model], [model], triggers=[])

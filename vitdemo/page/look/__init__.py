@@ -43,12 +43,12 @@ SECTIONS = {
 
 
 def build(
-    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, workbench: AppContext, *, local_only: bool
+    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, context: AppContext, *, local_only: bool
 ) -> ExploreTab:
     """Lay out and wire the `tab`, which is one of `page_tabs`; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
-            look = ExploreTab(workbench, page_tabs)
+            look = ExploreTab(context, page_tabs)
             more = MoreModelsPanel(look, local_only=local_only)
         with gr.Column(elem_id="look-into", min_width=300):
             look.lay_out_choices()
@@ -62,7 +62,7 @@ def build(
                     "Download all maps (.npz)",
                     "save-maps",
                     lambda folder, image, name: save_maps(
-                        workbench, name, require_image(image), folder
+                        context, name, require_image(image), folder
                     ),
                     look.common_inputs,
                     MODEL_QUEUE,

@@ -46,7 +46,7 @@ class MoreModelsPanel:
 
     def __init__(self, look: ExploreTab, *, local_only: bool):
         self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
-        self.workbench = look.workbench
+        self.context = look.context
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
             self.intro = gr.Markdown(
                 MORE_MODELS_INTRO if local_only else MORE_MODELS_INTRO + SESSION_ONLY_NOTE
@@ -102,13 +102,13 @@ class MoreModelsPanel:
 
     def task_rows(self) -> list[Task]:
         """Return the suggested models, then the other added models."""
-        there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.workbench.timm_models}
+        there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
         names = [*SUGGESTIONS_BY_NAME, *(name for name in there if name not in SUGGESTIONS_BY_NAME)]
         return [self.task_row(name, there.get(name)) for name in names]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
         """Return the row of the model `name`; `shown` is its run if it was already added."""
-        run = added_run or self.workbench.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        run = added_run or self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
         known = SUGGESTIONS_BY_NAME.get(name)
         about = {"note": known.description if known else "", "title": known.title if known else ""}
         if now := self.downloads.get_progress(self.download_key(name)):
@@ -117,7 +117,7 @@ class MoreModelsPanel:
                 name, "downloading", now.description, min(now.fraction, 0.999), stop, **about
             )
         if added_run:
-            removable = self.workbench.is_removable_model(run.name, for_all=self.is_for_all_users)
+            removable = self.context.is_removable_model(run.name, for_all=self.is_for_all_users)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
         return Task(name, "", describe_timm_model(run), 1.0, [("add", "Add")], **about)
@@ -132,8 +132,8 @@ class MoreModelsPanel:
         if action == "stop":
             self.downloads.stop(self.download_key(name))
         else:
-            self.workbench.remove_timm_model(f"{TIMM_PREFIX}{name}", for_all=self.is_for_all_users)
-        yield self.task_rows(), update_run_choices(self.workbench.explainable_runs(), chosen)[0]
+            self.context.remove_timm_model(f"{TIMM_PREFIX}{name}", for_all=self.is_for_all_users)
+        yield self.task_rows(), update_run_choices(self.context.explainable_runs(), chosen)[0]
 
     @show_user_errors
     def add_entered_model(self, name: str) -> Iterator[tuple]:
@@ -148,18 +148,16 @@ class MoreModelsPanel:
                 self.download_key(name), lambda on_bytes: download_weights(run, on_bytes)
             ):
                 yield self.task_rows(), gr.skip()
-            self.workbench.load_model(
-                run
-            )  # loaded now, so that an error appears before it is added
+            self.context.load_model(run)  # loaded now, so that an error appears before it is added
         except Stopped:
             yield self.task_rows(), gr.skip()
             return
         except VitdemoError:
             yield self.task_rows(), gr.skip()
             raise
-        self.workbench.add_timm_model(run, for_all=self.is_for_all_users)
-        shown = next(model.name for model in self.workbench.timm_models if model.path == run.path)
-        choice, _ = update_run_choices(self.workbench.explainable_runs(), shown)
+        self.context.add_timm_model(run, for_all=self.is_for_all_users)
+        shown = next(model.name for model in self.context.timm_models if model.path == run.path)
+        choice, _ = update_run_choices(self.context.explainable_runs(), shown)
         yield self.task_rows(), choice | {"value": shown}
 
     def resolve_model(self, name: str) -> TimmRun:
@@ -170,7 +168,7 @@ class MoreModelsPanel:
             raise ModelError(f"'{name}' cannot be added here. Choose one of the listed models.")
         if self.downloads.get_progress(self.download_key(name)):
             raise ModelError(f"'{name}' is already being downloaded. Wait until it is finished.")
-        return self.workbench.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        return self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
 
 
 def describe_timm_model(run: TimmRun) -> str:

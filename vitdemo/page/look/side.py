@@ -1,6 +1,6 @@
 """The section "Side by side" of the Explore tab: one image, several models, the same settings.
 
-side_by_side(workbench, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
+side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ SIDE_BY_SIDE_INTRO = (
 
 def build(look: ExploreTab) -> None:
     """Lay out and wire the section."""
-    found = look.workbench.explainable_runs()
+    found = look.context.explainable_runs()
     gr.Markdown(SIDE_BY_SIDE_INTRO)
     first = [run.name for run in select_one_per_family(found)]
     chosen = RunList(group_runs(found), first, label="Models", elem_id="side-models")
@@ -71,17 +71,17 @@ def build(look: ExploreTab) -> None:
         The update sets a value only if a chosen model no longer exists: otherwise it would undo a
         click that was made in the meantime.
         """
-        found = look.workbench.explainable_runs()
+        found = look.context.explainable_runs()
         kept = [name for name in names if name in {run.name for run in found}]
         gone = {} if kept == names else {"value": kept}
         classes, _ = update_choices([PREDICTED_CLASS, *collect_class_names(found)], target)
         return gr.update(groups=group_runs(found), **gone), classes
 
     def draw(image, _, names, kind, depth, target):
-        found = look.workbench.explainable_runs()
+        found = look.context.explainable_runs()
         known = [run.name for run in found]
         panels, problems = compute_side_by_side(
-            look.workbench,
+            look.context,
             [name for name in known if name in names],
             image,
             depth=depth / 100,
@@ -115,7 +115,7 @@ def layer_at_depth(depth: float, layers: int) -> int:
 
 
 def compute_side_by_side(
-    workbench: AppContext,
+    context: AppContext,
     names: Sequence[str],
     image: Image.Image,
     *,
@@ -138,7 +138,7 @@ def compute_side_by_side(
     for name in names:
         try:
             panels.append(
-                _attention_panel(workbench, workbench.find_run(name), image, depth, kind, target)
+                _attention_panel(context, context.find_run(name), image, depth, kind, target)
             )
         except VitdemoError as error:
             problems.append(str(error))
@@ -146,14 +146,14 @@ def compute_side_by_side(
 
 
 def _attention_panel(
-    workbench: AppContext, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
+    context: AppContext, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
 ) -> MapPanel:
-    answer = workbench.predict(run, image)
-    if get_model_kind(workbench.load_model(run)) == "cnn":
-        return _class_panel(workbench, answer, image, "grad_cam", target)
+    answer = context.predict(run, image)
+    if get_model_kind(context.load_model(run)) == "cnn":
+        return _class_panel(context, answer, image, "grad_cam", target)
     if kind == "relevance":
-        return _class_panel(workbench, answer, image, kind, target)
-    look = workbench.trace_image(run, image)
+        return _class_panel(context, answer, image, kind, target)
+    look = context.trace_image(run, image)
     layer = layer_at_depth(depth, look.num_layers)
     if kind == "rollout":
         values = look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
@@ -168,15 +168,15 @@ def _attention_panel(
 
 
 def _class_panel(
-    workbench: AppContext, answer: Prediction, image: Image.Image, method: str, target: str | None
+    context: AppContext, answer: Prediction, image: Image.Image, method: str, target: str | None
 ) -> MapPanel:
     run = answer.run
     run.require_classes()
     if target is not None and target not in run.classes:
         raise RunError(f"'{run.name}' has no class '{target}'. Choose another class.")
     index = run.classes.index(target) if target else int(answer.probabilities.argmax())
-    _, pixels = workbench.prepare_input(run.preprocessing, image)
-    values = attribute(method, workbench.load_model(run), pixels, index)[0]  # (rows, columns)
+    _, pixels = context.prepare_input(run.preprocessing, image)
+    values = attribute(method, context.load_model(run), pixels, index)[0]  # (rows, columns)
     title = f"{METHODS[method].title} for {run.classes[index]}"
     drawn = make_map_panel(answer, values.float().cpu().numpy(), title, METHODS[method].caption)
     return replace(drawn, fraction=False)

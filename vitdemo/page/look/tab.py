@@ -74,7 +74,7 @@ NO_WEIGHTS_MESSAGE = (
 class ExploreTab(LazySections):
     """The Explore tab: its own components and event handlers; sections are added with `add`.
 
-    Sections read `workbench`, `picture` (the square that models can see, an RGB image), `model`
+    Sections read `context`, `picture` (the square that models can see, an RGB image), `model`
     (the name of the chosen run) and `layer`. The layer is in 1..L and clamped to the model's depth.
     Until a user or a URL chooses one, it is the layer of the most faithful map.
 
@@ -82,9 +82,9 @@ class ExploreTab(LazySections):
     that the user edits by hand and that the URL stores in another form: a visited view resets them.
     """
 
-    def __init__(self, workbench: AppContext, page_tabs: gr.Tabs):
+    def __init__(self, context: AppContext, page_tabs: gr.Tabs):
         """Lay out the image in its own column; `lay_out_choices` fills the other column."""
-        self.workbench, self.page_tabs = workbench, page_tabs
+        self.context, self.page_tabs = context, page_tabs
         self.image = gr.State(None, time_to_live=picture.IMAGE_LIFETIME)
         self.section = gr.Textbox(DEFAULT_SECTION, visible="hidden", label="section")
         self.layer_moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
@@ -103,7 +103,7 @@ class ExploreTab(LazySections):
     def lay_out_choices(self) -> None:
         """Lay out the choices of model and layer."""
         with gr.Row(elem_id="look-choices"):
-            runs = group_runs(self.workbench.explainable_runs())
+            runs = group_runs(self.context.explainable_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
             depth = self.count_layers(self.model.value) or COMMON_DEPTH
             layer = self.initial_layer(self.model.value) or depth
@@ -137,21 +137,21 @@ class ExploreTab(LazySections):
     def count_layers(self, name: str | None) -> int:
         """Return the number of attention layers of the run `name`; 0 if it has none."""
         try:
-            return self.workbench.count_layers(self.workbench.find_run(name)) if name else 0
+            return self.context.count_layers(self.context.find_run(name)) if name else 0
         except VitdemoError:  # other handlers that load this model report the reason
             return 0
 
     def initial_layer(self, name: str | None) -> int:
         """Return the initial layer of the run `name`; 0 if it has no attention."""
         return (
-            choose_first_map(self.workbench, self.workbench.find_run(name))[1]
+            choose_first_map(self.context, self.context.find_run(name))[1]
             if self.count_layers(name)
             else 0
         )
 
     def load_trace(self, name: str, image: Image.Image) -> ImageTrace:
         """Return the trace of `image` through the run `name`. Raises `RunError`."""
-        return self.workbench.trace_image(self.workbench.find_run(name), image)
+        return self.context.trace_image(self.context.find_run(name), image)
 
     @property
     def inputs(self) -> list[Component]:
@@ -206,7 +206,7 @@ class ExploreTab(LazySections):
             return None
         *of_rollout, norms = settings
         try:
-            source, layer = choose_first_map(self.workbench, self.workbench.find_run(name))
+            source, layer = choose_first_map(self.context, self.context.find_run(name))
             drawn = rollout.compute_rollout(self.load_trace(name, image), *of_rollout)
             products = self.load_value_products(drawn.trace) if norms else None
             return replace(drawn, source=source, layer=layer, products=products)
@@ -216,14 +216,14 @@ class ExploreTab(LazySections):
     def load_value_products(self, look: ImageTrace) -> Tensor | str:
         """Return the data for norm-weighted attention, or the reason why this model has none."""
         try:
-            return self.workbench.value_products(look)
+            return self.context.value_products(look)
         except RunError as error:
             return str(error)
 
     def render_image(self, request: ImageRequest, *values) -> list:
         """Return the values of `all_outputs` for the requested image."""
         try:
-            shown = picture.load_requested_image(request, self.workbench.load_test_image)
+            shown = picture.load_requested_image(request, self.context.load_test_image)
         except VitdemoError as error:
             before = values[self.image_index]
             still = "" if before is None else " The previous image is still shown."
@@ -247,8 +247,8 @@ class ExploreTab(LazySections):
         self, image: Image.Image, label: str | None
     ) -> tuple[ImagePredictions, Hashable]:
         """Return the values of `answered` and `answering`."""
-        asked = self.workbench.classifier_runs()
-        return ImagePredictions(*self.workbench.predict_all(image, asked), label), make_key(asked)
+        asked = self.context.classifier_runs()
+        return ImagePredictions(*self.context.predict_all(image, asked), label), make_key(asked)
 
     def show_image_error(self, sentence: str) -> list:
         """Return `sentence` instead of the image; all other outputs stay unchanged."""
@@ -296,7 +296,7 @@ class ExploreTab(LazySections):
 
         A value that is not in the URL stays unchanged; with `anew`, it is reset.
         """
-        found, runs = permalink.parse_query(search), self.workbench.explainable_runs()
+        found, runs = permalink.parse_query(search), self.context.explainable_runs()
         model, _ = update_run_choices(runs, self.model.value)
         if found.get("model") in [run.name for run in runs]:
             model["value"] = found["model"]
@@ -405,14 +405,14 @@ class ExploreTab(LazySections):
 
         `others` increases if they are not the models whose predictions are shown.
         """
-        update, _ = update_run_choices(self.workbench.explainable_runs(), name)
-        changed = answering is not None and answering != make_key(self.workbench.classifier_runs())
+        update, _ = update_run_choices(self.context.explainable_runs(), name)
+        changed = answering is not None and answering != make_key(self.context.classifier_runs())
         return update, others + 1 if changed else gr.skip()
 
     def load_examples(self) -> Examples:
         """Return the example images."""
         return picture.load_example_images(
-            self.workbench.load_test_image, self.workbench.count_test_images
+            self.context.load_test_image, self.context.count_test_images
         )
 
     def open_test_image_on(
@@ -442,7 +442,7 @@ class ExploreTab(LazySections):
 
     def open_test_image(self, number: int, name: str | None, *values) -> list:
         """Return the tab's values for test image `number` and run `name` if it has weights."""
-        known = name in [run.name for run in self.workbench.explainable_runs()]
+        known = name in [run.name for run in self.context.explainable_runs()]
         before, (image, current, _, *rest) = split_at(values, self.image_index)
         model = name if known else current
         wish = ImageRequest(f"{picture.TEST_PREFIX}{number}")

@@ -33,11 +33,11 @@ NO_EVALUATION_MESSAGE = (
 )
 
 
-def build(tab: gr.Tab, workbench: AppContext) -> None:
+def build(tab: gr.Tab, context: AppContext) -> None:
     """Build the tab; its content is computed when the tab opens."""
     gr.Markdown(METRICS_INTRO)
     with gr.Row():
-        tested = group_runs(workbench.evaluated_runs())
+        tested = group_runs(context.evaluated_runs())
         with gr.Column(min_width=260):
             model = RunChoice(tested, elem_id="metrics-model")
         with gr.Column(min_width=260):
@@ -64,15 +64,15 @@ def build(tab: gr.Tab, workbench: AppContext) -> None:
 
     def draw(name, other, chosen):
         """Update the choices, the table and the paired test for the chosen models."""
-        found = workbench.evaluated_runs()
+        found = context.evaluated_runs()
         model, name = update_run_choices(found, name)
         rest = [run for run in found if run.name != name]
         others, other = update_run_choices(rest, other, optional=True)
-        update = update_class_choices(workbench, name, chosen)
-        return model, others, *metrics_and_paired_test(workbench, name, other), update
+        update = update_class_choices(context, name, chosen)
+        return model, others, *metrics_and_paired_test(context, name, other), update
 
     def draw_curves(name, other, chosen):
-        return ranking_blocks(workbench, [run for run in (name, other) if run], chosen or [])
+        return ranking_blocks(context, [run for run in (name, other) if run], chosen or [])
 
     settings = [model, other, classes]
     drawn = [model, other, table, pair, classes]
@@ -84,30 +84,30 @@ def build(tab: gr.Tab, workbench: AppContext) -> None:
 
 
 def metrics_and_paired_test(
-    workbench: AppContext, name: str | None, other: str | None
+    context: AppContext, name: str | None, other: str | None
 ) -> tuple[list[DocumentBlock], list[DocumentBlock]]:
     """Return the metrics of the run `name`, and its paired test against the run `other`."""
     if name is None:
         return [Notice(NO_EVALUATION_MESSAGE)], []
     try:
-        run = workbench.find_run(name)
-        table = class_metrics_blocks(workbench.cache.call(compute_classification_report, run))
+        run = context.find_run(name)
+        table = class_metrics_blocks(context.cache.call(compute_classification_report, run))
     except VitdemoError as error:
         return [Notice(str(error))], []
     if other is None:
         return table, []
     try:
-        test = workbench.cache.call(compare_runs, run, workbench.find_run(other))
+        test = context.cache.call(compare_runs, run, context.find_run(other))
     except VitdemoError as error:
         return table, [Notice(str(error))]
     return table, paired_test_blocks(test)
 
 
-def update_class_choices(workbench: AppContext, name: str | None, chosen: list[str] | None) -> dict:
+def update_class_choices(context: AppContext, name: str | None, chosen: list[str] | None) -> dict:
     """Offer the run's classes that have test images; keep the choice, or choose the worst class."""
     try:
         table = (
-            workbench.cache.call(compute_classification_report, workbench.find_run(name))
+            context.cache.call(compute_classification_report, context.find_run(name))
             if name
             else None
         )

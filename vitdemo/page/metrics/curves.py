@@ -41,7 +41,7 @@ RANKING_TERMS = {
 
 
 def ranking_blocks(
-    workbench: AppContext, runs: Sequence[str], classes: Sequence[str]
+    context: AppContext, runs: Sequence[str], classes: Sequence[str]
 ) -> list[DocumentBlock]:
     """Return both figures, the table and the download, or a notice if nothing can be drawn."""
     if not runs:
@@ -53,9 +53,7 @@ def ranking_blocks(
         for run in runs:
             try:
                 found.append(
-                    workbench.cache.call(
-                        compute_ranking_report, workbench.find_run(run), class_name
-                    )
+                    context.cache.call(compute_ranking_report, context.find_run(run), class_name)
                 )
             except VitdemoError as error:
                 problems.append(Notice(str(error)))

@@ -118,14 +118,14 @@ class CurveSettings:
     by_minutes: bool = False
 
 
-def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab, jobs: JobQueue | None) -> Document:
+def build(tab: gr.Tab, context: AppContext, look: ExploreTab, jobs: JobQueue | None) -> Document:
     """Lay out and wire the tab; with `jobs`, training runs can be started in it.
 
     The `pick` event of the returned article carries the baseline of the ablation to be shown.
     """
     gr.Markdown(TRAINING_INTRO)
     here.build(tab, look, jobs)
-    found = workbench.list_runs()[0]
+    found = context.list_runs()[0]
     chosen = RunList(group_runs(found), default_run_names(found), label="Runs", elem_id="runs")
     with gr.Row():
         smoothing = gr.Slider(
@@ -151,7 +151,7 @@ def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab, jobs: JobQueue |
     timer = gr.Timer(REFRESH_SECONDS, active=False)
 
     def refresh(selected, seen, drawn, smoothing, scale, axis):
-        found = workbench.list_runs()[0]
+        found = context.list_runs()[0]
         names, begun = [run.name for run in found], default_run_names(found)
         selected = [n for n in names if n in selected or (n in begun and n not in seen)]
         view = CurveSettings(float(smoothing or 0), scale == LOG, axis == MINUTES)
@@ -168,13 +168,13 @@ def build(tab: gr.Tab, workbench: AppContext, look: ExploreTab, jobs: JobQueue |
             render_curves(found, shown, view),
             [
                 *learning_summary(shown, find_ablations(found)),
-                *final_results(workbench, shown),
+                *final_results(context, shown),
                 *epoch_table(shown),
             ],
         )
 
     def write_report(folder: Path, selected: list[str]) -> str:
-        found = workbench.list_runs()[0]
+        found = context.list_runs()[0]
         shown = [run for run in found if run.name in selected]
         text = render_report(shown, order=[run.name for run in found])
         path = folder / get_report_name(shown)
@@ -375,9 +375,9 @@ def gap_reasons(run: Run) -> Details:
     return Details(words, [Bullets(explain_low_training_accuracy(run))])
 
 
-def final_results(workbench: AppContext, runs: list[Run]) -> list[DocumentBlock]:
+def final_results(context: AppContext, runs: list[Run]) -> list[DocumentBlock]:
     """Return a table with one row per run, read only from its files; a dash is a missing value."""
-    rows = [_final_result_row(run, workbench.test_accuracy(run)) for run in runs]
+    rows = [_final_result_row(run, context.test_accuracy(run)) for run in runs]
     if not rows:
         return []
     columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]

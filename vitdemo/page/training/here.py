@@ -74,7 +74,7 @@ class TrainingPanel:
     """Components and event handlers of the panel."""
 
     def __init__(self, jobs: JobQueue, look: ExploreTab):
-        self.jobs, self.look, self.workbench = jobs, look, look.workbench
+        self.jobs, self.look, self.context = jobs, look, look.context
         titles = [(preset.title, name) for name, preset in PRESETS.items()]
         self.preset = gr.Radio(titles, value=DEFAULT_PRESET, label="Recipe", elem_id="preset")
         self.preset_description = gr.Markdown(
@@ -169,12 +169,12 @@ class TrainingPanel:
     ) -> tuple:
         """Return rows, curves, baselines, runs with snapshots, and the animation source."""
         found, watched = (
-            live.job_rows(self.jobs, self.workbench),
+            live.job_rows(self.jobs, self.context),
             live.find_followed_job(self.jobs.list_jobs()),
         )
-        tested = [run for run in self.workbench.list_runs()[0] if run.has_evaluation]
+        tested = [run for run in self.context.list_runs()[0] if run.has_evaluation]
         others, _ = update_run_choices(tested, baseline, optional=True)
-        shown = runs_with_snapshots(self.workbench)
+        shown = runs_with_snapshots(self.context)
         films, animated_name = update_run_choices(shown, animated_name)
         newest = watched.name if watched else None
         if newest != followed and newest in [run.name for run in shown]:
@@ -203,7 +203,7 @@ class TrainingPanel:
         if image is None:
             return NO_IMAGE_MESSAGE
         try:
-            shown = load_snapshots(self.workbench, self.workbench.find_run(of), image)
+            shown = load_snapshots(self.context, self.context.find_run(of), image)
         except VitdemoError as error:
             return str(error)
         return SnapshotPayload(shown, image.info.get(TRUE_CLASS_KEY))
@@ -223,7 +223,7 @@ class TrainingPanel:
             recipe = self.jobs.resolve_recipe(preset, dict(zip(OPTIONS, values, strict=True)))
             pictures = self.jobs.count_training_images(recipe)
             busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
-            device = self.workbench.device
+            device = self.context.device
             found = estimate_training_cost(recipe, pictures, self.jobs.root, device, busy=busy)
             return found.description + (QUEUED_NOTE if busy else "")
         except VitdemoError as error:
@@ -234,18 +234,18 @@ class TrainingPanel:
         check_training_allowed(self.jobs, request)
         points = parse_guess(guess, baseline) if baseline else None
         if baseline:
-            self.workbench.find_run(baseline)  # raises RunError if the baseline no longer exists
+            self.context.find_run(baseline)  # raises RunError if the baseline no longer exists
         chosen = dict(zip(OPTIONS, values, strict=True))
         job = self.jobs.start(preset, chosen, baseline, points)
         gr.Info(f"{job.name} is {job.state}.")
-        return live.job_rows(self.jobs, self.workbench)
+        return live.job_rows(self.jobs, self.context)
 
     @show_user_errors
     def run_action(self, request: gr.Request, event: gr.EventData) -> Sequence:
         check_training_allowed(self.jobs, request)
         action, name = parse_task_action(event, list(JOB_ACTIONS))
         JOB_ACTIONS[action](self.jobs, name)
-        return live.job_rows(self.jobs, self.workbench)
+        return live.job_rows(self.jobs, self.context)
 
 
 def check_training_allowed(jobs: JobQueue, request: gr.Request) -> None:

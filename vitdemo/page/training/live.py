@@ -36,8 +36,8 @@ STATE_ACTIONS = {
 }
 
 
-def job_rows(jobs: JobQueue, workbench: AppContext) -> list[Task]:
-    found = {run.path.resolve(): run for run in workbench.list_runs()[0]}
+def job_rows(jobs: JobQueue, context: AppContext) -> list[Task]:
+    found = {run.path.resolve(): run for run in context.list_runs()[0]}
     by_name = {run.name: run for run in found.values()}
     return [job_row(job, found.get(job.path), by_name) for job in jobs.list_jobs()]
 

@@ -77,7 +77,7 @@ FAITHFULNESS_HELP = (
 
 def build(look: ExploreTab) -> None:
     """Lay out and wire the section."""
-    workbench = look.workbench
+    context = look.context
     gr.Markdown(CLASS_MAPS_INTRO)
     with gr.Row():
         target = UncheckedDropdown(
@@ -114,10 +114,10 @@ def build(look: ExploreTab) -> None:
 
     def ask(image, name, target, against, **options) -> ClassMaps:
         run, classes = (
-            workbench.find_run(name),
+            context.find_run(name),
             {"target": target or None, "against": against or None},
         )
-        return compute_class_maps(workbench, run, image, **classes, **options)
+        return compute_class_maps(context, run, image, **classes, **options)
 
     def redraw(image, name, target, against, fill):
         stops.stop_different(image, name, target, against, fill)
@@ -171,7 +171,7 @@ def build(look: ExploreTab) -> None:
 
     def measured(image, name, target, against, fill, on_step) -> ClassMaps:
         found = ask(image, name, target, against, include_slow=False)
-        measure_faithfulness(workbench, found, image, fill=fill, on_step=on_step)
+        measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
         return ask(image, name, target, against, include_slow=False)  # with the cached result
 
     def start(image, name, *choices):

@@ -71,7 +71,7 @@ class AblationHandlers:
     `owned` is the name of the run that the heads belong to. Another model has all heads on.
     """
 
-    workbench: AppContext
+    context: AppContext
     stops: Cancellation = field(default_factory=Cancellation)
 
     def draw(self, image, name, text, heads_owner, replacement) -> tuple:
@@ -79,8 +79,8 @@ class AblationHandlers:
 
         The accuracy is emptied if the heads belong to another run.
         """
-        run = self.workbench.find_run(name)
-        found = compute_head_effects(self.workbench, run, image, replacement)
+        run = self.context.find_run(name)
+        found = compute_head_effects(self.context, run, image, replacement)
         same = heads_owner in (None, name)
         heads = parse_heads(text if same else "", *found.ablated_logits.shape[:2])
         wall = HeadSwitchData(found, effects_caption(found), format_heads(heads))
@@ -91,13 +91,13 @@ class AblationHandlers:
         """Return the predictions of the chosen model with all heads and without the given ones."""
         if image is None or heads_owner != name:
             return gr.skip()  # the heads belong to another model and will be redrawn
-        run = self.workbench.find_run(name)
-        look = self.workbench.trace_image(run, image)
+        run = self.context.find_run(name)
+        look = self.context.trace_image(run, image)
         heads = parse_heads(text, *look.attention.shape[:2])
         return self.compare_heads(run, look.logits.float().cpu().numpy(), image, heads, replacement)
 
     def compare_heads(self, run, logits, image, heads, replacement) -> list[DocumentBlock]:
-        without = predict_without_heads(self.workbench, run, image, heads, replacement)
+        without = predict_without_heads(self.context, run, image, heads, replacement)
         return comparison_blocks(run, scipy.special.softmax(logits), without, heads)
 
     def measure_accuracy(
@@ -111,16 +111,16 @@ class AblationHandlers:
         """Yield the accuracy on test images, and whether the measurement can be cancelled."""
         raise_if_stopped = self.stops.make_check()
         try:
-            run = self.workbench.find_run(name)
+            run = self.context.find_run(name)
             heads = (
-                parse_heads(text, *layers_and_heads(self.workbench.load_model(run)))
+                parse_heads(text, *layers_and_heads(self.context.load_model(run)))
                 if heads_owner == name
                 else ()
             )
             if not heads:
                 raise RunError("No head is switched off. Switch off at least one head first.")
             yield None, gr.update(interactive=True)
-            for step in measure_accuracy_without_heads(self.workbench, run, heads, replacement):
+            for step in measure_accuracy_without_heads(self.context, run, heads, replacement):
                 raise_if_stopped()
                 progress((step.done, step.total), desc="Test images", unit="predictions")
                 yield gr.skip(), gr.skip()
@@ -141,7 +141,7 @@ def layers_and_heads(model: nn.Module) -> tuple[int, int]:
 
 def build(look: ExploreTab) -> None:
     """Lay out and wire the part."""
-    ask = AblationHandlers(look.workbench)
+    ask = AblationHandlers(look.context)
     owner = gr.State(None, time_to_live=STATE_LIFETIME)
     off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
     instead = gr.Radio(

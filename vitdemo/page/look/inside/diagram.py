@@ -65,7 +65,7 @@ def build(look: ExploreTab) -> None:
     view = DiagramView(elem_id="diagram")
 
     def draw(image, name):
-        return diagram_data(name, load_model_parts(look.workbench, look.workbench.find_run(name)))
+        return diagram_data(name, load_model_parts(look.context, look.context.find_run(name)))
 
     look.add("inside/diagram", draw, [], [view])
 

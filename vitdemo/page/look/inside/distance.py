@@ -33,7 +33,7 @@ def build(look: ExploreTab) -> None:
     view = Document(elem_id="distances")
 
     def draw(image, name):
-        return distance_blocks(*compute_all_distances(look.workbench, image))
+        return distance_blocks(*compute_all_distances(look.context, image))
 
     look.add("inside/distance", draw, [], [view])
 

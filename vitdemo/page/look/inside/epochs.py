@@ -30,16 +30,16 @@ def build(look: ExploreTab) -> None:
     def draw(image, name, layer):
         found = look.load_trace(name, image)
         if not runs.list_saved_weights(found.run):
-            return explain_missing_epochs(name, names_with_epochs(look.workbench))
-        shown = load_snapshots(look.workbench, found.run, image, MAX_EPOCHS_SHOWN)
+            return explain_missing_epochs(name, names_with_epochs(look.context))
+        shown = load_snapshots(look.context, found.run, image, MAX_EPOCHS_SHOWN)
         return epoch_map_row(shown, clamp_layer(layer, found.num_layers))
 
     look.add("inside/epochs", draw, [look.layer], [view])
 
 
-def names_with_epochs(workbench: AppContext) -> list[str]:
+def names_with_epochs(context: AppContext) -> list[str]:
     """Return the names of the runs with saved weights of several epochs."""
-    found = (run for run in runs_with_snapshots(workbench) if run.has_weights)
+    found = (run for run in runs_with_snapshots(context) if run.has_weights)
     return [run.name for run in found if runs.list_saved_weights(run)]
 
 

@@ -39,9 +39,7 @@ def build(look: ExploreTab) -> None:
     view = Document(elem_id="filters")
 
     def draw(image, name, which):
-        return filter_blocks(
-            load_first_filters(look.workbench, look.workbench.find_run(name)), which
-        )
+        return filter_blocks(load_first_filters(look.context, look.context.find_run(name)), which)
 
     look.add("inside/filters", draw, [which], [view])
     look.url_params["filters"] = which

@@ -39,7 +39,7 @@ def build(look: ExploreTab) -> None:
     view = LensView(elem_id="lens")
 
     def draw(image, name, layer):
-        found = compute_logit_lens(look.workbench, look.workbench.find_run(name), image)
+        found = compute_logit_lens(look.context, look.context.find_run(name), image)
         return lens_data(found, clamp_layer(layer, len(found.predictions) - 1))
 
     look.add("inside/lens", draw, [look.layer], [view], triggers=[])

@@ -11,8 +11,8 @@ def build(look: ExploreTab) -> None:
     view = OneHeadView(elem_id="one-head")
 
     def draw(image, name, layer):
-        run = look.workbench.find_run(name)
-        layers = look.workbench.trace_image(run, image).num_layers
-        return layer_qkv(look.workbench, run, image, clamp_layer(layer, layers))
+        run = look.context.find_run(name)
+        layers = look.context.trace_image(run, image).num_layers
+        return layer_qkv(look.context, run, image, clamp_layer(layer, layers))
 
     look.add("inside/one_head", draw, [look.layer], [view])

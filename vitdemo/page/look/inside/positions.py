@@ -25,7 +25,7 @@ def build(look: ExploreTab) -> None:
 
     def draw(image, name):
         similarity, grid, start = compute_position_similarity(
-            look.workbench, look.workbench.find_run(name)
+            look.context, look.context.find_run(name)
         )
         return PositionData(
             name, similarity, grid, f"{POSITIONS_CAPTION} {INITIALISATION_CAPTIONS[start]}"

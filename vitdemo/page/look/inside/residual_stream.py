@@ -10,6 +10,6 @@ def build(look: ExploreTab) -> None:
     view = ResidualStreamView(elem_id="residual-stream")
 
     def draw(image, name):
-        return compute_logit_attribution(look.workbench, look.workbench.find_run(name), image)
+        return compute_logit_attribution(look.context, look.context.find_run(name), image)
 
     look.add("inside/residual_stream", draw, [], [view])

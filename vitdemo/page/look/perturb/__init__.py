@@ -85,21 +85,21 @@ class ChangeImageComponents:
 class ChangeImageHandlers:
     """Event handlers of the section."""
 
-    workbench: AppContext
+    context: AppContext
 
     def parse_grid(self, choice: str, name: str) -> tuple[int, int]:
         if choice != MODEL_GRID:
             return int(choice), int(choice)
-        return answers.patch_grid(self.workbench, self.workbench.find_run(name))
+        return answers.patch_grid(self.context, self.context.find_run(name))
 
     def load_trace(self, name: str, image: Image.Image) -> ImageTrace:
-        return self.workbench.trace_image(self.workbench.find_run(name), image)
+        return self.context.trace_image(self.context.find_run(name), image)
 
     def parse_changes(self, image, name, choice, settings) -> tuple[Image.Image, ImageChanges]:
         """Return the original canvas and the changes; another grid restores removed patches."""
         *others, removed, code = settings  # before the first drawing, the URL's code counts
         removed = RemovedPatches.decode(code) if removed is None else removed
-        return answers.make_canvas(self.workbench, image), ImageChanges.from_inputs(
+        return answers.make_canvas(self.context, image), ImageChanges.from_inputs(
             *others, removed.on_grid(self.parse_grid(choice, name))
         )
 
@@ -122,9 +122,9 @@ class ChangeImageHandlers:
             maps = answers.attention_map_row(
                 *looks, clamp_layer(layer, looks[0].num_layers), changes
             )
-        found, problems = answers.predict_changes(self.workbench, before, after)
+        found, problems = answers.predict_changes(self.context, before, after)
         moved = answers.change_blocks(found, problems, changes, before.width)
-        barred = knockout.render_knockout(self.workbench, name, after, first, last)
+        barred = knockout.render_knockout(self.context, name, after, first, last)
         return ChangedImage(after, changes), moved, maps, changes.removed.encode, *barred
 
     def make_removal_handler(self, choose: Callable[..., RemovedPatches]) -> Callable:
@@ -162,7 +162,7 @@ def remove_random_patches(
 
 def build(look: ExploreTab) -> None:
     """Lay out and wire the section."""
-    parts, ask = lay_out_change_image(), ChangeImageHandlers(look.workbench)
+    parts, ask = lay_out_change_image(), ChangeImageHandlers(look.context)
     look.url_params |= dict(zip(SLIDER_NAMES, parts.sliders, strict=True))
     look.url_params |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
     look.url_params["removed"] = parts.removed_code

@@ -1,8 +1,8 @@
 """Predictions of all models before and after a change, and attention maps of the changed image.
 
-    untouched = canvas(workbench, image)
+    untouched = canvas(context, image)
     changed = change(untouched, Changes(pieces=4))
-    shifts, problems = shifts_of(workbench, untouched, changed)
+    shifts, problems = shifts_of(context, untouched, changed)
 
 One image is changed once, before the preprocessing of each model, so all models receive the same
 image. Letters: C classes, rows and columns of a patch grid.
@@ -52,24 +52,24 @@ class PredictionChange:
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 
 
-def make_canvas(workbench: AppContext, image: Image.Image) -> Image.Image:
+def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
     """Return the image to change, an RGB square as large as the largest model input.
 
     A smaller image keeps its size if every number of `PIECE_CHOICES` divides its side. A CIFAR-10
     image therefore reaches the models with its own 32 pixels.
     """
-    largest = max((run.preprocessing.size for run in workbench.trained_runs()), default=32)
+    largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)
     side = -(-side // CANVAS_MULTIPLE) * CANVAS_MULTIPLE
     return image if image.size == (side, side) else image_files.crop_and_resize(image, side)
 
 
 def predict_changes(
-    workbench: AppContext, before: Image.Image, after: Image.Image
+    context: AppContext, before: Image.Image, after: Image.Image
 ) -> tuple[list[PredictionChange], list[str]]:
     """Return the two predictions of each trained model, and a message for each failed model."""
-    first, problems = workbench.predict_all(before)
-    then = {answer.run.name: answer for answer in workbench.predict_all(after)[0]}
+    first, problems = context.predict_all(before)
+    then = {answer.run.name: answer for answer in context.predict_all(after)[0]}
     found = [
         PredictionChange(answer.run, answer.probabilities, then[answer.run.name].probabilities)
         for answer in first
@@ -78,10 +78,10 @@ def predict_changes(
     return found, problems
 
 
-def patch_grid(workbench: AppContext, run: Run) -> tuple[int, int]:
+def patch_grid(context: AppContext, run: Run) -> tuple[int, int]:
     """Return rows and columns of the model's patches, 8 x 8 without patches. Raises `RunError`."""
-    model = workbench.load_model(run)
-    return tuple(model.patch_embed.grid_size) if workbench.count_layers(run) else (8, 8)
+    model = context.load_model(run)
+    return tuple(model.patch_embed.grid_size) if context.count_layers(run) else (8, 8)
 
 
 def rank_patches(

@@ -78,15 +78,15 @@ def lay_out_knockout() -> KnockoutComponents:
 
 
 def render_knockout(
-    workbench: AppContext, name: str, image: Image.Image, first: float | None, last: float | None
+    context: AppContext, name: str, image: Image.Image, first: float | None, last: float | None
 ) -> tuple:
     """Return the values of `KnockoutComponents.outputs` for a run and the changed image."""
     try:
-        run = workbench.find_run(name)
-        depth = workbench.count_layers(run)
+        run = context.find_run(name)
+        depth = context.count_layers(run)
         if not depth:
             raise RunError(f"'{run.name}' has no attention to bar. Choose a Vision Transformer.")
-        found = predict_with_knockout(workbench, run, image, barred_layers(first, last, depth))
+        found = predict_with_knockout(context, run, image, barred_layers(first, last, depth))
     except VitdemoError as error:
         locked = gr.update(interactive=False)
         return locked, locked, [Notice(str(error))]
