@@ -15,10 +15,10 @@ function box(each, value) {
   const sizes = make("span", { className: "share" },
     make("i", { style: `width: ${100 * share("parameters")}%` }), `${percent(share("parameters"))} of parameters`,
     make("i", { className: "macs", style: `width: ${100 * share("macs")}%` }), `${percent(share("macs"))} of multiply-adds`);
-  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.words)), each.opens ? make("u", { text: `Open ${each.opens.title}` }) : null, sizes];
-  if (!each.opens) return make("div", { className: "part" }, ...content.filter(Boolean));
+  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.description)), each.link ? make("u", { text: `Open ${each.link.title}` }) : null, sizes];
+  if (!each.link) return make("div", { className: "part" }, ...content.filter(Boolean));
   const button = make("button", { type: "button", "data-pick": each.title }, ...content);
-  button.addEventListener("click", () => open(each.opens));
+  button.addEventListener("click", () => open(each.link));
   return button;
 }
 
@@ -26,9 +26,9 @@ function draw() {
   const value = received(props) || {};
   if (!value.parts) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   const item = (each) => make("li", {}, box(each, value));
-  const repeated = value.parts.filter(({ times }) => times > 1);
+  const repeated = value.parts.filter(({ repeats }) => repeats > 1);
   const block = make("li", {}, make("div", { className: "block" }, make("p", { text: value.repeated }), make("ol", {}, ...repeated.map(item))));
-  const items = value.parts.flatMap((each) => (each.times > 1 ? (each === repeated[0] ? [block] : []) : [item(each)]));
+  const items = value.parts.flatMap((each) => (each.repeats > 1 ? (each === repeated[0] ? [block] : []) : [item(each)]));
   const rows = value.parts.map((each) => [each.title, number(each.parameters), number(each.macs)]);
   rows.push(["total", number(value.parameters), number(value.macs)]);
   redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded("Numbers: parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows));

@@ -3,8 +3,8 @@
 A handler returns a `DiagramData`, or a message if there is nothing to draw. The payload:
 
     {"words": str, "repeated": str, "parameters": int, "macs": int,
-     "parts": [{"title", "words", "parameters", "macs", "times",
-                "opens": {"title", "part"} | {"title", "section"} | None}, ...]}
+     "parts": [{"title", "description", "parameters", "macs", "repeats",
+                "link": {"title", "part"} | {"title", "section"} | None}, ...]}
 
 `link` names a part of "Inside the model" or a section of Explore. Both sizes are totals over all
 `repeats` copies of a part.

@@ -150,7 +150,7 @@ def remove_most_attended_patches(
 ) -> RemovedPatches:
     found = look()
     return removed.add(
-        answers.rank_patches(found, clamp_layer(layer, found.layers), removed, count, ranking)
+        answers.rank_patches(found, clamp_layer(layer, found.num_layers), removed, count, ranking)
     )
 
 
