@@ -1,4 +1,4 @@
-"""What several test files share: tiny recipes, a finished run, folders of pictures, CIFAR-10."""
+"""Shared fixtures: tiny recipes, finished runs, image folders and CIFAR-10."""
 
 import gc
 import os
@@ -13,22 +13,14 @@ from PIL import Image
 from torchvision.datasets import CIFAR10
 
 import train
-from tests.factories import (
-    RESNET,
-    TEST_COUNTS,
-    TIMM,
-    VIT,
-    make_context,
-    make_run,
-    make_tested_runs,
-)
+from tests.factories import RESNET, TEST_COUNTS, TIMM, VIT, make_context, make_run, make_tested_runs
 from tests.serving import serve
 from vitdemo import data
 from vitdemo.context import AppContext
 from vitdemo.models import ModelSpec
 from vitdemo.training.recipes import RECIPES, Recipe
 
-torch.set_num_threads(1)  # tiny models; and two processes test at the same time
+torch.set_num_threads(1)  # tiny models do not gain from threads, and two processes run tests
 
 TINY_VIT_OPTIONS = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
 TINY_RECIPE = Recipe(
@@ -52,7 +44,7 @@ SLOW_TEST_FILES = (
 
 
 def pytest_collection_modifyitems(items):
-    """Of what needs no browser the longest files first: no process is left alone with one."""
+    """Sort browser tests first, then slow files, so that no process ends with a long file."""
     items.sort(
         key=lambda item: (
             item.path.parent.name != "browser" and 2 - (item.path.name in SLOW_TEST_FILES)
@@ -61,21 +53,21 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    gc.freeze()  # each training collects: half a second where all that is imported is searched
+    gc.freeze()  # each training run collects garbage: half a second if it searches all imports
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_download():
-    """No test reaches for the network, whatever the code under test thinks that it lacks."""
-    nobody = "http://127.0.0.1:9"  # the port that discards: it refuses at once
+    """Addresses that refuse connections, so that no test downloads anything."""
+    unreachable = "http://127.0.0.1:9"  # the discard port refuses connections at once
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CIFAR10, "url", f"{nobody}/{CIFAR10.filename}")
-        patch.setenv("HF_ENDPOINT", nobody)
+        patch.setattr(CIFAR10, "url", f"{unreachable}/{CIFAR10.filename}")
+        patch.setenv("HF_ENDPOINT", unreachable)
         yield
 
 
 def run_train_py(*arguments: object) -> int:
-    """train.py's exit code; its handler of SIGTERM goes with it."""
+    """Run train.py, restore the handler of SIGTERM and return the exit code."""
     handler = signal.getsignal(signal.SIGTERM)
     try:
         return train.main([str(argument) for argument in arguments])
@@ -85,14 +77,14 @@ def run_train_py(*arguments: object) -> int:
 
 @pytest.fixture
 def tiny_recipe(monkeypatch):
-    """The recipe "tiny", known to the command line while the test runs."""
+    """Recipe "tiny", registered for the command line during the test."""
     monkeypatch.setitem(RECIPES, "tiny", TINY_RECIPE)
     return TINY_RECIPE
 
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory) -> Path:
-    """A finished run folder of a tiny ViT on synthetic pictures, by train.py; not to be changed."""
+    """Run folder of a tiny ViT on synthetic images, by train.py; tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY_RECIPE)
@@ -103,15 +95,15 @@ def tiny_run(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run_copy(tiny_run, tmp_path) -> Path:
-    """A copy of `tiny_run` that the test may damage."""
+    """Copy of `tiny_run` that a test may damage."""
     return Path(shutil.copytree(tiny_run, tmp_path / "runs" / "tiny"))
 
 
 def write_noise_images(root: Path, counts: dict[str, int]) -> Path:
-    """write_pictures(root, {"train/cat": 3, ...}) -> root, with noise pictures of unequal sizes."""
+    """Write noise images of unequal sizes and return `root`; `counts`: {"train/cat": 3, ...}."""
     random = np.random.default_rng(0)
-    for place, count in counts.items():
-        folder = root / place
+    for name, count in counts.items():
+        folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         for i in range(count):
             pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
@@ -121,13 +113,13 @@ def write_noise_images(root: Path, counts: dict[str, int]) -> Path:
 
 @pytest.fixture
 def put_pictures(tmp_path):
-    """put_pictures({"train/cat": 3, ...}) -> the folder, with noise pictures of unequal sizes."""
+    """Writer of noise images, which takes {"train/cat": 3, ...} and returns the folder."""
     return lambda counts, name="pictures": write_noise_images(tmp_path / name, counts)
 
 
 @pytest.fixture(scope="session")
 def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
-    """(runs, data): two runs, "first" and "second", and the folder that they were tested on."""
+    """Folders (runs, data): two runs, "first" and "second", and the dataset of their test."""
     root = tmp_path_factory.mktemp("tested")
     counts = {f"test/{name}": count for name, count in TEST_COUNTS.items()}
     counts |= {f"train/{name}": 1 for name in TEST_COUNTS}
@@ -138,7 +130,7 @@ def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def cifar10() -> data.ImageDataset:
-    """The real CIFAR-10; its tests skip where it is not on this machine."""
+    """Real CIFAR-10; its tests are skipped if it is not on this machine."""
     root = Path(os.environ.get("VITDEMO_DATA") or Path(__file__).parents[1] / "data")
     if not (root / CIFAR10.base_folder / "test_batch").is_file():
         pytest.skip(f"CIFAR-10 is not in '{root}': run `python train.py download` to test with it")
@@ -147,7 +139,7 @@ def cifar10() -> data.ImageDataset:
 
 @pytest.fixture(scope="session")
 def shown_runs(tmp_path_factory) -> Path:
-    """Three finished runs for the page: a ViT, one of timm's, a ResNet; and a damaged folder."""
+    """Three finished runs for the page: a ViT, a timm model and a ResNet; and a damaged folder."""
     root = tmp_path_factory.mktemp("shown")
     for seed, (name, spec) in enumerate({"vit": VIT, "timm": TIMM, "resnet": RESNET}.items()):
         make_run(root / name, spec, seed=seed)
@@ -158,19 +150,19 @@ def shown_runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def shown(shown_runs) -> AppContext:
-    """Of `shown_runs`; not to be changed."""
+    """AppContext of `shown_runs`; tests must not change it."""
     return make_context(shown_runs)
 
 
 @pytest.fixture(scope="session")
 def shipped() -> AppContext:
-    """Of the models that ship; not to be changed."""
+    """AppContext of the included models; tests must not change it."""
     return make_context(Path(__file__).parents[1] / "assets" / "runs")
 
 
 @pytest.fixture(scope="session")
 def page_url(shown_runs, tmp_path_factory):
-    """The address of a page over `shown_runs`, without a data set."""
-    nowhere = tmp_path_factory.mktemp("data") / "none"
-    with serve("--runs", str(shown_runs), "--data", str(nowhere)) as address:
+    """Address of a page over `shown_runs`, without a dataset."""
+    missing = tmp_path_factory.mktemp("data") / "none"
+    with serve("--runs", str(shown_runs), "--data", str(missing)) as address:
         yield address

@@ -61,11 +61,11 @@ def make_run(
     `recipe` contains the fields that differ from their defaults.
     """
     model = random_model(spec, seed, len(classes))
-    plain = Recipe(folder.name, f"a {spec.family} for tests", spec)
+    defaults = Recipe(folder.name, f"a {spec.family} for tests", spec)
     runs.write_config(
         folder,
         {
-            "recipe": asdict(plain) | (recipe or {}),
+            "recipe": asdict(defaults) | (recipe or {}),
             "model": asdict(spec),
             "classes": list(classes),
             "normalisation": {"mean": data.CIFAR10_MEAN, "std": data.CIFAR10_STD},
@@ -81,11 +81,11 @@ def make_run(
 
 def record_start_weights(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
     """Record that `run` started from the weights of `origin` after `epochs` epochs."""
-    before = {
+    inherited = {
         key: origin.config[key] for key in ("started", "started_from") if key in origin.config
     }
-    found = {"run": origin.name, "epochs": epochs, "seconds": 30.0 * epochs} | before
-    runs.write_config(run.path, run.config | {"started_from": found})
+    start = {"run": origin.name, "epochs": epochs, "seconds": 30.0 * epochs} | inherited
+    runs.write_config(run.path, run.config | {"started_from": start})
     return runs.read_run(run.path)
 
 
@@ -113,8 +113,8 @@ def make_evaluation(seed: int, each: int = 20) -> runs.Evaluation:
     predicted[np.flatnonzero(labels == 3)[:5]] = 5
     logits = np.random.default_rng(seed).normal(size=(len(labels), len(CLASSES)))
     logits[np.arange(len(labels)), predicted] = 6
-    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    return runs.Evaluation(shares.astype(np.float32), labels, "0" * 16, 0.001)
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return runs.Evaluation(probabilities.astype(np.float32), labels, "0" * 16, 0.001)
 
 
 TEST_COUNTS = {"<b>ant": 70, "bee": 30, "fly": 10}  # number of test images per class
@@ -128,14 +128,14 @@ PREDICTION_COUNTS = {
 
 def make_tested_runs(root: Path, source: data.ImageDataset) -> None:
     """Write runs "first" and "second" into `root`, with the predictions of `PREDICTION_COUNTS`."""
-    pictures = source.load("test", VIT.image_size)
-    print_ = data.compute_fingerprint(pictures, source.classes)
+    test_set = source.load("test", VIT.image_size)
+    fingerprint = data.compute_fingerprint(test_set, source.classes)
     for seed, (name, cells) in enumerate(PREDICTION_COUNTS.items()):
-        predicted = np.concatenate([np.full(count, answer) for (_, answer), count in cells.items()])
+        predicted = np.concatenate([np.full(count, label) for (_, label), count in cells.items()])
         confidence = np.random.default_rng(seed).uniform(0.5, 1, len(predicted))
-        shares = np.tile((1 - confidence[:, None]) / 2, (1, 3))  # (N, C)
-        shares[np.arange(len(predicted)), predicted] = confidence
-        tested = runs.Evaluation(shares.astype(np.float32), pictures.labels.numpy(), print_, 0.001)
+        probabilities = np.tile((1 - confidence[:, None]) / 2, (1, 3)).astype(np.float32)  # (N, C)
+        probabilities[np.arange(len(predicted)), predicted] = confidence
+        tested = runs.Evaluation(probabilities, test_set.labels.numpy(), fingerprint, 0.001)
         make_run(root / name, seed=seed, classes=source.classes, tested=tested)
 
 

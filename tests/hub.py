@@ -1,4 +1,4 @@
-"""A server here that speaks as much of the Hugging Face Hub's protocol as a download needs."""
+"""Local server with the part of the Hugging Face Hub's protocol that a download needs."""
 
 import hashlib
 import threading
@@ -9,13 +9,12 @@ RESOLVE_PATH = "resolve/main/"
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """Files by name, with ETag and ranges as the Hub gives them; `limit` ends an answer early, and
-    it pauses after each MiB until it is to hurry."""
+    """Handler of files by name, with ETags and ranges as on the Hub; `limit` truncates a body."""
 
     files: dict[str, bytes]
-    asked: list[str]
+    requests: list[str]
     limit: int | None = None
-    pause = 0.0
+    pause = 0.0  # seconds after each MiB, until `hurry` is set
     hurry = threading.Event()
 
     def do_HEAD(self):
@@ -30,7 +29,7 @@ class HubHandler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         start = int((self.headers.get("Range") or "bytes=0-")[6:].partition("-")[0])
-        self.asked.append(f"{self.command} {start}")
+        self.requests.append(f"{self.command} {start}")
         if start >= len(content):
             self.send_error(416)
             return
@@ -44,25 +43,25 @@ class HubHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if body:
             end = len(content) if self.limit is None else start + self.limit
-            for at in range(start, min(end, len(content)), 2**20):
-                self.wfile.write(content[at : min(at + 2**20, end)])
+            for offset in range(start, min(end, len(content)), 2**20):
+                self.wfile.write(content[offset : min(offset + 2**20, end)])
                 self.hurry.wait(self.pause)
 
-    def log_message(self, *words):
+    def log_message(self, *args):
         pass
 
 
 @contextmanager
 def serve_hub(monkeypatch, files: dict[str, bytes], **options):
-    """A Hub with these files; gives the list of what it is asked for."""
-    asked = []
-    handler = type("Handler", (HubHandler,), {"files": files, "asked": asked, **options})
+    """Serve a Hub with these files and yield the list of its requests."""
+    requests = []
+    handler = type("Handler", (HubHandler,), {"files": files, "requests": requests, **options})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     try:
-        yield asked
+        yield requests
     finally:
         server.shutdown()
         server.server_close()

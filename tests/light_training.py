@@ -1,9 +1,9 @@
-"""Writes the files of a training as train.py does, but without torch: it starts in a moment.
+"""Stand-in for train.py that writes the files of a training run without torch, to start fast.
 
     python light_training.py RECIPE --epochs N ... --out DIR [--resume]
 
-It begins, writes a line of steps.jsonl every hundredth of a second and an epoch every five, and
-leaves as train.py does: at SIGUSR1 with an evaluation, as it does after the last epoch.
+It writes a line of steps.jsonl every hundredth of a second; five lines are an epoch. As train.py
+does, it ends with an evaluation, after the last epoch or after SIGUSR1.
 """
 
 import json

@@ -19,7 +19,7 @@ PYTHON = ["app.py", "train.py", *(str(p.relative_to(ROOT)) for p in ROOT.glob("v
 SCRIPTS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.js")]
 LESSONS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/lessons/en/*.md")]
 DOCS = ["README.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
-MIN_WORDS = 3  # of a string that counts as text
+MIN_WORDS = 3  # a shorter string does not count as text
 SAMPLE = {"strings": 60, "docstrings": 60, "comments": 40, "lessons": 40, "docs": 40}
 
 
@@ -36,13 +36,13 @@ class Unit:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a string is text for people: some words, and no query, selector or markup alone."""
+    """Return whether a string is text for people: several words, no query, selector or markup."""
     words = re.findall(r"[A-Za-z]{2,}", text)
     return len(words) >= MIN_WORDS and " " in text.strip() and not re.match(r"[?#./<{]", text)
 
 
 def python_strings(files: list[str]) -> Iterator[Unit]:
-    """String literals that are text, without docstrings; a template's fields stay in braces."""
+    """Yield string literals that are text, without docstrings; template fields become {…}."""
     for file in sorted(files):
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
         skipped = {id(node) for node in docstring_nodes(tree)}
@@ -61,7 +61,7 @@ def python_strings(files: list[str]) -> Iterator[Unit]:
 
 
 def script_strings(files: list[str]) -> Iterator[Unit]:
-    """String and template literals of scripts that are text."""
+    """Yield string and template literals of scripts that are text."""
     for file in sorted(files):
         for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
             code = re.sub(r"^\s*//.*", "", line)
@@ -88,22 +88,22 @@ def docstrings(files: list[str]) -> Iterator[Unit]:
 
 
 def comments(files: list[str]) -> Iterator[Unit]:
-    """Comments of more than a word; consecutive lines are one comment."""
+    """Yield comments of several words; consecutive lines are one comment."""
     for file in sorted(files):
         source = (ROOT / file).read_text(encoding="utf-8")
-        found: list[Unit] = []
+        blocks: list[Unit] = []
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type != tokenize.COMMENT or "noqa" in token.string or "fmt:" in token.string:
                 continue
             text, line = token.string.lstrip("# "), token.start[0]
-            if found and found[-1].line == line - 1:
-                text = f"{found.pop().text} {text}"
-            found.append(Unit(file, line, text))
-        yield from (unit for unit in found if is_prose(unit.text))
+            if blocks and blocks[-1].line == line - 1:
+                text = f"{blocks.pop().text} {text}"
+            blocks.append(Unit(file, line, text))
+        yield from (unit for unit in blocks if is_prose(unit.text))
 
 
 def markdown(files: list[str]) -> Iterator[Unit]:
-    """Sentences of Markdown files, without code blocks, front matter and tables."""
+    """Yield sentences of Markdown files, without code blocks, front matter and tables."""
     for file in sorted(files):
         fenced = False
         for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
@@ -116,7 +116,7 @@ def markdown(files: list[str]) -> Iterator[Unit]:
 
 
 def units() -> dict[str, list[Unit]]:
-    """All texts by kind, in the order of their files."""
+    """Return all texts by kind, in the order of their files."""
     return {
         "strings": [*python_strings(PYTHON), *script_strings(SCRIPTS)],
         "docstrings": list(docstrings(PYTHON)),
@@ -129,10 +129,10 @@ def units() -> dict[str, list[Unit]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print a random sample of the project's texts.")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    draw = random.Random(parser.parse_args().seed)
-    for kind, found in units().items():
-        print(f"\n## {kind}: {min(SAMPLE[kind], len(found))} of {len(found)}")
-        for unit in draw.sample(found, min(SAMPLE[kind], len(found))):
+    generator = random.Random(parser.parse_args().seed)
+    for kind, texts in units().items():
+        print(f"\n## {kind}: {min(SAMPLE[kind], len(texts))} of {len(texts)}")
+        for unit in generator.sample(texts, min(SAMPLE[kind], len(texts))):
             print(unit)
 
 

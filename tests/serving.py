@@ -104,8 +104,8 @@ def serve_delayed(address: str, stream_seconds: float) -> Iterator[str]:
     port = free_port()
     script = Path(__file__).with_name("slow_stream.py")
     command = [sys.executable, str(script), address, str(port), str(stream_seconds)]
-    with run_server(command, port, ROOT, {}, 120) as other:
-        yield other
+    with run_server(command, port, ROOT, {}, 120) as delayed_address:
+        yield delayed_address
 
 
 @contextmanager
@@ -136,8 +136,8 @@ def _wait_for_response(
 ) -> str:
     """Wait for a response on `port` and return its address. Raises `RuntimeError` on a timeout."""
     address = f"http://127.0.0.1:{port}/"
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         if ended() is not None:
             log.seek(0)
             raise RuntimeError(f"The server ended: {log.read().decode()}")

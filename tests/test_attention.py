@@ -1,9 +1,8 @@
 """`vitdemo.explain.attention` against references that share no code with it.
 
-Rollout and relevance are worked again in numpy, one picture at a time, in float64; attention and
-gradients come from timm's own unfused pass; every public fault that design.md lists for this module
-has a test. All weights are random and large, so that attention is far from uniform and a fault
-shows.
+Rollout and relevance are recomputed in numpy, one image at a time, in float64. Attention and
+gradients come from timm's own unfused pass. Every public fault that design.md lists for this module
+has a test. Weights are random and large: attention is far from uniform, so faults are visible.
 """
 
 import copy
@@ -22,7 +21,7 @@ from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
 
 VIT = "vit_tiny_patch16_224"
-VARIANTS = {  # name: (timm's model, what differs, prefix tokens)
+VARIANTS = {  # name: (timm model, changed options, number of prefix tokens)
     "class token": (VIT, {}, 1),
     "rectangular": (VIT, {"img_size": (16, 32)}, 1),
     "distilled": ("deit_tiny_distilled_patch16_224", {}, 2),
@@ -41,7 +40,7 @@ NAMES = [*VARIANTS, "ours"]
 def randomise_weights(model, std=0.25):
     torch.manual_seed(0)
     for name, parameter in model.named_parameters():
-        is_norm = name.endswith("weight") and parameter.ndim == 1  # near 0 it would mute attention
+        is_norm = name.endswith("weight") and parameter.ndim == 1  # near 0 attention is uniform
         torch.nn.init.normal_(parameter, mean=float(is_norm), std=std)
     return model.eval()
 
@@ -74,7 +73,7 @@ def random_attention(L=3, B=2, H=2, N=6, seed=0):
 
 
 def reference_layer(heads, fusion, discard_ratio, residual, prefix):
-    """One layer of one picture: (H, N, N) to one row-normalised matrix (N, N)."""
+    """Fuse one layer's attention (H, N, N) into a row-normalised matrix (N, N)."""
     matrix = {"mean": np.mean, "max": np.max, "min": np.min}[fusion](heads, axis=0)
     P = len(matrix) - prefix
     for row in matrix:
@@ -87,44 +86,44 @@ def reference_layer(heads, fusion, discard_ratio, residual, prefix):
 
 def reference_rollout(attention, fusion, discard_ratio, residual, start_layer, prefix):
     results = []
-    for picture in attention.transpose(0, 1).double().numpy():  # (L, H, N, N)
-        result = np.eye(picture.shape[-1])
-        for layer in picture[start_layer:]:
+    for image in attention.transpose(0, 1).double().numpy():  # (L, H, N, N)
+        result = np.eye(image.shape[-1])
+        for layer in image[start_layer:]:
             result = reference_layer(layer, fusion, discard_ratio, residual, prefix) @ result
         results.append(result)
     return torch.tensor(np.stack(results))
 
 
 def reference_relevance(attention, gradients):
-    """Chefer et al. 2021 from A and dy/dA, each L of (B, H, N, N), the first layer first."""
+    """Compute relevance (Chefer et al. 2021) from A and dy/dA, each a list of L (B, H, N, N)."""
     results = []
     for b in range(len(attention[0])):
         result = np.eye(attention[0].shape[-1])
         for weights, gradient in zip(attention, gradients, strict=True):
-            raised = (weights[b] * gradient[b]).double().numpy().clip(min=0)  # (H, N, N)
-            result = result + sum(raised) / len(raised) @ result
+            positive = (weights[b] * gradient[b]).double().numpy().clip(min=0)  # (H, N, N)
+            result = result + sum(positive) / len(positive) @ result
         results.append(result)
     return torch.tensor(np.stack(results))
 
 
 def build_timm_copy(ours):
-    """timm's model with the weights of ours, whose attention hooks cannot read."""
-    twin = build_timm(img_size=16, patch_size=4, embed_dim=24)
-    twin.load_state_dict(ours.state_dict())
-    return twin.double()
+    """Build a timm model with the weights of ours, because hooks cannot read our attention."""
+    model = build_timm(img_size=16, patch_size=4, embed_dim=24)
+    model.load_state_dict(ours.state_dict())
+    return model.double()
 
 
 def compute_timm_attention(model, images, target):
-    """Attention and its gradients out of timm's own unfused pass, by hooks, on a copy."""
-    model, kept = copy.deepcopy(model), []
+    """Return attention and its gradients of timm's unfused pass, by hooks on a copy."""
+    model, attention = copy.deepcopy(model), []
     for block in model.blocks:
         block.attn.fused_attn = False
-        block.attn.attn_drop.register_forward_hook(lambda module, args, out: kept.append(out))
+        block.attn.attn_drop.register_forward_hook(lambda module, args, out: attention.append(out))
     logits = model(images)
-    for weights in kept:
+    for weights in attention:
         weights.retain_grad()
     logits[torch.arange(len(images)), target].sum().backward()
-    return [w.detach() for w in kept], [w.grad for w in kept]
+    return [w.detach() for w in attention], [w.grad for w in attention]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,7 +139,7 @@ def test_trace_equals_the_fused_forward_pass(name):
     assert tokens.shape == (4, 3, N, model.embed_dim)
     assert attention.shape == (3, 3, 3, N, N)
     assert_close(attention.sum(-1), torch.ones(3, 3, 3, N))
-    assert attention.amax(-1).mean() > 2 / N  # else this file tests little: see randomise
+    assert attention.amax(-1).mean() > 2 / N  # uniform attention would hide faults
     for before, block, after in zip(tokens, model.blocks, tokens[1:], strict=False):
         assert_close(block(before), after, atol=1e-4, rtol=1e-4)
     assert_close(model.norm(tokens[-1]), model.forward_features(images), atol=1e-4, rtol=1e-4)
@@ -156,7 +155,7 @@ def test_attention_and_relevance_equal_unfused_timm(name):
     assert_close(trace(model, images).attention, torch.stack(attention))
     expected = reference_relevance(attention, gradients)
     assert_close(relevance(model, images, target), expected, atol=1e-9, rtol=1e-6)
-    backwards = reference_relevance(attention, gradients[::-1])  # the public fault must show here
+    backwards = reference_relevance(attention, gradients[::-1])  # a public fault must be visible
     assert not torch.allclose(backwards, expected, rtol=0.05)
 
 
@@ -164,9 +163,9 @@ def test_attention_and_relevance_equal_unfused_timm(name):
 def test_trace_supports_another_image_size():
     model = build_model_by_name("any size")
     images = torch.randn(2, 3, 16, 48, generator=torch.Generator().manual_seed(1))
-    traced = trace(model, images)
-    assert traced.attention.shape[-1] == 1 + 2 * 6
-    assert_close(traced.logits, model(images), atol=1e-4, rtol=1e-4)
+    result = trace(model, images)
+    assert result.attention.shape[-1] == 1 + 2 * 6
+    assert_close(result.logits, model(images), atol=1e-4, rtol=1e-4)
 
 
 def test_trace_is_differentiable():
@@ -181,11 +180,11 @@ def test_trace_is_differentiable():
 def test_half_precision_attention_rows_sum_to_one(dtype):
     model = build_model_by_name("qk norm").to(dtype)
     images = random_images(model).to(dtype)
-    traced = trace(model, images)
-    assert (traced.attention.dtype, traced.logits.dtype) == (torch.float32, torch.float32)
-    assert traced.tokens.dtype == dtype  # the model's parts read them again
-    assert_close(traced.attention.sum(-1), torch.ones(3, 3, 3, 17))
-    assert_close(traced.logits, model(images).float(), atol=0.5, rtol=0.1)
+    result = trace(model, images)
+    assert (result.attention.dtype, result.logits.dtype) == (torch.float32, torch.float32)
+    assert result.tokens.dtype == dtype  # the model's layers can use them again
+    assert_close(result.attention.sum(-1), torch.ones(3, 3, 3, 17))
+    assert_close(result.logits, model(images).float(), atol=0.5, rtol=0.1)
 
 
 @torch.no_grad()
@@ -250,7 +249,7 @@ def test_unsupported_model_raises_a_type_error(kind):
 @pytest.mark.parametrize("prefix", [0, 1, 3])
 def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
     attention = random_attention()
-    attention[..., :prefix] *= 1e-3  # weaker than any patch, and yet never discarded
+    attention[..., :prefix] *= 1e-3  # weaker than any patch, but never discarded
     before = attention.clone()
     choices = itertools.product([0.0, 0.3, 0.5, 0.99], [True, False], [0, 1, 2])
     for discard, residual, start in choices:
@@ -260,7 +259,7 @@ def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
         for layers, step in enumerate(steps, start=start + 1):
             layer = attention[:layers]
             expected = reference_rollout(layer, fusion, discard, residual, start, prefix)
-            assert_close(step, expected, msg=lambda found, asked=settings: f"{asked}: {found}")
+            assert_close(step, expected, msg=lambda text, options=settings: f"{options}: {text}")
         assert torch.equal(rollout(attention, num_prefix_tokens=prefix, **settings), steps[-1])
         assert_close(steps.sum(-1), torch.ones(len(steps), 2, 6).double())
     assert torch.equal(attention, before)
@@ -272,8 +271,8 @@ def test_discard_ratio_is_exact_for_equal_weights():
 
 
 def test_min_fusion_of_disjoint_heads_yields_identity_rows():
-    apart = torch.stack([torch.eye(4), torch.eye(4).roll(1, dims=1)]).expand(2, 1, 2, 4, 4)
-    result = rollout(apart, fusion="min", residual=False)
+    disjoint = torch.stack([torch.eye(4), torch.eye(4).roll(1, dims=1)]).expand(2, 1, 2, 4, 4)
+    result = rollout(disjoint, fusion="min", residual=False)
     assert_close(result, torch.eye(4)[None])
 
 

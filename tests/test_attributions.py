@@ -1,7 +1,7 @@
 """`vitdemo.explain.attributions` against references that share no code with it.
 
-Attention, features and their gradients come out of timm's own unfused pass on a copy with hooks;
-the maps are then worked again in numpy in float64, on random weights of several kinds of model.
+Attention, features and their gradients come from timm's own unfused pass on a copy with hooks.
+The maps are then recomputed in numpy in float64, on random weights of several kinds of model.
 captum's own GradCam, FeatureAblation and IntegratedGradients, on copies, are the references for
 convolutional models and the pixel methods.
 """
@@ -49,7 +49,7 @@ from vitdemo.models.convnet import ConvNet
 from vitdemo.models.resnet import build_resnet18
 
 AVERAGE_POOLING = {"class_token": False, "global_pool": "avg"}
-KINDS = {  # name: (what differs, prefix tokens, whether the answer is read from the patches)
+KINDS = {  # name: (changed options, prefix tokens, whether patch tokens are pooled)
     "class token": ({}, 1, False),
     "distilled": ({"name": "deit_tiny_distilled_patch16_224"}, 2, False),
     "registers": ({"reg_tokens": 4, "no_embed_class": True}, 5, False),
@@ -67,7 +67,7 @@ def kind(request):
 
 
 class NarrowResNet(nn.Sequential):
-    """torchvision's ResNet by its names, 8 channels wide: the real one takes seconds a map."""
+    """ResNet with torchvision's layer names and 8 channels; the real one takes seconds per map."""
 
     def __init__(self):
         parts = OrderedDict(conv1=nn.Conv2d(3, 8, 3, padding=1), bn1=nn.BatchNorm2d(8))
@@ -80,7 +80,7 @@ class NarrowResNet(nn.Sequential):
 
 
 def build_convolutional(model_class=NarrowResNet):
-    """In float64, with a BatchNorm that has seen something."""
+    """Build a float64 model whose BatchNorm layers have statistics of random images."""
     torch.manual_seed(0)
     model = model_class().double()
     model.train()(torch.randn(8, 3, 16, 16, dtype=torch.float64))
@@ -92,17 +92,17 @@ def build_kind(kind):
 
 
 def reference_class_map(matrix, kind):
-    """(B, N, N) -> (B, P): the mean row of the tokens that the heads read."""
-    _, prefix, averaged = KINDS[kind]
+    """Return the mean row (B, P) of the tokens that the classifier heads read in (B, N, N)."""
+    _, prefix, pooled = KINDS[kind]
     heads = 2 if kind == "distilled" else 1
-    rows = matrix[:, prefix:] if averaged else matrix[:, :heads]
+    rows = matrix[:, prefix:] if pooled else matrix[:, :heads]
     return rows[:, :, prefix:].mean(dim=1)
 
 
 def reference_gradient_rollout(attention, gradients):
-    """I + (mean over heads of G * A)+, rows divided by their sum, multiplied up.
+    """Multiply the row-normalised matrices I + (mean over heads of G * A)+ of all layers.
 
-    What comes to a token from itself by skips alone is left out.
+    The part that a token receives from itself only by skip connections is left out.
     """
     results = []
     for b in range(len(attention[0])):
@@ -118,19 +118,19 @@ def reference_gradient_rollout(attention, gradients):
 
 
 def reference_grad_cam(model, images, target, prefix):
-    """Features and gradients of `blocks[-1].norm1` by a hook on a copy, then in numpy."""
-    model, kept = copy.deepcopy(model), []
-    model.blocks[-1].norm1.register_forward_hook(lambda module, args, out: kept.append(out))
+    """Compute Grad-CAM in numpy from features and gradients of `blocks[-1].norm1` of a copy."""
+    model, features = copy.deepcopy(model), []
+    model.blocks[-1].norm1.register_forward_hook(lambda module, args, out: features.append(out))
     score = model(images)[[0, 1], target].sum()
-    (gradient,) = torch.autograd.grad(score, kept[0])
+    (gradient,) = torch.autograd.grad(score, features[0])
     maps = []
-    for x, g in zip(kept[0][:, prefix:], gradient[:, prefix:], strict=True):  # each (P, D)
+    for x, g in zip(features[0][:, prefix:], gradient[:, prefix:], strict=True):  # each (P, D)
         maps.append((x.detach().numpy() @ g.numpy().mean(axis=0)).clip(min=0))
     return torch.tensor(np.stack(maps))
 
 
 def reference_token_maps(model, images, target, kind):
-    """The maps (B, P) of every method on tokens, by name."""
+    """Return the maps (B, P) of every token method, by name."""
     prefix = KINDS[kind][1]
     attention, gradients = compute_timm_attention(model, images, target)
     matrices = {
@@ -144,20 +144,20 @@ def reference_token_maps(model, images, target, kind):
 
 
 def build_log_probability_model(model):
-    """A copy of `model`, which captum may hook, that answers with log-probabilities."""
+    """Return a copy of `model`, which captum may hook, with log-probabilities as output."""
     return nn.Sequential(copy.deepcopy(model), nn.LogSoftmax(dim=1))
 
 
 def reference_pixel_maps(model, images, target, side):
-    """captum's maps, of many steps, on cells of `side` pixels that are numbered here."""
+    """Return captum's maps with many integration steps, on cells of `side` pixels."""
     rows = images.shape[2] // side
-    cell = torch.arange(rows * rows).view(rows, rows)
-    cell = cell.repeat_interleave(side, 0).repeat_interleave(side, 1)[None, None]
-    asked, score = dict(inputs=images, target=target), build_log_probability_model(model)
-    holes = FeatureAblation(score).attribute(**asked, feature_mask=cell)
-    integral = IntegratedGradients(score).attribute(**asked, n_steps=300, internal_batch_size=200)
+    cells = torch.arange(rows * rows).view(rows, rows)
+    cells = cells.repeat_interleave(side, 0).repeat_interleave(side, 1)[None, None]
+    kwargs, score = dict(inputs=images, target=target), build_log_probability_model(model)
+    occlusion = FeatureAblation(score).attribute(**kwargs, feature_mask=cells)
+    integral = IntegratedGradients(score).attribute(**kwargs, n_steps=300, internal_batch_size=200)
     return {
-        "occlusion": holes[:, 0, ::side, ::side].detach(),  # one pixel of each cell
+        "occlusion": occlusion[:, 0, ::side, ::side].detach(),  # one pixel of each cell
         "integrated_gradients": F.avg_pool2d(integral.sum(1), side) * side**2,
     }
 
@@ -166,11 +166,11 @@ def test_token_methods_equal_the_references(kind):
     model = build_kind(kind)
     images, target = random_images(model, batch=2).double(), torch.tensor([4, 1])
     expected = reference_token_maps(model, images, target, kind)
-    found = attribute_many(TOKEN_METHODS, model, images, target)
+    maps = attribute_many(TOKEN_METHODS, model, images, target)
     for name in TOKEN_METHODS:
-        assert found[name].shape == (2, 4, 4)
-        assert_close(found[name].flatten(1), expected[name], atol=1e-5, rtol=1e-5)
-        assert found[name].std() > 1e-4  # else little is tested
+        assert maps[name].shape == (2, 4, 4)
+        assert_close(maps[name].flatten(1), expected[name], atol=1e-5, rtol=1e-5)
+        assert maps[name].std() > 1e-4  # a uniform map would hide faults
 
 
 def test_gradient_maps_are_zero_without_a_gradient(kind):
@@ -178,8 +178,8 @@ def test_gradient_maps_are_zero_without_a_gradient(kind):
     for head in (model.head, getattr(model, "head_dist", model.head)):
         torch.nn.init.zeros_(head.weight)
     images = random_images(model, batch=2).double()
-    for found in attribute_many(["relevance", "gradient_rollout"], model, images, 1).values():
-        assert torch.equal(found, torch.zeros(2, 4, 4).double())
+    for values in attribute_many(["relevance", "gradient_rollout"], model, images, 1).values():
+        assert torch.equal(values, torch.zeros(2, 4, 4).double())
 
 
 @pytest.mark.parametrize("which", ["registers", "average pooled", "cnn"])
@@ -191,15 +191,15 @@ def test_pixel_methods_equal_the_references(which):
         images = random_images(model, batch=2).double()
     target = torch.tensor([4, 1])
     expected = reference_pixel_maps(model, images, target, side=2 if which == "cnn" else 8)
-    found = attribute_many(PIXEL_METHODS, model, images, target)
+    maps = attribute_many(PIXEL_METHODS, model, images, target)
     for name in PIXEL_METHODS:
-        near = tolerance(name, expected[name])
-        assert_close(found[name], expected[name], atol=near, rtol=1e-5)
-        assert which == "cnn" or found[name].std() > 1e-2
+        limit = tolerance(name, expected[name])
+        assert_close(maps[name], expected[name], atol=limit, rtol=1e-5)
+        assert which == "cnn" or maps[name].std() > 1e-2
 
 
 def tolerance(method, expected):
-    """Integrated Gradients stop where they add up within 1%; the rest is exact."""
+    """Return the tolerance: Integrated Gradients stop at a completeness gap of 1%."""
     return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 
@@ -217,12 +217,12 @@ def build_convnet():
     ids=["narrow", "resnet18", "convnet"],
 )
 def test_grad_cam_of_convolutional_models_equals_captum(model_class, last, side):
-    resnet = build_convolutional(model_class)
+    model = build_convolutional(model_class)
     images, target = torch.randn(2, 3, 16, 16).double(), torch.tensor([4, 1])
-    own = copy.deepcopy(resnet)  # captum hooks it
-    captums = LayerGradCam(own, getattr(own, last))
-    expected = captums.attribute(images, target, relu_attributions=True)
-    result = attribute("grad_cam", resnet, images, target)
+    hooked = copy.deepcopy(model)  # captum adds hooks to it
+    reference = LayerGradCam(hooked, getattr(hooked, last))
+    expected = reference.attribute(images, target, relu_attributions=True)
+    result = attribute("grad_cam", model, images, target)
     assert result.shape == (2, side, side)
     assert_close(result, expected[:, 0].detach())
     assert result.max() > 0
@@ -232,25 +232,25 @@ def test_grad_cam_of_convolutional_models_equals_captum(model_class, last, side)
 def test_integrated_gradients_are_complete(family):
     model, images = build_model_and_images(family, batch=4)
     weights = F.one_hot(torch.tensor([2, 0, 4, 1]), 5).double()
-    found = attribute("integrated_gradients", model, images, torch.tensor([2, 0, 4, 1]))
+    maps = attribute("integrated_gradients", model, images, torch.tensor([2, 0, 4, 1]))
     with torch.no_grad():
-        rise = model(images).log_softmax(1) - model(torch.zeros_like(images)).log_softmax(1)
-    change = (rise * weights).sum(1)
-    gap = attributions.completeness_gap(model, images, found, weights)
-    assert_close(gap, ((found.sum((1, 2)) - change) / change).abs())
+        differences = model(images).log_softmax(1) - model(torch.zeros_like(images)).log_softmax(1)
+    change = (differences * weights).sum(1)
+    gap = attributions.completeness_gap(model, images, maps, weights)
+    assert_close(gap, ((maps.sum((1, 2)) - change) / change).abs())
     assert gap.max() < MAX_COMPLETENESS_GAP
-    assert attributions.completeness_gap(model, images, 2 * found, weights).min() > 0.9
-    mean_colour = torch.zeros_like(images)  # adds up to nothing, and misses nothing of it
-    found = attribute("integrated_gradients", model, mean_colour, 0)
-    assert attributions.completeness_gap(model, mean_colour, found, weights).tolist() == [0] * 4
+    assert attributions.completeness_gap(model, images, 2 * maps, weights).min() > 0.9
+    mean_colour = torch.zeros_like(images)  # the baseline image has no change to explain
+    maps = attribute("integrated_gradients", model, mean_colour, 0)
+    assert attributions.completeness_gap(model, mean_colour, maps, weights).tolist() == [0] * 4
 
 
 def test_integrated_gradients_double_their_steps_until_complete():
     model, images = build_model_and_images("vit", batch=1)
-    calls = {0.01: [], 3.0: []}  # near the start the score is nearly straight
-    for scale, to in calls.items():
-        asked = ("integrated_gradients", model, scale * images, 1)
-        attribute(*asked, on_step=lambda *call, to=to: to.append(call))
+    calls = {0.01: [], 3.0: []}  # by scale: the score is nearly linear near the baseline
+    for scale, steps in calls.items():
+        arguments = ("integrated_gradients", model, scale * images, 1)
+        attribute(*arguments, on_step=lambda *call, steps=steps: steps.append(call))
     assert calls[0.01][-1][0] == 32 < calls[3.0][-1][0]
 
 
@@ -258,7 +258,7 @@ FAMILIES = ("vit", "cnn")
 
 
 def build_model_and_images(family, batch=1):
-    """A model in float64, and pictures for it."""
+    """Return a model in float64 and images for it."""
     images = torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(3)).double()
     return build_timm().double() if family == "vit" else build_convolutional(), images
 
@@ -284,30 +284,30 @@ def test_half_precision_attribution_maps_are_float32(family, dtype):
     names = [method.name for method in attributions.list_methods(model)]
     exact = attribute_many(names, model, images, 1)
     contrast = contrast_many(names, model, images, 1, 2)
-    half, seen = copy.deepcopy(model).to(dtype), images.to(dtype)
-    found = attribute_many(names, half, seen, 1), contrast_many(names, half, seen, 1, 2)
-    for maps, wanted in zip(found, (exact, contrast), strict=True):
+    half, inputs = copy.deepcopy(model).to(dtype), images.to(dtype)
+    results = attribute_many(names, half, inputs, 1), contrast_many(names, half, inputs, 1, 2)
+    for maps, expected in zip(results, (exact, contrast), strict=True):
         for name in names:
             assert maps[name].dtype == torch.float32, name
-            limit = 0.25 * wanted[name].abs().max() + 1e-6
+            limit = 0.25 * expected[name].abs().max() + 1e-6
             if name == "occlusion":  # a difference of two logits, each with 8 bits
                 limit += 0.02
-            assert (maps[name] - wanted[name]).abs().max() < limit, name
+            assert (maps[name] - expected[name]).abs().max() < limit, name
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 def test_half_precision_attention_results_are_float32(dtype):
     model = build_timm().to(dtype)
     images = random_images(model).to(dtype)
-    traced = forward_pass.trace(model, images)
-    half = traced.attention.to(dtype)  # as a caller may have it from elsewhere
+    trace = forward_pass.trace(model, images)
+    half = trace.attention.to(dtype)  # a caller may pass half precision
     gradients = forward_pass.class_gradients(model, images, 1)
     pair = [a.to(dtype) for a in gradients.attention], gradients.attention_gradients
-    lens = apply_logit_lens(model, traced.tokens)
+    lens = apply_logit_lens(model, trace.tokens)
     means = head_ablation.compute_head_means(model, images)
-    stream = compute_contributions(model, traced.tokens[:, 0], [0, 2])
+    stream = compute_contributions(model, trace.tokens[:, 0], [0, 2])
     filters = embeddings.get_first_filters(model)
-    found = [
+    results = [
         *(attention.fuse_heads(half, fusion) for fusion in attention.FUSIONS),
         attention.rollout(half),
         attention.rollout_steps(half),
@@ -318,23 +318,23 @@ def test_half_precision_attention_results_are_float32(dtype):
         *lens,
         *means,
         head_ablation.ablate_heads(model, images, {(0, 1)}, means),
-        head_ablation.ablate_each_head(model, traced.tokens, means),
+        head_ablation.ablate_each_head(model, trace.tokens, means),
         *(getattr(stream, part) for part in ("embedding", "heads", "mlps", "constant", "total")),
-        mean_token_norms(traced.tokens[:, 0], slice(0, 1)),
+        mean_token_norms(trace.tokens[:, 0], slice(0, 1)),
         statistics.mean_attention_distance(half, (4, 4), 1),
         statistics.entropy(half),
-        statistics.token_similarity(traced.tokens),
-        *compute_qkv(model, traced.tokens[0], 0),
+        statistics.token_similarity(trace.tokens),
+        *compute_qkv(model, trace.tokens[0], 0),
         embeddings.position_embedding_similarity(model),
         *embeddings.embed_patches(model, images),
-        *embeddings.project_on_components(traced.tokens[0, 0], 3),
+        *embeddings.project_on_components(trace.tokens[0, 0], 3),
         filters,
         *embeddings.compute_filter_components(filters.to(dtype)),
         embeddings.filters_to_colours(filters.to(dtype)),
     ]
-    assert {values.dtype for values in found} == {torch.float32}
-    assert all(values.isfinite().all() for values in found)
-    assert_close(stream.total, traced.logits[0, [0, 2]], atol=0.05, rtol=0.05)
+    assert {values.dtype for values in results} == {torch.float32}
+    assert all(values.isfinite().all() for values in results)
+    assert_close(stream.total, trace.logits[0, [0, 2]], atol=0.05, rtol=0.05)
 
 
 def test_attributions_work_without_grad_and_with_frozen_weights():
@@ -344,13 +344,13 @@ def test_attributions_work_without_grad_and_with_frozen_weights():
     for trained, mode in ((True, torch.no_grad), (False, torch.inference_mode)):
         model.requires_grad_(trained)
         with mode():
-            found = attribute_many(METHODS, model, random_images(model, 2), torch.tensor([2, 2]))
+            maps = attribute_many(METHODS, model, random_images(model, 2), torch.tensor([2, 2]))
             difference = contrast_many(["grad_cam"], model, random_images(model, 2), 2, 3)[
                 "grad_cam"
             ]
         for name in METHODS:
-            assert_close(found[name], expected[name])
-        assert not any(values.requires_grad for values in (difference, *found.values()))
+            assert_close(maps[name], expected[name])
+        assert not any(values.requires_grad for values in (difference, *maps.values()))
 
 
 def model_state(model):
@@ -366,7 +366,7 @@ def test_attributions_leave_the_model_unchanged(family):
     model, images = build_model_and_images(family)
     model.requires_grad_(False)
     if family == "vit":
-        model.blocks[0].train()  # a mixed mode must survive too
+        model.blocks[0].train()  # mixed modes must also be kept
     before, weights = model_state(model), copy.deepcopy(model.state_dict())
     attribute_many([method.name for method in attributions.list_methods(model)], model, images, 1)
     assert model_state(model) == before
@@ -377,17 +377,17 @@ def test_attributions_leave_the_model_unchanged(family):
 def test_concurrent_attributions_of_one_model_are_independent():
     model = build_timm()
     batches = [random_images(model, batch=1, seed=seed) for seed in range(2)]
-    alone = [attribute_many(METHODS, model, images, 1) for images in batches]
+    expected = [attribute_many(METHODS, model, images, 1) for images in batches]
     start = threading.Barrier(2)
 
-    def work(index):
+    def compute(index):
         start.wait(timeout=10)
         for _ in range(3):
-            found = attribute_many(METHODS, model, batches[index], 1)
-            assert_close(found, alone[index])
+            maps = attribute_many(METHODS, model, batches[index], 1)
+            assert_close(maps, expected[index])
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(2)))
+        list(pool.map(compute, range(2)))
 
 
 def test_attributions_of_uniform_images_are_finite():
@@ -401,8 +401,8 @@ def test_cells_support_an_indivisible_image_size():
     model, _ = build_model_and_images("cnn")
     images = torch.randn(1, 3, 10, 10).double()
     assert attribute("occlusion", model, images, 0).shape == (1, 8, 8)
-    cell = attributions.cell_indices(10, 10, (8, 8), images.device)
-    counts = cell.flatten().bincount(minlength=64)
+    cells = attributions.cell_indices(10, 10, (8, 8), images.device)
+    counts = cells.flatten().bincount(minlength=64)
     assert counts.sum() == 100 and counts.min() >= 1
     total = attribute("integrated_gradients", model, images, 0).sum()
     pixels = IntegratedGradients(build_log_probability_model(model)).attribute(
@@ -419,11 +419,11 @@ def test_attribute_classes_equals_one_attribution_per_class(kind):
         m.name for m in attributions.list_methods(model) if m.is_class_specific and not m.is_slow
     ]
     with torch.no_grad():
-        found = attributions.attribute_classes(fast, model, image, [3, 0, 3])
-    for place, target in enumerate([3, 0, 3]):
+        maps = attributions.attribute_classes(fast, model, image, [3, 0, 3])
+    for i, target in enumerate([3, 0, 3]):
         expected = attribute_many(fast, model, image, target)
         for name in fast:
-            assert_close(found[name][place], expected[name][0])
+            assert_close(maps[name][i], expected[name][0])
     with pytest.raises(ValueError, match="target 9"):
         attributions.attribute_classes(fast, model, image, [9])
 
@@ -432,38 +432,38 @@ def test_contrast_is_the_difference_of_two_maps():
     model = build_kind("class token")
     images = random_images(model, batch=2).double()
     first, second = (attribute_many(METHODS, model, images, target) for target in (3, 1))
-    found = attributions.contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
+    contrasts = attributions.contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
     for name in METHODS:
         expected = first[name] - second[name]
-        assert_close(found[name], expected, atol=tolerance(name, expected), rtol=1e-5)
-        assert_close(contrast_many([name], model, images, 1, 3)[name], -found[name])
+        assert_close(contrasts[name], expected, atol=tolerance(name, expected), rtol=1e-5)
+        assert_close(contrast_many([name], model, images, 1, 3)[name], -contrasts[name])
 
 
 def test_contrast_of_a_linear_method_takes_one_pass():
     model, calls = build_timm(), []
     images = random_images(model, batch=1)
-    told = {"on_step": lambda done, total: calls.append(done)}
-    contrast_many(["occlusion"], model, images, 3, 1, **told)
+    options = {"on_step": lambda done, total: calls.append(done)}
+    contrast_many(["occlusion"], model, images, 3, 1, **options)
     assert calls == [0, 16]
 
 
 @pytest.mark.parametrize("method", PIXEL_METHODS)
 def test_progress_reaches_its_total_and_a_raising_callback_cancels(method):
-    model, calls, heard = build_timm(patch_size=4), [], []
+    model, calls, steps = build_timm(patch_size=4), [], []
     images = random_images(model, batch=2)
     attribute(method, model, images[:1], 1, on_step=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
     assert list(done) == sorted(set(done)) and len(done) >= 2
-    assert all(one <= most for one, most in calls) and totals[-1] == done[-1] and done[0] == 0
+    assert all(step <= total for step, total in calls) and totals[-1] == done[-1] and done[0] == 0
 
     def stop(done, total):
-        heard.append(done)
-        if len(heard) == 2:
+        steps.append(done)
+        if len(steps) == 2:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
         attribute(method, model, images, 1, on_step=stop)
-    assert len(heard) == 2
+    assert len(steps) == 2
 
 
 def test_errors_name_invalid_values():

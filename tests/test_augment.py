@@ -1,4 +1,4 @@
-"""Augmentation: drawn for each picture, and a target tells exactly what is in its mixture."""
+"""Augmentation: random draws for each image, and targets that match the mixed images."""
 
 import math
 
@@ -17,7 +17,7 @@ SIDE = 12
 
 
 def augment_images(images, seed=0, **fields):
-    """`images` after an `Augmentation` of these fields, not mixed."""
+    """Apply an `Augmentation` of these fields to `images`, without mixing."""
     generator = torch.Generator().manual_seed(seed)
     augmentation = Augmentation(**fields)
     draws = augmentation.draw(len(images), images.shape[-1], generator)
@@ -32,12 +32,12 @@ def mix_batch(images, targets, *, mixup, cutmix, seed=0):
 
 
 def make_numbered_images(count):
-    """`count` equal pictures in which every pixel has a value of its own."""
+    """Return `count` equal images in which every value is different."""
     return torch.arange(3.0 * SIDE * SIDE).view(1, 3, SIDE, SIDE).repeat(count, 1, 1, 1)
 
 
 def make_one_channel_images(count):
-    """Picture i is 1 in channel i and 0 elsewhere, so a mixture's means are its shares."""
+    """Return images that are 1 in one channel each: a mixture's channel means are its target."""
     targets = torch.eye(count)
     return targets[:, :, None, None].expand(-1, -1, SIDE, SIDE).clone(), targets
 
@@ -67,14 +67,14 @@ def test_erasing_fills_a_rectangle_of_2_to_33_percent_with_noise():
     side = 64
     changed = augment_images(torch.full((500, 3, side, side), -1.0), erasing=1.0)
     erased = changed[:, 0] >= 0
-    share = erased.float().mean((1, 2))
-    rim = 2 / side  # a box of whole pixels is up to one wider and higher
-    assert share.min() > 0.01
-    assert share.max() < 0.33 + rim
-    assert 0.14 < share.mean() < 0.20
-    for picture, cut in zip(changed[:, 0], erased, strict=True):
+    fraction = erased.float().mean((1, 2))
+    rim = 2 / side  # rounding makes a box up to one pixel wider and higher
+    assert fraction.min() > 0.01
+    assert fraction.max() < 0.33 + rim
+    assert 0.14 < fraction.mean() < 0.20
+    for image, cut in zip(changed[:, 0], erased, strict=True):
         rows, columns = cut.any(1).nonzero(), cut.any(0).nonzero()
-        box = picture[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        box = image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
         assert (box >= 0).all()
         assert box.max() - box.min() > 128
 
@@ -104,7 +104,7 @@ def test_mixup_blends_images_cutmix_pastes_a_box_and_both_alternate():
 @pytest.mark.parametrize("alpha", [0.2, 0.8, 1.0, 3.0])
 def test_mixing_fractions_follow_the_beta_distribution(alpha):
     mixture = augment.draw_mix(20_000, 32, alpha, 0.0, torch.Generator().manual_seed(0))
-    # Not a p-value: float32 rounds what is nearest to 1 up to it, which is 3% of all at 0.2.
+    # A p-value would be too strict, because float32 rounds 3% of the values to 1 at alpha 0.2.
     assert stats.kstest(mixture.share.numpy(), stats.beta(alpha, alpha).cdf).statistic < 0.02
 
 
@@ -113,7 +113,7 @@ def test_cutout_fills_a_square_clipped_at_the_border():
     cut = (changed == 99).all(1)  # (B, S, S)
     assert torch.isin(changed, torch.tensor([0.0, 99.0])).all()
     sides = [{int(n) for n in cut.any(axis).sum(1)} for axis in (1, 2)]
-    assert sides == [{3, 4, 5, 6}] * 2  # its centre is any pixel
+    assert sides == [{3, 4, 5, 6}] * 2  # the centre can be any pixel
     assert (cut.sum((1, 2)) == cut.any(1).sum(1) * cut.any(2).sum(1)).all()
 
 
@@ -121,7 +121,7 @@ ALL_AUGMENTATIONS = {"crop_padding": 2, "flip": True, "policy": "auto", "erasing
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "transform",
     [
         *(
             lambda x, seed, f=f, v=v: augment_images(x, seed, **{f: v})
@@ -130,9 +130,9 @@ ALL_AUGMENTATIONS = {"crop_padding": 2, "flip": True, "policy": "auto", "erasing
         lambda x, seed: mix_batch(x, torch.eye(len(x)), mixup=0.8, cutmix=1.0, seed=seed)[0],
     ],
 )
-def test_augmentation_is_reproducible_and_keeps_its_input(changed):
+def test_augmentation_is_reproducible_and_keeps_its_input(transform):
     images = torch.rand(16, 3, SIDE, SIDE)
-    before, results = images.clone(), [changed(images, seed) for seed in (1, 1, 2)]
+    before, results = images.clone(), [transform(images, seed) for seed in (1, 1, 2)]
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
     assert torch.equal(images, before)
@@ -147,12 +147,12 @@ def make_smooth_image(seed=0):
     return (255 * F.interpolate(coarse, (32, 32), mode="bicubic").clamp(0, 1)).round()
 
 
-def apply_torchvision(picture, name, strength, sign, ranges):
-    """The same operation on one uint8 picture, by torchvision's own functions."""
+def apply_torchvision(image, name, strength, sign, ranges):
+    """Apply the same operation to one uint8 image with torchvision's functions."""
     amount, near = sign * strength, InterpolationMode.NEAREST
     slope = math.degrees(math.atan(amount * ranges["shear"]))
     shift, factor = int(amount * ranges["translate"] * 32), 1 + amount * ranges["blend"]
-    image = picture.to(torch.uint8)
+    image = image.to(torch.uint8)
     return {
         "identity": lambda: image,
         "shear_x": lambda: tv.affine(image, 0, [0, 0], 1, [slope, 0.0], near, center=[0, 0]),
@@ -174,42 +174,42 @@ def apply_torchvision(picture, name, strength, sign, ranges):
 
 @pytest.mark.parametrize("name", policies.OPERATIONS)
 def test_operations_equal_torchvision(name):
-    picture, chosen = make_smooth_image(), torch.tensor([policies.OPERATIONS.index(name)])
+    image, operation = make_smooth_image(), torch.tensor([policies.OPERATIONS.index(name)])
     for ranges in (policies.WIDE_RANGES, policies.NARROW_RANGES):
         for strength, sign in STRENGTHS_AND_SIGNS:
-            how = (torch.tensor([strength]), torch.tensor([float(sign)]), ranges)
-            ours = policies.apply_operations(picture, chosen, *how)
-            theirs = apply_torchvision(picture, name, strength, sign, ranges)
-            # torchvision rounds grey and mean to whole levels on the way: up to two levels apart.
+            settings = (torch.tensor([strength]), torch.tensor([float(sign)]), ranges)
+            ours = policies.apply_operations(image, operation, *settings)
+            theirs = apply_torchvision(image, name, strength, sign, ranges)
+            # torchvision rounds greys and means to integers, so results differ by up to two levels.
             assert (ours - theirs).abs().max() < 2, (ranges, strength, sign)
 
 
 def test_each_image_gets_its_own_operation():
-    pictures = torch.cat([make_smooth_image(seed) for seed in range(3)])
+    images = torch.cat([make_smooth_image(seed) for seed in range(3)])
     chosen = torch.tensor([policies.OPERATIONS.index(n) for n in ("rotate", "equalize", "shear_x")])
     strength, sign = torch.tensor([0.2, 0.5, 0.8]), torch.tensor([1.0, 1.0, -1.0])
-    parts = (pictures, chosen, strength, sign)
-    together = policies.apply_operations(*parts, policies.WIDE_RANGES)
+    parts = (images, chosen, strength, sign)
+    batch = policies.apply_operations(*parts, policies.WIDE_RANGES)
     for i in range(3):
-        alone = policies.apply_operations(
+        single = policies.apply_operations(
             *(part[i : i + 1] for part in parts), policies.WIDE_RANGES
         )
-        assert torch.equal(together[i : i + 1], alone)
+        assert torch.equal(batch[i : i + 1], single)
 
 
 @pytest.mark.parametrize("operation", [policies._autocontrast, policies._equalize])
 def test_uniform_image_is_unchanged(operation):
-    picture = torch.full((2, 3, 8, 8), 77.0)
-    assert torch.equal(operation(picture), picture)
+    image = torch.full((2, 3, 8, 8), 77.0)
+    assert torch.equal(operation(image), image)
 
 
 @pytest.mark.parametrize("policy", ["trivial", "rand", "auto"])
 def test_policies_differ_by_image_and_stay_in_range(policy):
-    pictures = make_smooth_image().expand(64, -1, -1, -1)
-    changed = augment_images(pictures, policy=policy)
-    assert changed.shape == pictures.shape
+    images = make_smooth_image().expand(64, -1, -1, -1)
+    changed = augment_images(images, policy=policy)
+    assert changed.shape == images.shape
     assert changed.min() >= 0 and changed.max() <= 255
-    assert len({picture.sum().item() for picture in changed}) > 20
+    assert len({image.sum().item() for image in changed}) > 20
 
 
 def test_autoaugment_pairs_equal_torchvision():
@@ -242,29 +242,29 @@ def test_autoaugment_magnitudes_equal_torchvision():
 
 def test_autoaugment_operations_have_their_expected_frequency():
     count = 50_000
-    drawn = policies.draw_auto(count, torch.Generator().manual_seed(0)).operation
-    for place in (0, 1):
+    operations = policies.draw_auto(count, torch.Generator().manual_seed(0)).operation
+    for i in (0, 1):
         for name in ("equalize", "translate_y", "invert"):
-            pairs = [pair[place] for pair in policies.CIFAR10_PAIRS]
-            wanted = sum(tenths for n, tenths, _ in pairs if n == name) / 250
-            share = (drawn[:, place] == policies.OPERATIONS.index(name)).float().mean().item()
-            assert share == pytest.approx(wanted, abs=0.01), (name, place)
+            pairs = [pair[i] for pair in policies.CIFAR10_PAIRS]
+            expected = sum(tenths for n, tenths, _ in pairs if n == name) / 250
+            rate = (operations[:, i] == policies.OPERATIONS.index(name)).float().mean().item()
+            assert rate == pytest.approx(expected, abs=0.01), (name, i)
 
 
 def test_operations_of_a_pair_are_applied_in_order():
-    picture = make_smooth_image()
-    both = torch.tensor([[policies.OPERATIONS.index(n) for n in ("invert", "solarize")]])
+    image = make_smooth_image()
+    indices = torch.tensor([[policies.OPERATIONS.index(n) for n in ("invert", "solarize")]])
     strength, sign = torch.tensor([[0.0, 0.5]]), torch.ones(1, 2)
-    operations = policies.Operations(both, strength, sign)
-    expected = tv.solarize(tv.invert(picture.to(torch.uint8)), 127.5).float()
-    assert torch.equal(policies.apply_policy(picture, operations, policies.NARROW_RANGES), expected)
+    operations = policies.Operations(indices, strength, sign)
+    expected = tv.solarize(tv.invert(image.to(torch.uint8)), 127.5).float()
+    assert torch.equal(policies.apply_policy(image, operations, policies.NARROW_RANGES), expected)
 
 
 def test_trivial_and_rand_augment_never_invert():
     generator = torch.Generator().manual_seed(0)
     for draw in (policies.draw_trivial, policies.draw_rand):
-        drawn = draw(5000, generator).operation.unique()
-        assert drawn.tolist() == list(range(len(policies.RANDOM_OPERATIONS)))
+        operations = draw(5000, generator).operation.unique()
+        assert operations.tolist() == list(range(len(policies.RANDOM_OPERATIONS)))
 
 
 def test_draws_use_only_the_given_generator():

@@ -24,7 +24,7 @@ TINY_RECIPE = Recipe("tiny", "for tests", VIT, epochs=2, batch_size=8, head_epoc
 
 
 def parse_table(text: str) -> tuple[list[str], list[str]]:
-    """The lines before a printed table of one row, and the cells of that."""
+    """Return the lines before a printed table of one row, and the cells of that row."""
     *lines, head, _, row = text.splitlines()
     assert row.count("|") == head.count("|")
     return lines, [cell.strip().replace(",", "") for cell in row.strip("|").split("|")]
@@ -36,10 +36,10 @@ def test_speed_table_names_machine_and_versions(monkeypatch, capsys):
     (machine, ceiling, _), cells = parse_table(capsys.readouterr().out)
     assert f"torch {torch.__version__.split('+')[0]}" in machine
     assert "TFLOP/s" in ceiling
-    name, batch, mode, rate, share, *_ = cells
+    name, batch, mode, rate, percent, *_ = cells
     assert (name, batch, mode) == ("`tiny`", "8", "off")
     assert float(rate) > 0
-    assert 0 <= float(share.removesuffix("%")) < 100  # a busy machine rounds to 0.0
+    assert 0 <= float(percent.removesuffix("%")) < 100  # a busy machine rounds to 0.0
 
 
 def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
@@ -49,8 +49,8 @@ def test_standard_loop_is_compared_with_vitdemo(monkeypatch, capsys):
     )
     monkeypatch.setattr(standard_loop, "NUM_WORKERS", 1)
     train.main(["--usual", "tiny", "--steps", "2", "--epochs", "2"])
-    name, batch, done, theirs, ours, ratio = parse_table(capsys.readouterr().out)[1]
-    assert (name, batch, done) == ("`tiny`", "8", "crop flip auto")
+    name, batch, augmentation, theirs, ours, ratio = parse_table(capsys.readouterr().out)[1]
+    assert (name, batch, augmentation) == ("`tiny`", "8", "crop flip auto")
     assert float(ratio) == pytest.approx(float(ours) / float(theirs), rel=0.1)
 
 
@@ -103,8 +103,8 @@ def test_train_all_resumes_stopped_runs(monkeypatch, tmp_path, capsys):
         return subprocess.CompletedProcess(command, 130 if "begun" in command else 0)
 
     monkeypatch.setattr(subprocess, "run", run)
-    words = ["done", "begun", f"new --seed 1 --out={tmp_path / 'other'}"]
-    assert train_all.main([*words, "--minutes", "5", "--runs", str(tmp_path)]) == 1
+    arguments = ["done", "begun", f"new --seed 1 --out={tmp_path / 'other'}"]
+    assert train_all.main([*arguments, "--minutes", "5", "--runs", str(tmp_path)]) == 1
     begun, new = commands
     assert begun[0] == "begun" and "--resume" in begun and "--minutes" in begun
     assert new[:5] == ["new", "--seed", "1", "--out", str(tmp_path / "other")]
@@ -127,7 +127,7 @@ def test_no_run_starts_without_enough_time(tmp_path, capsys):
 
 @pytest.mark.parametrize("module", [train, train_all, standard_loop])
 def test_training_benchmarks_import_only_modules_allowed_for_train_py(module):
-    """So they need no page; what train.py really loads is tested with its command line."""
+    """Check that they do not need the page; a test of train.py checks what it really loads."""
     assert find_import_faults("train", Path(module.__file__).read_text("utf-8")) == []
 
 
@@ -135,12 +135,12 @@ def test_near_duplicate_is_found_by_correlation():
     random = torch.Generator().manual_seed(0)
     others = torch.randint(0, 256, (7, 3, 8, 8), generator=random, dtype=torch.uint8)
     images = torch.randint(0, 256, (4, 3, 8, 8), generator=random, dtype=torch.uint8)
-    images[1] = others[5] // 2 + 40  # less contrast: the same image to a correlation
-    found = near_duplicates.highest_correlation(images, others)
-    rows = [each.flatten(1).double().numpy() for each in (images, others)]
+    images[1] = others[5] // 2 + 40  # correlation ignores contrast
+    highest = near_duplicates.highest_correlation(images, others)
+    rows = [batch.flatten(1).double().numpy() for batch in (images, others)]
     expected = np.corrcoef(*rows)[:4, 4:].max(1)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert (found > near_duplicates.DEFAULT_CORRELATION).tolist() == [False, True, False, False]
+    np.testing.assert_allclose(highest, expected, atol=1e-5)
+    assert (highest > near_duplicates.DEFAULT_CORRELATION).tolist() == [False, True, False, False]
 
 
 def test_near_duplicates_are_counted_with_mirrored_images_and_by_run(tmp_path, monkeypatch, capsys):
@@ -154,11 +154,11 @@ def test_near_duplicates_are_counted_with_mirrored_images_and_by_run(tmp_path, m
     run = make_run(tmp_path / "vit")
     monkeypatch.setattr("sys.argv", ["near_duplicates.py", "--runs", str(tmp_path)])
     near_duplicates.main()
-    count, mirrored, told = capsys.readouterr().out.splitlines()
+    count, mirrored, accuracy = capsys.readouterr().out.splitlines()
     assert count.endswith("1 of 200 test images") and mirrored == "or mirrored: 2"
-    right = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
-    others = f"{100 * right[1:].mean():.2f}% on the others"
-    assert told == f"vit: accuracy {100 * right[0]:.2f}% on these images, {others}"
+    correct = run.evaluation.probabilities.argmax(1) == run.evaluation.labels
+    others = f"{100 * correct[1:].mean():.2f}% on the others"
+    assert accuracy == f"vit: accuracy {100 * correct[0]:.2f}% on these images, {others}"
 
 
 def test_claims_are_measured_on_the_available_runs(tmp_path, monkeypatch, capsys):
@@ -167,39 +167,39 @@ def test_claims_are_measured_on_the_available_runs(tmp_path, monkeypatch, capsys
     monkeypatch.setattr("sys.argv", arguments)
     claims.main()
     rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
-    found = {}
+    results = {}
     for name, *cells in rows:
-        found.setdefault(name, []).append(cells)
-    assert {each.__name__ for each in claims.CLAIMS} <= {*found}
-    assert "not measured" in found["heads_off"][0][1]  # without test images
-    assert "pairs x 15.63" in found["costs"][1][1] and "x 3.9" in found["costs"][0][1]
+        results.setdefault(name, []).append(cells)
+    assert {claim.__name__ for claim in claims.CLAIMS} <= {*results}
+    assert "not measured" in results["heads_off"][0][1]  # without test images
+    assert "pairs x 15.63" in results["costs"][1][1] and "x 3.9" in results["costs"][0][1]
 
 
 @torch.inference_mode()
 def test_attention_claims_are_computed_on_test_images(tmp_path):
     run = make_run(tmp_path / "vit", VIT)
-    subjects = claims.ClaimInputs([run], SyntheticDataset("synthetic", tmp_path, CLASSES), 4)
+    inputs = claims.ClaimInputs([run], SyntheticDataset("synthetic", tmp_path, CLASSES), 4)
     for claim in (claims.largest_weights, claims.class_token_shares, claims.heads_off):
-        rows = claim(subjects)
+        rows = claim(inputs)
         assert rows and all(name.startswith("vit") for name, _ in rows)
-    ((_, words),) = claims.lens_accuracy(subjects)
-    assert len(words.split()) == VIT.options["depth"] + 1
+    ((_, accuracies),) = claims.lens_accuracy(inputs)
+    assert len(accuracies.split()) == VIT.options["depth"] + 1
 
 
 def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monkeypatch, capsys):
     recipe = {"seed": 0, "validation_share": 0.5}
-    pictures = data.SYNTHETIC_DATASET.load("train")
+    images = data.SYNTHETIC_DATASET.load("train")
     run = make_run(tmp_path / "runs" / "vit", classes=data.SYNTHETIC_DATASET.classes, recipe=recipe)
-    print_ = data.compute_fingerprint(pictures, data.SYNTHETIC_DATASET.classes)
-    runs.write_config(run.path, run.config | {"data": {"fingerprint": print_}})
+    fingerprint = data.compute_fingerprint(images, data.SYNTHETIC_DATASET.classes)
+    runs.write_config(run.path, run.config | {"data": {"fingerprint": fingerprint}})
     run = runs.read_run(run.path)
     monkeypatch.setattr(reference, "MIN_VALIDATION", 8)
-    found = reference.compute_reference(run, pictures, pictures, torch.device("cpu"))
-    reference.write_reference(run.path, found, print_)
+    statistics = reference.compute_reference(run, images, images, torch.device("cpu"))
+    reference.write_reference(run.path, statistics, fingerprint)
     for i in range(12):
-        for place in (tmp_path / "other", tmp_path / "known" / "one"):
-            place.mkdir(parents=True, exist_ok=True)
-            noise(i).save(place / f"{i}.png")
+        for folder in (tmp_path / "other", tmp_path / "known" / "one"):
+            folder.mkdir(parents=True, exist_ok=True)
+            noise(i).save(folder / f"{i}.png")
     monkeypatch.setattr(data, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
     monkeypatch.setattr(
         data.SyntheticDataset, "load_labels", lambda self, part: self.load(part).labels
@@ -209,15 +209,15 @@ def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monke
         "load_subset",
         lambda self, part, indices, size: self.load(part).subset(indices),
     )
-    words = ["--runs", tmp_path / "runs", "--images", 40, "--device", "cpu"]
-    words += ["--known", tmp_path / "known", "--other", tmp_path / "other"]
-    monkeypatch.setattr("sys.argv", ["ood.py", *map(str, words)])
+    arguments = ["--runs", tmp_path / "runs", "--images", 40, "--device", "cpu"]
+    arguments += ["--known", tmp_path / "known", "--other", tmp_path / "other"]
+    monkeypatch.setattr("sys.argv", ["ood.py", *map(str, arguments)])
     ood.main()
     out = capsys.readouterr().out
     rates = re.search(r"\| other \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", out)
     assert all(0 <= float(rate) <= 1 for rate in rates.groups())
     flagged = re.search(r"\| test images \| 40 \| (.*) \|", out)[1].split(" | ")
-    assert [float(share) for share in flagged] == sorted(float(share) for share in flagged)
+    assert [float(rate) for rate in flagged] == sorted(float(rate) for rate in flagged)
     assert "| photos of the classes | 12 |" in out
 
 
@@ -236,7 +236,7 @@ class SyntheticWithLabels(data.SyntheticDataset):
 
 @pytest.fixture
 def split_run(tmp_path, monkeypatch):
-    """A run whose split is of synthetic images, which every benchmark then opens."""
+    """Run with a validation split of synthetic images, which every benchmark then opens."""
     source = SyntheticWithLabels("synthetic", tmp_path, CLASSES)
     monkeypatch.setattr(data, "open_dataset", lambda *_, **__: source)
     run = make_run(tmp_path / "runs" / "vit")
@@ -248,12 +248,12 @@ def split_run(tmp_path, monkeypatch):
 
 def test_validation_images_are_held_out_and_alternate_by_class(split_run):
     run, source = split_run
-    drawn = faithfulness.draw_validation_images(run, source, 20)
-    assert sorted(drawn.labels[:10].tolist()) == list(range(10))
-    every = source.load("train")
-    kept, _ = data.stratified_split(every.labels, 0.25, 3)
-    trained = {image.numpy().tobytes() for image in every.images[kept]}
-    assert not trained & {image.numpy().tobytes() for image in drawn.images}
+    sample = faithfulness.draw_validation_images(run, source, 20)
+    assert sorted(sample.labels[:10].tolist()) == list(range(10))
+    training_set = source.load("train")
+    indices, _ = data.stratified_split(training_set.labels, 0.25, 3)
+    training_images = {image.numpy().tobytes() for image in training_set.images[indices]}
+    assert not training_images & {image.numpy().tobytes() for image in sample.images}
     other = SyntheticWithLabels("synthetic", source.root, CLASSES[:5])
     with pytest.raises(DataError, match="'vit' has 60 validation images, but this dataset has 30"):
         faithfulness.draw_validation_images(run, other, 20)
@@ -262,16 +262,16 @@ def test_validation_images_are_held_out_and_alternate_by_class(split_run):
 @pytest.mark.parametrize("extra", [[], ["--extra"]])
 def test_faithfulness_results_contain_steps_and_baselines(extra, split_run, monkeypatch, capsys):
     run, _ = split_run
-    asked = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
-    monkeypatch.setattr("sys.argv", ["faithfulness.py", *asked, *extra])
+    arguments = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["faithfulness.py", *arguments, *extra])
     faithfulness.main()
-    told = capsys.readouterr().out
-    for line in told.splitlines():
+    output = capsys.readouterr().out
+    for line in output.splitlines():
         if line.startswith("| relevance"):
             assert line.count("|") in (6, 8 + 3 * len(extra))
-    assert ("ROAD" in told) is bool(extra) and "| edge map | " in told
-    found = read_summaries(run.path)
-    assert set(found) == {"drop", "mean"}
-    for each in found.values():
-        assert (each.pictures, each.steps, each.part) == (3, 4, "validation")
-        assert set(each.scores) > {"relevance", *BASELINE_NAMES} and len(each.layers) == 3
+    assert ("ROAD" in output) is bool(extra) and "| edge map | " in output
+    summaries = read_summaries(run.path)
+    assert set(summaries) == {"drop", "mean"}
+    for summary in summaries.values():
+        assert (summary.pictures, summary.steps, summary.part) == (3, 4, "validation")
+        assert set(summary.scores) > {"relevance", *BASELINE_NAMES} and len(summary.layers) == 3

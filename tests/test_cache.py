@@ -1,4 +1,4 @@
-"""What is worked out once for all who ask."""
+"""Cache of values that are computed once for all sessions."""
 
 import threading
 import time
@@ -19,24 +19,24 @@ LIMIT = 2**20
 
 def test_concurrent_requests_compute_a_value_once():
     slow, cache = Mock(side_effect=lambda _: time.sleep(0.2) or []), Cache(LIMIT)
-    with ThreadPoolExecutor(30) as class_of_30:
-        found = list(class_of_30.map(lambda number: cache.call(slow, number), [7] * 30))
+    with ThreadPoolExecutor(30) as pool:
+        results = list(pool.map(lambda number: cache.call(slow, number), [7] * 30))
     slow.assert_called_once_with(7)
-    assert all(one is found[0] for one in found)
+    assert all(result is results[0] for result in results)
 
 
 def test_failed_computation_is_retried():
-    answer, cache = Mock(side_effect=[ValueError("no"), 5]), Cache(LIMIT)
+    compute, cache = Mock(side_effect=[ValueError("no"), 5]), Cache(LIMIT)
     with pytest.raises(ValueError, match="no"):
-        cache.call(answer)
-    assert cache.call(answer) == cache.call(answer) == 5
+        cache.call(compute)
+    assert cache.call(compute) == cache.call(compute) == 5
 
 
 def test_waiting_and_later_requests_retry_a_failed_computation_once():
     cache, starts, running = Cache(LIMIT), [], []
     first_fails = threading.Event()
 
-    def make():
+    def compute():
         starts.append(1)
         running.append(1)
         if len(starts) == 1:
@@ -44,21 +44,21 @@ def test_waiting_and_later_requests_retry_a_failed_computation_once():
             running.pop()
             raise ValueError("no")
         time.sleep(0.3)
-        together = len(running)
+        concurrent = len(running)
         running.pop()
-        return [together]
+        return [concurrent]
 
     with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(cache.get_or_compute, ("key",), make)
+        first = pool.submit(cache.get_or_compute, ("key",), compute)
         while not starts:
             time.sleep(0.001)
-        later = [pool.submit(cache.get_or_compute, ("key",), make) for _ in range(2)]
-        time.sleep(0.05)  # they wait
+        later = [pool.submit(cache.get_or_compute, ("key",), compute) for _ in range(2)]
+        time.sleep(0.05)  # both wait for the first request
         first_fails.set()
         with pytest.raises(ValueError, match="no"):
             first.result()
-        later.append(pool.submit(cache.get_or_compute, ("key",), make))
-        assert [one.result() for one in later] == [[1]] * 3
+        later.append(pool.submit(cache.get_or_compute, ("key",), compute))
+        assert [request.result() for request in later] == [[1]] * 3
     assert len(starts) == 2
 
 
@@ -69,7 +69,7 @@ def test_least_recently_used_value_is_evicted_above_the_limit():
         cache.get((0,))
     assert [cache.get((number,)) is None for number in range(3)] == [False, True, False]
     assert cache.used_bytes == 200
-    cache.put((0,), np.zeros(50, np.uint8))  # in place of the one before
+    cache.put((0,), np.zeros(50, np.uint8))  # replaces the previous value
     assert cache.used_bytes == 150
     large = np.zeros(1000, np.uint8)
     assert cache.get_or_compute(("large",), lambda: large) is large

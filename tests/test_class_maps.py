@@ -1,4 +1,4 @@
-"""What the section "Why this class?" asks of runs and models, and its handlers' manners."""
+"""Attribution maps of the section "Why this class?", their scores and their handlers."""
 
 from dataclasses import replace
 
@@ -36,47 +36,47 @@ FAST_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollo
 
 @pytest.fixture(scope="module")
 def ask(shown):
-    """ask(seed, name="vit", **settings of `maps`) -> the maps of that picture, the quick ones."""
+    """Fast maps of an image, computed from a seed, a run name and other settings."""
 
-    def ask(seed, name="vit", **settings):
+    def compute(seed, name="vit", **settings):
         settings = {"include_slow": False, **settings}
         return compute_class_maps(shown, shown.find_run(name), noise(seed), **settings)
 
-    return ask
+    return compute
 
 
-def method_names(found):
-    return [m.method.name for m in found.maps]
+def method_names(result):
+    return [m.method.name for m in result.maps]
 
 
-def maps_by_method(found):
-    return {m.method.name: m.values for m in found.maps}
+def maps_by_method(result):
+    return {m.method.name: m.values for m in result.maps}
 
 
 def test_maps_equal_attributions_of_the_predicted_class(shown, ask, monkeypatch):
-    run, found = shown.find_run("vit"), ask(0, include_slow=True)
+    run, result = shown.find_run("vit"), ask(0, include_slow=True)
     _, pixels = shown.prepare_input(run.preprocessing, noise(0))
-    assert found.target == int(found.probabilities.argmax()) and found.against is None
-    assert method_names(found) == list(attributions.METHODS)  # nothing was measured of this run
+    assert result.target == int(result.probabilities.argmax()) and result.against is None
+    assert method_names(result) == list(attributions.METHODS)  # this run has no stored scores
     expected = attributions.attribute_many(
-        method_names(found), shown.load_model(run), pixels, found.target
+        method_names(result), shown.load_model(run), pixels, result.target
     )
-    for name, own in maps_by_method(found).items():
-        assert np.allclose(own, expected[name][0], atol=1e-6), name
-    monkeypatch.setattr(attributions, "attribute_many", None)  # it is not made again
-    again = maps_by_method(ask(0, include_slow=True))
-    assert all(own is again[name] for name, own in maps_by_method(found).items())
+    for name, values in maps_by_method(result).items():
+        assert np.allclose(values, expected[name][0], atol=1e-6), name
+    monkeypatch.setattr(attributions, "attribute_many", None)  # it must not be called again
+    cached = maps_by_method(ask(0, include_slow=True))
+    assert all(values is cached[name] for name, values in maps_by_method(result).items())
 
 
 def test_contrast_is_signed_for_class_specific_methods(ask):
-    found = ask(0, target="cat", against="dog", include_slow=True)
+    result = ask(0, target="cat", against="dog", include_slow=True)
     cat, dog = (maps_by_method(ask(0, target=name, include_slow=True)) for name in ("cat", "dog"))
-    assert found.class_text == "cat and not dog"
-    for drawn_map in found.maps:
-        method = drawn_map.method
+    assert result.class_text == "cat and not dog"
+    for class_map in result.maps:
+        method = class_map.method
         expected = cat[method.name] - dog[method.name] * method.is_class_specific
-        assert np.allclose(drawn_map.values, expected, atol=1e-5), method.name
-        assert drawn_map.is_signed is method.is_class_specific
+        assert np.allclose(class_map.values, expected, atol=1e-5), method.name
+        assert class_map.is_signed is method.is_class_specific
 
 
 def test_slow_maps_are_left_out_unless_cached(ask):
@@ -97,15 +97,15 @@ def test_errors_name_unknown_classes(shown, ask):
 
 
 def test_faithfulness_scores_equal_measure(shown, ask):
-    run, found = shown.find_run("vit"), ask(0, target="cat")
-    measured = measure_faithfulness(shown, found, noise(0), fill="drop")
+    run, result = shown.find_run("vit"), ask(0, target="cat")
+    measured = measure_faithfulness(shown, result, noise(0), fill="drop")
     _, pixels = shown.prepare_input(run.preprocessing, noise(0))
-    own = {name: torch.from_numpy(v) for name, v in maps_by_method(found).items()}
-    asked = shown.load_model(run), pixels, CLASSES.index("cat"), own
-    # As the page measures, where the hardware has half precision.
+    maps = {name: torch.from_numpy(v) for name, v in maps_by_method(result).items()}
+    arguments = shown.load_model(run), pixels, CLASSES.index("cat"), maps
+    # The page also measures in half precision if the hardware supports it.
     with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
         expected = faithfulness.measure_perturbation_curves(
-            *asked, fill="drop", steps=faithfulness.CURVE_STEPS
+            *arguments, fill="drop", steps=faithfulness.CURVE_STEPS
         )
     random = expected.random_scores
     for name, curve in expected.deletion.items():
@@ -123,15 +123,15 @@ def test_faithfulness_scores_equal_measure(shown, ask):
     edges = {faithfulness.EDGE_BASELINE: faithfulness.edge_map(pixels, (4, 4))}
     with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
         baseline = faithfulness.measure_perturbation_curves(
-            *asked[:3], edges, fill="drop", steps=faithfulness.CURVE_STEPS
+            *arguments[:3], edges, fill="drop", steps=faithfulness.CURVE_STEPS
         )
-    found = measured.scores[faithfulness.EDGE_BASELINE].score
-    assert found == pytest.approx(baseline.scores[faithfulness.EDGE_BASELINE], abs=2e-3)
+    edge_score = measured.scores[faithfulness.EDGE_BASELINE].score
+    assert edge_score == pytest.approx(baseline.scores[faithfulness.EDGE_BASELINE], abs=2e-3)
     assert np.allclose(measured.random_bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
 def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
-    asked = []
+    significant = []
     for seed in range(4):
         scores = measure_faithfulness(shown, ask(seed), noise(seed), fill="drop").scores
         baselines = [
@@ -139,10 +139,10 @@ def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
             scores[faithfulness.EDGE_BASELINE].score,
         ]
         for name, score in scores.items():
-            beyond = score.p_orders <= 0.05 and score.score > max(baselines)
-            assert (score.p_shape is not None) is beyond, name
-            asked.append(beyond)
-    assert any(asked) and not all(asked)
+            is_significant = score.p_orders <= 0.05 and score.score > max(baselines)
+            assert (score.p_shape is not None) is is_significant, name
+            significant.append(is_significant)
+    assert any(significant) and not all(significant)
 
 
 def test_verdict_depends_on_baselines_and_p_values():
@@ -158,16 +158,16 @@ def test_verdict_depends_on_baselines_and_p_values():
 
 def test_measured_map_is_not_measured_again(shown, ask, monkeypatch):
     first = measure_faithfulness(shown, ask(107), noise(107), fill="drop")
-    asked = []
+    measured = []
     measure = faithfulness.measure_perturbation_curves
 
-    def listen(model, image, target, drawn, **settings):
-        asked.append(list(drawn))
-        return measure(model, image, target, drawn, **settings)
+    def record(model, image, target, maps, **settings):
+        measured.append(list(maps))
+        return measure(model, image, target, maps, **settings)
 
-    monkeypatch.setattr(faithfulness, "measure_perturbation_curves", listen)
+    monkeypatch.setattr(faithfulness, "measure_perturbation_curves", record)
     second = measure_faithfulness(shown, ask(107, include_slow=True), noise(107), fill="drop")
-    assert asked == [["integrated_gradients"], ["occlusion"]]
+    assert measured == [["integrated_gradients"], ["occlusion"]]
     assert second.scores.items() >= first.scores.items()
 
 
@@ -176,65 +176,67 @@ def test_maps_are_checked_against_another_class_and_randomised_heads(shown, ask)
     _, pixels = shown.prepare_input(run.preprocessing, noise(108))
     unchecked = ask(108, include_slow=True)
     steps = []
-    found = ask(108, include_slow=True, check_slow=True, on_step=lambda *at: steps.append(at))
-    assert np.argsort(found.probabilities)[-2] == CLASSES.index(found.runner_up)
+    result = ask(108, include_slow=True, check_slow=True, on_step=lambda *at: steps.append(at))
+    assert np.argsort(result.probabilities)[-2] == CLASSES.index(result.runner_up)
     assert steps[-1][0] == steps[-1][1]
-    other = maps_by_method(ask(108, target=found.runner_up, include_slow=True))
-    specific = [own.method.name for own in found.maps if own.method.is_class_specific]
+    other = maps_by_method(ask(108, target=result.runner_up, include_slow=True))
+    specific = [item.method.name for item in result.maps if item.method.is_class_specific]
     fast = [name for name in specific if not attributions.METHODS[name].is_slow]
     heads = [randomise_head(shown.load_model(run), seed) for seed in range(NUM_RANDOM_HEADS)]
-    random = [attributions.attribute_many(fast, head, pixels, found.target) for head in heads]
-    for own, before in zip(found.maps, unchecked.maps, strict=True):
-        name = own.method.name
-        if not own.method.is_class_specific:
-            assert own.runner_up_correlation is own.head_check is None
+    random = [attributions.attribute_many(fast, head, pixels, result.target) for head in heads]
+    for item, before in zip(result.maps, unchecked.maps, strict=True):
+        name = item.method.name
+        if not item.method.is_class_specific:
+            assert item.runner_up_correlation is item.head_check is None
             continue
-        mine = torch.from_numpy(own.values)
-        theirs = rank_correlation(mine, torch.from_numpy(other[name]))
-        assert own.runner_up_correlation == pytest.approx(theirs, nan_ok=True)
-        assert own.head_check.map_correlations.shape == (NUM_RANDOM_HEADS,)
+        values = torch.from_numpy(item.values)
+        correlation = rank_correlation(values, torch.from_numpy(other[name]))
+        assert item.runner_up_correlation == pytest.approx(correlation, nan_ok=True)
+        assert item.head_check.map_correlations.shape == (NUM_RANDOM_HEADS,)
         if name in fast:
-            expected = [rank_correlation(mine, maps[name][0]) for maps in random]
-            assert own.head_check.map_correlations == pytest.approx(expected, abs=1e-3, nan_ok=True)
-        assert (before.runner_up_correlation is None) == own.method.is_slow
+            expected = [rank_correlation(values, maps[name][0]) for maps in random]
+            assert item.head_check.map_correlations == pytest.approx(
+                expected, abs=1e-3, nan_ok=True
+            )
+        assert (before.runner_up_correlation is None) == item.method.is_slow
     contrast = ask(108, target="cat", against="dog", include_slow=True, check_slow=True)
-    assert all(own.runner_up_correlation is None for own in contrast.maps)
+    assert all(item.runner_up_correlation is None for item in contrast.maps)
 
 
 def test_integrated_gradients_report_their_completeness_error(ask):
-    for asked in ({"target": "cat"}, {"target": "cat", "against": "dog"}):
-        found = ask(0, include_slow=True, **asked)
+    for settings in ({"target": "cat"}, {"target": "cat", "against": "dog"}):
+        result = ask(0, include_slow=True, **settings)
         gaps = {
-            own.method.name: own.completeness_gap
-            for own in found.maps
-            if own.completeness_gap is not None
+            item.method.name: item.completeness_gap
+            for item in result.maps
+            if item.completeness_gap is not None
         }
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MAX_COMPLETENESS_GAP
-        words = "add up to the change of the log-probability, with an error of 0."
-        assert any(words in line for line in panel_lines(found, "drop"))
+        message = "add up to the change of the log-probability, with an error of 0."
+        assert any(message in line for line in panel_lines(result, "drop"))
 
 
-def render_panels(found, fill) -> list:
-    return render_class_maps(found, fill)[0].panels
+def render_panels(result, fill) -> list:
+    return render_class_maps(result, fill)[0].panels
 
 
-def panels_with_badge(found, fill) -> list:
-    return [panel for panel in render_panels(found, fill) if panel.badge]
+def panels_with_badge(result, fill) -> list:
+    return [panel for panel in render_panels(result, fill) if panel.badge]
 
 
-def panel_lines(found, fill) -> list[str]:
-    return [line for panel in render_panels(found, fill) for line in panel.lines]
+def panel_lines(result, fill) -> list[str]:
+    return [line for panel in render_panels(result, fill) for line in panel.lines]
 
 
 def make_measured_context(root, **by_fill):
-    """A run whose file says by fill what the scores are, and which maps are the best."""
+    """Write a run with stored scores and best maps by fill mode, and return its context."""
     run = make_run(root / "vit", VIT)
     settings = {"steps": 16, "part": "validation"}
-    measured = {
-        fill: FaithfulnessSummary(100, *found, **settings) for fill, found in by_fill.items()
+    summaries = {
+        fill: FaithfulnessSummary(100, *scores, **settings) for fill, scores in by_fill.items()
     }
-    write_summaries(run.path, measured)
+    write_summaries(run.path, summaries)
     return AppContext([root], root / "none", CPU)
 
 
@@ -245,22 +247,19 @@ MEASURED_SCORES = {
 
 def test_badges_are_read_from_the_run_by_replacement(tmp_path):
     best = ("rollout", "attention")
-    bench = make_measured_context(
+    context = make_measured_context(
         tmp_path, drop=(MEASURED_SCORES, best), mean=(MEASURED_SCORES, ())
     )
-    found = compute_class_maps(bench, bench.find_run("vit"), noise(0), include_slow=False)
-    assert method_names(found)[:2] == ["rollout", "attention"]  # the highest score first
-    count = {fill: len(panels_with_badge(found, fill)) for fill in found.fills}
+    result = compute_class_maps(context, context.find_run("vit"), noise(0), include_slow=False)
+    assert method_names(result)[:2] == ["rollout", "attention"]  # the highest score first
+    count = {fill: len(panels_with_badge(result, fill)) for fill in result.fills}
     assert count == {"drop": 2, "mean": 0, "blur": 0}
-    words = "On 100 validation images", "Holm's correction", "16 steps"
+    texts = "On 100 validation images", "Holm's correction", "16 steps"
     assert all(
-        word in each.badge_title for each in panels_with_badge(found, "drop") for word in words
+        text in panel.badge_title for panel in panels_with_badge(result, "drop") for text in texts
     )
-    other = make_run(tmp_path / "vit", VIT, seed=5)  # trained again: the file is of other weights
-    assert (
-        compute_class_maps(bench, runs.read_run(other.path), noise(0), include_slow=False).summaries
-        == {}
-    )
+    retrained = runs.read_run(make_run(tmp_path / "vit", VIT, seed=5).path)  # other weights
+    assert compute_class_maps(context, retrained, noise(0), include_slow=False).summaries == {}
 
 
 @pytest.mark.parametrize(
@@ -269,38 +268,38 @@ def test_badges_are_read_from_the_run_by_replacement(tmp_path):
         ({"drop": (0.1, (0.1, 0.3, 0.2)), "mean": (0.2, (0.3, 0.2, 0.2))}, ("mean", 2)),
         ({"drop": (0.1, (0.4, 0.3, 0.2)), "mean": (0.2, (0.1, 0.0, 0.2))}, ("mean", 1)),
         ({"drop": (0.4, (0.1, 0.3, 0.2)), "mean": (0.2, (0.3, 0.2, 0.2))}, ("rollout", 3)),
-        ({"drop": (0.1, (0.1, 0.3, 0.2)), "mean": (0.2, ())}, ("rollout", 3)),  # an older file
-        ({"drop": (0.1, (0.1, 0.3))}, ("rollout", 3)),  # of another model
+        ({"drop": (0.1, (0.1, 0.3, 0.2)), "mean": (0.2, ())}, ("rollout", 3)),  # without layers
+        ({"drop": (0.1, (0.1, 0.3))}, ("rollout", 3)),  # two layers
         ({}, ("rollout", 3)),
     ],
 )
 def test_first_map_is_the_most_faithful_measured_map(tmp_path, by_fill, first):
-    found = {fill: ({"rollout": rolled}, (), means) for fill, (rolled, means) in by_fill.items()}
-    bench = make_measured_context(tmp_path, **found)
-    assert choose_first_map(bench, bench.find_run("vit")) == first
+    scores = {fill: ({"rollout": rollout}, (), means) for fill, (rollout, means) in by_fill.items()}
+    context = make_measured_context(tmp_path, **scores)
+    assert choose_first_map(context, context.find_run("vit")) == first
 
 
 def test_first_map_of_a_model_without_attention_has_no_layer(tmp_path):
     run = make_run(tmp_path / "resnet", RESNET)
     write_summaries(run.path, {"mean": FaithfulnessSummary(100, {"grad_cam": 0.3}, ())})
-    bench = AppContext([tmp_path], tmp_path / "none", CPU)
-    assert choose_first_map(bench, bench.find_run("resnet")) == ("rollout", 0)
+    context = AppContext([tmp_path], tmp_path / "none", CPU)
+    assert choose_first_map(context, context.find_run("resnet")) == ("rollout", 0)
 
 
 def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
-    found = ask(103)
-    assert found.cached_results == {}
-    measured = measure_faithfulness(shown, found, noise(103), fill="blur")
+    result = ask(103)
+    assert result.cached_results == {}
+    measured = measure_faithfulness(shown, result, noise(103), fill="blur")
     assert ask(103).cached_results == {"blur": measured}
     assert ask(103, target="cat").cached_results == ask(104).cached_results == {}
-    assert ask(103, include_slow=True).cached_results == {}  # two maps more to be measured
+    assert ask(103, include_slow=True).cached_results == {}  # two more maps are not measured yet
 
 
 def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
-    monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)  # its passes are dear
-    found = ask(0, "resnet")
-    assert method_names(found) == ["grad_cam"] and found.fills == ("mean", "blur")
-    measured = measure_faithfulness(shown, found, noise(0))
+    monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)  # its passes are slow
+    result = ask(0, "resnet")
+    assert method_names(result) == ["grad_cam"] and result.fills == ("mean", "blur")
+    measured = measure_faithfulness(shown, result, noise(0))
     assert set(measured.scores) == {
         "grad_cam",
         faithfulness.CENTRE_BASELINE,
@@ -308,40 +307,40 @@ def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
     }
     assert measured.fractions.tolist() == [0, 0.5, 1]
     with pytest.raises(RunError, match=r"does not support the replacement 'drop': .*mean, blur"):
-        measure_faithfulness(shown, found, noise(0), fill="drop")
+        measure_faithfulness(shown, result, noise(0), fill="drop")
 
 
 def test_stopped_computation_caches_no_partial_result(shown, ask):
-    stops = Cancellation()
-    stops.start()
-    raise_if_stopped = stops.make_check()
+    cancellation = Cancellation()
+    cancellation.start()
+    raise_if_stopped = cancellation.make_check()
 
     def on_step(done, total):
         raise_if_stopped()
-        stops.stop()
+        cancellation.stop()
 
     with pytest.raises(Stopped):
         ask(105, include_slow=True, on_step=on_step)
-    found = ask(105)
-    assert sorted(method_names(found)) == sorted(FAST_METHODS)
+    result = ask(105)
+    assert sorted(method_names(result)) == sorted(FAST_METHODS)
     with pytest.raises(Stopped):
-        measure_faithfulness(shown, found, noise(105), on_step=on_step)
+        measure_faithfulness(shown, result, noise(105), on_step=on_step)
     assert ask(105).cached_results == {}
 
 
 def test_every_map_has_a_caption_and_its_scores(shown, ask):
-    found = ask(106, target="cat", include_slow=True)
-    row, meter = render_class_maps(found, "mean")
+    result = ask(106, target="cat", include_slow=True)
+    row, scores = render_class_maps(result, "mean")
     captions = {(panel.title, panel.caption) for panel in row.panels}
-    assert captions == {(each.title, each.caption) for each in attributions.METHODS.values()}
-    assert panels_with_badge(found, "mean") == []
-    words = "Rank correlation with the map for"
-    assert sum(words in line for line in panel_lines(found, "mean")) == 3
-    assert meter == [Text(drawing.NOT_MEASURED_MESSAGE, quiet=True)]
-    measured = measure_faithfulness(shown, found, noise(106))
-    found = ask(106, target="cat", include_slow=True)
-    _, (legend, plots, table, areas, curves) = render_class_maps(found, "mean")
-    assert sum(line.startswith("Score ") for line in panel_lines(found, "mean")) == 7
+    assert captions == {(method.title, method.caption) for method in attributions.METHODS.values()}
+    assert panels_with_badge(result, "mean") == []
+    phrase = "Rank correlation with the map for"
+    assert sum(phrase in line for line in panel_lines(result, "mean")) == 3
+    assert scores == [Text(drawing.NOT_MEASURED_MESSAGE, quiet=True)]
+    measured = measure_faithfulness(shown, result, noise(106))
+    result = ask(106, target="cat", include_slow=True)
+    _, (legend, plots, table, areas, curves) = render_class_maps(result, "mean")
+    assert sum(line.startswith("Score ") for line in panel_lines(result, "mean")) == 7
     assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
     assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
     assert len(areas.rows) == 7 + 2 + 40 and {row[0] for row in curves.rows} == {
@@ -362,45 +361,45 @@ def test_only_attention_maps_are_fractions_of_a_whole(ask):
         if panel.fraction
     }
     assert fractions == {"Last layer's attention", "Attention rollout"}
-    for own in ask(106).maps:
-        if own.method.name in ("attention", "rollout"):
-            assert 0 < own.values.sum() <= 1.001
+    for item in ask(106).maps:
+        if item.method.name in ("attention", "rollout"):
+            assert 0 < item.values.sum() <= 1.001
 
 
 def test_description_of_randomised_heads_contains_their_baseline():
-    own, between = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
-    words = drawing.describe_head_check(RandomHeadCheck(own, between, 0.5))
-    assert "3 randomised classifier heads: mean +0.04 (−0.79 to +0.70)" in words
-    assert "between these heads: mean +0.50. The map is not significantly more similar" in words
-    words = drawing.describe_head_check(RandomHeadCheck(own, between, 0.05))
-    assert "The map is more similar to their maps than these are to each other (p = 0.05)" in words
-    flat = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
-    assert "uniform" in drawing.describe_head_check(flat)
+    map_correlations, head_correlations = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
+    text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
+    assert "3 randomised classifier heads: mean +0.04 (−0.79 to +0.70)" in text
+    assert "between these heads: mean +0.50. The map is not significantly more similar" in text
+    text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.05))
+    assert "The map is more similar to their maps than these are to each other (p = 0.05)" in text
+    uniform = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
+    assert "uniform" in drawing.describe_head_check(uniform)
 
 
 def test_class_name_with_html_is_shown_literally(shown):
     run = shown.find_run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
-    asked = {"target": "<b>cat", "against": "dog", "include_slow": False}
-    row, _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **asked), "mean")
-    assert row.intro.startswith("Why <b>cat and not dog?")  # the browser writes it as text
+    settings = {"target": "<b>cat", "against": "dog", "include_slow": False}
+    row, _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **settings), "mean")
+    assert row.intro.startswith("Why <b>cat and not dog?")  # the browser inserts it as text
 
 
 def test_the_true_class_is_offered_first(ask):
-    found = ask(0)
-    target, against, *_ = update_controls(found, "", "", "mean", "frog")
+    result = ask(0)
+    target, against, *_ = update_controls(result, "", "", "mean", "frog")
     assert against["choices"][1] == ("frog (the true class)", "frog")
     assert [name for _, name in target["choices"]].count("frog") == 1
-    plain = update_controls(found, "", "", "mean")[0]["choices"]
-    assert [name for _, name in plain][1:] == list(found.run.classes)
+    choices = update_controls(result, "", "", "mean")[0]["choices"]
+    assert [name for _, name in choices][1:] == list(result.run.classes)
 
 
 def test_choices_match_the_model(ask):
-    found = ask(0, "resnet")
-    target, against, fill, held = update_controls(found, "", "", "zero")
-    predicted = CLASSES[int(found.probabilities.argmax())]
+    result = ask(0, "resnet")
+    target, against, fill, state = update_controls(result, "", "", "zero")
+    predicted = CLASSES[int(result.probabilities.argmax())]
     assert target["choices"][0] == (f"the predicted class ({predicted})", "")
     assert [value for _, value in against["choices"]] == ["", *CLASSES]
     assert [value for _, value in fill["choices"]] == ["mean", "blur"]
-    assert fill["value"] == held == "mean"  # a convolution has no token to leave out
-    assert "value" not in target and "value" not in against  # a click made meanwhile stays
+    assert fill["value"] == state == "mean"  # a ResNet has no tokens to drop
+    assert "value" not in target and "value" not in against  # choices made meanwhile stay

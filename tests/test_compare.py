@@ -21,9 +21,9 @@ def context(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
     make_run(root / "worse", RESNET, seed=1)
-    found = runs.read_evaluation(root / "worse")
-    rolled = np.roll(found.probabilities, 20, axis=0)
-    runs.write_evaluation(root / "worse", replace(found, probabilities=rolled))
+    evaluation = runs.read_evaluation(root / "worse")
+    shifted = np.roll(evaluation.probabilities, 20, axis=0)
+    runs.write_evaluation(root / "worse", replace(evaluation, probabilities=shifted))
     untested = make_run(root / "untested", VIT)
     (untested.path / runs.EVALUATION_FILE).unlink()
     (untested.path / runs.WEIGHTS_FILE).unlink()
@@ -43,8 +43,8 @@ def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(context):
 def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
     make_run(tmp_path / "good")
     bad = make_run(tmp_path / "bad")
-    found = bad.evaluation
-    runs.write_evaluation(bad.path, replace(found, probabilities=found.probabilities * np.nan))
+    valid = bad.evaluation
+    runs.write_evaluation(bad.path, replace(valid, probabilities=valid.probabilities * np.nan))
     rows = compare.model_rows(make_context(tmp_path))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].evaluation is None
@@ -54,13 +54,13 @@ def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
         make_run(tmp_path / name, recipe=change)
-    shown = make_context(tmp_path)
-    rows = compare.model_rows(shown)
-    folded = ablation_run_names(shown)
-    assert folded == {"a", "b", "c"}  # their base can be tried, so it is a model like others
-    (table,) = (piece for piece in model_table(rows, {}, folded) if isinstance(piece, Table))
+    context = make_context(tmp_path)
+    rows = compare.model_rows(context)
+    folded = ablation_run_names(context)
+    assert folded == {"a", "b", "c"}  # the baseline has weights, so it is listed
+    (table,) = (block for block in model_table(rows, {}, folded) if isinstance(block, Table))
     assert {rows[i].name for i in table.folded} == folded
-    (table,) = (p for p in model_table(rows, {}, {*changes}) if isinstance(p, Table))
+    (table,) = (block for block in model_table(rows, {}, {*changes}) if isinstance(block, Table))
     assert not table.folded
 
 
@@ -70,7 +70,7 @@ PUBLISHED_COLUMN = "Published results (%)"
 
 
 @pytest.mark.parametrize(
-    ("config", "wanted"),
+    ("config", "expected"),
     [
         (
             {},
@@ -88,16 +88,16 @@ PUBLISHED_COLUMN = "Published results (%)"
         ),
     ],
 )
-def test_cells_match_the_run_files(tmp_path, config, wanted):
-    """What others report is by recipe, and stands beside runs on the same data set alone."""
+def test_cells_match_the_run_files(tmp_path, config, expected):
+    """Published results depend on the recipe and appear only for runs on the same dataset."""
     run = make_run(tmp_path / "mine")
     recipe = run.config["recipe"] | {"name": "vit-conv-stem"}
     runs.write_config(run.path, run.config | {"recipe": recipe} | config)
     one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
     runs.write_evaluation(run.path, one_class)
     header, (row,) = compare.model_cells(compare.model_rows(make_context(tmp_path)))
-    found = dict(zip(header, row, strict=True))
-    assert wanted == {title: found[title] for title in wanted}
+    cells = dict(zip(header, row, strict=True))
+    assert expected == {title: cells[title] for title in expected}
 
 
 def test_constant_columns_are_reported_once():
@@ -120,10 +120,10 @@ def test_missing_values_are_dashes_and_latencies_have_a_column(context):
 def test_published_results_have_sources_and_known_recipes():
     _, rows = compare.published_cells()
     assert all(all(row) for row in rows)
-    for recipe, found in compare.PUBLISHED_RESULTS.items():
+    for recipe, results in compare.PUBLISHED_RESULTS.items():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
-            assert any(one.accuracy in note for one in found)
+            assert any(result.accuracy in note for result in results)
 
 
 def test_latency_is_the_median_of_the_passes_after_the_warm_up(context, monkeypatch):
@@ -133,16 +133,16 @@ def test_latency_is_the_median_of_the_passes_after_the_warm_up(context, monkeypa
     run = context.find_run("vit")
     model = context.load_model(run)
     handle = model.register_forward_hook(lambda *_: passes.append(1))
-    found = compare.measure_run_latency(context, run, 2, seconds=0)
+    latency = compare.measure_run_latency(context, run, 2, seconds=0)
     handle.remove()
     assert len(passes) == compare.WARM_UP_PASSES + 5
-    assert (found.passes, found.batch) == (5, 2)
-    assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
+    assert (latency.passes, latency.batch) == (5, 2)
+    assert (latency.low, latency.milliseconds, latency.high) == pytest.approx((1, 1, 5))
 
 
 def test_latency_measurement_continues_until_its_time_limit(context, monkeypatch):
-    clock = itertools.count(step=0.25)  # each pass takes as long
+    clock = itertools.count(step=0.25)  # each pass takes 250 ms
     monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
-    found = compare.measure_run_latency(context, context.find_run("vit"), 1, seconds=2.0)
-    assert (found.passes, found.milliseconds) == (8, 250)
-    assert "1 thread)" in found.device
+    latency = compare.measure_run_latency(context, context.find_run("vit"), 1, seconds=2.0)
+    assert (latency.passes, latency.milliseconds) == (8, 250)
+    assert "1 thread)" in latency.device

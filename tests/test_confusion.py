@@ -15,10 +15,10 @@ from vitdemo.page.confusion import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAG
 def read(tested_runs):
     group = comparable_predictions(make_context(tested_runs[0], data_root=tested_runs[1]), "first")
 
-    def read(unit, other=None, errors_only=False):
+    def read_group(unit, other=None, errors_only=False):
         return drawing.read_matrix(group, "first", other, unit, errors_only)
 
-    return read
+    return read_group
 
 
 def test_cell_texts_of_counts_percentages_and_differences(read):
@@ -29,16 +29,16 @@ def test_cell_texts_of_counts_percentages_and_differences(read):
     ]
     assert drawing.cell_texts(read(TRUE_PERCENTAGES))[2] == ["40.0%", "60.0%", "0.0%"]
     assert drawing.cell_texts(read(PREDICTED_PERCENTAGES))[0] == ["87.0%", "24.4%", "–"]
-    less = [["−6", "+6", "0"], ["−4", "+4", "0"], ["−6", "+6", "0"]]
-    assert drawing.cell_texts(read(COUNTS, "second")) == less
+    differences = [["−6", "+6", "0"], ["−4", "+4", "0"], ["−6", "+6", "0"]]
+    assert drawing.cell_texts(read(COUNTS, "second")) == differences
     assert drawing.cell_texts(read(TRUE_PERCENTAGES, "second"))[2] == ["−60.0%", "+60.0%", "0.0%"]
     assert drawing.cell_texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
 
 
 def test_most_frequent_error_has_the_strongest_colour(read):
     strengths = drawing.colour_strengths(read(COUNTS))
-    wrong = np.where(np.eye(3), 0, strengths)
-    assert wrong.max() == wrong[2, 1] == 1  # 60% of the flies
+    errors = np.where(np.eye(3), 0, strengths)
+    assert errors.max() == errors[2, 1] == 1  # 60% of the class fly
     assert strengths[0, 0] == pytest.approx(60 / 70)
     assert drawing.colour_strengths(read(COUNTS, errors_only=True)).diagonal().tolist() == [0, 0, 0]
     difference = read(COUNTS, "second")
@@ -61,6 +61,6 @@ def test_cell_labels_for_screen_readers(read):
 
 
 def test_chosen_cell_and_pairs_use_the_same_keys(read):
-    found = drawing.confusion_payload(read(COUNTS), ("<b>ant", "bee"))
-    assert found.cell == (0, 1)
-    assert list(found.pairs) == ["0-1", "2-1", "1-0", "2-0"]
+    payload = drawing.confusion_payload(read(COUNTS), ("<b>ant", "bee"))
+    assert payload.cell == (0, 1)
+    assert list(payload.pairs) == ["0-1", "2-1", "1-0", "2-0"]

@@ -1,4 +1,4 @@
-"""Data sets as tensors: what is read is what lies there, and every mistake is named."""
+"""Datasets as tensors: exact content, splits and a specific error for each invalid folder."""
 
 import hashlib
 import re
@@ -25,7 +25,7 @@ from vitdemo.data import (
 from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.errors import DataError
 
-# (seed, digest of the held-out indices, digest of 10,000 of the others), as scikit-learn drew them
+# (seed, digest of validation indices, digest of 10,000 other indices), from scikit-learn
 SPLITS = [
     (0, "90550577eb6d6b26", "5bb23bfaf0959482"),
     (1, "c77fef5e34b4d731", "3a2253904a6e3a2e"),
@@ -40,7 +40,7 @@ def noise(count=1, size=40, seed=0):
 
 
 def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
-    root = put_pictures(THREE_CLASSES | {"train/.cache": 1, "test/.cache": 1})  # which is no class
+    root = put_pictures(THREE_CLASSES | {"train/.cache": 1, "test/.cache": 1})  # not a class
     source = open_dataset(root)
     assert source.classes == ("ant", "bee", "cow")
     assert (source.name, source.is_cifar10) == ("pictures", False)
@@ -54,7 +54,7 @@ def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
 
 
 @pytest.mark.parametrize(
-    ("counts", "part", "words"),
+    ("counts", "part", "message"),
     [
         (THREE_CLASSES | {"test/dodo": 1}, "test", "'dodo'"),
         (THREE_CLASSES, "validation", "'validation'"),
@@ -78,18 +78,18 @@ def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
         (THREE_CLASSES, "train", r"bee/broken\.png"),
     ],
 )
-def test_invalid_image_folder_raises_a_specific_error(put_pictures, counts, part, words):
+def test_invalid_image_folder_raises_a_specific_error(put_pictures, counts, part, message):
     root = put_pictures(counts)
-    if "broken" in words:
+    if "broken" in message:
         (root / "train" / "bee" / "broken.png").write_bytes(b"no picture")
     source = open_dataset(root) if part else None
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=message):
         source.load(part) if part else open_dataset(root)
 
 
 def test_only_the_default_folder_downloads_cifar10_automatically(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr(data, "_download_cifar10", lambda root, on_bytes: asked.append(root))
+    downloads = []
+    monkeypatch.setattr(data, "_download_cifar10", lambda root, on_bytes: downloads.append(root))
     monkeypatch.delenv("VITDEMO_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -101,9 +101,9 @@ def test_only_the_default_folder_downloads_cifar10_automatically(monkeypatch, tm
         with monkeypatch.context() as patch, pytest.raises(DataError, match=f"'{root}' {state}"):
             patch.setenv("VITDEMO_DATA", str(root))
             data.find_dataset()
-    assert asked == []
+    assert downloads == []
     assert data.find_dataset().is_cifar10
-    assert asked == [Path("data")]
+    assert downloads == [Path("data")]
 
 
 @pytest.mark.parametrize("download", [True, False])
@@ -135,28 +135,28 @@ def test_failed_download_gives_the_reason_and_leaves_no_empty_folder(monkeypatch
     for _ in range(2):
         with pytest.raises(DataError, match=r"no route to host.*--data"):
             open_dataset(tmp_path / "data", download=True)
-        assert (tmp_path / "data").exists() == bool(part)  # which the next try goes on with
+        assert (tmp_path / "data").exists() == bool(part)  # the next attempt resumes it
 
 
 def test_concurrent_requests_download_the_dataset_once(monkeypatch, tmp_path):
-    asked, found = [], []
+    downloads, datasets = [], []
 
     def fetch(root, on_bytes):
-        asked.append(root)
+        downloads.append(root)
         time.sleep(0.2)
         (root / CIFAR10.base_folder).mkdir()
 
-    def find():
-        found.append(open_dataset(tmp_path / "data", download=True))
+    def request():
+        datasets.append(open_dataset(tmp_path / "data", download=True))
 
     monkeypatch.setattr(data.cifar10, "fetch_from_hub", fetch)
-    threads = [threading.Thread(target=find) for _ in range(4)]
+    threads = [threading.Thread(target=request) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4 and all(source.is_cifar10 for source in found)
-    assert len(asked) == 1
+    assert len(datasets) == 4 and all(source.is_cifar10 for source in datasets)
+    assert len(downloads) == 1
 
 
 def test_unwritable_data_folder_is_named_in_the_error(tmp_path):
@@ -173,41 +173,41 @@ def test_damaged_cifar10_error_names_the_folder_to_delete(tmp_path):
 
 def test_split_is_stratified_and_depends_on_the_seed():
     labels = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
-    kept, held = stratified_split(labels, 0.2, seed=0)
-    assert labels[held].bincount().tolist() == [12, 6, 2]
-    assert sorted(kept.tolist() + held.tolist()) == list(range(100))
-    assert torch.equal(held, stratified_split(labels, 0.2, seed=0)[1])
-    assert not torch.equal(held, stratified_split(labels, 0.2, seed=4)[1])
-    assert len(stratified_split(labels, 12, seed=0)[1]) == 12  # a number of pictures
+    train, validation = stratified_split(labels, 0.2, seed=0)
+    assert labels[validation].bincount().tolist() == [12, 6, 2]
+    assert sorted(train.tolist() + validation.tolist()) == list(range(100))
+    assert torch.equal(validation, stratified_split(labels, 0.2, seed=0)[1])
+    assert not torch.equal(validation, stratified_split(labels, 0.2, seed=4)[1])
+    assert len(stratified_split(labels, 12, seed=0)[1]) == 12  # a number of images
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("share", [0.001, 0.05, 0.1, 0.2, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("fraction", [0.001, 0.05, 0.1, 0.2, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize(
     "counts", [[8] * 200, [200, 200, 5, 4, 3, 2], [20] * 10 + [4] * 10, [4, 4], [2] * 30, [999, 2]]
 )
-def test_split_has_every_class_in_both_parts(counts, share, seed):
+def test_split_has_every_class_in_both_parts(counts, fraction, seed):
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))]
-    kept, held = stratified_split(labels, share, seed)
-    assert sorted(kept.tolist() + held.tolist()) == list(range(len(labels)))
-    for part in (kept, held):
+    train, validation = stratified_split(labels, fraction, seed)
+    assert sorted(train.tolist() + validation.tolist()) == list(range(len(labels)))
+    for part in (train, validation):
         assert labels[part].bincount(minlength=len(counts)).min() >= 1
         assert (part.diff() > 0).all()
-    wanted, most = -(-share * len(labels) // 1), len(labels) - len(counts)
-    assert len(held) == pytest.approx(min(max(wanted, len(counts)), most), abs=len(counts))
-    # A large class keeps its share.
-    large = labels[held].bincount()[0] / counts[0]
-    assert counts[0] < 100 or large == pytest.approx(share, abs=len(counts) / counts[0])
+    count, limit = -(-fraction * len(labels) // 1), len(labels) - len(counts)
+    assert len(validation) == pytest.approx(min(max(count, len(counts)), limit), abs=len(counts))
+    # A large class keeps its fraction.
+    large = labels[validation].bincount()[0] / counts[0]
+    assert counts[0] < 100 or large == pytest.approx(fraction, abs=len(counts) / counts[0])
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("count", [20, 50, 100, 239, 250, 256, 258])
 def test_stratified_subset_has_the_requested_size_and_every_class(count, seed):
     labels = torch.arange(20).repeat_interleave(torch.tensor([20] * 10 + [4] * 5 + [2] * 4 + [31]))
-    chosen = data.stratified_subset(labels, count, seed)
-    assert len(set(chosen.tolist())) == count
-    assert labels[chosen].bincount(minlength=20).min() >= 1
+    indices = data.stratified_subset(labels, count, seed)
+    assert len(set(indices.tolist())) == count
+    assert labels[indices].bincount(minlength=20).min() >= 1
     with pytest.raises(
         DataError, match=r"19, fewer than the 20 classes\. Choose --train-pictures 20"
     ):
@@ -226,21 +226,21 @@ def compute_digest(indices):
     return hashlib.blake2b(indices.numpy().tobytes(), digest_size=8).hexdigest()
 
 
-@pytest.mark.parametrize(("seed", "of_the_split", "of_10000"), SPLITS)
-def test_splits_of_earlier_runs_are_unchanged(seed, of_the_split, of_10000):
+@pytest.mark.parametrize(("seed", "split_digest", "subset_digest"), SPLITS)
+def test_splits_of_earlier_runs_are_unchanged(seed, split_digest, subset_digest):
     labels = torch.arange(50_000) % 10
-    kept, held = stratified_split(labels, 0.1, seed)
-    assert compute_digest(held) == of_the_split
-    assert compute_digest(data.stratified_subset(labels[kept], 10_000, seed)) == of_10000
+    train, validation = stratified_split(labels, 0.1, seed)
+    assert compute_digest(validation) == split_digest
+    assert compute_digest(data.stratified_subset(labels[train], 10_000, seed)) == subset_digest
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_cifar10_split_equals_scikit_learn(cifar10, seed):
     labels = cifar10.load_labels("train")
-    wanted = train_test_split(
+    expected = train_test_split(
         np.arange(50_000), test_size=0.1, stratify=labels.numpy(), random_state=seed
     )
-    for part, indices in zip(stratified_split(labels, 0.1, seed), wanted, strict=True):
+    for part, indices in zip(stratified_split(labels, 0.1, seed), expected, strict=True):
         assert np.array_equal(part, np.sort(indices))
 
 
@@ -251,38 +251,38 @@ def test_fingerprint_depends_on_images_labels_and_class_names():
     label[2] += 1
     changed = [(images.clone(), labels.clone()), (pixel, labels), (images, label)]
     changed.append((images[[1, 0, 2, 3]], labels))
-    prints = [data.compute_fingerprint(LabelledImages(*parts), names) for parts in changed]
-    prints += [
+    fingerprints = [data.compute_fingerprint(LabelledImages(*parts), names) for parts in changed]
+    fingerprints += [
         data.compute_fingerprint(LabelledImages(images, labels), n)
         for n in (names, ("a", "ntbee"), names[::-1])
     ]
-    assert prints[0] == prints[4]
-    assert len(set(prints)) == len(prints) - 1
+    assert fingerprints[0] == fingerprints[4]
+    assert len(set(fingerprints)) == len(fingerprints) - 1
 
 
 def test_pixel_statistics_equal_numpy():
-    images = noise(1500, 4)  # more than one part
+    images = noise(1500, 4)  # more than one chunk
     images[:, 1] //= 2
     pixels = images.numpy().astype(np.float64) / 255
     mean, std = data.pixel_statistics(images)
     assert mean == pytest.approx(pixels.mean((0, 2, 3)), abs=6e-5)
     assert std == pytest.approx(pixels.std((0, 2, 3)), abs=6e-5)
-    # Those of one colour can be divided by.
+    # The standard deviation of a uniform image is positive, because it is a divisor.
     assert min(data.pixel_statistics(torch.full((2, 3, 4, 4), 7, dtype=torch.uint8))[1]) > 0
 
 
 @pytest.mark.parametrize("size", [16, 40, 64, 96])
 def test_training_and_page_preprocess_images_alike(size):
     images = noise()
-    shown = crop_and_resize(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
-    seen = 255 * preprocess_images(images, size, (0, 0, 0), (1, 1, 1))[0]
-    assert (seen - torch.from_numpy(to_uint8(shown)).float()).abs().max() <= 1
+    crop = crop_and_resize(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
+    inputs = 255 * preprocess_images(images, size, (0, 0, 0), (1, 1, 1))[0]
+    assert (inputs - torch.from_numpy(to_uint8(crop)).float()).abs().max() <= 1
 
 
 def test_prepare_normalises_each_channel():
     images = torch.tensor([0, 255, 51], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4)
-    seen = preprocess_images(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
-    assert seen[0, :, 0, 0].tolist() == pytest.approx([-1, 2, 1])
+    inputs = preprocess_images(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
+    assert inputs[0, :, 0, 0].tolist() == pytest.approx([-1, 2, 1])
 
 
 def test_synthetic_images_depend_only_on_the_seed():
@@ -303,22 +303,22 @@ def test_synthetic_classes_have_equal_colours_in_training_and_test_set():
 
 
 def test_cifar10_has_its_image_counts_and_pixel_statistics(cifar10):
-    pictures = cifar10.load("test")
-    assert pictures.images.shape == (10_000, 3, 32, 32)
-    assert pictures.labels.bincount().tolist() == [1000] * len(cifar10.classes)
-    pictures = cifar10.load("train")
-    assert pictures.labels.bincount().tolist() == [5000] * 10
-    assert data.pixel_statistics(pictures.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
+    dataset = cifar10.load("test")
+    assert dataset.images.shape == (10_000, 3, 32, 32)
+    assert dataset.labels.bincount().tolist() == [1000] * len(cifar10.classes)
+    dataset = cifar10.load("train")
+    assert dataset.labels.bincount().tolist() == [5000] * 10
+    assert data.pixel_statistics(dataset.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
 
 
 @pytest.mark.parametrize("count", [1, 7, 10, 55, 99, 100, 1000])
 def test_stratified_sample_is_proportional_to_class_sizes(count):
     labels = np.repeat([0, 1, 2], [50, 30, 20])
-    chosen = sample_stratified(labels, count)
-    assert len(chosen) == len(set(chosen)) == min(count, 100)
-    assert (np.diff(chosen) > 0).all()
-    counts = np.bincount(labels[chosen], minlength=3)
-    assert np.abs(counts - len(chosen) * np.array([0.5, 0.3, 0.2])).max() <= 1
+    indices = sample_stratified(labels, count)
+    assert len(indices) == len(set(indices)) == min(count, 100)
+    assert (np.diff(indices) > 0).all()
+    counts = np.bincount(labels[indices], minlength=3)
+    assert np.abs(counts - len(indices) * np.array([0.5, 0.3, 0.2])).max() <= 1
 
 
 def test_stratified_sample_supports_classes_of_any_size():

@@ -1,4 +1,4 @@
-"""A model's diagram: its parts add up to the model, and sizes are those that it was built with."""
+"""Diagram of a model: its parts sum to the whole model and have the configured sizes."""
 
 import copy
 
@@ -51,9 +51,9 @@ def test_diagram_describes_the_convolutions_of_a_model():
     model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
     parts = {part.sizes["name"]: part for part in list_model_parts(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
-    told = [boxed.description for boxed in diagram_data("c", list(parts.values())).boxes]
-    assert "2 x 2 filters" in told[0] and "3 channels to 24; computed from" in told[0]
-    assert "2 layers of 3 x 3 filters" in told[2] and "8 channels to 16 (" in told[2]
-    assert told[-1].startswith("Maps 24 numbers, one per channel, to ")
+    texts = [box.description for box in diagram_data("c", list(parts.values())).boxes]
+    assert "2 x 2 filters" in texts[0] and "3 channels to 24; computed from" in texts[0]
+    assert "2 layers of 3 x 3 filters" in texts[2] and "8 channels to 16 (" in texts[2]
+    assert texts[-1].startswith("Maps 24 numbers, one per channel, to ")
     # Two convolutions at half the side: 8 to 16 channels before the pooling, then 16 to 16.
     assert parts["groups.1"].macs == 9 * (8 * 16 * 15 * 15 + 16 * 16 * 7 * 7)

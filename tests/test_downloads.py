@@ -1,4 +1,4 @@
-"""Downloads that are followed, stopped, gone on with, and told in words."""
+"""Downloads: progress, stopping, resuming and progress texts."""
 
 import hashlib
 import os
@@ -32,24 +32,24 @@ def test_progress_text_has_a_speed_once_known_and_restarts_per_file():
 
 
 def test_followed_download_yields_progress_and_raises_errors():
-    go_on = threading.Event()
+    resume = threading.Event()
 
     def work(on_bytes):
         on_bytes(3, 10)
-        go_on.wait(10)
+        resume.wait(10)
         raise OSError("no route to host")
 
-    found = run_with_progress(work, lambda: False, interval=0.01)
-    while next(found) != (3, 10):
+    progress = run_with_progress(work, lambda: False, interval=0.01)
+    while next(progress) != (3, 10):
         pass
-    go_on.set()
+    resume.set()
     with pytest.raises(OSError, match="no route"):
-        list(found)
+        list(progress)
 
 
 @pytest.mark.parametrize("end", ["stop", "leave"])
 def test_download_ends_when_stopped_or_abandoned(end):
-    ended, fetching = threading.Event(), DownloadManager()
+    ended, manager = threading.Event(), DownloadManager()
 
     def work(on_bytes):
         try:
@@ -58,43 +58,43 @@ def test_download_ends_when_stopped_or_abandoned(end):
         finally:
             ended.set()
 
-    found = fetching.run_download("key", work)
-    next(found)
-    assert fetching.get_progress("key") is not None
-    assert list(fetching.run_download("key", work)) == []  # one at a time
+    progress = manager.run_download("key", work)
+    next(progress)
+    assert manager.get_progress("key") is not None
+    assert list(manager.run_download("key", work)) == []  # one at a time
     if end == "stop":
-        told = []
+        after = []
         thread = threading.Thread(
-            target=lambda: (fetching.stop("key"), told.append(fetching.get_progress("key")))
+            target=lambda: (manager.stop("key"), after.append(manager.get_progress("key")))
         )
         thread.start()
         with pytest.raises(Stopped):
-            list(found)
+            list(progress)
         thread.join()
-        assert told == [None]  # who stops it hears of its end
+        assert after == [None]  # stop() waits for the end of the download
     else:
-        found.close()
+        progress.close()
     assert ended.wait(10)
-    assert fetching.get_progress("key") is None
-    fetching.stop("key")  # too late, and no harm
+    assert manager.get_progress("key") is None
+    manager.stop("key")  # a second stop has no effect
 
 
 def test_concurrent_requests_download_a_file_once(monkeypatch, tmp_path):
     content = np.random.default_rng(0).bytes(2**21)
-    found = []
-    with serve_hub(monkeypatch, {"model.bin": content}, pause=0.1) as asked:
+    paths = []
+    with serve_hub(monkeypatch, {"model.bin": content}, pause=0.1) as requests:
 
         def fetch():
-            found.append(download_from_hub("a/b", "model.bin", tmp_path, label="it"))
+            paths.append(download_from_hub("a/b", "model.bin", tmp_path, label="it"))
 
         threads = [threading.Thread(target=fetch) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(set(found)) == 1 and found[0].read_bytes() == content
-    assert found[0].name == f"{hashlib.sha256(content).hexdigest()}-model.bin"
-    assert len([line for line in asked if line.startswith("GET")]) == 1
+    assert len(set(paths)) == 1 and paths[0].read_bytes() == content
+    assert paths[0].name == f"{hashlib.sha256(content).hexdigest()}-model.bin"
+    assert len([line for line in requests if line.startswith("GET")]) == 1
 
 
 @pytest.mark.parametrize("size", [3 * 2**20, None])
@@ -108,12 +108,12 @@ def test_complete_partial_file_does_not_block_the_download(monkeypatch, tmp_path
     def fetch(**options):
         download_file(url, file, label="it", size=size, **options)
 
-    with serve_hub(monkeypatch, {"model.bin": content}) as asked:
+    with serve_hub(monkeypatch, {"model.bin": content}) as requests:
         url = f"{os.environ['HF_ENDPOINT']}/a/b/{RESOLVE_PATH}model.bin"
         with pytest.raises(Stopped):
             fetch(on_bytes=stop_at_the_end)
         assert not file.exists()
         fetch()
     assert file.read_bytes() == content
-    # Who knows how much it is need not ask; who does not is told so, and begins anew.
-    assert asked == ["GET 0", *([] if size else [f"GET {len(content)}", "GET 0"])]
+    # If the size is unknown, the server rejects the range and the download restarts.
+    assert requests == ["GET 0", *([] if size else [f"GET {len(content)}", "GET 0"])]

@@ -12,26 +12,26 @@ from vitdemo.explain.forward_pass import trace
 @pytest.mark.parametrize("spec", [VIT, *TIMM_KINDS.values()], ids=["ours", *TIMM_KINDS])
 def test_position_similarity_equals_the_reference(spec):
     model = random_model(spec).double()
-    found = embeddings.position_embedding_similarity(model)
-    assert found.shape == (16, 16)  # patches alone, whatever stands before them
-    # timm's registers here carry no position; all others have one for each token.
+    similarity = embeddings.position_embedding_similarity(model)
+    assert similarity.shape == (16, 16)  # only patches, no special tokens
+    # timm's registers here have no position embedding; all other tokens have one.
     prefix = model.pos_embed.shape[1] - 16
     assert prefix == (0 if spec is TIMM_KINDS["registers"] else model.num_prefix_tokens)
     positions = model.pos_embed[0, prefix:].detach().numpy()
     lengths = np.linalg.norm(positions, axis=1)
     expected = positions @ positions.T / np.outer(lengths, lengths)
-    assert np.allclose(found, expected, atol=1e-6, rtol=0)
+    assert np.allclose(similarity, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("spec", [VIT, RESNET], ids=["vit", "resnet"])
 def test_filters_are_the_first_convolution_sorted_by_norm(spec):
     model = random_model(spec)
     weight = (model.patch_embed.proj if spec is VIT else model.conv1).weight.detach()
-    found = embeddings.get_first_filters(model)
-    assert found.shape == ((24, 3, 4, 4) if spec is VIT else (64, 3, 3, 3))
-    assert not found.requires_grad
-    order = sorted(range(len(found)), key=lambda k: -float(weight[k].norm()))
-    assert torch.equal(found, weight[order])
+    filters = embeddings.get_first_filters(model)
+    assert filters.shape == ((24, 3, 4, 4) if spec is VIT else (64, 3, 3, 3))
+    assert not filters.requires_grad
+    order = sorted(range(len(filters)), key=lambda k: -float(weight[k].norm()))
+    assert torch.equal(filters, weight[order])
 
 
 def test_filters_of_a_convolutional_stem_are_its_first_convolution():
@@ -48,19 +48,19 @@ def test_filters_of_a_model_without_convolution_raise_an_error():
 def test_principal_filters_equal_numpy_eigenvectors(count):
     weight = torch.randn(count, 3, 4, 4, generator=torch.Generator().manual_seed(0)).double()
     weight *= torch.linspace(1, 3, 48).view(3, 4, 4)  # so that no two variances are equal
-    found, share = embeddings.compute_filter_components(weight)
+    components, explained = embeddings.compute_filter_components(weight)
     values, vectors = np.linalg.eigh(np.cov(weight.flatten(1).numpy().T))  # smallest first
     rank = min(count - 1, 48)  # the mean takes one dimension
-    assert found.shape == (min(count, 48), 3, 4, 4)
-    assert np.allclose(share[:rank], values[::-1][:rank] / values.sum())
-    for component, vector in zip(found.flatten(1)[:rank], vectors.T[::-1], strict=False):
+    assert components.shape == (min(count, 48), 3, 4, 4)
+    assert np.allclose(explained[:rank], values[::-1][:rank] / values.sum())
+    for component, vector in zip(components.flatten(1)[:rank], vectors.T[::-1], strict=False):
         assert abs(component.numpy() @ vector) == pytest.approx(1)
         assert component[component.abs().argmax()] > 0
 
 
 def test_equal_filters_have_zero_explained_variance():
-    _, share = embeddings.compute_filter_components(torch.ones(5, 3, 2, 2))
-    assert share.tolist() == [0.0] * 5
+    _, explained = embeddings.compute_filter_components(torch.ones(5, 3, 2, 2))
+    assert explained.tolist() == [0.0] * 5
 
 
 def test_zero_weights_are_grey():
@@ -76,21 +76,21 @@ def test_projection_plus_position_equals_the_first_tokens(spec):
     model, images = random_model(spec), torch.randn(2, 3, spec.image_size, spec.image_size)
     with torch.no_grad():
         projected, position = embeddings.embed_patches(model, images)  # each (B, P, D)
-        wanted = trace(model, images).tokens[0, :, model.num_prefix_tokens :]
-        assert torch.allclose(projected + position, wanted, atol=1e-4)
+        expected = trace(model, images).tokens[0, :, model.num_prefix_tokens :]
+        assert torch.allclose(projected + position, expected, atol=1e-4)
         # The projection is one linear map of a patch's pixels.
         projection = model.patch_embed.proj
         height, width = projection.weight.shape[2:]
         patch = images[0, :, height : 2 * height, :width]  # row 1, column 0
-        by_hand = (projection.weight * patch).sum((1, 2, 3)) + projection.bias
-        assert torch.allclose(projected[0, model.patch_embed.grid_size[1]], by_hand, atol=1e-4)
+        product = (projection.weight * patch).sum((1, 2, 3)) + projection.bias
+        assert torch.allclose(projected[0, model.patch_embed.grid_size[1]], product, atol=1e-4)
 
 
 def test_principal_components_match_their_explained_variance():
     vectors = torch.randn(16, 24, generator=torch.Generator().manual_seed(0))
-    parts, shares = embeddings.project_on_components(vectors, 3)
-    assert parts.shape == (3, 16)
+    components, explained = embeddings.project_on_components(vectors, 3)
+    assert components.shape == (3, 16)
     total = (vectors - vectors.mean(0)).square().sum()
-    assert torch.allclose(parts.square().sum(1), shares * total, rtol=1e-4)
-    assert (shares.diff() <= 0).all() and shares.sum() <= 1
-    assert (parts.amax(1) >= -parts.amin(1)).all()  # the largest value is positive
+    assert torch.allclose(components.square().sum(1), explained * total, rtol=1e-4)
+    assert (explained.diff() <= 0).all() and explained.sum() <= 1
+    assert (components.amax(1) >= -components.amin(1)).all()  # the largest value is positive

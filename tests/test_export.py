@@ -1,4 +1,4 @@
-"""All maps of a picture in one file: what the README inside says is what is there."""
+"""Export of all maps of an image in one file, and the README in it."""
 
 import re
 
@@ -20,22 +20,22 @@ def test_exported_maps_equal_the_model(shown):
         trace = forward_pass.trace(shown.load_model(run), pixels)
     assert np.allclose(maps["attention"], trace.attention[:, 0], atol=1e-6)
     assert np.allclose(maps["heads"][2, 1], trace.attention[2, 0, 1, 0, 1:].reshape(4, 4))
-    whole = attention.rollout(trace.attention)[0, 0, 1:].reshape(4, 4)
-    assert np.allclose(maps["rollout"][-1], whole, atol=1e-6)
+    rollout = attention.rollout(trace.attention)[0, 0, 1:].reshape(4, 4)
+    assert np.allclose(maps["rollout"][-1], rollout, atol=1e-6)
     target = int(trace.logits.argmax())
-    wanted = attention.relevance(shown.load_model(run), pixels, target)[0, 0, 1:].reshape(4, 4)
-    assert np.allclose(maps["relevance"], wanted, atol=1e-6)
+    relevance = attention.relevance(shown.load_model(run), pixels, target)[0, 0, 1:].reshape(4, 4)
+    assert np.allclose(maps["relevance"], relevance, atol=1e-6)
     assert maps["class_index"] == target
     assert maps["probabilities"].sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_readme_of_the_export_matches_its_arrays(shown, tmp_path):
     with np.load(save_maps(shown, "vit", noise(), tmp_path)) as maps:
-        words = maps[README_FILE].decode()
-        named = dict(re.findall(r"maps\['(\w+)'\].*: (\(.*\))$", words, re.MULTILINE))
-        assert set(named) == set(ARRAY_DESCRIPTIONS) == set(maps.files) - {README_FILE}
-        assert {name: str(maps[name].shape) for name in named} == named
-    assert "the model 'vit'" in words
+        readme = maps[README_FILE].decode()
+        shapes = dict(re.findall(r"maps\['(\w+)'\].*: (\(.*\))$", readme, re.MULTILINE))
+        assert set(shapes) == set(ARRAY_DESCRIPTIONS) == set(maps.files) - {README_FILE}
+        assert {name: str(maps[name].shape) for name in shapes} == shapes
+    assert "the model 'vit'" in readme
 
 
 def test_export_of_a_resnet_raises_an_error(shown, tmp_path):

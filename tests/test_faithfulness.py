@@ -1,7 +1,7 @@
-"""Faithfulness curves against reference curves of one image at a time, with removed tokens.
+"""Faithfulness against curves computed one image at a time and shortened sequences.
 
-The references share no code with it: patches are painted by slices, and dropped tokens are checked
-against a sequence that is cut by hand.
+The references share no code with it: patches are painted by slices, and dropped tokens are compared
+with a sequence that does not contain them.
 """
 
 import pytest
@@ -32,7 +32,7 @@ def random_map(seed=0):
 
 
 def paint_patches(image, patches, fill, size=8):
-    """A copy of `image` (1, 3, S, S) with `patches` (numbers) painted in `fill`'s pixels."""
+    """Return a copy of `image` (1, 3, S, S) with the pixels of `fill` in `patches` (indices)."""
     image = image.clone()
     for patch in patches:
         r, c = patch // GRID[1] * size, patch % GRID[1] * size
@@ -42,70 +42,70 @@ def paint_patches(image, patches, fill, size=8):
 
 @torch.no_grad()
 def reference_curves(model, image, target, values, fill):
-    """Petsiuk et al. 2018 with one pass a step: (deletion, insertion) lists of P+1."""
+    """Compute deletion and insertion (2, P+1) by Petsiuk et al. 2018, one pass per step."""
     order = sorted(range(values.numel()), key=lambda p: -float(values.flatten()[p]))
     deletion, insertion = [], []
     for step in range(len(order) + 1):
-        first, rest = order[:step], order[step:]
-        for curve, gone in ((deletion, first), (insertion, rest)):
-            curve.append(float(model(paint_patches(image, gone, fill)).softmax(1)[0, target]))
+        first, remaining = order[:step], order[step:]
+        for curve, removed in ((deletion, first), (insertion, remaining)):
+            curve.append(float(model(paint_patches(image, removed, fill)).softmax(1)[0, target]))
     return torch.tensor([deletion, insertion], dtype=torch.float64)
 
 
-def make_inputs(make=lambda: build_kind("class token")):
-    """(model, one picture, a map), all in float64."""
-    model = make()
+def make_inputs(build=lambda: build_kind("class token")):
+    """Return a model, one image and a map, all in float64."""
+    model = build()
     return model, random_images(model, batch=1).double(), random_map()
 
 
 @pytest.mark.parametrize("fill", ["mean", "blur"])
-@pytest.mark.parametrize("make", [lambda: build_kind("class token"), build_convolutional])
-def test_curves_equal_the_reference(fill, make):
-    model, values = make(), random_map()
+@pytest.mark.parametrize("build", [lambda: build_kind("class token"), build_convolutional])
+def test_curves_equal_the_reference(fill, build):
+    model, values = build(), random_map()
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
     pixels = torch.zeros_like(image) if fill == "mean" else faithfulness.blur_image(image)
     expected = reference_curves(model, image, 2, values, pixels)
-    found = measure_perturbation_curves(
+    curves = measure_perturbation_curves(
         model, image, 2, {"own": values}, fill=fill, random_orders=1
     )
-    assert_close(found.deletion["own"], expected[0])
-    assert_close(found.insertion["own"], expected[1])
-    places = rank_by_value(centre_map(*GRID).flatten())  # the same order without ties
-    centre = reference_curves(model, image, 2, -places.double(), pixels)
-    assert_close(found.deletion[CENTRE_BASELINE], centre[0])
+    assert_close(curves.deletion["own"], expected[0])
+    assert_close(curves.insertion["own"], expected[1])
+    ranks = rank_by_value(centre_map(*GRID).flatten())  # the same order without ties
+    centre = reference_curves(model, image, 2, -ranks.double(), pixels)
+    assert_close(curves.deletion[CENTRE_BASELINE], centre[0])
 
 
 def test_contrast_curve_uses_only_the_two_classes():
     model, image, values = make_inputs()
-    found = measure_perturbation_curves(
+    curves = measure_perturbation_curves(
         model, image, 3, {"own": values}, against=1, random_orders=2
     )
     with torch.no_grad():
         pair = model(image)[0, [3, 1]].softmax(0)
-    assert_close(found.deletion["own"][0], pair[0])
+    assert_close(curves.deletion["own"][0], pair[0])
 
 
 def test_fewer_steps_are_points_of_the_full_curve():
     model, image, values = make_inputs()
-    whole, few, most = (
+    full, few, many = (
         measure_perturbation_curves(
             model, image, 3, {"own": values}, fill="drop", steps=steps, random_orders=10
         )
         for steps in (None, 4, 99)
     )
-    assert_close(few.deletion["own"], whole.deletion["own"][::4])
-    assert_close(few.random_insertion, whole.random_insertion[:, ::4])
+    assert_close(few.deletion["own"], full.deletion["own"][::4])
+    assert_close(few.random_insertion, full.random_insertion[:, ::4])
     assert few.fractions.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    assert len(most.fractions) == 17
+    assert len(many.fractions) == 17
 
 
 def test_random_curves_equal_the_reference():
     model, image, values = make_inputs()
-    found = measure_perturbation_curves(model, image, 3, {"own": values}, random_orders=4, seed=5)
-    for i, places in enumerate(faithfulness.draw_random_rankings(4, 16, seed=5)):
-        curves = reference_curves(model, image, 3, -places.double(), torch.zeros_like(image))
-        assert_close(found.random_deletion[i], curves[0])
-        assert_close(found.random_insertion[i], curves[1])
+    result = measure_perturbation_curves(model, image, 3, {"own": values}, random_orders=4, seed=5)
+    for i, ranks in enumerate(faithfulness.draw_random_rankings(4, 16, seed=5)):
+        curves = reference_curves(model, image, 3, -ranks.double(), torch.zeros_like(image))
+        assert_close(result.random_deletion[i], curves[0])
+        assert_close(result.random_insertion[i], curves[1])
 
 
 @pytest.mark.parametrize("which", [*KINDS, "ours"])
@@ -116,12 +116,12 @@ def test_dropped_tokens_equal_a_shortened_sequence(which):
     )
     sets = torch.rand(12, 16, generator=torch.Generator().manual_seed(0)) < 0.6
     logits, prefix = predict_patch_sets(model, image, sets, GRID, "drop"), model.num_prefix_tokens
-    for stays, own in zip(sets, logits, strict=True):
+    for kept, row in zip(sets, logits, strict=True):
         x = model._pos_embed(model.patch_embed(image))
-        x = x[:, [*range(prefix), *(prefix + stays.nonzero()[:, 0])]]
+        x = x[:, [*range(prefix), *(prefix + kept.nonzero()[:, 0])]]
         for block in model.blocks:
             x = block(x)
-        assert_close(own, model.forward_head(model.norm(x))[0])
+        assert_close(row, model.forward_head(model.norm(x))[0])
     assert logits.std(dim=0).min() > 1e-3
     assert_close(predict_patch_sets(model, image, ALL_PATCHES, GRID, "drop"), model(image))
 
@@ -131,12 +131,12 @@ def test_dropped_tokens_equal_a_shortened_sequence(which):
 def test_logits_without_patches_do_not_depend_on_the_image(kind):
     model = build_kind(kind)
     first, second = random_images(model, batch=2).double().split(1)
-    found = predict_patch_sets(model, first, NO_PATCHES, GRID, "drop")
-    assert found.isfinite().all()
-    assert_close(found, predict_patch_sets(model, second, NO_PATCHES, GRID, "drop"))
+    logits = predict_patch_sets(model, first, NO_PATCHES, GRID, "drop")
+    assert logits.isfinite().all()
+    assert_close(logits, predict_patch_sets(model, second, NO_PATCHES, GRID, "drop"))
     if KINDS[kind][2]:
         zero = torch.zeros(1, model.embed_dim, dtype=torch.float64)
-        assert_close(found, model.head(model.fc_norm(zero)))
+        assert_close(logits, model.head(model.fc_norm(zero)))
 
 
 def test_ties_are_broken_randomly_with_a_fixed_seed():
@@ -160,9 +160,9 @@ def test_random_rankings_are_permutations():
 
 
 def test_centredness_ranks_the_centre_first():
-    places = rank_by_value(centre_map(3, 5).flatten()).view(3, 5)
-    assert places[1, 2] == 0
-    assert {int(places[r, c]) for r in (0, 2) for c in (0, 4)} == {11, 12, 13, 14}
+    ranks = rank_by_value(centre_map(3, 5).flatten()).view(3, 5)
+    assert ranks[1, 2] == 0
+    assert {int(ranks[r, c]) for r in (0, 2) for c in (0, 4)} == {11, 12, 13, 14}
 
 
 def test_resampling_keeps_an_equal_grid_and_enlarges_a_smaller_one():
@@ -174,15 +174,15 @@ def test_resampling_keeps_an_equal_grid_and_enlarges_a_smaller_one():
 
 
 def test_area_and_band_equal_hand_computed_values():
-    shares = torch.tensor([0.0, 0.5, 1.0])
-    assert area_under_curve(shares, torch.tensor([1.0, 0.5, 0.0])).item() == pytest.approx(0.5)
-    assert area_under_curve(shares, torch.tensor([[1.0, 0.0, 0.0]])).tolist() == pytest.approx(
+    fractions = torch.tensor([0.0, 0.5, 1.0])
+    assert area_under_curve(fractions, torch.tensor([1.0, 0.5, 0.0])).item() == pytest.approx(0.5)
+    assert area_under_curve(fractions, torch.tensor([[1.0, 0.0, 0.0]])).tolist() == pytest.approx(
         [0.25]
     )
     curves = torch.arange(21.0)[:, None] * torch.tensor([[1.0, 2.0]])
-    found = compute_band(curves)
-    assert found.mean.tolist() == [10, 20]
-    assert found.low.tolist() == [1, 2] and found.high.tolist() == [19, 38]
+    band = compute_band(curves)
+    assert band.mean.tolist() == [10, 20]
+    assert band.low.tolist() == [1, 2] and band.high.tolist() == [19, 38]
 
 
 def test_blur_keeps_a_uniform_image_and_removes_stripes():
@@ -196,9 +196,9 @@ def test_blur_keeps_a_uniform_image_and_removes_stripes():
 @pytest.mark.parametrize("fill", faithfulness.FILLS)
 def test_progress_increases_and_a_callback_cancels(fill):
     model, image, values = make_inputs()
-    calls, few = [], {"fill": fill, "steps": 4, "random_orders": 20}
+    calls, options = [], {"fill": fill, "steps": 4, "random_orders": 20}
     measure_perturbation_curves(
-        model, image, 1, {"own": values}, on_step=lambda *call: calls.append(call), **few
+        model, image, 1, {"own": values}, on_step=lambda *call: calls.append(call), **options
     )
     done = [call[0] for call in calls]
     assert done == sorted(set(done)) and done[-1] == calls[0][1]
@@ -207,37 +207,37 @@ def test_progress_increases_and_a_callback_cancels(fill):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        measure_perturbation_curves(model, image, 1, {"own": values}, on_step=stop, **few)
+        measure_perturbation_curves(model, image, 1, {"own": values}, on_step=stop, **options)
 
 
 def test_each_set_of_patches_is_evaluated_once():
-    model, image, own = make_inputs()
-    twice, calls = {"own": own, "same": own.clone()}, []
+    model, image, values = make_inputs()
+    maps, calls = {"own": values, "same": values.clone()}, []
     measure_perturbation_curves(
-        model, image, 1, twice, random_orders=2, on_step=lambda *call: calls.append(call)
+        model, image, 1, maps, random_orders=2, on_step=lambda *call: calls.append(call)
     )
-    # own, centre, and an order and its reverse: 15 sets between the ends, there and back; the ends
+    # Two maps in both directions and an order with its reverse, 15 sets each; and both ends.
     assert calls[-1][1] <= 2 * 2 * 15 + 2 * 15 + 2
 
 
 def test_errors_name_invalid_values():
-    plain, own = build_timm(), {"own": random_map()}
+    vit, valid_maps = build_timm(), {"own": random_map()}
     stem = build_model(ModelSpec("vit", 16, options=CONV_STEM_OPTIONS), 5)
 
-    def refused(message, model=plain, target=1, maps=own, **settings):
+    def check(message, model=vit, target=1, maps=valid_maps, **settings):
         with pytest.raises(ValueError, match=message):
             measure_perturbation_curves(model, torch.zeros(1, 3, 32, 32), target, maps, **settings)
 
-    refused(r"'noise'.*drop, mean, blur, road\.", fill="noise")
-    refused(
+    check(r"'noise'.*drop, mean, blur, road\.", fill="noise")
+    check(
         "NarrowResNet does not compute each token from a single patch",
         build_convolutional(),
         fill="drop",
     )
-    refused("VisionTransformer does not compute each token", stem, fill="drop")
-    refused(r"target 5 .* 0\.\.4", target=5)
-    refused(r"target 9 .* 0\.\.4", against=9)
-    refused("steps is 0", steps=0)
-    refused("one shape", maps={**own, "other": torch.zeros(2, 2)})
-    refused("at least one map", maps={})
-    refused("NaN", maps={"own": torch.full(GRID, torch.nan)})
+    check("VisionTransformer does not compute each token", stem, fill="drop")
+    check(r"target 5 .* 0\.\.4", target=5)
+    check(r"target 9 .* 0\.\.4", against=9)
+    check("steps is 0", steps=0)
+    check("one shape", maps={**valid_maps, "other": torch.zeros(2, 2)})
+    check("at least one map", maps={})
+    check("NaN", maps={"own": torch.full(GRID, torch.nan)})

@@ -1,7 +1,7 @@
-"""The nulls of a score, on maps that know nothing: how often are they called more than that?
+"""False positive rates of the null distributions of a score, measured on random maps.
 
-A model of patches as small as can be, and pictures with one bright blob somewhere near the middle,
-so that where a map lies matters, as it does in photos.
+The model classifies tiny patches. Each image has one bright blob near the centre, so that the
+position of a map matters, as in photos.
 """
 
 import functools
@@ -26,7 +26,7 @@ GRID, SIDE, TRIALS = (8, 8), 16, 500
 
 
 class PatchClassifier(torch.nn.Module):
-    """Two classes, from a small network on each patch of 2 px and the mean of all."""
+    """Classifier of two classes: the mean over 2 px patches of a small network."""
 
     num_classes = 2
 
@@ -49,38 +49,38 @@ def model():
 def make_blob_image(seed):
     random = torch.Generator().manual_seed(seed)
     centre = SIDE / 2 + 2 * torch.randn(2, generator=random)
-    place = torch.arange(SIDE)
-    away = (place[:, None] - centre[0]) ** 2 + (place - centre[1]) ** 2
+    positions = torch.arange(SIDE)
+    square = (positions[:, None] - centre[0]) ** 2 + (positions - centre[1]) ** 2
     colour = torch.randn(3, 1, 1, generator=random)
     return (
-        2 * colour * torch.exp(-away / 18) + 0.3 * torch.randn(3, SIDE, SIDE, generator=random)
+        2 * colour * torch.exp(-square / 18) + 0.3 * torch.randn(3, SIDE, SIDE, generator=random)
     )[None]
 
 
 def make_noise_map(seed, smooth=False):
-    """A map that knows nothing, of cells of their own or of a smooth field."""
+    """Return a random map of independent cells or of a smooth field."""
     random = torch.Generator().manual_seed(20_000 + seed)
     if not smooth:
         return torch.randn(GRID, generator=random)
-    place = torch.arange(-4, 5).double()
-    bell = torch.exp(-(place**2) / 8)
-    wide = torch.randn(1, 1, 16, 16, generator=random).double()
-    return F.conv2d(wide, (bell[:, None] * bell)[None, None])[0, 0]  # (8, 8), without an edge
+    positions = torch.arange(-4, 5).double()
+    bell = torch.exp(-(positions**2) / 8)
+    noise = torch.randn(1, 1, 16, 16, generator=random).double()
+    return F.conv2d(noise, (bell[:, None] * bell)[None, None])[0, 0]  # (8, 8), no border
 
 
 def compute_p_values(model, image, target, values, seed=0):
-    """p of a map against random orders, and against its own shape laid elsewhere."""
+    """Return p values of a map against random orders and against transformed copies."""
     measured = measure_perturbation_curves(
         model, image, target, {"own": values}, steps=4, seed=seed
     )
-    laid = score_transformed_copies(model, image, target, values, steps=4, seed=seed)
+    copies = score_transformed_copies(model, image, target, values, steps=4, seed=seed)
     score = measured.scores["own"]
-    return rank_p_value(score, measured.random_scores), rank_p_value(score, laid)
+    return rank_p_value(score, measured.random_scores), rank_p_value(score, copies)
 
 
 @functools.cache
 def compute_null_p_values(model, smooth):
-    """(TRIALS, 2) of maps that know nothing, each on a picture of its own."""
+    """Return p values (TRIALS, 2) of random maps, each on a different image."""
     trials = (
         (make_blob_image(seed), make_noise_map(seed, smooth), 1000 * seed) for seed in range(TRIALS)
     )
@@ -97,64 +97,59 @@ def test_random_maps_have_the_stated_false_positive_rate(model):
 
 def test_smooth_random_maps_need_the_shape_null(model):
     orders, shape = compute_null_p_values(model, smooth=True).T
-    assert (
-        orders <= SIGNIFICANCE_LEVEL
-    ).mean() > 0.15  # their shape alone: the reason for the second null
+    assert (orders <= SIGNIFICANCE_LEVEL).mean() > 0.15  # so random orders are no sufficient null
     assert (shape <= SIGNIFICANCE_LEVEL).mean() <= 0.06
-    assert (
-        (orders <= SIGNIFICANCE_LEVEL) & (shape <= SIGNIFICANCE_LEVEL)
-    ).mean() <= 0.06  # which is what the page says
+    # The page requires significance against both nulls.
+    assert ((orders <= SIGNIFICANCE_LEVEL) & (shape <= SIGNIFICANCE_LEVEL)).mean() <= 0.06
 
 
 def test_p_is_uniform_under_the_null(model):
-    of_noise, of_smooth_noise = (
-        compute_null_p_values(model, smooth=smooth) for smooth in (False, True)
-    )
-    places = np.arange(1, 20) / 20
-    near = stats.kstwo.ppf(0.99, TRIALS)
-    orders = (of_noise[:, :1] <= places + 1e-9).mean(axis=0)
-    assert np.abs(orders - places).max() < near
-    for found in (of_noise, of_smooth_noise):  # shifting makes a null of its own: never below
-        shape = (found[:, 1:] <= places + 1e-9).mean(axis=0)
-        assert (shape - places).max() < near
+    noise, smooth_noise = (compute_null_p_values(model, smooth=smooth) for smooth in (False, True))
+    levels = np.arange(1, 20) / 20
+    limit = stats.kstwo.ppf(0.99, TRIALS)
+    orders = (noise[:, :1] <= levels + 1e-9).mean(axis=0)
+    assert np.abs(orders - levels).max() < limit
+    for p_values in (noise, smooth_noise):  # the null of copies is conservative
+        shape = (p_values[:, 1:] <= levels + 1e-9).mean(axis=0)
+        assert (shape - levels).max() < limit
 
 
 def test_staged_p_value_is_valid_and_needs_fewer_samples():
     scores = torch.rand(20_000, 20, generator=torch.Generator().manual_seed(0))
-    found, asked = [], []
-    for own, *null in scores.tolist():
-        left = list(null)
+    p_values, counts = [], []
+    for score, *null in scores.tolist():
+        remaining = list(null)
 
-        def draw(count, seed, left=left):
-            return torch.tensor([left.pop() for _ in range(count)])
+        def draw(count, seed, remaining=remaining):
+            return torch.tensor([remaining.pop() for _ in range(count)])
 
-        found.append(staged_p_value(own, draw))
-        asked.append(19 - len(left))
-        assert (found[-1] <= 0.05) is (own > max(null))
+        p_values.append(staged_p_value(score, draw))
+        counts.append(19 - len(remaining))
+        assert (p_values[-1] <= 0.05) is (score > max(null))
     for a in np.arange(1, 21) / 20:
-        assert np.mean(np.array(found) <= a + 1e-9) <= a + 0.005
-    assert set(asked) == {5, 19} and np.mean(asked) == pytest.approx(5 + 14 / 6, abs=0.2)
+        assert np.mean(np.array(p_values) <= a + 1e-9) <= a + 0.005
+    assert set(counts) == {5, 19} and np.mean(counts) == pytest.approx(5 + 14 / 6, abs=0.2)
 
 
 def test_true_contribution_map_is_significant(model):
-    found = []
+    p_values = []
     for seed in range(10):
         image = make_blob_image(seed)
         with torch.no_grad():
             target = int(model(image).argmax())
-            base = model.embed.bias.relu() @ model.head.weight.T  # of a patch of the mean colour
-            own = model.embed(image).relu().permute(0, 2, 3, 1) @ model.head.weight.T - base
-        truth = (own[..., target] - own[..., 1 - target])[0]  # (8, 8): what each patch adds
-        found.append(compute_p_values(model, image, target, truth))
-    assert np.max(found, axis=0)[0] == pytest.approx(1 / (NUM_RANDOM_ORDERS + 1))
-    assert np.median(found, axis=0)[1] <= 0.1  # some that were hardly shifted are as good
+            base = model.embed.bias.relu() @ model.head.weight.T  # logits of a mean-colour patch
+            logits = model.embed(image).relu().permute(0, 2, 3, 1) @ model.head.weight.T - base
+        values = (logits[..., target] - logits[..., 1 - target])[0]  # (8, 8): patch contributions
+        p_values.append(compute_p_values(model, image, target, values))
+    assert np.max(p_values, axis=0)[0] == pytest.approx(1 / (NUM_RANDOM_ORDERS + 1))
+    assert np.median(p_values, axis=0)[1] <= 0.1  # copies with a small shift score as high
 
 
 def test_reversed_order_has_the_opposite_score(model):
-    found = measure_perturbation_curves(
+    curves = measure_perturbation_curves(
         model, make_blob_image(0), 0, {"own": make_noise_map(0)}, steps=4, random_orders=20
     )
-    scores = found.random_scores
+    scores = curves.random_scores
     torch.testing.assert_close(scores[:10], -scores[10:])
     assert scores.std() > 1e-3
     both = measure_perturbation_curves(
@@ -187,12 +182,13 @@ def test_rank_p_equals_hand_computed_values():
 
 def test_transformed_maps_keep_the_values_of_the_map():
     values = torch.arange(12.0).view(3, 4)
-    laid = draw_transformed_copies(values, 500, seed=1)
-    assert laid.shape == (500, 3, 4) and set(laid.unique().tolist()) == set(range(12))
-    assert any(torch.equal(own, values) for own in laid)
-    assert len({tuple(own.flatten().tolist()) for own in laid}) == 3 * 5 * 4  # places, half turns
+    copies = draw_transformed_copies(values, 500, seed=1)
+    assert copies.shape == (500, 3, 4) and set(copies.unique().tolist()) == set(range(12))
+    assert any(torch.equal(item, values) for item in copies)
+    # 3 x 5 shifts and 4 orientations; a square map has 8 orientations.
+    assert len({tuple(item.flatten().tolist()) for item in copies}) == 3 * 5 * 4
     square = draw_transformed_copies(torch.arange(9.0).view(3, 3), 3000, seed=1)
-    assert len({tuple(own.flatten().tolist()) for own in square}) == 3 * 3 * 8
+    assert len({tuple(item.flatten().tolist()) for item in square}) == 3 * 3 * 8
     assert torch.equal(
         draw_transformed_copies(values, 5, seed=3), draw_transformed_copies(values, 5, seed=3)
     )
@@ -201,11 +197,11 @@ def test_transformed_maps_keep_the_values_of_the_map():
 def test_transformed_maps_keep_neighbours_and_extend_the_border():
     values = torch.zeros(7, 7)
     values[3, 2:4] = 1
-    for own in draw_transformed_copies(values, 50):
-        places = own.nonzero()
-        reach = places.max(0).values - places.min(0).values
-        assert len(places) and reach.sum() == len(places) - 1
+    for item in draw_transformed_copies(values, 50):
+        cells = item.nonzero()
+        extent = cells.max(0).values - cells.min(0).values
+        assert len(cells) and extent.sum() == len(cells) - 1
     slope = torch.arange(5.0).expand(5, 5)
-    for own in draw_transformed_copies(slope, 50):
-        steps = torch.cat([own.diff(dim=0).flatten(), own.diff(dim=1).flatten()]).unique()
+    for item in draw_transformed_copies(slope, 50):
+        steps = torch.cat([item.diff(dim=0).flatten(), item.diff(dim=1).flatten()]).unique()
         assert set(steps.tolist()) <= {-1.0, 0.0, 1.0}

@@ -1,4 +1,4 @@
-"""Imputation, SaCo, the sanity checks and the file of what was measured."""
+"""Imputation, SaCo, the sanity checks and the file of stored scores."""
 
 import copy
 import json
@@ -34,29 +34,29 @@ from vitdemo.explain.faithfulness.summary import (
 
 def test_imputed_pixel_is_the_weighted_mean_of_its_neighbours():
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    stays = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)) < 0.5
-    found = impute_patches(image, stays, (8, 8))[0].double()
-    kept = stays.view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
-    assert torch.equal(found[:, kept].float(), image[0][:, kept])
-    # Weights of the neighbours that are in the picture, by Rong et al. 2022: 1/6, and 1/12 across.
+    patches = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)) < 0.5
+    imputed = impute_patches(image, patches, (8, 8))[0].double()
+    kept = patches.view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
+    assert torch.equal(imputed[:, kept].float(), image[0][:, kept])
+    # Weights of the neighbours inside the image (Rong et al. 2022): 1/6, and 1/12 diagonally.
     weights = torch.tensor([[1.0, 2, 1], [2, 0, 2], [1, 2, 1]]).double()[None, None] / 12
-    total = F.conv2d(found[:, None], weights, padding=1)[:, 0]
+    total = F.conv2d(imputed[:, None], weights, padding=1)[:, 0]
     inside = F.conv2d(torch.ones(1, 1, 32, 32).double(), weights, padding=1)[0]
-    errors = (found - total / inside)[:, ~kept].abs().amax(dim=0)
-    assert 0.001 < errors.mean() < 0.03  # the noise, and nothing else
+    errors = (imputed - total / inside)[:, ~kept].abs().amax(dim=0)
+    assert 0.001 < errors.mean() < 0.03  # only the added noise
 
 
 def test_imputation_restores_a_gradient_in_a_large_image():
     slope = torch.linspace(-1, 1, 112).expand(1, 3, 112, 112)
-    stays = torch.ones(1, 49, dtype=torch.bool)
-    stays[0, [16, 24, 32]] = False
-    found = impute_patches(slope, stays, (7, 7))
-    assert (found - slope).abs().max() < 0.15
-    hole = ~stays.view(7, 7).repeat_interleave(16, 0).repeat_interleave(16, 1)
-    assert (found - slope)[0][:, hole].abs().mean() < 0.03
-    none = impute_patches(slope, torch.zeros_like(stays), (7, 7))
-    assert none.abs().max() < 0.1  # the mean colour, and noise
-    assert torch.equal(impute_patches(slope, torch.ones_like(stays), (7, 7)), slope)
+    kept = torch.ones(1, 49, dtype=torch.bool)
+    kept[0, [16, 24, 32]] = False
+    imputed = impute_patches(slope, kept, (7, 7))
+    assert (imputed - slope).abs().max() < 0.15
+    removed = ~kept.view(7, 7).repeat_interleave(16, 0).repeat_interleave(16, 1)
+    assert (imputed - slope)[0][:, removed].abs().mean() < 0.03
+    empty = impute_patches(slope, torch.zeros_like(kept), (7, 7))
+    assert empty.abs().max() < 0.1  # the mean colour with noise
+    assert torch.equal(impute_patches(slope, torch.ones_like(kept), (7, 7)), slope)
 
 
 def test_saco_equals_hand_computed_values():
@@ -75,15 +75,15 @@ def test_saco_removes_each_group_separately():
     image = random_images(model, batch=1).double()
     values = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)).double()
     groups = values.flatten().argsort(descending=True).view(4, 4)
-    stays = torch.ones(4, 16, dtype=torch.bool).scatter(1, groups, False)
-    left = predict_patch_sets(model, image, stays, (4, 4), "drop").softmax(1)[:, 1]
-    cost = model(image).softmax(1)[0, 1] - left
+    kept = torch.ones(4, 16, dtype=torch.bool).scatter(1, groups, False)
+    probabilities = predict_patch_sets(model, image, kept, (4, 4), "drop").softmax(1)[:, 1]
+    cost = model(image).softmax(1)[0, 1] - probabilities
     expected = saco_coefficient(values.flatten()[groups].sum(1), cost)
-    found = compute_saco(
+    coefficients = compute_saco(
         model, image, 1, {"own": values, "reverse": -values}, fill="drop", groups=4
     )
-    assert found["own"] == pytest.approx(expected)
-    assert found["reverse"] == pytest.approx(-expected)
+    assert coefficients["own"] == pytest.approx(expected)
+    assert coefficients["reverse"] == pytest.approx(-expected)
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, RESNET])
@@ -91,13 +91,13 @@ def test_randomised_head_changes_only_the_classifier_head(spec):
     model = random_model(spec)
     before = copy.deepcopy(model.state_dict())
     other = randomise_head(model, seed=1)
-    own, head = model.state_dict(), other.state_dict()
-    assert_close(own, before, rtol=0, atol=0)
-    assert_close(head, randomise_head(model, seed=1).state_dict(), rtol=0, atol=0)
-    changed = {name for name in own if not torch.equal(own[name], head[name])}
+    weights, random = model.state_dict(), other.state_dict()
+    assert_close(weights, before, rtol=0, atol=0)
+    assert_close(random, randomise_head(model, seed=1).state_dict(), rtol=0, atol=0)
+    changed = {name for name in weights if not torch.equal(weights[name], random[name])}
     weight = "fc.weight" if spec is RESNET else "head.weight"
     assert weight in changed <= {weight, weight.replace("weight", "bias")}
-    assert float(head[weight].std()) == pytest.approx(float(own[weight].std()), rel=0.3)
+    assert float(random[weight].std()) == pytest.approx(float(weights[weight].std()), rel=0.3)
     with pytest.raises(TypeError, match="Identity has no linear classifier head"):
         randomise_head(torch.nn.Identity())
 
@@ -108,43 +108,43 @@ def test_maps_of_random_heads_equal_one_attribution_per_head(spec):
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
     methods = [m.name for m in attributions.list_methods(model) if m.is_class_specific]
     steps, settings = [], {"count": 3, "on_step": lambda *at: steps.append(at)}
-    with torch.inference_mode():  # as a caller may be in
-        found = compute_random_head_maps(model, image, methods, 3, **settings)
-    assert list(found) == methods
-    assert not steps or steps[-1][0] == steps[-1][1]  # a ResNet's map is a fast one
+    with torch.inference_mode():  # a caller may use it
+        maps = compute_random_head_maps(model, image, methods, 3, **settings)
+    assert list(maps) == methods
+    assert not steps or steps[-1][0] == steps[-1][1]  # a ResNet's map is fast
     for seed in range(3):
         head, settings = randomise_head(model, seed), {"path_steps": RANDOM_HEAD_PATH_STEPS}
         for name in methods:
-            own = attributions.attribute(name, head, image, 3, **settings)
-            assert_close(found[name][seed], own[0], rtol=1e-3, atol=1e-5)
-        assert attributions.get_num_classes(model) == 10  # the model itself is as it was
+            expected = attributions.attribute(name, head, image, 3, **settings)
+            assert_close(maps[name][seed], expected[0], rtol=1e-3, atol=1e-5)
+        assert attributions.get_num_classes(model) == 10  # the model itself is unchanged
 
 
 def test_head_check_compares_with_similarity_between_random_heads():
     random = torch.randn(19, 5, 5, generator=torch.Generator().manual_seed(0))
-    own = random.mean(0)  # more like each of them than they are like each other
-    found = compare_with_random_heads(own, random)
-    expected = [spearmanr(own.flatten(), other.flatten()).statistic for other in random]
-    assert found.map_correlations == pytest.approx(expected)
+    values = random.mean(0)  # more similar to each map than they are to each other
+    check = compare_with_random_heads(values, random)
+    expected = [spearmanr(values.flatten(), other.flatten()).statistic for other in random]
+    assert check.map_correlations == pytest.approx(expected)
     first, second = np.triu_indices(19, 1)
     pairs = zip(random[first].flatten(1), random[second].flatten(1), strict=True)
-    assert found.head_correlations == pytest.approx([spearmanr(*pair).statistic for pair in pairs])
-    assert found.p_value == 1 / 20 and found.is_more_similar
-    assert compare_with_random_heads(-own, random).p_value == 1
-    flat = compare_with_random_heads(torch.ones(5, 5), random)
-    assert not flat.is_defined and np.isnan(flat.p_value) and not flat.is_more_similar
-    some = compare_with_random_heads(own, torch.cat([random[:4], torch.zeros(2, 5, 5)]))
+    assert check.head_correlations == pytest.approx([spearmanr(*pair).statistic for pair in pairs])
+    assert check.p_value == 1 / 20 and check.is_more_similar
+    assert compare_with_random_heads(-values, random).p_value == 1
+    uniform = compare_with_random_heads(torch.ones(5, 5), random)
+    assert not uniform.is_defined and np.isnan(uniform.p_value) and not uniform.is_more_similar
+    some = compare_with_random_heads(values, torch.cat([random[:4], torch.zeros(2, 5, 5)]))
     assert some.is_defined and np.isnan(some.map_correlations).sum() == 2 and some.p_value == 1 / 5
 
 
 def test_head_check_has_the_stated_false_positive_rate():
-    shared = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))  # of the image
+    shared = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))  # depends on the image
     p = []
     for seed in range(400):
-        drawn = torch.randn(20, 4, 4, generator=torch.Generator().manual_seed(seed))
-        p.append(compare_with_random_heads((shared + drawn)[0], (shared + drawn)[1:]).p_value)
+        noise = torch.randn(20, 4, 4, generator=torch.Generator().manual_seed(seed))
+        p.append(compare_with_random_heads((shared + noise)[0], (shared + noise)[1:]).p_value)
     assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=0.025)
-    assert np.mean(p) == pytest.approx(0.525, abs=0.04)  # places 1 to 20 of 20 are equally likely
+    assert np.mean(p) == pytest.approx(0.525, abs=0.04)  # ranks 1 to 20 are equally likely
 
 
 def test_rank_correlation_equals_spearman():
@@ -158,7 +158,7 @@ def test_rank_correlation_equals_spearman():
 
 
 def make_scores(seed=0, n=200):
-    """One clear leader and its tie, one behind, one no better than from the centre out."""
+    """Create scores of a leader, a tie with it, a less faithful map and both baselines."""
     random = np.random.default_rng(seed)
     base = random.normal(0.2, 0.1, n)
     return {
@@ -181,14 +181,14 @@ def test_best_maps_use_holm_correction():
     """A difference of p = 0.03 alone is not significant among several comparisons."""
     random = np.random.default_rng(3)
     base = random.normal(0.2, 0.1, 100)
-    edge = random.normal(0, 1, 100)
-    edge = (edge - edge.mean()) / edge.std(ddof=1)
-    differences = 0.01 * (edge + 2.2 / 10)  # t = 2.2 with 99 degrees of freedom: p = 0.03
+    noise = random.normal(0, 1, 100)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    differences = 0.01 * (noise + 2.2 / 10)  # t = 2.2 with 99 degrees of freedom: p = 0.03
     assert ttest_1samp(differences, 0).pvalue == pytest.approx(0.03, abs=0.001)
     far = base - 0.5 + random.normal(0, 0.01, 100)
-    one = {"map": base, CENTRE_BASELINE: base - differences, EDGE_BASELINE: far}
-    assert find_best_maps(one) == ("map",)  # Holm: the second of two tests is not corrected
-    both = one | {EDGE_BASELINE: base - np.roll(differences, 1)}
+    scores = {"map": base, CENTRE_BASELINE: base - differences, EDGE_BASELINE: far}
+    assert find_best_maps(scores) == ("map",)  # Holm: the second of two tests is not corrected
+    both = scores | {EDGE_BASELINE: base - np.roll(differences, 1)}
     assert find_best_maps(both) == ()  # two tests of p = 0.03: 0.06 each
 
 
@@ -196,27 +196,27 @@ def test_measured_results_are_valid_only_for_their_weights(tmp_path):
     run = make_run(tmp_path / "run")
     assert read_summaries(run.path) == {}
     layers = np.array([[0.1, 0.5, -0.2], [0.3, 0.5, 0.0]])
-    written = {"drop": summarise_scores(make_scores(), layers, steps=16, part="validation")}
-    assert written["drop"].layers == (0.2, 0.5, -0.1)
-    write_summaries(run.path, written, machine="one")
-    assert read_summaries(run.path) == written and written["drop"].pictures == 200
-    assert written["drop"].best and EDGE_BASELINE in written["drop"].scores
+    summaries = {"drop": summarise_scores(make_scores(), layers, steps=16, part="validation")}
+    assert summaries["drop"].layers == (0.2, 0.5, -0.1)
+    write_summaries(run.path, summaries, machine="one")
+    assert read_summaries(run.path) == summaries and summaries["drop"].pictures == 200
+    assert summaries["drop"].best and EDGE_BASELINE in summaries["drop"].scores
     (run.path / FILE).write_bytes(b"\xef\xbb\xbf" + (run.path / FILE).read_bytes())
-    assert read_summaries(run.path) == written  # an editor on Windows has put the mark there
+    assert read_summaries(run.path) == summaries  # some Windows editors add this mark
     other = make_run(tmp_path / "other", seed=1)
     (other.path / FILE).write_text((run.path / FILE).read_text())
-    assert read_summaries(other.path) == {}  # of other weights
+    assert read_summaries(other.path) == {}  # other weights
 
 
 def test_measured_file_without_edge_map_has_no_best_map(tmp_path):
     run = make_run(tmp_path / "run")
     write_summaries(run.path, {"drop": summarise_scores(make_scores(), np.zeros((2, 0)))})
     content = json.loads((run.path / FILE).read_text())
-    found = content["fills"]["drop"]
-    del found["scores"][EDGE_BASELINE], found["steps"], found["part"]
+    stored = content["fills"]["drop"]
+    del stored["scores"][EDGE_BASELINE], stored["steps"], stored["part"]
     (run.path / FILE).write_text(json.dumps(content | {"steps": 4}))
     measured = read_summaries(run.path)["drop"]
-    assert measured.best == () and measured.scores["leader"] == found["scores"]["leader"]
+    assert measured.best == () and measured.scores["leader"] == stored["scores"]["leader"]
     assert (measured.steps, measured.part) == (4, "test")
 
 

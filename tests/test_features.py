@@ -22,7 +22,7 @@ IMAGE_COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
 
 @pytest.fixture(scope="module")
 def context(shown_runs, tmp_path_factory):
-    """One cache for all tests: where one asks for what is new, it has a sample of its own."""
+    """AppContext with one cache for all tests; a test of new results has its own sample size."""
     root = tmp_path_factory.mktemp("features")
     return AppContext(
         [root, shown_runs], write_noise_images(root / "data", IMAGE_COUNTS), torch.device("cpu")
@@ -35,33 +35,33 @@ def test_classifier_of_the_features_equals_the_model(spec):
     torch.manual_seed(0)
     model = build_model(spec, 4).eval()
     images = torch.randn(3, 3, spec.image_size, spec.image_size)
-    found = models.extract_features(model, images)
-    assert found.ndim == 2
-    assert torch.allclose(get_classifier_head(model)(found), model(images), atol=1e-5)
+    outputs = models.extract_features(model, images)
+    assert outputs.ndim == 2
+    assert torch.allclose(get_classifier_head(model)(outputs), model(images), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["vit", "timm", "resnet"])
 def test_feature_space_contains_features_of_every_sampled_image(context, name, monkeypatch):
     monkeypatch.setattr(features, "FEATURE_BATCH_SIZE", 4)  # the last one is smaller
-    run, told = context.find_run(name), []
-    found = features.load_feature_space(
-        context, run, max_images=15, report=lambda share, _: told.append(share)
+    run, fractions = context.find_run(name), []
+    space = features.load_feature_space(
+        context, run, max_images=15, report=lambda fraction, _: fractions.append(fraction)
     )
-    assert told == [0, 4 / 14, 8 / 14, 12 / 14]
-    pictures = found.sample.source.load("test", run.spec.image_size)
-    assert np.array_equal(found.sample.labels, pictures.labels)
+    assert fractions == [0, 4 / 14, 8 / 14, 12 / 14]
+    test_set = space.sample.source.load("test", run.spec.image_size)
+    assert np.array_equal(space.sample.labels, test_set.labels)
     with torch.no_grad():
-        wanted = models.extract_features(
-            context.load_model(run), run.preprocessing(pictures.images)
+        expected = models.extract_features(
+            context.load_model(run), run.preprocessing(test_set.images)
         )
-    assert np.allclose(found.features, wanted, atol=1e-4)
+    assert np.allclose(space.features, expected, atol=1e-4)
 
 
 def test_raw_pixels_are_a_feature_space(context):
-    found = features.load_feature_space(context, None)
-    assert found.name == "Raw pixels"
-    assert found.features.shape == (14, 3 * features.SAMPLE_SIDE**2)
-    assert np.allclose(255 * found.features[3], found.sample.thumbnails[3].reshape(-1))
+    space = features.load_feature_space(context, None)
+    assert space.name == "Raw pixels"
+    assert space.features.shape == (14, 3 * features.SAMPLE_SIDE**2)
+    assert np.allclose(255 * space.features[3], space.sample.thumbnails[3].reshape(-1))
 
 
 def test_feature_space_is_cached_until_its_run_changes(context):
@@ -83,22 +83,22 @@ def test_distance_ratio_and_purity_equal_plain_loops():
     random = np.random.default_rng(0)
     points, labels = random.normal(size=(12, 5)), np.array([0] * 6 + [1] * 4 + [2] * 2)
     points += labels[:, None]
-    inside, outside, pure = [], [], 0
+    within, between, num_pure = [], [], 0
     for i in range(12):
         lengths = {j: math.dist(points[i], points[j]) for j in range(12) if j != i}
         for j, length in lengths.items():
-            (inside if labels[i] == labels[j] else outside).append(length)
-        pure += labels[min(lengths, key=lengths.get)] == labels[i]
+            (within if labels[i] == labels[j] else between).append(length)
+        num_pure += labels[min(lengths, key=lengths.get)] == labels[i]
     distances = features.pairwise_distances(points)
-    ratio = (sum(outside) / len(outside)) / (sum(inside) / len(inside))
+    ratio = (sum(between) / len(between)) / (sum(within) / len(within))
     assert features.distance_ratio(distances, labels) == pytest.approx(ratio, abs=1e-12)
-    assert features.nearest_purity(distances, labels) == pure / 12
+    assert features.nearest_purity(distances, labels) == num_pure / 12
 
 
 def test_undefined_distance_ratio_is_nan():
     for points, labels in (
-        ([[0.0], [1.0], [3.0]], [0, 0, 0]),  # one class: nothing between
-        ([[0.0], [1.0]], [0, 1]),  # no class with two
+        ([[0.0], [1.0], [3.0]], [0, 0, 0]),  # one class: no distances between classes
+        ([[0.0], [1.0]], [0, 1]),  # no class with two points
         ([[0.0], [0.0], [1.0]], [0, 0, 1]),  # a class of one point
         ([[0.0]], [0]),
     ):
@@ -110,24 +110,24 @@ def test_tsne_separates_distant_groups_and_is_deterministic():
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), 20)
     points = (30 * np.eye(60)[groups] + random.normal(size=(60, 60))).astype(np.float32)
-    found = tsne(points)
-    assert found.shape == (60, 2)
-    assert found.min() >= 0 and found.max() <= 1
-    assert features.nearest_purity(features.pairwise_distances(found), groups) == 1
-    assert np.array_equal(found, tsne_apart(points, lambda: None))  # in another process, too
+    embedding = tsne(points)
+    assert embedding.shape == (60, 2)
+    assert embedding.min() >= 0 and embedding.max() <= 1
+    assert features.nearest_purity(features.pairwise_distances(embedding), groups) == 1
+    assert np.array_equal(embedding, tsne_apart(points, lambda: None))  # also in another process
 
 
 def test_tsne_is_cancellable():
-    class Enough(Exception):
+    class Cancelled(Exception):
         pass
 
-    def waiting():
-        raise Enough
+    def cancel():
+        raise Cancelled
 
-    points = np.random.default_rng(0).normal(size=(2000, 200)).astype(np.float32)  # some seconds
+    points = np.random.default_rng(0).normal(size=(2000, 200)).astype(np.float32)  # takes seconds
     started = time.monotonic()
-    with pytest.raises(Enough):
-        tsne_apart(points, waiting)
+    with pytest.raises(Cancelled):
+        tsne_apart(points, cancel)
     assert time.monotonic() - started < 2
 
 
@@ -137,31 +137,33 @@ def test_error_in_the_tsne_process_is_raised():
 
 
 @pytest.mark.parametrize(
-    ("points", "words"),
+    ("points", "message"),
     [(np.eye(3), "needs at least 4 test images"), (np.ones((9, 4)), "all images")],
 )
-def test_tsne_rejects_too_few_or_equal_features(points, words):
-    found = features.FeatureSpace("vit", None, points, 1.0, 1.0)
-    with pytest.raises(DataError, match=words):
-        features._compute_tsne(found, features.ignore_progress)
+def test_tsne_rejects_too_few_or_equal_features(points, message):
+    space = features.FeatureSpace("vit", None, points, 1.0, 1.0)
+    with pytest.raises(DataError, match=message):
+        features._compute_tsne(space, features.ignore_progress)
 
 
 def test_both_scatter_plots_use_the_same_images_and_are_cached(context):
-    told = []
-    pixels, learned = features.load_planes(context, "vit", 14, lambda _, words: told.append(words))
+    messages = []
+    pixels, learned = features.load_planes(
+        context, "vit", 14, lambda _, message: messages.append(message)
+    )
     assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
     assert pixels[0].sample is learned[0].sample
     assert pixels[1].shape == (14, 2)
-    assert {words for words in told if words.startswith("Raw")} == {"Raw pixels: t-SNE"}
-    assert any(words.startswith("vit: features of") for words in told)
-    again = features.load_plane(context, context.find_run("vit"), max_images=14)
-    (alone,) = features.load_planes(context, None, 14)
-    assert again[0] is learned[0] and again[1] is learned[1]
-    assert alone[0] is pixels[0] and alone[1] is pixels[1]
+    assert {message for message in messages if message.startswith("Raw")} == {"Raw pixels: t-SNE"}
+    assert any(message.startswith("vit: features of") for message in messages)
+    cached = features.load_plane(context, context.find_run("vit"), max_images=14)
+    (single,) = features.load_planes(context, None, 14)
+    assert cached[0] is learned[0] and cached[1] is learned[1]
+    assert single[0] is pixels[0] and single[1] is pixels[1]
 
 
 def test_progress_callback_cancels_both_scatter_plots(context):
-    def stop(share, words):
+    def stop(fraction, message):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -175,16 +177,16 @@ def test_nearest_neighbours_equal_a_plain_loop():
         sum(a * b for a, b in zip(p, query, strict=True)) / math.hypot(*p) / math.hypot(*query)
         for p in points
     ]
-    wanted = sorted(range(9), key=lambda i: -cosines[i])[:4]
-    places, found = features.find_nearest(points, query, 4)
-    assert places.tolist() == wanted
-    assert found == pytest.approx([cosines[i] for i in wanted])
+    expected = sorted(range(9), key=lambda i: -cosines[i])[:4]
+    indices, similarities = features.find_nearest(points, query, 4)
+    assert indices.tolist() == expected
+    assert similarities == pytest.approx([cosines[i] for i in expected])
 
 
 @pytest.mark.parametrize("name", ["vit", "resnet", None])
 def test_test_image_is_its_own_nearest_neighbour(context, name):
-    picture = context.load_test_image(10).image
-    sample, places, cosines = features.find_neighbours(context, name, picture, count=3)
-    assert sample.indices[places[0]] == 10
+    image = context.load_test_image(10).image
+    sample, indices, cosines = features.find_neighbours(context, name, image, count=3)
+    assert sample.indices[indices[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
-    assert len(places) == 3 and (np.diff(cosines) <= 0).all()
+    assert len(indices) == 3 and (np.diff(cosines) <= 0).all()

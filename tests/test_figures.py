@@ -1,4 +1,4 @@
-"""Figures: what is drawn are the numbers that went in."""
+"""Figures contain exactly the given numbers."""
 
 import io
 import math
@@ -20,19 +20,19 @@ from vitdemo.metrics.recipe_ablation import AblationGain, RecipeAblation
 RUN_NAMES = [f"run {number}" for number in range(40)]
 NAN = float("nan")
 COUNTS = np.array([[90, 10], [4, 6]])
-CLASSES = ["$cat$", "<b>"]  # folders' names are no markup
+CLASSES = ["$cat$", "<b>"]  # folder names are not markup
 
 
 # --- curves --------------------------------------------------------------------------------------
 
 
 def test_curve_plot_contains_the_given_numbers():
-    lines = [Curve([1, 2, 3], [0.3, 0.2, 0.1], "#112233"), Curve([1], [0.5], "red")]
-    (axes,) = plot_curves(lines, "loss").axes
-    for drawn, wanted in zip(axes.get_lines(), lines, strict=True):
-        assert list(drawn.get_xdata()) == list(wanted.x)
-        assert list(drawn.get_ydata()) == list(wanted.y)
-        assert drawn.get_color() == wanted.colour
+    curves = [Curve([1, 2, 3], [0.3, 0.2, 0.1], "#112233"), Curve([1], [0.5], "red")]
+    (axes,) = plot_curves(curves, "loss").axes
+    for line, curve in zip(axes.get_lines(), curves, strict=True):
+        assert list(line.get_xdata()) == list(curve.x)
+        assert list(line.get_ydata()) == list(curve.y)
+        assert line.get_color() == curve.colour
     assert axes.get_ylabel() == "loss"
 
 
@@ -50,30 +50,30 @@ def test_svg_uses_the_page_text_colour_and_unique_ids():
     assert first and not first & second
     assert texts[0].startswith("<svg")
     assert "currentColor" in texts[0] and figures.TEXT_COLOUR not in texts[0]
-    used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', texts[0])
-    assert {a or b for a, b in used} <= first
+    references = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', texts[0])
+    assert {a or b for a, b in references} <= first
 
 
 @pytest.mark.parametrize("count", [1, 7, len(COLOURS) * len(MARKERS)])
 def test_no_two_runs_share_a_style(count):
     for shown in (RUN_NAMES[:count], RUN_NAMES[-count:], RUN_NAMES[::-1][:count]):
-        found = choose_line_styles(shown, RUN_NAMES)
-        assert list(found) == shown
-        assert len(set(found.values())) == count
-    found = choose_line_styles(RUN_NAMES, RUN_NAMES)  # more runs than styles still have one
-    assert set(found) == set(RUN_NAMES)
-    assert len(set(found.values())) == len(COLOURS) * len(MARKERS)
+        styles = choose_line_styles(shown, RUN_NAMES)
+        assert list(styles) == shown
+        assert len(set(styles.values())) == count
+    styles = choose_line_styles(RUN_NAMES, RUN_NAMES)  # more runs than styles still have one
+    assert set(styles) == set(RUN_NAMES)
+    assert len(set(styles.values())) == len(COLOURS) * len(MARKERS)
 
 
 def test_run_keeps_its_colour_in_every_selection():
-    alone = choose_line_styles(["run 4"], RUN_NAMES)["run 4"]
+    style = choose_line_styles(["run 4"], RUN_NAMES)["run 4"]
     assert (
         choose_line_styles(RUN_NAMES[:6], RUN_NAMES)["run 4"]
-        == alone
+        == style
         == LineStyle(*COLOURS[4], "o")
     )
-    both = choose_line_styles(["run 4", "run 10"], RUN_NAMES)  # of the same place in the cycle
-    assert both["run 4"] == alone and both["run 10"] == LineStyle(*COLOURS[0], "o")
+    both = choose_line_styles(["run 4", "run 10"], RUN_NAMES)  # same position in the colour cycle
+    assert both["run 4"] == style and both["run 10"] == LineStyle(*COLOURS[0], "o")
 
 
 def test_markers_are_drawn_on_a_subset_of_points():
@@ -85,7 +85,7 @@ def test_markers_are_drawn_on_a_subset_of_points():
     assert list(line.get_ydata()) == epochs
 
 
-# --- the confusion matrix to keep ----------------------------------------------------------------
+# --- confusion matrix for download ---------------------------------------------------------------
 
 
 def draw_matrix(values=COUNTS, names=CLASSES, **options):
@@ -95,12 +95,12 @@ def draw_matrix(values=COUNTS, names=CLASSES, **options):
 
 def test_matrix_figure_labels_every_cell_and_class():
     axes = draw_matrix().axes[0]
-    found = {text.get_position(): text.get_text() for text in axes.texts}
-    assert found == {(0, 0): "90", (1, 0): "10", (0, 1): "4", (1, 1): "6"}
+    cells = {text.get_position(): text.get_text() for text in axes.texts}
+    assert cells == {(0, 0): "90", (1, 0): "10", (0, 1): "4", (1, 1): "6"}
     assert [t.get_text() for t in axes.get_yticklabels()] == CLASSES
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted class", "true class")
     many = draw_matrix(np.ones((30, 30), int), [str(i) for i in range(30)])
-    assert not many.axes[0].texts  # there is no room for numbers
+    assert not many.axes[0].texts  # the cells are too small for numbers
 
 
 def test_matrix_colours_span_the_errors_or_both_signs():
@@ -109,16 +109,16 @@ def test_matrix_colours_span_the_errors_or_both_signs():
     image = draw_matrix(np.array([[-3, 3], [-7, 7]]), signed=True).axes[0].images[0]
     assert (image.norm.vmin, image.norm.vmax) == (-7, 7)
     red, _, blue, _ = image.cmap(1.0)
-    assert red > blue  # orange is more
+    assert red > blue  # orange means a higher value
 
 
 @pytest.mark.parametrize("values", [np.diag([3, 4]), np.array([[5]])])
 def test_matrix_without_errors_is_drawn_at_double_resolution(values):
     figure = draw_matrix(values, CLASSES[: len(values)])
-    wanted = DPI * figure.get_size_inches()
+    expected = DPI * figure.get_size_inches()
     image = Image.open(io.BytesIO(figure_to_png(figure)))
     assert image.format == "PNG"
-    assert np.abs(wanted - image.size).max() <= 1  # matplotlib's versions round differently
+    assert np.abs(expected - image.size).max() <= 1  # matplotlib's versions round differently
 
 
 # --- charts --------------------------------------------------------------------------------------
@@ -141,17 +141,17 @@ def test_square_plot_draws_fractions_as_percent(steps):
 
 def test_reliability_plot_leaves_empty_bins_out():
     edges, confidence = np.linspace(0, 1, 4), np.array([NAN, 0.5, 0.75])
-    found = ReliabilityDiagram(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
-    right, confidence = np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
-    scaled = ReliabilityDiagram(edges, np.array([0, 0, 6]), right, confidence)
+    diagram = ReliabilityDiagram(edges, np.array([0, 2, 4]), np.array([0, 1, 2]), confidence)
+    correct, confidence = np.array([0, 0, 3]), np.array([NAN, NAN, 0.25])
+    scaled = ReliabilityDiagram(edges, np.array([0, 0, 6]), correct, confidence)
     band = np.array([[NAN, 0.25, 0.5], [NAN, 0.75, 1]])
-    figure = charts.plot_reliability(found, band, scaled)
+    figure = charts.plot_reliability(diagram, band, scaled)
     chance, before, after = figure.axes[0].collections
     assert before.get_offsets().tolist() == [[50, 50], [75, 50]]
     assert before.get_sizes()[0] < before.get_sizes()[1]
     assert after.get_offsets().tolist() == [[25, 50]]
-    wanted = [[[50, 25], [50, 75]], [[75, 50], [75, 100]]]
-    assert [segment.tolist() for segment in chance.get_segments()] == wanted
+    expected = [[[50, 25], [50, 75]], [[75, 50], [75, 100]]]
+    assert [segment.tolist() for segment in chance.get_segments()] == expected
 
 
 def test_confidence_plot_shows_fractions_of_correct_and_incorrect():
@@ -160,17 +160,17 @@ def test_confidence_plot_shows_fractions_of_correct_and_incorrect():
     right, wrong = charts.CORRECT_COLOUR, charts.INCORRECT_COLOUR
     assert bars == [(0, 25, right), (50, 75, right), (22.5, 100, wrong), (72.5, 0, wrong)]
     figure = charts.plot_confidence(np.array([0, 1]), np.array([4]), np.array([0]))
-    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]  # none is wrong
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [100, 0]  # no errors
 
 
 def test_gain_plot_uses_percentage_points_and_hollow_insignificant_dots():
     long = "weights of a run " * 9
-    words = ["better", r"worse $\x$ $a$", long]
+    changes = ["better", r"worse $\x$ $a$", long]
     tests = [McNemarResult(500, a, b, 1000, math.nan) for a, b in ((30, 10), (10, 20), (11, 10))]
-    chances = (0.001, 0.001, 0.3)
+    p_values = (0.001, 0.001, 0.3)
     gains = [
-        AblationGain(str(i), (word,), test, p, None)
-        for i, (word, test, p) in enumerate(zip(words, tests, chances, strict=True))
+        AblationGain(str(i), (change,), test, p, None)
+        for i, (change, test, p) in enumerate(zip(changes, tests, p_values, strict=True))
     ]
     figure = charts.plot_gains(RecipeAblation("base", 0.5, tuple(gains), ()))
     dots = [line for gid, line in lines_by_gid(figure).items() if gid]
@@ -178,40 +178,40 @@ def test_gain_plot_uses_percentage_points_and_hollow_insignificant_dots():
     assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
     assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert [text.replace("\n", " ") for text in texts] == [each.strip() for each in words]
+    assert [text.replace("\n", " ") for text in texts] == [change.strip() for change in changes]
     assert texts[2].count("\n") == 2
-    drawn = figures.figure_to_svg(figure)  # in which no word of a stranger is taken for a formula
-    assert r"worse $\x$ $a$" in drawn
-    assert "currentColor" in drawn and figures.TEXT_COLOUR not in drawn  # the page's text colour
+    svg = figures.figure_to_svg(figure)  # user text is not parsed as a formula
+    assert r"worse $\x$ $a$" in svg
+    assert "currentColor" in svg and figures.TEXT_COLOUR not in svg  # the page's text colour
 
 
 def test_gain_plot_shows_the_seed_band_and_gains_of_other_seeds():
-    def gain(right, *words):  # of 1,000 pictures as many more as the base
+    def gain(extra, *changes):  # correct predictions of 1,000, minus the baseline's
         return AblationGain(
-            "run", words, McNemarResult(500, max(right, 0), max(-right, 0), 1000, 0.0), 0.0, None
+            "run", changes, McNemarResult(500, max(extra, 0), max(-extra, 0), 1000, 0.0), 0.0, None
         )
 
     seed = "seed: 0 → 1"
     gains = (gain(50, "a"), gain(70, "a", seed), gain(10, seed), gain(-5, "seed: 0 → 2"))
     figure = charts.plot_gains(RecipeAblation("base", 0.5, gains, ()))
-    drawn = lines_by_gid(figure)
-    assert drawn["gain-0"].get_xdata()[0] == pytest.approx(5)
-    assert drawn["again-0"].get_xdata()[0] == pytest.approx(6)  # beside the base with that seed
-    assert "gain-1" not in drawn
+    lines = lines_by_gid(figure)
+    assert lines["gain-0"].get_xdata()[0] == pytest.approx(5)
+    assert lines["again-0"].get_xdata()[0] == pytest.approx(6)  # minus the baseline of that seed
+    assert "gain-1" not in lines
     (band,) = (patch for patch in figure.axes[0].patches if patch.get_gid() == "seeds")
-    # The base's seeds reach 50, 51 and 49.5%; t with 2 degrees of freedom is 4.303.
-    reach = 4.303 * 2**0.5 * 0.7638
-    assert band.get_x() == pytest.approx(-reach, abs=1e-2)
-    assert band.get_width() == pytest.approx(2 * reach, abs=1e-2)
+    # The baseline's seeds reach 50, 51 and 49.5%; t with 2 degrees of freedom is 4.303.
+    half_width = 4.303 * 2**0.5 * 0.7638
+    assert band.get_x() == pytest.approx(-half_width, abs=1e-2)
+    assert band.get_width() == pytest.approx(2 * half_width, abs=1e-2)
 
 
 def test_faithfulness_plot_draws_every_curve_over_the_random_band():
     x = np.array([0.0, 50.0, 100.0])
     curves = [Curve(x, x[::-1], "#0a78c2"), Curve(x, x, "#8a98ac", dashed=True)]
     figure = charts.plot_faithfulness(curves, (x, x, x - 5, x + 5), "gone, %", "probability, %")
-    drawn = lines_by_gid(figure)
-    assert drawn["truth-0"].get_ydata().tolist() == [100, 50, 0]
-    assert drawn["truth-1"].get_linestyle() == "--"
+    lines = lines_by_gid(figure)
+    assert lines["truth-0"].get_ydata().tolist() == [100, 50, 0]
+    assert lines["truth-1"].get_linestyle() == "--"
     band = figure.axes[0].collections[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((-5, 105))
 

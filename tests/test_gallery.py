@@ -1,4 +1,4 @@
-"""Pages of test pictures, with and without the pictures themselves."""
+"""Gallery pages of test images, with and without a dataset."""
 
 import numpy as np
 import pytest
@@ -19,22 +19,22 @@ def context(tested_runs):
 
 def test_gallery_page_start_is_clamped_to_the_available_images(context):
     pages = [load_gallery_page(context, ALL_IMAGES, start) for start in (-48, 0, 96, 144, 10_000)]
-    assert [page.start for page in pages] == [0, 0, 96, 96, 96]  # of 110
+    assert [page.start for page in pages] == [0, 0, 96, 96, 96]  # 110 images
     assert [len(page.numbers) for page in pages] == [48, 48, 14, 14, 14]
 
 
 def test_gallery_without_query_unknown_run_and_no_match(context):
     assert load_gallery_page(context, None) is None
     assert "There is no run" in load_gallery_page(context, ImageQuery("gone", Filters()))
-    nobody = load_gallery_page(context, ImageQuery("first", Filters("errors", low=1.0)))
-    assert Gallery().to_payload(nobody)["count"] == 0
+    no_match = load_gallery_page(context, ImageQuery("first", Filters("errors", low=1.0)))
+    assert Gallery().to_payload(no_match)["count"] == 0
 
 
 def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
     page = load_gallery_page(context, ALL_IMAGES, 96)
     value = Gallery().to_payload(page)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
-    assert [picture["number"] for picture in value["pictures"]] == list(range(96, 110))
+    assert [item["number"] for item in value["pictures"]] == list(range(96, 110))
     last = value["pictures"][-1]
     assert last["true"] == "fly"
     assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]

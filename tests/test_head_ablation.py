@@ -1,4 +1,4 @@
-"""Heads switched off, against copies whose weights lack them, in float64 by the fused pass."""
+"""Head ablation against copies of the model with zeroed weights, in float64."""
 
 import copy
 import itertools
@@ -28,7 +28,7 @@ def random_images(model, batch=2):
 
 
 def zero_heads(model, heads):
-    """A copy whose output projection takes nothing from `heads`: its columns are zeros."""
+    """Return a copy whose output projection has zero columns for `heads`."""
     model = copy.deepcopy(model)
     for layer, head in heads:
         attn = model.blocks[layer].attn
@@ -53,12 +53,12 @@ def test_logits_without_heads_equal_a_model_with_zeroed_weights(model, heads):
 def test_single_head_ablations_equal_zeroed_weights_and_keep_the_model(model):
     images = random_images(model)
     before, weights = model(images), copy.deepcopy(model.state_dict())
-    found = ablate_each_head(model, trace(model, images).tokens)
+    ablated = ablate_each_head(model, trace(model, images).tokens)
     L, H = len(model.blocks), model.blocks[0].attn.num_heads
-    assert found.shape == (L, H, 2, model.num_classes)
+    assert ablated.shape == (L, H, 2, model.num_classes)
     for layer, head in list_all_heads(model):
         expected = zero_heads(model, {(layer, head)})(images)
-        torch.testing.assert_close(found[layer, head], expected, atol=1e-9, rtol=0)
+        torch.testing.assert_close(ablated[layer, head], expected, atol=1e-9, rtol=0)
     ablate_heads(model, images, THREE_HEADS)
     assert torch.equal(model(images), before)
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
@@ -67,32 +67,32 @@ def test_single_head_ablations_equal_zeroed_weights_and_keep_the_model(model):
 
 @torch.no_grad()
 def test_mean_outputs_equal_the_mean_input_of_the_projection(model):
-    images, kept, other = random_images(model, batch=5), [], copy.deepcopy(model)
-    for block in other.blocks:  # timm's and our own pass, hooked on a copy
-        block.attn.proj.register_forward_hook(lambda module, args, out: kept.append(args[0]))
-    other(images)
-    found = compute_head_means(model, images)
-    for mean, entered in zip(found, kept, strict=True):  # entered (B, N, D)
+    images, inputs, hooked = random_images(model, batch=5), [], copy.deepcopy(model)
+    for block in hooked.blocks:  # hooks on a copy leave the model unchanged
+        block.attn.proj.register_forward_hook(lambda module, args, out: inputs.append(args[0]))
+    hooked(images)
+    means = compute_head_means(model, images)
+    for mean, values in zip(means, inputs, strict=True):  # values (B, N, D)
         H, N, width = mean.shape
-        wanted = entered.mean(0).view(N, H, width).transpose(0, 1)
-        torch.testing.assert_close(mean, wanted, atol=1e-9, rtol=0)
+        expected = values.mean(0).view(N, H, width).transpose(0, 1)
+        torch.testing.assert_close(mean, expected, atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("heads", [{(1, 0)}, THREE_HEADS])
 def test_mean_ablation_replaces_the_output_of_a_head_by_its_mean(model, heads):
-    """Against a copy whose projection takes nothing from the heads, and adds their mean's part."""
+    """Compare with a copy whose projection adds the contribution of the mean outputs."""
     images, others = random_images(model), random_images(model, batch=6)[2:]
-    means = compute_head_means(model, others)  # of each layer (H, N, D/H)
-    expected = zero_heads(model, heads)
+    means = compute_head_means(model, others)  # for each layer (H, N, D/H)
+    reference = zero_heads(model, heads)
     for layer, head in heads:
-        own, proj = model.blocks[layer].attn, expected.blocks[layer].attn.proj
-        columns = slice(head * own.head_dim, (head + 1) * own.head_dim)
-        part = means[layer][head] @ own.proj.weight[:, columns].T  # (N, D)
+        attn, proj = model.blocks[layer].attn, reference.blocks[layer].attn.proj
+        columns = slice(head * attn.head_dim, (head + 1) * attn.head_dim)
+        part = means[layer][head] @ attn.proj.weight[:, columns].T  # (N, D)
         proj.register_forward_hook(lambda module, inputs, out, part=part: out + part)
-    found = ablate_heads(model, images, heads, means)
-    torch.testing.assert_close(found, expected(images), atol=1e-9, rtol=0)
-    assert (found - ablate_heads(model, images, heads)).abs().max() > 1e-3
+    ablated = ablate_heads(model, images, heads, means)
+    torch.testing.assert_close(ablated, reference(images), atol=1e-9, rtol=0)
+    assert (ablated - ablate_heads(model, images, heads)).abs().max() > 1e-3
 
 
 @torch.no_grad()
@@ -100,15 +100,15 @@ def test_mean_ablation_of_a_constant_head_changes_no_logits():
     model = random_model(VIT).double()
     images = random_images(model, batch=4)
     attn = model.blocks[1].attn
-    values = slice(2 * model.embed_dim, 2 * model.embed_dim + attn.head_dim)  # of the first head
+    values = slice(2 * model.embed_dim, 2 * model.embed_dim + attn.head_dim)  # of head 0
     attn.qkv.weight.data[values] = 0
     means = compute_head_means(model, images)
-    whole = model(images)
-    torch.testing.assert_close(ablate_heads(model, images, {(1, 0)}, means), whole)
-    assert (ablate_heads(model, images, {(1, 0)}) - whole).abs().max() > 1e-2
-    each = ablate_each_head(model, trace(model, images).tokens, means)
-    torch.testing.assert_close(each[1, 0], whole)
-    torch.testing.assert_close(each[2, 1], ablate_heads(model, images, {(2, 1)}, means))
+    expected = model(images)
+    torch.testing.assert_close(ablate_heads(model, images, {(1, 0)}, means), expected)
+    assert (ablate_heads(model, images, {(1, 0)}) - expected).abs().max() > 1e-2
+    ablated = ablate_each_head(model, trace(model, images).tokens, means)
+    torch.testing.assert_close(ablated[1, 0], expected)
+    torch.testing.assert_close(ablated[2, 1], ablate_heads(model, images, {(2, 1)}, means))
 
 
 @torch.no_grad()
@@ -116,16 +116,16 @@ def test_concurrent_ablations_of_one_model_are_independent():
     model = random_model(VIT).double()
     images = random_images(model)
     choices = [{(layer, head)} for layer in range(3) for head in range(2)] * 3
-    alone = [ablate_heads(model, images, heads) for heads in choices]
+    sequential = [ablate_heads(model, images, heads) for heads in choices]
 
-    def ask(heads):
-        with torch.no_grad():  # of each thread its own
+    def ablate(heads):
+        with torch.no_grad():  # the grad mode is local to each thread
             return ablate_heads(model, images, heads)
 
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(ask, choices))
-    for found, expected in zip(together, alone, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+        concurrent = list(pool.map(ablate, choices))
+    for logits, expected in zip(concurrent, sequential, strict=True):
+        torch.testing.assert_close(logits, expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("head", [(3, 0), (0, 2), (-1, 0), (0, -1)])

@@ -1,4 +1,4 @@
-"""What comes out of a file is right to the pixel, or one sentence says why nothing comes out."""
+"""Image files yield exact pixels, or an error message in one line."""
 
 import io
 import random
@@ -20,12 +20,12 @@ from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
 from vitdemo.errors import ImageError
 
 COLOUR = (200, 100, 50)
-OPTIONAL_FORMATS = ("AVIF", "HEIF")  # are not on every machine
+OPTIONAL_FORMATS = ("AVIF", "HEIF")  # not available on every machine
 
 
 @pytest.fixture
 def put(tmp_path):
-    """put(picture or bytes, name) -> path of the file; keywords go to Pillow's `save`."""
+    """Writer of an image or bytes to a file, which returns its path; options go to `save`."""
 
     def write(content, name, **options):
         path = tmp_path / name
@@ -49,7 +49,7 @@ def load_pixels(path):
 
 
 def load_first_row(path):
-    """The levels of the first row of a grey picture."""
+    """Return the levels of the first row of a grey image."""
     return load_pixels(path)[0, :, 0].tolist()
 
 
@@ -81,7 +81,7 @@ def encode_png_chunk(kind, content):
 
 
 def encode_png(width, height, bits, colour_type, rows=b"", extra=b""):
-    """A PNG by hand, for what Pillow does not write."""
+    """Encode a PNG by hand, for variants that Pillow does not write."""
     header = struct.pack(">IIBBBBB", width, height, bits, colour_type, 0, 0, 0)
     body = (
         encode_png_chunk(b"IHDR", header) + extra + encode_png_chunk(b"IDAT", zlib.compress(rows))
@@ -90,7 +90,7 @@ def encode_png(width, height, bits, colour_type, rows=b"", extra=b""):
 
 
 def encode_tiff(tags, data):
-    """A little-endian TIFF by hand: {tag: (type, values)}; offsets count from the data's start."""
+    """Encode a little-endian TIFF of (tag, values) pairs; offsets count from the data's start."""
     start = 8 + 2 + 12 * len(tags) + 4
     extra = sum(4 * len(values) for _, values in tags if len(values) > 1)
     entries, blob = b"", b""
@@ -98,15 +98,15 @@ def encode_tiff(tags, data):
         if tag in (273, 324):
             values = [value + start + extra for value in values]
         packed = struct.pack(f"<{len(values)}I", *values)
-        where = packed if len(values) == 1 else struct.pack("<I", start + len(blob))
+        field = packed if len(values) == 1 else struct.pack("<I", start + len(blob))
         blob += packed if len(values) > 1 else b""
-        entries += struct.pack("<HHI", tag, 4, len(values)) + where
+        entries += struct.pack("<HHI", tag, 4, len(values)) + field
     head = struct.pack("<2sHIH", b"II", 42, 8, len(tags))
     return head + entries + bytes(4) + blob + data
 
 
 def encode_big_tiff():
-    """One black pixel, in the variant for files over 4 GB; Pillow 11.0 does not write it."""
+    """Encode one black pixel as a BigTIFF (files over 4 GB), which Pillow 11.0 cannot write."""
     tags = {256: 1, 257: 1, 258: 8, 259: 1, 262: 1, 273: 0, 277: 1, 278: 1, 279: 1}
     entries = b"".join(struct.pack("<HHQQ", tag, 4, 1, value) for tag, value in tags.items())
     return struct.pack("<2sHHHQQ", b"II", 43, 8, 0, 16, len(tags)) + entries + bytes(8)
@@ -119,10 +119,10 @@ def encode_grey_tiff(values, bits, *, photometric=1, sample_format=1):
     return encode_tiff([*tags, (339, [sample_format])], values.tobytes())
 
 
-MODE_TOLERANCES = {  # mode: how far off the colour may be in each kind of file
+MODE_TOLERANCES = {  # mode: tolerance of the colour in each file format
     "RGB": {"a.png": 0, "a.bmp": 0, "a.ppm": 0, "a.tif": 0, "a.jpg": 3, "a.webp": 3},
     "RGBA": {"a.png": 0},
-    "CMYK": {"a.tif": 1, "a.jpg": 3},  # the JPEG is Adobe's, which stores the negative
+    "CMYK": {"a.tif": 1, "a.jpg": 3},  # Adobe's JPEG stores inverted values
     "YCbCr": {"a.tif": 2, "a.jpg": 3},
     "LAB": {"a.tif": 2},
     "P": {"a.png": 0, "a.gif": 0},
@@ -135,8 +135,8 @@ def test_every_colour_mode_keeps_its_colour(put, mode):
     image = (uniform_image().quantize(4) if mode.startswith("P") else uniform_image()).convert(mode)
     options = {"compression": "tiff_lzw"} if mode == "YCbCr" else {}
     for name, tolerance in MODE_TOLERANCES[mode].items():
-        got = load_pixels(put(image, name, **options))
-        assert got.shape == (16, 16, 3) and abs(got - COLOUR).max() <= tolerance, name
+        pixels = load_pixels(put(image, name, **options))
+        assert pixels.shape == (16, 16, 3) and abs(pixels - COLOUR).max() <= tolerance, name
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.gif", "a.bmp", "a.pgm"])
@@ -151,7 +151,7 @@ WHITE, BLACK = (255,) * 3, (0,) * 3
 
 
 @pytest.mark.parametrize(
-    ("mode", "two", "options", "kinds", "seen"),
+    ("mode", "values", "options", "kinds", "expected"),
     [
         ("RGBA", [(255, 0, 0, 0), (200, 100, 0, 51)], {}, "png tif", [WHITE, (244, 224, 204)]),
         ("LA", [(0, 51), (0, 255)], {}, "png tif", [(204,) * 3, BLACK]),  # 51 is a fifth
@@ -162,13 +162,13 @@ WHITE, BLACK = (255,) * 3, (0,) * 3
         ("RGB", [(7,) * 3, (9,) * 3], {"transparency": (7,) * 3}, "png", [WHITE, (9,) * 3]),
     ],
 )
-def test_transparent_pixels_are_composited_over_white(put, mode, two, options, kinds, seen):
+def test_transparent_pixels_are_composited_over_white(put, mode, values, options, kinds, expected):
     image = Image.new(mode, (2, 1))
     if mode.startswith("P"):
         image.putpalette([10, 20, 30, 40, 50, 60])
-    image.putdata(two)
+    image.putdata(values)
     for kind in kinds.split():
-        assert (load_pixels(put(image, f"a.{kind}", **options)) == seen).all(), kind
+        assert (load_pixels(put(image, f"a.{kind}", **options)) == expected).all(), kind
 
 
 GREY_16_BIT = np.array([[0, 257, 128 * 257, 65535]], np.uint16)
@@ -190,7 +190,7 @@ def encode_12_bit_tiff():
 TRANSPARENCY_CHUNK = encode_png_chunk(b"tRNS", struct.pack(">H", 257))
 GREY_PNG_ROW = b"\0" + GREY_16_BIT.astype(">u2").tobytes()
 COLOUR_PNG_ROW = b"\0" + struct.pack(">3H", *(257 * value for value in COLOUR))
-NAN_AND_ONE = np.array([[0x7F800001, 0x3F800000]], np.uint32)  # the NaN signals, without a warning
+NAN_AND_ONE = np.array([[0x7F800001, 0x3F800000]], np.uint32)  # the NaN must not cause a warning
 HANDMADE_FILES = {
     "transparent PNG": (
         encode_png(4, 1, 16, 0, GREY_PNG_ROW, TRANSPARENCY_CHUNK),
@@ -221,7 +221,7 @@ def test_bit_depths_not_written_by_pillow_are_read(put, kind):
         ("float32", [0, 0.5, 1], [0, 128, 255]),
         ("float32", [0, 0.5, 0.5], [0, 128, 128]),  # not stretched
         ("float32", [0, 100, 255], [0, 100, 255]),
-        ("float32", [0, 0.51, 1.02], [0, 128, 255]),  # not nearly black
+        ("float32", [0, 0.51, 1.02], [0, 128, 255]),  # must not be nearly black
         ("float32", [-3e38, 0, 3e38], [0, 128, 255]),
         ("float32", [0, 1e-45, 1e-45], [0, 255, 255]),
         ("float32", [np.nan, -np.inf, np.inf, 0.2, 1], [0, 0, 255, 51, 255]),
@@ -233,23 +233,23 @@ def test_32_bit_tiff_is_scaled_to_its_range(put, kind, values, expected):
 
 
 UPRIGHT_IMAGE = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[9, 9, 9]] * 3], np.uint8)
-ORIENTATIONS = {  # EXIF orientation -> how a camera stores the upright picture (EXIF 2.32, 4.6.4)
+ORIENTATIONS = {  # EXIF orientation -> how a camera stores the upright image (EXIF 2.32, 4.6.4)
     1: lambda a: a,
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
     5: lambda a: a.swapaxes(0, 1),
-    6: lambda a: np.rot90(a),  # needs a quarter turn clockwise to stand upright
+    6: lambda a: np.rot90(a),  # is upright after a quarter turn clockwise
     7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
     8: lambda a: np.rot90(a, -1),
 }
-LOSSLESS_OPTIONS = {  # how to keep the pixels
+LOSSLESS_OPTIONS = {  # options that keep the pixels
     "png": {},
     "tiff": {},
     "webp": {"lossless": True},
     "jpeg": {"quality": 95, "subsampling": 0},
     "avif": {"quality": 100, "subsampling": "4:4:4"},
-    "heif": {"quality": 100, "chroma": 444},  # of a phone
+    "heif": {"quality": 100, "chroma": 444},  # as in phones
 }
 
 
@@ -257,16 +257,16 @@ LOSSLESS_OPTIONS = {  # how to keep the pixels
     "kind", [kind for kind in LOSSLESS_OPTIONS if kind.upper() in image_files.SUPPORTED_FORMATS]
 )
 def test_exif_orientation_is_applied(put, kind):
-    block = 32 if kind == "heif" else 16  # that the compression keeps
+    block = 32 if kind == "heif" else 16  # the compression keeps these blocks
     upright = np.kron(UPRIGHT_IMAGE, np.ones((block, block, 1), np.uint8))
-    for orientation, turn in ORIENTATIONS.items():
-        stored = Image.fromarray(np.ascontiguousarray(turn(upright)))
+    for orientation, transform in ORIENTATIONS.items():
+        stored = Image.fromarray(np.ascontiguousarray(transform(upright)))
         exif = make_orientation_exif(orientation)
-        stored.info["exif"] = exif.tobytes()  # which HEIF writes as `irot` and `imir`
+        stored.info["exif"] = exif.tobytes()  # HEIF writes it as `irot` and `imir`
         options = LOSSLESS_OPTIONS[kind] | ({} if kind == "heif" else {"exif": exif})
-        got = load_pixels(put(stored, f"a.{kind}", **options))
-        assert got.shape == upright.shape, orientation
-        assert abs(got - upright).max() <= (10 if kind == "heif" else 5), orientation
+        pixels = load_pixels(put(stored, f"a.{kind}", **options))
+        assert pixels.shape == upright.shape, orientation
+        assert abs(pixels - upright).max() <= (10 if kind == "heif" else 5), orientation
 
 
 def test_image_with_damaged_exif_is_loaded(put):
@@ -293,29 +293,29 @@ def test_images_of_extreme_shapes_are_loaded(put, size):
 
 @pytest.mark.parametrize(("side", "size"), [(33, 224), (300, 96), (64, 32), (32, 32)])
 def test_square_crop_equals_the_float_filter_of_the_centre(side, size):
-    """Noise enlarged overshoots: clipping between the two passes would be off by 20 levels."""
+    """Enlarged noise overshoots: clipping between both passes would cause errors of 20 levels."""
     noise = np.random.default_rng(1).integers(0, 256, (side, 2 * side, 3), np.uint8)
     for axes in (0, 1), (1, 0):  # wide and tall
         middle = noise[:, side // 2 : side // 2 + side].swapaxes(*axes)  # (S, S, 3)
         inner = torch.from_numpy(middle.astype(np.float32)).permute(2, 0, 1)[None]  # (1, 3, S, S)
         expected = F.interpolate(inner, (size, size), mode="bicubic", antialias=True).clamp(0, 255)
-        got = to_uint8(crop_and_resize(Image.fromarray(noise.swapaxes(*axes)), size))
-        assert abs(got - expected[0].numpy()).max() < 0.51
+        pixels = to_uint8(crop_and_resize(Image.fromarray(noise.swapaxes(*axes)), size))
+        assert abs(pixels - expected[0].numpy()).max() < 0.51
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (2, 5, 3)])
 def test_to_uint8_returns_a_copy(shape):
-    picture = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
-    image = Image.fromarray(picture)
+    pixels = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    image = Image.fromarray(pixels)
     array = to_uint8(image)
     assert array.dtype == np.uint8 and array.flags.writeable and array.flags.c_contiguous
-    assert (array == picture.transpose(2, 0, 1)).all()
+    assert (array == pixels.transpose(2, 0, 1)).all()
     array[:] = 77
-    assert (np.asarray(image) == picture).all()
+    assert (np.asarray(image) == pixels).all()
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"hello, I am a text", "not an image"),
@@ -329,15 +329,15 @@ def test_to_uint8_returns_a_copy(shape):
         (b"II*\0\xff\xff\xff\xff", "damaged"),
     ],
 )
-def test_file_that_is_no_image_is_rejected(put, content, says):
-    assert says in load_error(put(content, "upload.png"))
+def test_file_that_is_no_image_is_rejected(put, content, message):
+    assert message in load_error(put(content, "upload.png"))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
 def test_truncated_image_is_rejected(put, kind):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    whole = encode_image(Image.fromarray(noise), kind)
-    load_error(put(whole[: len(whole) * 3 // 4], "cut"))
+    content = encode_image(Image.fromarray(noise), kind)
+    load_error(put(content[: len(content) * 3 // 4], "cut"))
 
 
 def test_folder_and_missing_file_are_rejected(tmp_path):
@@ -360,20 +360,20 @@ def test_error_has_one_printable_line_and_keeps_its_cause(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "says"), [("MAX_PIXELS", "(16 x 17)"), ("MAX_FILE_BYTES", "is larger than")]
+    ("limit", "message"), [("MAX_PIXELS", "(16 x 17)"), ("MAX_FILE_BYTES", "is larger than")]
 )
-def test_image_at_a_limit_is_loaded_and_a_larger_one_rejected(put, monkeypatch, limit, says):
+def test_image_at_a_limit_is_loaded_and_a_larger_one_rejected(put, monkeypatch, limit, message):
     path = put(uniform_image(size=(16, 17)), "a.bmp")
     largest = {"MAX_PIXELS": 16 * 17, "MAX_FILE_BYTES": path.stat().st_size}[limit]
     monkeypatch.setattr(image_files, limit, largest)
     load_image(path)
     monkeypatch.setattr(image_files, limit, largest - 1)
-    assert says in load_error(path)
+    assert message in load_error(path)
 
 
 @contextmanager
 def assert_low_cost():
-    """Little time and memory. Of that a larger peak before may hide one, never invent one."""
+    """Check time and memory of a block; a larger earlier peak may hide its memory."""
     unit = 1 if sys.platform == "darwin" else 1024
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     yield
@@ -383,33 +383,33 @@ def assert_low_cost():
 
 @pytest.mark.parametrize("side", [6325, 10000, 100_000, 2**31 - 1])  # 6325: just above 40 MP
 def test_image_with_too_many_pixels_is_rejected_before_decoding(put, side):
-    says = "40 megapixels" if side < 2**31 - 1 else ""
+    message = "40 megapixels" if side < 2**31 - 1 else ""
     path = put(encode_png(side, side, 8, 2), "bomb.png")
     with assert_low_cost():
-        assert says in load_error(path)
+        assert message in load_error(path)
 
 
 def craft_gif():
-    """Two megabytes of one-letter comments, which Pillow joins in quadratic time."""
-    whole = encode_image(Image.new("P", (4, 4)), "GIF")
-    header = 13 + 3 * (2 << (whole[10] & 7))
-    return whole[:header] + b"\x21\xfe\x01a\0" * 400_000 + whole[header:]
+    """Create a GIF with 2 MB of one-letter comments, which Pillow joins in quadratic time."""
+    content = encode_image(Image.new("P", (4, 4)), "GIF")
+    header = 13 + 3 * (2 << (content[10] & 7))
+    return content[:header] + b"\x21\xfe\x01a\0" * 400_000 + content[header:]
 
 
 def craft_jpeg_scans():
-    """A progressive JPEG with scans that hold nothing."""
-    whole = encode_image(Image.new("L", (64, 64)), "JPEG", progressive=True)
-    last = whole.rfind(b"\xff\xda")
-    return whole[:-2] + (whole[last : last + 10] + b"\0") * 2000 + whole[-2:]
+    """Create a progressive JPEG with empty scans."""
+    content = encode_image(Image.new("L", (64, 64)), "JPEG", progressive=True)
+    last = content.rfind(b"\xff\xda")
+    return content[:-2] + (content[last : last + 10] + b"\0") * 2000 + content[-2:]
 
 
 TIFF_10X10_TAGS = [(256, [10]), (257, [10]), (258, [8]), (262, [1]), (277, [1])]  # x 10 grey pixels
 
 
 def craft_tile(*second):
-    """A TIFF of 10 x 10 pixels in one tile of 20000 x 20000.
+    """Create a TIFF of 10 x 10 pixels in one tile of 20000 x 20000.
 
-    With a `second`, harmless width libtiff believes the first and Pillow the last.
+    If there is a harmless `second` width, libtiff uses the first one and Pillow the last one.
     """
     data = zlib.compress(bytes(10_000))
     size = [(tag, [width]) for tag in (322, 323) for width in (20000, *second)]
@@ -422,7 +422,7 @@ def craft_strips():
 
 
 def craft_tags():
-    """A TIFF whose thousand tags each point at the same two megabytes."""
+    """Create a TIFF with a thousand tags that point at the same two megabytes."""
     entries = [struct.pack("<HHII", 40_000 + i, 7, 2_000_000, 8) for i in range(1000)]
     head = struct.pack("<2sHIH", b"II", 42, 8, 1000)
     return head + b"".join(entries) + bytes(2_000_000)
@@ -441,7 +441,7 @@ CRAFTED_FILES = {
 
 
 @pytest.mark.parametrize("name", CRAFTED_FILES)
-@pytest.mark.filterwarnings("ignore:reading this file takes too many steps")  # of the tags
+@pytest.mark.filterwarnings("ignore:reading this file takes too many steps")  # because of the tags
 def test_crafted_files_are_rejected_at_low_cost(put, name):
     path = put(CRAFTED_FILES[name](), name)
     with assert_low_cost():
@@ -449,20 +449,20 @@ def test_crafted_files_are_rejected_at_low_cost(put, name):
 
 
 def craft_exif(size, tags):
-    """EXIF of `tags` entries that each point at the whole block; Pillow copies it for each."""
+    """Create EXIF with `tags` entries for the whole block, which Pillow copies for each entry."""
     head = struct.pack("<2sHIH", b"II", 42, 8, tags)
     entries = [struct.pack("<HHII", 4096 + i, 7, size - 8, 8) for i in range(tags)]
     return (head + b"".join(entries)).ljust(size, b"\0")
 
 
 def craft_exif_jpeg():
-    """Four joined segments, 240 kB: took 2.4 GB."""
+    """Create a JPEG with 240 kB of EXIF in four segments, which once took 2.4 GB of memory."""
     exif, segments = craft_exif(240_000, 9000), b""
     for start in range(0, len(exif), 60_000):
         part = b"Exif\0\0" + exif[start : start + 60_000]
         segments += b"\xff\xe1" + struct.pack(">H", len(part) + 2) + part
-    whole = encode_image(uniform_image(), "JPEG")
-    return whole[:2] + segments + whole[20:]  # without JFIF, EXIF is parsed at once
+    content = encode_image(uniform_image(), "JPEG")
+    return content[:2] + segments + content[20:]  # without JFIF, EXIF is parsed at once
 
 
 def craft_exif_avif():
@@ -475,7 +475,7 @@ def craft_exif_avif():
 
 
 @pytest.mark.parametrize("craft", [craft_exif_jpeg, craft_exif_avif])
-@pytest.mark.filterwarnings("ignore")  # what is left of the first segment is damaged
+@pytest.mark.filterwarnings("ignore")  # the rest of the first segment is damaged
 def test_image_with_an_exif_bomb_is_loaded_at_low_cost(put, craft):
     path = put(craft(), "photo")
     with assert_low_cost():
@@ -483,13 +483,13 @@ def test_image_with_an_exif_bomb_is_loaded_at_low_cost(put, craft):
 
 
 def generate_damaged_files():
-    """300 damaged files of every kind, the same at every run."""
+    """Generate 300 damaged files of all formats, the same ones in every test run."""
     dice = random.Random(0)
     noise = np.random.default_rng(0).integers(0, 256, (24, 24, 4), np.uint8)
     colour, alpha = Image.fromarray(noise[..., :3].copy()), Image.fromarray(noise)
     exif = make_orientation_exif(6)
     exif[0x010F] = "a camera"
-    wholes = [
+    files = [
         encode_image(colour, "JPEG", exif=exif),
         encode_image(colour.convert("CMYK"), "JPEG", progressive=True),
         encode_image(alpha, "PNG", exif=exif),
@@ -501,13 +501,13 @@ def generate_damaged_files():
         encode_image(colour.convert("F"), "TIFF"),
         encode_image(colour.convert("I"), "PPM"),
     ]
-    wholes += [
+    files += [
         encode_image(alpha, kind, exif=exif)
         for kind in image_files.SUPPORTED_FORMATS
         if kind in OPTIONAL_FORMATS
     ]
     for case in range(300):
-        content = bytearray(wholes[case % len(wholes)])
+        content = bytearray(files[case % len(files)])
         reach = len(content) if dice.random() < 0.5 else 64  # headers matter most
         for _ in range(dice.randint(1, 8)):
             content[dice.randrange(min(reach, len(content)))] = dice.randrange(256)
@@ -516,15 +516,15 @@ def generate_damaged_files():
 
 def test_damaged_files_are_loaded_or_rejected_without_side_effects(put):
     before = Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES
-    outcomes = {"picture": 0, "refusal": 0}
+    outcomes = {"loaded": 0, "rejected": 0}
     for content in generate_damaged_files():
         path = put(content, "fuzz")
         try:
             image = load_image(path)
             assert image.mode == "RGB" and image.width * image.height <= image_files.MAX_PIXELS
-            outcomes["picture"] += 1
+            outcomes["loaded"] += 1
         except ImageError as error:
             assert "'fuzz'" in str(error) and "\n" not in str(error)
-            outcomes["refusal"] += 1
+            outcomes["rejected"] += 1
     assert min(outcomes.values()) > 50, outcomes
     assert before == (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES)

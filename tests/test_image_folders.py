@@ -1,4 +1,4 @@
-"""Class folders and zips: every readable kind is an image, and what systems leave is neither."""
+"""Class folders: readable image formats, skipped files, system files and links."""
 
 import os
 import unicodedata
@@ -42,7 +42,7 @@ PILLOW_FORMATS = {
     **dict.fromkeys((".avif", ".avifs"), "AVIF"),
     **dict.fromkeys((".heic", ".heics", ".heif", ".heifs", ".hif"), "HEIF"),
 }
-GREY_SUFFIXES = (".pgm", ".pbm", ".pfm")  # in modes of their own
+GREY_SUFFIXES = (".pgm", ".pbm", ".pfm")  # they need special modes
 
 
 def write_image(path: Path, seed: int = 0) -> None:
@@ -73,16 +73,16 @@ def test_ordinary_name_is_not_a_system_name(name):
 def test_files_of_every_image_suffix_are_read(tmp_path, upper):
     suffixes = image_files.image_suffixes()
     assert suffixes <= {*PILLOW_FORMATS, *GREY_SUFFIXES}
-    wanted = {*PILLOW_FORMATS, *GREY_SUFFIXES} - (
+    expected = {*PILLOW_FORMATS, *GREY_SUFFIXES} - (
         set() if "HEIF" in image_files.SUPPORTED_FORMATS else {*image_files.HEIF_SUFFIXES}
     )
-    wanted -= set() if "AVIF" in image_files.SUPPORTED_FORMATS else {".avif", ".avifs"}
-    assert suffixes == wanted
+    expected -= set() if "AVIF" in image_files.SUPPORTED_FORMATS else {".avif", ".avifs"}
+    assert suffixes == expected
     for i, suffix in enumerate(sorted(suffixes)):
-        place = tmp_path / "train" / f"of {suffix}"
-        place.mkdir(parents=True)
+        folder = tmp_path / "train" / f"of {suffix}"
+        folder.mkdir(parents=True)
         for j in range(2):
-            write_image(place / f"{j}{suffix.upper() if upper else suffix}", 2 * i + j)
+            write_image(folder / f"{j}{suffix.upper() if upper else suffix}", 2 * i + j)
     write_noise_images(tmp_path, {"test/of .png": 1})
     assert count_labels(tmp_path) == {f"of {suffix}": 2 for suffix in suffixes}
     assert len(open_dataset(tmp_path).load("train", 16)) == 2 * len(suffixes)  # all can be read
@@ -105,15 +105,15 @@ def test_skipped_files_are_counted_and_named_on_one_line():
     assert describe_skipped([]) == ""
     assert describe_skipped(["a.txt"]) == "Skipped 1 file without an image suffix: a.txt."
     names = ["cup/a\nb.txt", "b.csv", "c.mov", "d", "e.svg"]
-    words = "Skipped 5 files without an image suffix: cup/a?b.txt, b.csv, c.mov and 2 more."
-    assert describe_skipped(names) == words
+    message = "Skipped 5 files without an image suffix: cup/a?b.txt, b.csv, c.mov and 2 more."
+    assert describe_skipped(names) == message
 
 
 def test_other_files_are_skipped_and_a_note_names_them_once(put_pictures):
     root = put_pictures({f"{p}/{n}": 3 for p in ("train", "test") for n in ("cup", "key")})
-    for place in ("train/cup/notes.txt", "train/key/more/film.MOV", "test/README", "train/a.csv"):
-        (root / place).parent.mkdir(exist_ok=True)
-        (root / place).write_text("x")
+    for file in ("train/cup/notes.txt", "train/key/more/film.MOV", "test/README", "train/a.csv"):
+        (root / file).parent.mkdir(exist_ok=True)
+        (root / file).write_text("x")
     write_image(root / "test" / "loose.png")
     assert count_labels(root) == count_labels(root, "test") == {"cup": 3, "key": 3}
     assert open_dataset(root).list_notes() == [
@@ -137,8 +137,8 @@ def test_class_with_only_skipped_files_raises_an_error(put_pictures, part):
     root = put_pictures({f"{p}/{n}": 3 for p in ("train", "test") for n in ("cup", "key")})
     for file in (root / part / "cup").iterdir():
         file.rename(file.with_suffix(".cr2"))
-    words = r"The class 'cup' has no images in .*3 files without an image suffix: 0\.cr2"
-    with pytest.raises(DataError, match=words):
+    message = r"The class 'cup' has no images in .*3 files without an image suffix: 0\.cr2"
+    with pytest.raises(DataError, match=message):
         open_dataset(root).load(part)
     other = {"train": "test", "test": "train"}[part]
     assert len(open_dataset(root).load(other)) == 6
@@ -156,13 +156,13 @@ def test_unreadable_file_with_an_image_suffix_raises_an_error(put_pictures):
 
 @pytest.mark.parametrize("name", SYSTEM_NAMES)
 def test_system_files_and_folders_are_ignored(put_pictures, name):
-    """As a file, as a folder with an image in it, and as such a folder next to the classes."""
+    """Each name is tested as a file, a folder with an image, and a folder next to the classes."""
     root = put_pictures({f"{p}/{n}": 2 for p in ("train", "test") for n in ("cup", "key")})
     for part in ("train", "test"):
         (root / part / "cup" / "deep").mkdir()
-        for place in ("", "cup", "cup/deep"):
-            (root / part / place / name).mkdir()
-            write_image(root / part / place / name / "x.png")
+        for folder in ("", "cup", "cup/deep"):
+            (root / part / folder / name).mkdir()
+            write_image(root / part / folder / name / "x.png")
         (root / part / "key" / name).write_bytes(b"\0\5\x16\7")
     source = open_dataset(root)
     assert source.classes == ("cup", "key")
@@ -176,7 +176,7 @@ def test_class_names_are_equal_in_both_unicode_normal_forms(put_pictures):
     root = put_pictures({f"train/{composed}": 3, "train/x": 2, f"test/{decomposed}": 2})
     assert count_labels(root) == {composed: 3, "x": 2}
     assert count_labels(root, "test") == {composed: 2, "x": 0}
-    # Both forms next to each other, which one disk allows and another does not, are one class.
+    # On file systems that allow both forms next to each other, they are one class.
     both = put_pictures({f"train/{composed}": 3, f"train/{decomposed}": 2, "train/x": 2}, "both")
     (both / "test").mkdir()
     assert count_labels(both) == {composed: 5, "x": 2}
@@ -197,7 +197,7 @@ def test_class_name_that_is_not_unicode_raises_an_error(put_pictures):
 
 @pytest.fixture
 def linked(put_pictures):
-    """A data folder, two of whose classes hold links to images elsewhere."""
+    """Folder of a dataset with links to images elsewhere in two of its classes."""
     root = put_pictures({"train/cup": 5, "train/key": 4, "test/cup": 1, "elsewhere/pen": 3})
     (root / "train" / "pen").symlink_to(root / "elsewhere" / "pen", target_is_directory=True)
     (root / "train" / "key" / "9.png").symlink_to(root / "elsewhere" / "pen" / "0.png")
@@ -273,27 +273,27 @@ def test_broken_links_are_reported(linked):
 
 def test_images_are_sorted_by_folder_and_name(tmp_path):
     """Sorted by folder and then by name, as torchvision does: fingerprints of runs depend on it."""
-    places = ("b.png", "a.png", "B.png", "deep/a.png", "deep/z.png", "deep-1/a.png", "Z/y/q.png")
-    for i, place in enumerate(places):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        write_image(tmp_path / place, i)
-    wanted = [
+    paths = ("b.png", "a.png", "B.png", "deep/a.png", "deep/z.png", "deep-1/a.png", "Z/y/q.png")
+    for i, path in enumerate(paths):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        write_image(tmp_path / path, i)
+    expected = [
         os.path.join(folder, name)
         for folder, _, names in sorted(os.walk(tmp_path))
         for name in sorted(names)
     ]
-    assert list_class_content([tmp_path]).images == wanted
+    assert list_class_content([tmp_path]).images == expected
 
 
 def test_unreadable_folder_is_named_in_the_error(monkeypatch, put_pictures):
     root = put_pictures({"train/cup": 2, "train/key": 2, "test/cup": 1})
     locked, scandir = str(root / "train" / "key"), os.scandir
 
-    def refuse(folder):
+    def fail(folder):
         if str(folder) == locked:
             raise PermissionError(13, "Permission denied", locked)
         return scandir(folder)
 
-    monkeypatch.setattr(image_folders.os, "scandir", refuse)
+    monkeypatch.setattr(image_folders.os, "scandir", fail)
     with pytest.raises(DataError, match=r"train/key' cannot be read \(Permission denied"):
         open_dataset(root).list_files("train")

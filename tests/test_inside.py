@@ -1,4 +1,4 @@
-"""What the page asks of a model's inside, against the model and its attention asked directly."""
+"""Results of the section "Inside the model" against direct calls of the model."""
 
 from dataclasses import replace
 
@@ -23,23 +23,23 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def with_pictures(tmp_path_factory):
-    """A shown of one run over a folder of 80 test pictures."""
+    """AppContext of one run with a dataset of 80 test images."""
     root = tmp_path_factory.mktemp("with_pictures")
     run = make_run(root / "runs" / "vit")
     counts = {f"{part}/{name}": 8 for part in ("train", "test") for name in run.classes}
-    shown = AppContext([root / "runs"], write_noise_images(root / "data", counts), CPU)
-    balance_predictions(shown, run)
-    return shown
+    context = AppContext([root / "runs"], write_noise_images(root / "data", counts), CPU)
+    balance_predictions(context, run)
+    return context
 
 
 @torch.no_grad()
-def balance_predictions(shown: AppContext, run: runs.Run) -> None:
-    """Let the run's random weights say more than one class: their mean answer becomes none."""
-    model, pictures = runs.load_model(run), [shown.load_test_image(n).image for n in range(80)]
-    logits = [model(shown.prepare_input(run.preprocessing, image)[1])[0] for image in pictures]
+def balance_predictions(context: AppContext, run: runs.Run) -> None:
+    """Rescale the classifier head, so that the random weights predict several classes."""
+    model, images = runs.load_model(run), [context.load_test_image(n).image for n in range(80)]
+    logits = [model(context.prepare_input(run.preprocessing, image)[1])[0] for image in images]
     logits = torch.stack(logits)  # (N, C)
     model.head.bias -= logits.mean(0)
-    model.head.weight *= 3 / logits.std()  # else float16 would decide
+    model.head.weight *= 3 / logits.std()  # float16 rounding must not decide
     model.head.bias *= 3 / logits.std()
     runs.write_weights(run.path, model.state_dict())
 
@@ -47,43 +47,43 @@ def balance_predictions(shown: AppContext, run: runs.Run) -> None:
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
 def test_logit_lens_ends_in_the_prediction(shown, name, layers):
     run = shown.find_run(name)
-    found = logit_lens.compute_logit_lens(shown, run, noise(0))
-    assert found.predictions.shape == (layers + 1, 10)
-    assert found.patches.shape == (layers + 1, 16, 10)
-    answer = shown.predict(run, noise(0))
-    assert np.allclose(found.predictions[-1], answer.probabilities, atol=1e-5)
-    assert np.array_equal(found.input_image, answer.input_image)
+    lens = logit_lens.compute_logit_lens(shown, run, noise(0))
+    assert lens.predictions.shape == (layers + 1, 10)
+    assert lens.patches.shape == (layers + 1, 16, 10)
+    prediction = shown.predict(run, noise(0))
+    assert np.allclose(lens.predictions[-1], prediction.probabilities, atol=1e-5)
+    assert np.array_equal(lens.input_image, prediction.input_image)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
 def test_head_effect_equals_the_prediction_without_the_head(shown, name, shape):
     run = shown.find_run(name)
     effects = head_ablation.compute_head_effects(shown, run, noise(1))
-    answer = shown.predict(run, noise(1)).probabilities
-    whole = head_ablation.predict_without_heads(shown, run, noise(1), ())
-    assert np.allclose(whole, answer, atol=1e-5)
-    assert effects.target == answer.argmax()
+    before = shown.predict(run, noise(1)).probabilities
+    unchanged = head_ablation.predict_without_heads(shown, run, noise(1), ())
+    assert np.allclose(unchanged, before, atol=1e-5)
+    assert effects.target == before.argmax()
     assert effects.logit_change.shape == effects.probability_change.shape == shape
     without = head_ablation.predict_without_heads(shown, run, noise(1), {(1, 0)})
-    change = without[effects.target] - answer[effects.target]
+    change = without[effects.target] - before[effects.target]
     assert effects.probability_change[1, 0] == pytest.approx(change, abs=1e-5)
-    logits = np.log(without) - np.log(without[0]) - np.log(answer) + np.log(answer[0])
-    moved = effects.ablated_logits[1, 0] - effects.logits
-    assert np.allclose(moved - moved[0], logits, atol=1e-3)
+    expected = np.log(without) - np.log(without[0]) - np.log(before) + np.log(before[0])
+    difference = effects.ablated_logits[1, 0] - effects.logits
+    assert np.allclose(difference - difference[0], expected, atol=1e-3)
 
 
 def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
     run = with_pictures.find_run("vit")
     sampled, zero = (
-        head_ablation.compute_head_effects(with_pictures, run, noise(1), instead)
-        for instead in ("mean", "zero")
+        head_ablation.compute_head_effects(with_pictures, run, noise(1), mode)
+        for mode in ("mean", "zero")
     )
     photos = [crop_visible_square(load_image(file)) for file in example_files()]
-    known = shown.find_run("vit")
-    found = [
-        head_ablation.compute_head_effects(shown, known, each) for each in (noise(1), photos[0])
+    photo_run = shown.find_run("vit")
+    by_photos = [
+        head_ablation.compute_head_effects(shown, photo_run, each) for each in (noise(1), photos[0])
     ]
-    assert [each.mean_source for each in (sampled, zero, *found)] == [
+    assert [each.mean_source for each in (sampled, zero, *by_photos)] == [
         f"{head_ablation.NUM_MEAN_IMAGES} test images",
         None,
         *(
@@ -91,12 +91,12 @@ def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
             for n in (len(photos), len(photos) - 1)
         ),
     ]
-    inputs = torch.cat([shown.prepare_input(known.preprocessing, each)[1] for each in photos])
-    beside = [(noise(1), inputs), (photos[0], inputs[1:])]
-    for effects, (image, others) in zip(found, beside, strict=True):
-        means = compute_head_means(shown.load_model(known), others)
-        _, pixels = shown.prepare_input(known.preprocessing, image)
-        expected = ablate_heads(shown.load_model(known), pixels, {(2, 1)}, means)[0].detach()
+    inputs = torch.cat([shown.prepare_input(photo_run.preprocessing, each)[1] for each in photos])
+    cases = [(noise(1), inputs), (photos[0], inputs[1:])]
+    for effects, (image, others) in zip(by_photos, cases, strict=True):
+        means = compute_head_means(shown.load_model(photo_run), others)
+        _, pixels = shown.prepare_input(photo_run.preprocessing, image)
+        expected = ablate_heads(shown.load_model(photo_run), pixels, {(2, 1)}, means)[0].detach()
         assert np.allclose(effects.ablated_logits[2, 1], expected, atol=1e-5)
     sample = with_pictures.sample_test_images(run, head_ablation.NUM_MEAN_IMAGES).images
     model = with_pictures.load_model(run)
@@ -105,14 +105,14 @@ def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
     expected = ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
     assert np.allclose(sampled.ablated_logits[2, 1], expected, atol=1e-5)
     assert not np.allclose(sampled.ablated_logits, zero.ablated_logits, atol=1e-3)
-    assert not np.allclose(found[0].ablated_logits, zero.ablated_logits, atol=1e-3)
+    assert not np.allclose(by_photos[0].ablated_logits, zero.ablated_logits, atol=1e-3)
     with pytest.raises(RunError, match="'noise' for a head: choose one of mean, zero"):
         head_ablation.compute_head_effects(with_pictures, run, noise(1), "noise")
 
 
 def test_accuracy_without_heads_uses_the_same_test_images(with_pictures):
-    run, off = with_pictures.find_run("vit"), {(0, 0), (2, 1)}
-    steps = list(head_ablation.measure_accuracy_without_heads(with_pictures, run, off))
+    run, heads = with_pictures.find_run("vit"), {(0, 0), (2, 1)}
+    steps = list(head_ablation.measure_accuracy_without_heads(with_pictures, run, heads))
     assert [step.done for step in steps] == [50, 80, 130, 160, 160]
     assert {step.total for step in steps} == {160}
     assert all(step.test is None for step in steps[:-1])
@@ -120,14 +120,14 @@ def test_accuracy_without_heads_uses_the_same_test_images(with_pictures):
     for number in range(80):
         test = with_pictures.load_test_image(number)
         label = run.classes.index(test.label)
-        whole = with_pictures.predict(run, test.image).probabilities
-        without = head_ablation.predict_without_heads(with_pictures, run, test.image, off)
-        before.append(whole.argmax() == label)
+        complete = with_pictures.predict(run, test.image).probabilities
+        without = head_ablation.predict_without_heads(with_pictures, run, test.image, heads)
+        before.append(complete.argmax() == label)
         after.append(without.argmax() == label)
     assert steps[-1].test == mcnemar(np.array(after), np.array(before))
     assert before != after and 0 < sum(after) < 80
-    *_, again = head_ablation.measure_accuracy_without_heads(with_pictures, run, off)
-    assert (again.total, again.test) == (80, steps[-1].test)  # the whole model's accuracy is kept
+    *_, last = head_ablation.measure_accuracy_without_heads(with_pictures, run, heads)
+    assert (last.total, last.test) == (80, steps[-1].test)  # the first accuracy is cached
 
 
 def test_diverged_model_is_named_in_the_error(tmp_path):
@@ -135,10 +135,10 @@ def test_diverged_model_is_named_in_the_error(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    shown = AppContext([tmp_path], None, CPU)
-    for ask in (logit_lens.compute_logit_lens, head_ablation.compute_head_effects):
+    context = AppContext([tmp_path], None, CPU)
+    for compute in (logit_lens.compute_logit_lens, head_ablation.compute_head_effects):
         with pytest.raises(RunError, match="'bad' predicts NaN"):
-            ask(shown, shown.find_run("bad"), noise(0))
+            compute(context, context.find_run("bad"), noise(0))
 
 
 def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, with_pictures):
@@ -153,38 +153,37 @@ def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, wit
 
 
 def test_attention_distances_use_the_image_without_a_test_set(shown):
-    found, problems = attention_distance.compute_all_distances(shown, noise(3))
+    distances, problems = attention_distance.compute_all_distances(shown, noise(3))
     assert problems == []
-    assert {d.run.name: d.heads.shape for d in found} == {"vit": (3, 2), "timm": (2, 3)}
-    assert {d.num_images for d in found} == {1}
-    look = shown.trace_image(shown.find_run("vit"), noise(3))
-    expected = statistics.mean_attention_distance(look.attention, (4, 4), 1) / 4
-    assert np.allclose(next(d for d in found if d.run.name == "vit").heads, expected)
+    assert {d.run.name: d.heads.shape for d in distances} == {"vit": (3, 2), "timm": (2, 3)}
+    assert {d.num_images for d in distances} == {1}
+    trace = shown.trace_image(shown.find_run("vit"), noise(3))
+    expected = statistics.mean_attention_distance(trace.attention, (4, 4), 1) / 4
+    assert np.allclose(next(d for d in distances if d.run.name == "vit").heads, expected)
 
 
 def test_attention_distances_are_the_mean_over_test_images(with_pictures):
     run = with_pictures.find_run("vit")
-    (found,), problems = attention_distance.compute_all_distances(with_pictures, noise(4))
-    assert (found.num_images, problems) == (32, [])
-    (fewer,), _ = attention_distance.compute_all_distances(with_pictures, noise(4), count=80)
-    looks = [
+    (distance,), problems = attention_distance.compute_all_distances(with_pictures, noise(4))
+    assert (distance.num_images, problems) == (32, [])
+    (all_images,), _ = attention_distance.compute_all_distances(with_pictures, noise(4), count=80)
+    traces = [
         with_pictures.trace_image(run, with_pictures.load_test_image(i).image) for i in range(80)
     ]
     expected = (
-        np.mean([statistics.mean_attention_distance(k.attention, (4, 4), 1) for k in looks], axis=0)
-        / 4
+        np.mean([statistics.mean_attention_distance(t.attention, (4, 4), 1) for t in traces], 0) / 4
     )
-    assert np.allclose(fewer.heads, expected, atol=1e-5)
-    side = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
-    assert found.uniform == pytest.approx(np.mean(side) / 4)
+    assert np.allclose(all_images.heads, expected, atol=1e-5)
+    lengths = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
+    assert distance.uniform == pytest.approx(np.mean(lengths) / 4)
 
 
 def test_attention_distances_report_a_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
-    shown = AppContext([tmp_path], tmp_path / "none", CPU)
-    found, problems = attention_distance.compute_all_distances(shown, noise(0))
-    assert [d.run.name for d in found] == ["good"]
+    context = AppContext([tmp_path], tmp_path / "none", CPU)
+    distances, problems = attention_distance.compute_all_distances(context, noise(0))
+    assert [d.run.name for d in distances] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
 
 
@@ -192,32 +191,31 @@ def test_position_similarity_needs_learned_positions(shown, tmp_path):
     similarity, grid, start = weights.compute_position_similarity(shown, shown.find_run("timm"))
     assert start == "random"
     mimetic = replace(VIT, options=VIT.options | {"init": "mimetic"})
-    born = replace(shown.find_run("vit"), spec=mimetic)
-    assert weights.compute_position_similarity(shown, born)[2] == "mimetic"
-    born = replace(born, spec=VIT, config=born.config | {"started_from": {"seconds": 1}})
-    assert weights.compute_position_similarity(shown, born)[2] == "weights"
+    changed = replace(shown.find_run("vit"), spec=mimetic)
+    assert weights.compute_position_similarity(shown, changed)[2] == "mimetic"
+    changed = replace(changed, spec=VIT, config=changed.config | {"started_from": {"seconds": 1}})
+    assert weights.compute_position_similarity(shown, changed)[2] == "weights"
     assert similarity.shape == (16, 16) and grid == (4, 4)
     assert np.allclose(similarity.diagonal(), 1)
     with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
         weights.compute_position_similarity(shown, shown.find_run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
-    bare = AppContext([tmp_path], None, CPU)
+    context = AppContext([tmp_path], None, CPU)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
-        weights.compute_position_similarity(bare, bare.find_run("nowhere"))
+        weights.compute_position_similarity(context, context.find_run("nowhere"))
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "drawn", "side"),
+    ("name", "count", "largest", "side"),
     [("vit", 24, 24, 4), ("timm", 48, 48, 8), ("resnet", 64, 64, 3)],
 )
-def test_first_filters_support_every_model_family(shown, name, count, drawn, side):
-    found = weights.load_first_filters(shown, shown.find_run(name))
-    assert found.count == count
-    assert found.largest.shape == (drawn, 3, side, side)
-    assert (np.diff(found.norms) <= 0).all()
+def test_first_filters_support_every_model_family(shown, name, count, largest, side):
+    filters = weights.load_first_filters(shown, shown.find_run(name))
+    assert filters.count == count
+    assert filters.largest.shape == (largest, 3, side, side)
+    assert (np.diff(filters.norms) <= 0).all()
     rank = min(28, count, 3 * side**2)
-    assert found.principal.shape == (rank, 3, side, side) and found.explained_variance.shape == (
-        rank,
-    )
-    assert min(found.largest.min(), found.principal.min()) >= 0
-    assert max(found.largest.max(), found.principal.max()) <= 1
+    assert filters.principal.shape == (rank, 3, side, side)
+    assert filters.explained_variance.shape == (rank,)
+    assert min(filters.largest.min(), filters.principal.min()) >= 0
+    assert max(filters.largest.max(), filters.principal.max()) <= 1

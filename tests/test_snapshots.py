@@ -1,4 +1,4 @@
-"""One picture epoch by epoch: the film, and from when on it was named rightly."""
+"""Maps and predictions of one image across epochs, and the epoch that learned it."""
 
 import numpy as np
 import pytest
@@ -38,44 +38,44 @@ def image():
 
 def test_snapshots_contain_every_epoch_and_are_cached(bench, image, monkeypatch):
     (run,) = runs_with_snapshots(bench)
-    found = load_snapshots(bench, run, image)
-    assert found.epochs == (1, 2, 3)  # the last one's weights are those to use
-    assert found.maps.shape == (3, 3, 16) and found.grid == (4, 4)
+    snapshots = load_snapshots(bench, run, image)
+    assert snapshots.epochs == (1, 2, 3)  # the last epoch has the final weights
+    assert snapshots.maps.shape == (3, 3, 16) and snapshots.grid == (4, 4)
     model = runs.load_model(run, "cpu", 2)
     trace = forward_pass.trace(model, bench.prepare_input(run.preprocessing, image)[1])
-    own = trace.attention[:, 0].mean(1)[:, 0, 1:]
-    assert np.allclose(found.maps[1], own.detach().numpy(), atol=1e-6)
-    assert np.allclose(found.probabilities.sum(1), 1, atol=1e-5)
-    monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is known"))
-    assert np.array_equal(load_snapshots(bench, run, image).maps, found.maps)
+    expected = trace.attention[:, 0].mean(1)[:, 0, 1:]
+    assert np.allclose(snapshots.maps[1], expected.detach().numpy(), atol=1e-6)
+    assert np.allclose(snapshots.probabilities.sum(1), 1, atol=1e-5)
+    monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is cached"))
+    assert np.array_equal(load_snapshots(bench, run, image).maps, snapshots.maps)
     with pytest.raises(RunError, match="'other' has no saved weights yet"):
         load_snapshots(bench, bench.find_run("other"), image)
 
 
 def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path, image):
-    masked, other = make_run(tmp_path / "masked"), {"mean": [0.5] * 3, "std": [0.5] * 3}
+    masked, values = make_run(tmp_path / "masked"), {"mean": [0.5] * 3, "std": [0.5] * 3}
     first = record_start_weights(make_run(tmp_path / "first"), masked, 3)
-    runs.write_config(first.path, first.config | {"normalisation": other})
+    runs.write_config(first.path, first.config | {"normalisation": values})
     second = record_start_weights(make_run(tmp_path / "second", epochs=2), first, 2)
     for run, epoch in ((masked, 1), (first, 1), (first, 3), (second, 1)):
         runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
     assert [
-        (kept.epoch, kept.run.name, kept.run_epoch) for kept in runs.list_saved_weights(second)
+        (saved.epoch, saved.run.name, saved.run_epoch) for saved in runs.list_saved_weights(second)
     ] == [
-        (1, "first", 1),  # without labels nothing is answered
-        (3, "second", 1),  # after two epochs of the first, whose third led nowhere
+        (1, "first", 1),  # a run without labels has no predictions
+        (3, "second", 1),  # it started after epoch 2 of the first run
     ]
-    bench = AppContext([tmp_path], None, torch.device("cpu"))
-    found = load_snapshots(bench, bench.find_run("second"), image)
-    assert found.epochs == (1, 3, 4)
-    alone = AppContext([tmp_path], None, torch.device("cpu"))  # which has nothing in its cache
+    context = AppContext([tmp_path], None, torch.device("cpu"))
+    snapshots = load_snapshots(context, context.find_run("second"), image)
+    assert snapshots.epochs == (1, 3, 4)
+    fresh = AppContext([tmp_path], None, torch.device("cpu"))  # with an empty cache
     assert np.array_equal(
-        found.maps[0], load_snapshots(alone, alone.find_run("first"), image).maps[0]
+        snapshots.maps[0], load_snapshots(fresh, fresh.find_run("first"), image).maps[0]
     )
     other = record_start_weights(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
-    assert runs.list_saved_weights(other) == []  # it answers something else
+    assert runs.list_saved_weights(other) == []  # its classes are different
 
 
 def test_many_epochs_are_subsampled_evenly():
@@ -88,27 +88,27 @@ def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path, image):
     run = make_run(tmp_path / "vit", epochs=40)
     for epoch in range(1, 31):
         runs.write_weights(run.path, random_model(VIT, epoch % 3).state_dict(), epoch)
-    bench = AppContext([tmp_path], None, torch.device("cpu"))
-    assert names_with_epochs(bench) == ["vit"]
-    found = load_snapshots(bench, run, image, 5)
-    assert found.epochs == (1, 8, 15, 23, 30, 40)
-    panels = epoch_map_row(found, 2).panels
-    assert [each.title for each in panels] == [f"Epoch {epoch}" for epoch in found.epochs]
-    for e, each in enumerate(panels):
-        assert np.array_equal(each.values, found.maps[e, 1].reshape(4, 4))
-        assert CLASSES[found.predicted[e]] in each.lines[0]
+    context = AppContext([tmp_path], None, torch.device("cpu"))
+    assert names_with_epochs(context) == ["vit"]
+    snapshots = load_snapshots(context, run, image, 5)
+    assert snapshots.epochs == (1, 8, 15, 23, 30, 40)
+    panels = epoch_map_row(snapshots, 2).panels
+    assert [panel.title for panel in panels] == [f"Epoch {epoch}" for epoch in snapshots.epochs]
+    for e, panel in enumerate(panels):
+        assert np.array_equal(panel.values, snapshots.maps[e, 1].reshape(4, 4))
+        assert CLASSES[snapshots.predicted[e]] in panel.lines[0]
 
 
 def test_snapshot_payload_contains_every_map_and_the_true_class(
     bench, image, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "cache"))
-    found = load_snapshots(bench, bench.find_run("vit"), image)
-    truth = CLASSES[int(found.probabilities[-1].argmin())]
-    value = SnapshotView().to_payload(SnapshotPayload(found, truth))
+    snapshots = load_snapshots(bench, bench.find_run("vit"), image)
+    true_class = CLASSES[int(snapshots.probabilities[-1].argmin())]
+    value = SnapshotView().to_payload(SnapshotPayload(snapshots, true_class))
     assert np.array(value["maps"]).shape == (3, 3, 16)
-    assert value["classes"][-1] == truth and len(value["classes"]) == 5
-    assert value["predicted"] == [CLASSES[i] for i in found.predicted]
+    assert value["classes"][-1] == true_class and len(value["classes"]) == 5
+    assert value["predicted"] == [CLASSES[i] for i in snapshots.predicted]
 
 
 def test_description_states_when_an_image_was_learned():
@@ -122,5 +122,5 @@ def test_description_states_when_an_image_was_learned():
         ): "First correct after epoch 1, but not at the end; forgotten after epoch 4.",
         (False, False, False): "The prediction was incorrect after all of these epochs.",
     }
-    for right, words in expected.items():
-        assert describe_learning(list(right), [1, 2, 4]) == words
+    for correct, text in expected.items():
+        assert describe_learning(list(correct), [1, 2, 4]) == text

@@ -1,7 +1,7 @@
-"""`app.py` as a Space on ZeroGPU starts it: `python tests/zero_gpu.py --port 7860 ...`.
+"""Start of `app.py` as in a Space on ZeroGPU: `python tests/zero_gpu.py --port 7860 ...`.
 
-The `spaces` package is the real one. Stand-ins are the service that lends GPUs, which lends at
-once, and the driver: a process that was lent a GPU finds none, works on the CPU and says "lent".
+The `spaces` package is the real one. Stand-ins replace the GPU driver and the service that lends
+GPUs at once. A process with a lent GPU works on the CPU and reports a "lent" device.
 """
 
 import json
@@ -31,17 +31,17 @@ class GpuLeaseHandler(BaseHTTPRequestHandler):
 def main() -> int:
     server = ThreadingHTTPServer(("127.0.0.1", 0), GpuLeaseHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # ends the processes with a GPU, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # also ends the processes with a GPU
     os.environ["SPACES_ZERO_GPU"] = "true"
     os.environ["SPACES_ZERO_DEVICE_API_URL"] = f"http://127.0.0.1:{server.server_port}"
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    import app  # which imports `spaces` before torch
+    import app  # it must import `spaces` before torch
     from vitdemo.page.compare import models
 
-    def begin(name: str) -> None:
+    def initialise(name: str) -> None:
         models.device_name = lambda _: f"the lent {name}"
 
-    sys.modules["spaces.zero.torch"].init = begin
+    sys.modules["spaces.zero.torch"].init = initialise
     sys.modules["spaces.zero.torch"].move = lambda **_: None
     return app.main()
 

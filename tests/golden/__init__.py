@@ -48,19 +48,19 @@ def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, st
         serve("--runs", str(SHIPPED), "--data", f"{folder}/{NOTHING}") as address,
     ):
         client = Client(address, verbose=False, download_files=folder)
-        found = {"api": api(client), "maps": maps(client)}
+        texts = {"api": api(client), "maps": maps(client)}
         client.close()
-        found |= tabs(page, address, wanted)
+        texts |= tabs(page, address, wanted)
         page.goto("about:blank")  # the page would report errors when the server ends
     page.set_content(render_report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
-    found["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
-    return found
+    texts["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
+    return texts
 
 
 def api(client: Client) -> str:
-    """Return the responses of the named endpoints; `described` summarises lists of numbers."""
+    """Return the responses of the named endpoints; `summarise` summarises lists of numbers."""
     photo = handle_file(PHOTO)
-    asked = {
+    requests = {
         "runs": (),
         "classify": (photo,),
         "attention": (photo, RUN, 4, "mean", 0.5),
@@ -68,23 +68,23 @@ def api(client: Client) -> str:
         "metrics": (RUN,),
     }
     lines = []
-    for name, arguments in asked.items():
-        lines += flat(client.predict(*arguments, api_name=f"/{name}"), f"/{name}")
+    for name, arguments in requests.items():
+        lines += flatten(client.predict(*arguments, api_name=f"/{name}"), f"/{name}")
     return "\n".join(lines)
 
 
-def flat(value, name: str) -> Iterator[str]:
+def flatten(value, name: str) -> Iterator[str]:
     """Yield a line for each number, text and array in the response of an endpoint."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from flat(one, f"{name} {key}")
+        for key, item in value.items():
+            yield from flatten(item, f"{name} {key}")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for one in value:
-            yield from flat(one, name)
+        for item in value:
+            yield from flatten(item, name)
     elif isinstance(value, list) and len(value) == 2:  # an interval
         yield f"{name}: {value[0]:.4f} to {value[1]:.4f}"
     elif isinstance(value, list):
-        yield f"{name}: {described(np.array(value, float))}"
+        yield f"{name}: {summarise(np.array(value, float))}"
     else:
         yield f"{name}: {value:.4f}" if isinstance(value, float) else f"{name}: {value}"
 
@@ -93,23 +93,23 @@ def maps(client: Client) -> str:
     """Return every array of "Download all maps", and the README in the file."""
     path = client.predict(handle_file(PHOTO), RUN, api_name="/maps")
     with np.load(path) as arrays:
-        lines = [f"{key}: {told(arrays[key])}" for key in arrays.files if key != "README.txt"]
+        lines = [f"{key}: {show(arrays[key])}" for key in arrays.files if key != "README.txt"]
         return "\n".join([Path(path).name, *lines, bytes(arrays["README.txt"]).decode()])
 
 
-def told(values: np.ndarray) -> str:
-    words = values.dtype.kind in "US"
-    return f"{values.dtype} {' '.join(values) if words else described(values)}"
+def show(values: np.ndarray) -> str:
+    is_text = values.dtype.kind in "US"
+    return f"{values.dtype} {' '.join(values) if is_text else summarise(values)}"
 
 
-def described(values: np.ndarray) -> str:
+def summarise(values: np.ndarray) -> str:
     """Summarise an array: shape, mean, standard deviation, maximum and position-weighted mean."""
     values = values.astype(float)
     largest = np.abs(values).max()
     digits = max(1, 2 - math.floor(math.log10(largest))) if largest > 0 else 1
-    figures = {"mean": values.mean(), "spread": values.std(), "max": values.max()}
-    figures["placed"] = values.ravel() @ np.linspace(0, 1, values.size) / values.size
-    return f"{values.shape} " + ", ".join(f"{k} {v:.{digits}f}" for k, v in figures.items())
+    statistics = {"mean": values.mean(), "spread": values.std(), "max": values.max()}
+    statistics["placed"] = values.ravel() @ np.linspace(0, 1, values.size) / values.size
+    return f"{values.shape} " + ", ".join(f"{k} {v:.{digits}f}" for k, v in statistics.items())
 
 
 def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, str]:
@@ -119,16 +119,16 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
     lists = page.get_by_role("tablist")
     first, *others = lists.nth(0).get_by_role("tab").all_inner_texts()
     inner = [f"{first} {name}" for name in lists.nth(1).get_by_role("tab").all_inner_texts()]
-    found = {}
+    texts = {}
     for name in (first, *inner[1:], *others):
         label, place = name.removeprefix(f"{first} "), name.lower().replace(" ", "-").strip("?")
         page.get_by_role("tab", name=label, exact=True).first.click()
         root = "body" if name == first else f"[role=tabpanel][aria-label='{label}']"
-        found[place] = settled(page, root, wanted and wanted.get(place, ""))
-    return found
+        texts[place] = read_settled(page, root, wanted and wanted.get(place, ""))
+    return texts
 
 
-def settled(page: Page, root: str, wanted: str | None) -> str:
+def read_settled(page: Page, root: str, wanted: str | None) -> str:
     """Return the text below `root` once it equals `wanted` or has not changed for some time."""
     page.locator(root).first.wait_for(state="attached")
     last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
@@ -151,20 +151,20 @@ def read(page: Page, root: str) -> str:
 
 def difference(wanted: str, found: str) -> str:
     """Return differing words and numbers as [-wanted-] {+found+}; "" if there are none."""
-    words, others = wanted.split(), found.split()
-    if words == others:
+    before, after = wanted.split(), found.split()
+    if before == after:
         return ""
-    plain = [NUMBER.sub("#", word) for word in words], [NUMBER.sub("#", word) for word in others]
-    told = []
+    plain = [NUMBER.sub("#", word) for word in before], [NUMBER.sub("#", word) for word in after]
+    changes = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
         if kind != "equal":
-            told.append((a, words[a:b], others[c:d]))
+            changes.append((a, before[a:b], after[c:d]))
             continue
-        pairs = zip(range(a, b), words[a:b], others[c:d], strict=True)
-        told += [(place, [old], [new]) for place, old, new in pairs if not close(old, new)]
+        pairs = zip(range(a, b), before[a:b], after[c:d], strict=True)
+        changes += [(place, [old], [new]) for place, old, new in pairs if not close(old, new)]
     return "\n".join(
-        f"{' '.join(words[max(0, place - 8) : place])} [-{' '.join(old)}-] {{+{' '.join(new)}+}}"
-        for place, old, new in told
+        f"{' '.join(before[max(0, place - 8) : place])} [-{' '.join(old)}-] {{+{' '.join(new)}+}}"
+        for place, old, new in changes
     )
 
 
