@@ -4,7 +4,7 @@ This is the loop of most notebooks and public repositories. `torchvision.transfo
 images one by one, two worker processes form batches, and a plain loop trains in float32. Model,
 batch size, optimizer, augmentation and label smoothing are the same as in the recipe.
 
-    speeds(recipe, steps=20, rounds=3)  # {"usual": [images/s, ...], "ours": [...]}
+    measure_speeds(recipe, steps=20, rounds=3)  # {"usual": [images/s, ...], "ours": [...]}
 """
 
 import time

@@ -3,11 +3,11 @@
 The pretrained Vision Transformer stays unchanged. A multinomial logistic regression on its features
 (scikit-learn) becomes the new classifier head, so the result is an ordinary model.
 
-    mine = Collection().with_class("mug").with_class("cup")
+    mine = ImageCollection().with_class("mug").with_class("cup")
     mine, problems = mine.with_files(0, paths)
-    found = learn(context, context.find_run("finetune-deit-tiny"), mine)
+    found = fit_linear_probe(context, context.find_run("finetune-deit-tiny"), mine)
     found.accuracy, found.interval  # from cross-validation
-    write(context, found, folder)  # creates a run folder
+    write_probe_run(context, found, folder)  # creates a run folder
 
 Letters: N images, C classes, D feature dimension.
 """

@@ -2,9 +2,9 @@
 
 The functions need only a `AppContext`, so a notebook can call them as the page does:
 
-    found = maps(context, run, image, target="cat", against="dog")
+    found = compute_class_maps(context, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
-    truth(context, found, image, fill="drop").scores["relevance"].deletion
+    measure_faithfulness(context, found, image, fill="drop").scores["relevance"].deletion
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """Export of all maps of one image to a single `.npz` file that includes a README.
 
-arrays = all_maps(context, context.find_run("finetune-deit-tiny"), image)
+arrays = compute_all_maps(context, context.find_run("finetune-deit-tiny"), image)
 arrays["rollout"].shape  # (L, rows, columns)
 """
 

@@ -8,8 +8,8 @@ arguments of the pass, so several users can ablate different heads of one model 
 
 Letters: B batch, L layers, H heads, N tokens, D width, C classes. Layers and heads count from 0.
 
-    means = mean_outputs(model, other_images)
-    logits_without(model, images, {(2, 0), (2, 1)}, means)  # (B, C), layer 3 without two heads
+    means = compute_head_means(model, other_images)
+    ablate_heads(model, images, {(2, 0), (2, 1)}, means)  # (B, C), layer 3 without two heads
 """
 
 from collections.abc import Collection, Sequence

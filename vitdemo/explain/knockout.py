@@ -7,8 +7,8 @@ tokens. The model is not changed: the mask is an argument of the pass.
 
 Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
 
-    barred = bar_patches(model, range(0, 6))  # no special token reads a patch in layers 1 to 6
-    bar_attention(model, images, barred)  # (B, C)
+    barred = build_patch_knockout(model, range(0, 6))  # special tokens, layers 1 to 6
+    compute_knockout_logits(model, images, barred)  # (B, C)
 """
 
 from collections.abc import Iterable, Iterator

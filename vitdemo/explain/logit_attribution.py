@@ -9,7 +9,7 @@ their contribution.
 Letters: L layers, H heads, N tokens, D width, C classes, R tokens read by the classifier,
 K chosen classes.
 
-    found = contributions(model, trace(model, images).tokens[:, 0], classes=[3, 5])
+    found = compute_contributions(model, trace(model, images).tokens[:, 0], classes=[3, 5])
     found.total  # (K,): the logits of the classes 3 and 5
 """
 

@@ -7,7 +7,7 @@ the classifier head was trained on the class token.
 
 Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C classes.
 
-    answers, patches = logit_lens(model, trace(model, images).tokens)
+    answers, patches = apply_logit_lens(model, trace(model, images).tokens)
     answers[-1]  # (B, C): the model's own probabilities
 """
 

@@ -11,8 +11,8 @@ avoids a tensor of N * N vectors of width D.
 
     found = trace(model, images)
     products = value_products(model, found.tokens)  # (L, B, N, H, H)
-    norm_shares(head_norms(found.attention, products))  # (L, B, H, N, N): rows sum to one
-    norm_shares(layer_norms(found.attention, products))  # (L, B, N, N), all heads together
+    norms_to_weights(head_norms(found.attention, products))  # (L, B, H, N, N): rows sum to one
+    norms_to_weights(summed_head_norms(found.attention, products))  # (L, B, N, N), all heads
 
 Letters: B batch, L layers, H heads, N tokens, D width.
 """

@@ -1,6 +1,6 @@
 """Queries, keys and values of one layer.
 
-    q, k, v = queries_keys_values(model, trace(model, images).tokens[0], layer=0)
+    q, k, v = compute_qkv(model, trace(model, images).tokens[0], layer=0)
     (head_scale(model, 0) * q @ k.mT).softmax(-1)  # (B, H, N, N): the attention of the first layer
 
 Letters: B batch, H heads, N tokens, D width.

@@ -1,6 +1,6 @@
 """Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
-    Path("handout.html").write_text(handout(lesson, context), encoding="utf-8")
+    Path("handout.html").write_text(render_handout(lesson, context), encoding="utf-8")
 
 Its figures show the available models. If a requirement of a figure is missing, the handout says so
 instead.

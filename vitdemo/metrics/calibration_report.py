@@ -1,6 +1,6 @@
 """Calibration of a run on its test set, before and after temperature scaling.
 
-    found = calibration(read_run("assets/runs/vit-scratch"))
+    found = compute_calibration_report(read_run("assets/runs/vit-scratch"))
     found.before.error, found.scaled  # None if the run has no validation predictions
 
 The temperature is fitted on the run's validation set and evaluated on its test set.

@@ -1,8 +1,8 @@
 """Per-class metrics of a run with confidence intervals, ranking curves, and paired tests of runs.
 
-    table = class_table(read_run("assets/runs/vit-scratch"))
+    table = compute_classification_report(read_run("assets/runs/vit-scratch"))
     table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    paired_test(one_run, another).sentence()
+    compare_runs(one_run, another).sentence()
 
 All values are computed from `evaluation.npz`. Letters: N images, C classes.
 """

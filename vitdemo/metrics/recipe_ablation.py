@@ -1,6 +1,6 @@
 """Ablation: settings in which runs differ from a baseline, and the effect on the accuracy.
 
-    found = ablation_of(run, others)
+    found = compute_ablation(run, others)
     found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
 
 Both runs predicted the same test images, so the comparison is paired. The interval and p of a gain

@@ -3,7 +3,7 @@
 Public code saves the same tensors in many layouts: under "state_dict", "model" or "teacher", with
 "module." or "backbone." before each name. `find_tensors` finds them by the model's names:
 
-    content = read_content(Path("dino.pth"))  # {"student": {...}, "teacher": {"backbone....": ...}}
+    content = read_weights_file(Path("dino.pth"))  # {"teacher": {"backbone....": ...}}
     tensors = find_tensors(content, model)  # {"cls_token": ..., "blocks.0.norm1.weight": ...}
     check_fit(tensors, model, file="dino.pth")  # raises ModelError if they differ
 """

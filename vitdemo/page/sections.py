@@ -1,6 +1,6 @@
 """Wiring of a tab's sections, of which only the open one is computed.
 
-    sections = Sections([opened], [picture, model])  # `opened`: its value is the id of a tab
+    sections = LazySections([opened], [picture, model])  # `opened`: its value is the id of a tab
     sections.add("side", draw, [kind, depth], [view])  # draw(picture, model, kind, depth)
     sections.wire({"side": tab, ...})  # after all sections are laid out
 

@@ -3,9 +3,9 @@
 The classes are those of the training set, such as the 1,000 classes of ImageNet. The weights are
 downloaded by timm or read from a local file.
 
-    run = timm_run("timm:deit_tiny_patch16_224")
+    run = create_timm_run("timm:deit_tiny_patch16_224")
     run.classes[281]  # "tabby, tabby cat"
-    run = download(run)  # otherwise timm downloads the weights when they are first needed
+    run = download_weights(run)  # else timm downloads them when they are first needed
 
 A model has classes only if its head is a classifier whose labels timm knows. DINO has no classifier
 head, and the head of a CLIP image encoder returns an embedding. Then `run.classes` is ().

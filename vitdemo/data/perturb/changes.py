@@ -1,6 +1,6 @@
 """Combinations of image changes, as users set them, and presets.
 
-    changed = change(picture, Changes(pieces=4))
+    changed = apply_changes(picture, ImageChanges(pieces=4))
 
 Letters: S side of the image, rows and columns of a patch grid.
 """

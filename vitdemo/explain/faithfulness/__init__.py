@@ -11,8 +11,9 @@ Letters: P patches (rows x columns), M orders, K steps, R random orders, n sets 
 
     found = measure(model, image, 3, {"relevance": values}, fill="drop")
     score = found.scores["relevance"]
-    rank_p(score, found.random_scores)  # against random orders
-    rank_p(score, shape_scores(model, image, 3, values, fill="drop"))  # against transformed copies
+    rank_p_value(score, found.random_scores)  # against random orders
+    copies = score_transformed_copies(model, image, 3, values, fill="drop")
+    rank_p_value(score, copies)  # against transformed copies
 """
 
 import math

@@ -2,7 +2,7 @@
 
 rows = model_rows(context)
 header, texts = cells(rows)
-latency(context, context.find_run("vit-scratch"), batch=32).milliseconds
+measure_run_latency(context, context.find_run("vit-scratch"), batch=32).milliseconds
 """
 
 import time

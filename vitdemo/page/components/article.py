@@ -1,6 +1,6 @@
 """Document of headings, texts, tables, figures and images, used by most tabs.
 
-    view = Article(elem_id="calibration")
+    view = Document(elem_id="calibration")
     view.pick(handler, ...)       # a button was pressed; handler(event: gr.EventData): event.pick
 
 A handler returns a message, or a list of pieces: the classes below, `Table` and `ImageRow`. The

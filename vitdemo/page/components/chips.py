@@ -1,6 +1,6 @@
 """Filter buttons with counts, some of them pressed, and an explanation below.
 
-    kinds = Chips("Images to show", elem_id="errors-kinds")
+    kinds = FilterButtons("Images to show", elem_id="errors-kinds")
     kinds.pick(handler, ...)          # handler(event: gr.EventData, ...): event.pick
 
 The script receives the following value, in which all keys except `chips` are optional:

@@ -1,7 +1,7 @@
 """Gallery of test images in pages of 48, each a button that opens the image in Explore.
 
     shown = Gallery(elem_id="errors-pictures")
-    page_of(context, query)                            # the value that a handler returns
+    load_gallery_page(context, query)                            # the value that a handler returns
     shown.wire(context, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
 
 The script receives:

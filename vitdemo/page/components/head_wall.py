@@ -1,7 +1,7 @@
 """A grid of heads that the user switches off and on, coloured by their effect on the prediction.
 
     off = gr.Textbox(...)                           # "3.1 4.2": layer.head of heads that are off
-    wall = HeadWall(elem_id="head-effects")
+    wall = HeadSwitches(elem_id="head-effects")
     wall.toggle(None, None, off, js=HEADS_OFF)      # the user switched a head
     off.change(None, off, None, js=SET_HEADS)       # a URL or a button changed the heads
     wall.toggle(handler, [off, ...], ..., js=WITH_HEADS)    # handler(text, ...)

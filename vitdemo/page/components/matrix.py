@@ -1,6 +1,6 @@
 """Confusion matrix whose cells are buttons with labels for screen readers, and a CSV export.
 
-    view = MatrixView(elem_id="confusion-matrix")
+    view = ConfusionView(elem_id="confusion-matrix")
     view.pick(handler, ...)       # handler(event: gr.EventData, ...): event.pick is "i-j"
 
 A handler returns a `ConfusionPayload`, or an error message. Letters: C classes; cell (i, j) holds

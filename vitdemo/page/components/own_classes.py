@@ -1,6 +1,6 @@
 """Editor for custom classes and their images, added as files, folder or zip, or by camera.
 
-    view = OwnClasses(elem_id="own-classes")
+    view = ClassEditor(elem_id="own-classes")
     view.ask(handler, ...)      # handler(event: gr.EventData, ...): `parse_edit_action(event)`
 
 A handler returns a `ClassEditorPayload`. The script receives:

@@ -1,6 +1,6 @@
 """The image that all models receive: its sources, and the square that the models see.
 
-    given = Picture(elem_id="picture")
+    given = ImageInput(elem_id="picture")
     given.ask(handler, ...)            # handler(event: gr.EventData, ...): `asked(event)`
 
 A handler returns a `LoadedImage`, or a message if the file could not be shown: then the previous

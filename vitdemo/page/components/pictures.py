@@ -1,7 +1,7 @@
 """Images and maps side by side, a piece of an `Document`: see `pictures.js`.
 
-Pictures([Item("Mean of all cats", "cat"), ...], strip(means))
-Pictures([Item("Norm of each token", "Norm", values=norms)])
+ImageRow([ImageItem("Mean of all cats", "cat"), ...], concatenate_images(means))
+ImageRow([ImageItem("Norm of each token", "Norm", values=norms)])
 """
 
 from collections.abc import Sequence

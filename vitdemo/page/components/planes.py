@@ -1,6 +1,6 @@
 """Scatter plots of test images side by side; hovering shows an image, a click chooses it.
 
-    view = Planes(elem_id="tsne")
+    view = EmbeddingScatter(elem_id="tsne")
     view.pick(handler, ...)  # handler(event: gr.EventData, ...): event.pick is the image number
 
 A handler returns the result of `features.planes`, or an error message. The script receives lists

@@ -1,6 +1,6 @@
 """Menu of runs, grouped into models, unfinished runs, ablations and runs without weights.
 
-    model = RunChoice(grouped(runs), label="Model", elem_id="metrics-model")
+    model = RunChoice(group_runs(runs), label="Model", elem_id="metrics-model")
     model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
 
 A handler returns a run's name, or an update made by `update_run_choices`. The `<select>` is inside

@@ -1,6 +1,6 @@
 """Checkbox list of runs in collapsible groups, each with a checkbox for the whole group.
 
-    chosen = RunList(grouped(runs), ["vit"], label="Runs", elem_id="runs")
+    chosen = RunList(group_runs(runs), ["vit"], label="Runs", elem_id="runs")
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
 A handler returns names, or `gr.update(groups=grouped(runs), value=names)`.

@@ -70,7 +70,7 @@ window.vitdemo = (() => {
     return made;
   }
 
-  // Parse the value sent by Python: see `as_text` of components/__init__.py.
+  // Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
   function received({ value }) {
     if (!value) return null;
     return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);

@@ -1,6 +1,6 @@
 """The section "Side by side" of the Explore tab: one image, several models, the same settings.
 
-side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
+compute_side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Predictions of all models before and after a change, and attention maps of the changed image.
 
-    untouched = canvas(context, image)
-    changed = change(untouched, Changes(pieces=4))
-    shifts, problems = shifts_of(context, untouched, changed)
+    untouched = make_canvas(context, image)
+    changed = apply_changes(untouched, ImageChanges(pieces=4))
+    shifts, problems = predict_changes(context, untouched, changed)
 
 One image is changed once, before the preprocessing of each model, so all models receive the same
 image. Letters: C classes, rows and columns of a patch grid.

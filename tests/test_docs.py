@@ -1,0 +1,55 @@
+"""Examples of the documentation run, and those of docstrings call existing functions."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from vitdemo.models import ModelSpec, build_model
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE_PATTERN = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["docs/notebook-and-api.md", "docs/attention.md"])
+def test_python_examples_run(page, monkeypatch):
+    """Run all examples of a page in order, except those that need a running page."""
+    monkeypatch.chdir(ROOT)
+    spec = ModelSpec("vit", options={"embed_dim": 24, "num_heads": 2})
+    names = {"model": build_model(spec, 10).eval(), "images": torch.zeros(2, 3, 32, 32)}
+    examples = EXAMPLE_PATTERN.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert examples
+    for example in examples:
+        if "gradio_client" not in example:
+            exec(example, names)
+
+
+def list_defined_names() -> set[str]:
+    """Return the names of all functions and classes of the package, and of what it imports."""
+    names = set()
+    for file in [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.ImportFrom | ast.Import):
+                names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def test_calls_in_docstring_examples_name_real_functions():
+    """An example is an indented line that is valid Python."""
+    defined, unknown = list_defined_names(), []
+    for file in (ROOT / "vitdemo").rglob("*.py"):
+        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        for line in re.findall(r"^ {4}(\S.*)$", text, re.MULTILINE):
+            try:
+                calls = [n for n in ast.walk(ast.parse(line)) if isinstance(n, ast.Call)]
+            except SyntaxError:
+                continue
+            names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+            unknown += [
+                f"{file.name}: {name}" for name in sorted(names - defined - {"range", "model"})
+            ]
+    assert unknown == []
