@@ -47,12 +47,12 @@ def noise(seed, side=40):
 
 
 def make_collection(*names, each=4):
-    found = ImageCollection()
+    collection = ImageCollection()
     for i, name in enumerate(names):
-        found = found.with_class(name)
+        collection = collection.with_class(name)
         for j in range(each):
-            found = found.with_image(i, noise(100 * i + j), f"{name}-{j}")
-    return found
+            collection = collection.with_image(i, noise(100 * i + j), f"{name}-{j}")
+    return collection
 
 
 def write_zip(path, entries):
@@ -70,15 +70,15 @@ def to_png(image):
 
 @pytest.fixture(scope="module")
 def digits():
-    """Return a collection of three digits, twelve images each, as grey squares of 64 pixels."""
-    found, data = ImageCollection(), load_digits()
+    """Three digits as classes of twelve images each, grey squares of 64 pixels."""
+    collection, dataset = ImageCollection(), load_digits()
     for i, digit in enumerate((1, 4, 7)):
-        found = found.with_class(f"digit {digit}")
-        for values in data.images[data.target == digit][:12]:
+        collection = collection.with_class(f"digit {digit}")
+        for values in dataset.images[dataset.target == digit][:12]:
             grey = Image.fromarray((255 - values / 16 * 255).astype(np.uint8))
             large = grey.resize((64, 64), Image.Resampling.BICUBIC).convert("RGB")
-            found = found.with_image(i, large)
-    return found
+            collection = collection.with_image(i, large)
+    return collection
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def learnt(shipped, digits):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("", "has no name"),
         (None, "has no name"),
@@ -112,24 +112,22 @@ def learnt(shipped, digits):
         (" MUG ", "'MUG' already exists"),
     ],
 )
-def test_invalid_class_names_are_rejected(name, words):
-    with pytest.raises(DataError, match=words):
+def test_invalid_class_names_are_rejected(name, message):
+    with pytest.raises(DataError, match=message):
         ImageCollection().with_class("mug").with_class(name)
-    assert (
-        ImageCollection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
-    )  # not interpreted as HTML
+    assert ImageCollection().with_class("<b>x</b>").classes[0].name == "<b>x</b>"
 
 
 def test_exceeded_limits_are_reported_without_data_loss():
     full = make_collection(*map(str, range(20)), each=0)
     with pytest.raises(DataError, match="limit of 20 classes"):
         full.with_class("one more")
-    many = full
+    collection = full
     for i in range(500):
-        many = many.with_image(i % 20, Image.new("RGB", (8, 8), (i % 256, i // 256, 7)))
+        collection = collection.with_image(i % 20, Image.new("RGB", (8, 8), (i % 256, i // 256, 7)))
     with pytest.raises(DataError, match="500 images"):
-        many.with_image(0, noise(0), "late.png")
-    assert len(many) == 500 and len(full) == 0
+        collection.with_image(0, noise(0), "late.png")
+    assert len(collection) == 500 and len(full) == 0
 
 
 def test_unreadable_and_duplicate_files_are_reported_and_skipped(tmp_path):
@@ -137,22 +135,21 @@ def test_unreadable_and_duplicate_files_are_reported_and_skipped(tmp_path):
     noise(1).save(paths[0])
     paths[1].write_text("no picture")
     noise(1).save(paths[2])
-    found, problems = ImageCollection().with_class("a").with_files(0, paths)
-    assert len(found) == 1
-    assert (
-        "bad.png" in problems[0] and "again.png' was skipped: 'a' already contains" in problems[1]
-    )
+    collection, problems = ImageCollection().with_class("a").with_files(0, paths)
+    assert len(collection) == 1
+    assert "bad.png" in problems[0]
+    assert "again.png' was skipped: 'a' already contains" in problems[1]
 
 
 def test_images_belong_to_one_class_and_can_be_removed():
-    found = make_collection("a", "b")
+    collection = make_collection("a", "b")
     with pytest.raises(DataError, match="'a' already contains"):
-        found.with_image(1, noise(0), "x")
-    less = found.without(0, 1)
-    kept = [picture.key for picture in found.classes[0].images]
-    assert [picture.key for picture in less.classes[0].images] == [kept[0], *kept[2:]]
-    assert [each.name for each in found.without(0).classes] == ["b"]
-    assert len(found) == 8
+        collection.with_image(1, noise(0), "x")
+    smaller = collection.without(0, 1)
+    keys = [image.key for image in collection.classes[0].images]
+    assert [image.key for image in smaller.classes[0].images] == [keys[0], *keys[2:]]
+    assert [each.name for each in collection.without(0).classes] == ["b"]
+    assert len(collection) == 8
 
 
 # --- zip files -----------------------------------------------------------------------------------
@@ -161,44 +158,45 @@ def test_images_belong_to_one_class_and_can_be_removed():
 def test_folders_of_a_zip_become_classes(tmp_path):
     entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
     entries |= {"__MACOSX/a/._0.png": b"x", "set/a/.DS_Store": b"x", "set/b/notes.txt": b"x"}
-    found, problems = (
+    collection, problems = (
         ImageCollection().with_class("A").with_zip(write_zip(tmp_path / "z.zip", entries))
     )
-    assert {each.name: len(each.images) for each in found.classes} == {"A": 2, "b": 2}
+    assert {each.name: len(each.images) for each in collection.classes} == {"A": 2, "b": 2}
     assert problems == ["Skipped 1 file without an image suffix: set/b/notes.txt."]
 
 
 def test_system_files_in_a_zip_are_ignored_at_any_depth(tmp_path):
     entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
-    left = (".ipynb_checkpoints", "__MACOSX", "@eaDir", "$RECYCLE.BIN", "#recycle", ".thumbnails")
-    for i, name in enumerate(left):
-        for place in (
-            f"{name}",
-            f"set/{name}",
-            f"set/a/{name}",
-            f"set/a/{name}/b",
-            f"{name}/set/a",
-        ):
-            entries[f"{place}/x.png"] = to_png(noise(100 + i))
+    folders = (
+        ".ipynb_checkpoints",
+        "__MACOSX",
+        "@eaDir",
+        "$RECYCLE.BIN",
+        "#recycle",
+        ".thumbnails",
+    )
+    for i, name in enumerate(folders):
+        for template in ("{}", "set/{}", "set/a/{}", "set/a/{}/b", "{}/set/a"):
+            entries[f"{template.format(name)}/x.png"] = to_png(noise(100 + i))
     entries |= {f"set/a/{name}": b"x" for name in ("._0.png", "Thumbs.db", "~$n.docx", "Icon\r")}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert {each.name: len(each.images) for each in found.classes} == {"a": 2, "b": 2}
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.images) for each in collection.classes} == {"a": 2, "b": 2}
     assert problems == []
 
 
 def test_system_files_do_not_count_towards_the_limit_of_a_zip(tmp_path):
     entries = {f"a/{i}.png": to_png(noise(i)) for i in range(2)}
     entries |= {f"__MACOSX/a/._{i}.png": b"x" for i in range(1000)}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert (len(found), problems) == (2, [])
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert (len(collection), problems) == (2, [])
 
 
 @pytest.mark.parametrize("top", ["", "set/"])
 def test_other_files_and_empty_classes_in_a_zip_are_reported(tmp_path, top):
     entries = {f"{top}a/{i}.png": to_png(noise(i)) for i in range(2)}
     entries |= {f"{top}README.md": b"x", f"{top}LICENSE": b"x", f"{top}b/film.mov": b"x"}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert [(each.name, len(each.images)) for each in found.classes] == [("a", 2)]
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert [(each.name, len(each.images)) for each in collection.classes] == [("a", 2)]
     files = f"{top}README.md, {top}LICENSE, {top}b/film.mov"
     assert problems == [
         f"Skipped 3 files without an image suffix: {files}.",
@@ -208,11 +206,12 @@ def test_other_files_and_empty_classes_in_a_zip_are_reported(tmp_path, top):
 
 def test_zip_images_outside_class_folders_are_skipped_and_reported(tmp_path):
     entries = {"cover.png": to_png(noise(9)), "a/0.png": to_png(noise(0))}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert len(found) == 1
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(collection) == 1
     assert problems == ["Skipped images outside class folders: cover.png."]
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "y.zip", {"README": b"x"}))
-    assert len(found) == 0
+    path = write_zip(tmp_path / "y.zip", {"README": b"x"})
+    collection, problems = ImageCollection().with_zip(path)
+    assert len(collection) == 0
     assert problems == ["Skipped 1 file without an image suffix: README.", "No image was found."]
 
 
@@ -224,13 +223,13 @@ def test_all_image_formats_in_a_zip_are_read_and_damage_is_reported(tmp_path):
         noise(i).save(buffer, kind)
         entries[f"a/{name}"] = buffer.getvalue()
     entries["a/bad.WebP"] = b"no image"
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert len(found) == 5
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(collection) == 5
     assert problems == ["'bad.WebP' in 'a' cannot be read as an image."]
 
 
 def write_zip_without_utf8_flag(path, names):
-    """Return a zip with the entry `names` as raw bytes, without the flag for their encoding."""
+    """Write a zip with the entry `names` as raw bytes, without the flag for their encoding."""
     stand_ins = {f"{i}".encode() * len(name): name for i, name in enumerate(names)}
     entries = {f"set/{mark.decode()}/x.png": to_png(noise(i)) for i, mark in enumerate(stand_ins)}
     content = write_zip(path, entries).read_bytes()
@@ -245,14 +244,14 @@ def test_zip_names_are_decoded_as_utf8_or_else_code_page_437(tmp_path):
     names = ["größe", "猫", "café", "plain"]
     raw = [unicodedata.normalize("NFD", name).encode() for name in names]
     path = write_zip_without_utf8_flag(tmp_path / "finder.zip", [*raw, "Öl".encode("cp437")])
-    found, problems = ImageCollection().with_zip(path)
-    assert [each.name for each in found.classes] == [*names, "Öl"]
+    collection, problems = ImageCollection().with_zip(path)
+    assert [each.name for each in collection.classes] == [*names, "Öl"]
     assert problems == []
     entries = {
         f"{unicodedata.normalize('NFD', name)}/x.png": to_png(noise(0)) for name in names[:1]
     }
-    again, problems = found.with_zip(write_zip(tmp_path / "flag.zip", entries))
-    assert [each.name for each in again.classes] == [*names, "Öl"]  # the same class
+    extended, problems = collection.with_zip(write_zip(tmp_path / "flag.zip", entries))
+    assert [each.name for each in extended.classes] == [*names, "Öl"]  # the same class
     assert problems == ["'x.png' was skipped: 'größe' already contains this image."]
 
 
@@ -264,17 +263,17 @@ def test_class_names_are_normalised_to_unicode_nfc():
 
 
 def test_folder_upload_follows_the_same_rules_as_a_zip(tmp_path):
-    def put(name, seed):
+    def save(name, seed):
         path = tmp_path / f"{seed}" / name
         path.parent.mkdir()
         path.write_bytes(to_png(noise(seed)) if name.endswith(".png") else b"x")
         return path
 
-    files = [(put("x.png", 0), "set/a"), (put("y.png", 1), "b"), (put("README", 2), "set")]
-    files += [(put("z.png", 3), "set/a/.ipynb_checkpoints"), (put("._x.png", 4), "set/a")]
-    files += [(put("w.png", 5), "__MACOSX/a"), (put("notes.txt", 6), "set/c")]
-    found, problems = ImageCollection().with_folders(files)
-    assert {each.name: len(each.images) for each in found.classes} == {"a": 1, "b": 1}
+    files = [(save("x.png", 0), "set/a"), (save("y.png", 1), "b"), (save("README", 2), "set")]
+    files += [(save("z.png", 3), "set/a/.ipynb_checkpoints"), (save("._x.png", 4), "set/a")]
+    files += [(save("w.png", 5), "__MACOSX/a"), (save("notes.txt", 6), "set/c")]
+    collection, problems = ImageCollection().with_folders(files)
+    assert {each.name: len(each.images) for each in collection.classes} == {"a": 1, "b": 1}
     assert problems == [
         "Skipped 2 files without an image suffix: set/README, set/c/notes.txt.",
         "The class 'c' has no images.",
@@ -286,14 +285,14 @@ def test_system_files_among_chosen_files_are_ignored(tmp_path):
     for name in ("._x.png", "Thumbs.db"):
         (tmp_path / name).write_bytes(b"x")
     paths = [tmp_path / name for name in ("._x.png", "Thumbs.db", "x.png")]
-    found, problems = ImageCollection().with_class("a").with_files(0, paths)
-    assert (len(found), problems) == (1, [])
+    collection, problems = ImageCollection().with_class("a").with_files(0, paths)
+    assert (len(collection), problems) == (1, [])
 
 
 def test_extra_spaces_in_folder_names_are_removed(tmp_path):
     entries = {f" my  cat /{i}.png": to_png(noise(i)) for i in range(3)}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert {each.name: len(each.images) for each in found.classes} == {"my cat": 3}
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert {each.name: len(each.images) for each in collection.classes} == {"my cat": 3}
     assert problems == []
 
 
@@ -311,7 +310,7 @@ def test_a_damaged_zip_is_rejected_for_every_compression(tmp_path, method):
 
 
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("entries", "message"),
     [
         ({"../../a/x.png": b"x"}, "leads outside"),
         ({"a/..\\x.png": b"x"}, "leads outside"),
@@ -320,8 +319,8 @@ def test_a_damaged_zip_is_rejected_for_every_compression(tmp_path, method):
         ({f"a/{i}.png": b"" for i in range(1001)}, "too large"),
     ],
 )
-def test_zips_with_unsafe_paths_or_too_many_files_are_rejected(tmp_path, entries, words):
-    with pytest.raises(DataError, match=words):
+def test_zips_with_unsafe_paths_or_too_many_files_are_rejected(tmp_path, entries, message):
+    with pytest.raises(DataError, match=message):
         ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
 
 
@@ -330,8 +329,8 @@ def test_images_above_the_limit_are_not_decoded(tmp_path, monkeypatch):
     read, load = [], image_files.load_image
     monkeypatch.setattr(image_files, "load_image", lambda path: read.append(path) or load(path))
     entries = {f"a/{i}.png": to_png(noise(i)) for i in range(9)}
-    found, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert len(found) == len(read) == 3
+    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    assert len(collection) == len(read) == 3
     assert problems == ["The limit is 3 images. The other images were skipped."]
 
 
@@ -347,7 +346,7 @@ def test_zip_bombs_and_other_files_are_rejected_before_unpacking(tmp_path, monke
         ImageCollection().with_zip(path)
 
 
-# --- learning ------------------------------------------------------------------------------------
+# --- training ------------------------------------------------------------------------------------
 
 
 def test_classifier_learns_handwritten_digits(learnt, digits):
@@ -361,205 +360,205 @@ def test_classifier_learns_handwritten_digits(learnt, digits):
 
 @pytest.fixture(scope="module")
 def lot(shipped):
-    """Split ten images randomly into two classes, with twelve near-identical frames each."""
+    """Probe on ten images with random classes and twelve near-identical frames each."""
     order = np.random.default_rng(1).permutation(10)
-    found = ImageCollection().with_class("a").with_class("b")
+    collection = ImageCollection().with_class("a").with_class("b")
     for i, seed in enumerate(order):
         for frame in make_burst_frames(make_scene(int(seed)), 12, int(seed)):
-            found = found.with_image(i % 2, frame)
-    return fit_linear_probe(shipped, shipped.find_run("vit-scratch"), found)
+            collection = collection.with_image(i % 2, frame)
+    return fit_linear_probe(shipped, shipped.find_run("vit-scratch"), collection)
 
 
 def test_frames_of_one_burst_are_kept_in_one_fold(lot):
     assert len(lot.labels) == 120 and lot.num_groups == 10 and lot.folds == 5
     assert lot.effective_size == pytest.approx(10)
-    assert lot.accuracy < 0.9  # the classes mean nothing: single images would give 100%
+    assert lot.accuracy < 0.9  # the classes are random; folds of single images would give 100%
     low, high = lot.interval
     assert low < 0.6 and high - low > 0.35
-    (notice,) = [piece for piece in tab.cross_validation_blocks(lot) if isinstance(piece, Notice)]
+    (notice,) = [block for block in tab.cross_validation_blocks(lot) if isinstance(block, Notice)]
     assert "The 120 images form only 10 groups of near-identical images" in notice.text
 
 
 def test_near_identical_warning_is_shown_even_at_full_accuracy(lot):
-    flawless = replace(lot, probabilities=np.eye(2)[lot.labels])
-    assert flawless.accuracy == 1
-    assert flawless.interval == pytest.approx((0.722, 1), abs=1e-3)  # of 10 images, not of 120
-    assert any(isinstance(piece, Notice) for piece in tab.cross_validation_blocks(flawless))
+    perfect = replace(lot, probabilities=np.eye(2)[lot.labels])
+    assert perfect.accuracy == 1
+    assert perfect.interval == pytest.approx((0.722, 1), abs=1e-3)  # for 10 images, not 120
+    assert any(isinstance(block, Notice) for block in tab.cross_validation_blocks(perfect))
 
 
 def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path):
-    found = ImageCollection()
+    collection = ImageCollection()
     for name, seed in (("mug", 1), ("cup", 2)):
-        found = found.with_class(name)
+        collection = collection.with_class(name)
         for frame in make_burst_frames(make_scene(seed), 8, seed):
-            found = found.with_image(len(found.classes) - 1, frame)
-    mine = fit_linear_probe(shipped, shipped.find_run("vit-scratch"), found)
-    assert not mine.is_tested and mine.folds == 0
-    words = tab.cross_validation_blocks(mine)[0].text
-    assert "accuracy was not measured" in words and "within the classes 'mug', 'cup', so" in words
-    run = write_probe_run(shipped, mine, tmp_path / "own")
+            collection = collection.with_image(len(collection.classes) - 1, frame)
+    probe = fit_linear_probe(shipped, shipped.find_run("vit-scratch"), collection)
+    assert not probe.is_tested and probe.folds == 0
+    text = tab.cross_validation_blocks(probe)[0].text
+    assert "accuracy was not measured" in text and "within the classes 'mug', 'cup', so" in text
+    run = write_probe_run(shipped, probe, tmp_path / "own")
     assert run.has_weights and not run.has_evaluation
-    opened = AppContext([tmp_path], None, torch.device("cpu"))
-    assert opened.test_accuracy(opened.find_run("own")) is None
-    square = found.classes[1].images[0].square
-    assert opened.predict(opened.find_run("own"), square).probabilities.argmax() == 1
+    context = AppContext([tmp_path], None, torch.device("cpu"))
+    assert context.test_accuracy(context.find_run("own")) is None
+    square = collection.classes[1].images[0].square
+    assert context.predict(context.find_run("own"), square).probabilities.argmax() == 1
 
 
 def test_accuracy_on_noise_images_is_near_chance(context):
-    found = make_collection("a", "b", each=20)
-    assert 0.2 < fit_linear_probe(context, context.find_run("vit"), found).accuracy < 0.8
+    collection = make_collection("a", "b", each=20)
+    assert 0.2 < fit_linear_probe(context, context.find_run("vit"), collection).accuracy < 0.8
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_written_run_predicts_like_the_fitted_classifier(
     shipped, context, digits, learnt, tmp_path, count
 ):
-    bench, found = shipped, learnt
-    if count == 2:  # a regression of one row
-        bench = context
-        found = fit_linear_probe(bench, bench.find_run("vit"), ImageCollection(digits.classes[:2]))
-    run = write_probe_run(bench, found, tmp_path / "own")
-    assert run.classes == found.classes and run.has_weights and run.has_evaluation
-    opened = AppContext([tmp_path], None, torch.device("cpu"))
-    own, squares = opened.find_run("own"), [picture.square for picture in found.images][::2]
-    answers = [opened.predict(own, square).probabilities.argmax() for square in squares]
-    assert np.mean(np.array(answers) == found.labels[::2]) >= 0.94  # those it was fitted on
+    context, probe = shipped, learnt
+    if count == 2:  # the regression has a single row of weights
+        context, pair = context, ImageCollection(digits.classes[:2])
+        probe = fit_linear_probe(context, context.find_run("vit"), pair)
+    run = write_probe_run(context, probe, tmp_path / "own")
+    assert run.classes == probe.classes and run.has_weights and run.has_evaluation
+    reloaded = AppContext([tmp_path], None, torch.device("cpu"))
+    own, squares = reloaded.find_run("own"), [image.square for image in probe.images][::2]
+    predicted = [reloaded.predict(own, square).probabilities.argmax() for square in squares]
+    assert np.mean(np.array(predicted) == probe.labels[::2]) >= 0.94  # its training images
     layer = runs.load_model(run, torch.device("cpu")).head
-    np.testing.assert_allclose(layer.weight.detach(), found.weight, atol=2e-3, rtol=2e-3)
+    np.testing.assert_allclose(layer.weight.detach(), probe.weight, atol=2e-3, rtol=2e-3)
     assert (
-        opened.trace_image(own, squares[0]).num_layers
-        == bench.trace_image(found.base, squares[0]).num_layers
+        reloaded.trace_image(own, squares[0]).num_layers
+        == context.trace_image(probe.base, squares[0]).num_layers
     )
-    np.testing.assert_allclose(run.evaluation.probabilities, found.probabilities, rtol=2**-15)
+    np.testing.assert_allclose(run.evaluation.probabilities, probe.probabilities, rtol=2**-15)
 
 
 def test_too_few_images_and_unsuitable_backbones_are_rejected(context):
     with pytest.raises(DataError, match="too few classes"):
         check_collection(make_collection("a"))
-    one = make_collection("a").with_class("b").with_image(1, noise(7))
+    collection = make_collection("a").with_class("b").with_image(1, noise(7))
     with pytest.raises(DataError, match="'b' has too few images"):
-        fit_linear_probe(context, context.find_run("vit"), one)
+        fit_linear_probe(context, context.find_run("vit"), collection)
     with pytest.raises(RunError, match="cannot be used as a backbone"):
         fit_linear_probe(context, context.find_run("distilled"), make_collection("a", "b"))
 
 
 def test_classifier_training_reports_progress_and_can_be_stopped(context):
-    shares, found = [], make_collection("a", "b")
-    fit_linear_probe(
-        context, context.find_run("vit"), found, report=lambda share, _: shares.append(share)
-    )
-    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
+    progress, collection, run = [], make_collection("a", "b"), context.find_run("vit")
+    fit_linear_probe(context, run, collection, report=lambda share, _: progress.append(share))
+    assert progress == sorted(progress) and progress[0] >= 0 and progress[-1] < 1
 
-    def stop(share, words):
+    def stop(fraction, text):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_linear_probe(context, context.find_run("vit"), found, report=stop)
+        fit_linear_probe(context, run, collection, report=stop)
 
 
 # --- the tab -------------------------------------------------------------------------------------
 
 
 def test_browser_actions_are_applied_and_undone(context):
-    def ask(kept, **data):
-        assert tab.apply_edit_action(context, kept, SimpleNamespace(_data=data)) == []
-        return kept, [each.name for each in kept.collection.classes]
+    def act(state, **data):
+        assert tab.apply_edit_action(context, state, SimpleNamespace(_data=data)) == []
+        return state, [each.name for each in state.collection.classes]
 
-    kept, names = ask(tab.CustomClassesState(), what="class", name="mug")
+    state, names = act(tab.CustomClassesState(), what="class", name="mug")
     assert names == ["mug"]
-    kept, names = ask(kept, what="remove", name="mug")
-    assert names == [] and kept.collection == ImageCollection()
-    kept, names = ask(kept, what="undo")
+    state, names = act(state, what="remove", name="mug")
+    assert names == [] and state.collection == ImageCollection()
+    state, names = act(state, what="undo")
     assert names == ["mug"]
-    ask(kept, what="class", name="cup")
-    ask(kept, what="remove", name="mug")
-    with pytest.raises(DataError, match="already removed"):  # not into the cups
-        ask(kept, what="pictures", name="mug", paths=[])
-    ask(kept, what="undo")
-    ask(kept, what="remove", name="cup")
-    kept.previous_collection = None
+    act(state, what="class", name="cup")
+    act(state, what="remove", name="mug")
+    with pytest.raises(DataError, match="already removed"):  # "cup" now has the index of "mug"
+        act(state, what="pictures", name="mug", paths=[])
+    act(state, what="undo")
+    act(state, what="remove", name="cup")
+    state.previous_collection = None
     with pytest.raises(DataError, match="no step to undo"):
-        ask(kept, what="undo")
+        act(state, what="undo")
 
 
 def test_concurrent_actions_of_a_session_are_not_lost(context, monkeypatch, tmp_path):
-    """In one session, add a class while other classes are added and a classifier is trained."""
-    learnt = fit_linear_probe(context, context.find_run("vit"), make_collection("a", "b"))
+    """Add a class while the same session adds other classes and trains a classifier."""
+    probe = fit_linear_probe(context, context.find_run("vit"), make_collection("a", "b"))
     monkeypatch.setattr(context, "_get_session_id", lambda: "me")
     monkeypatch.setattr(tab, "check_training_allowed", lambda *_: None)
     monkeypatch.setattr(Cancellation, "make_check", lambda *_: lambda: None)
 
-    def shown():
+    def published():
         return sorted(path.name for path in tmp_path.glob("own-*"))
 
     jobs = JobQueue(tmp_path, None, "cpu")
 
-    async def visit():
-        with AppBlocks() as page, gr.Tab("Custom classes") as own:
-            tab.build(own, context, jobs)
+    async def use_page():
+        with AppBlocks() as page, gr.Tab("Custom classes") as custom_tab:
+            tab.build(custom_tab, context, jobs)
         handlers = {fn.name: fn for fn in page.fns.values()}
         state, request = SessionState(page), SimpleNamespace(session_hash="me")
-        going, loop = asyncio.Event(), asyncio.get_running_loop()
+        started, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        async def do(handler, /, *inputs, **data):
-            asked, event = (handlers[handler], [*inputs], state), gr.EventData(None, data)
-            return await page.process_api(*asked, request=request, event_data=event)
+        async def call(handler, /, *inputs, **data):
+            event_arguments, event = (
+                (handlers[handler], [*inputs], state),
+                gr.EventData(None, data),
+            )
+            return await page.process_api(*event_arguments, request=request, event_data=event)
 
-        def told(answer):
+        def message(answer):
             return str(answer["data"][1])
 
-        def slow(work):
-            def waits(*arguments, **options):
-                loop.call_soon_threadsafe(going.set)
+        def delay(function):
+            def wait_and_call(*arguments, **options):
+                loop.call_soon_threadsafe(started.set)
                 time.sleep(0.3)
-                return work(*arguments)
+                return function(*arguments)
 
-            return waits
+            return wait_and_call
 
         def names():
-            (found,) = (
+            (state_value,) = (
                 state[block]
                 for block in page.blocks
                 if isinstance(state[block], tab.CustomClassesState)
             )
-            return [each.name for each in found.collection.classes]
+            return [each.name for each in state_value.collection.classes]
 
-        monkeypatch.setattr(tab, "add_test_images", slow(lambda _, now: now.with_class("a")))
-        monkeypatch.setattr(tab, "fit_linear_probe", slow(lambda *_: learnt))
-        adding = asyncio.create_task(do("ask", None, what="tests"))
-        await going.wait()
-        await do("ask", None, what="class", name="mug")
-        await adding
+        monkeypatch.setattr(tab, "add_test_images", delay(lambda _, now: now.with_class("a")))
+        monkeypatch.setattr(tab, "fit_linear_probe", delay(lambda *_: probe))
+        addition = asyncio.create_task(call("ask", None, what="tests"))
+        await started.wait()
+        await call("ask", None, what="class", name="mug")
+        await addition
         assert names() == ["a", "mug"]
-        going.clear()
-        learning = asyncio.create_task(do("train_them", None, "vit"))
-        await going.wait()
-        await do("ask", None, what="class", name="cup")
-        await learning
+        started.clear()
+        training = asyncio.create_task(call("train_them", None, "vit"))
+        await started.wait()
+        await call("ask", None, what="class", name="cup")
+        await training
         assert names() == ["a", "mug", "cup"]
-        for number in (1, 2):  # a second one takes the place of the first
-            await do("share", None)
-            assert shown() == [f"own-a-b-{number}"]
-        await do("take_back", None)
-        assert shown() == []
-        await do("share", None)
-        jobs.delete(
-            "own-a-b-1"
-        )  # as in "Train a model"; another user publishes a model of that name
+        for number in (1, 2):  # the second published model replaces the first
+            await call("share", None)
+            assert published() == [f"own-a-b-{number}"]
+        await call("take_back", None)
+        assert published() == []
+        await call("share", None)
+        jobs.delete("own-a-b-1")
+        # Another user publishes a model of that name.
         jobs.register_run("own-a-b", lambda folder: None)
-        assert "It replaces" not in told(await do("share", None))
-        assert shown() == ["own-a-b-1", "own-a-b-2"]
+        assert "It replaces" not in message(await call("share", None))
+        assert published() == ["own-a-b-1", "own-a-b-2"]
         jobs.limits = replace(jobs.limits, kept=2)
-        assert "It replaces" in told(await do("share", None))
-        assert shown() == ["own-a-b-1", "own-a-b-3"]
+        assert "It replaces" in message(await call("share", None))
+        assert published() == ["own-a-b-1", "own-a-b-3"]
         jobs.delete("own-a-b-3")
         jobs.register_run("own-a-b", lambda folder: None)
-        assert "was already deleted in Training progress" in told(await do("take_back", None))
-        assert "have not published a model" in told(await do("take_back", None))
-        assert shown() == ["own-a-b-1", "own-a-b-2"]
+        assert "was already deleted in Training progress" in message(await call("take_back", None))
+        assert "have not published a model" in message(await call("take_back", None))
+        assert published() == ["own-a-b-1", "own-a-b-2"]
 
-    with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
-        thread.submit(asyncio.run, visit()).result()
+    with ThreadPoolExecutor(1) as thread:  # this thread may have the event loop of browser tests
+        thread.submit(asyncio.run, use_page()).result()
 
 
 @pytest.mark.parametrize(
@@ -588,44 +587,43 @@ def test_invalid_browser_actions_are_rejected(data, tmp_path, monkeypatch):
 
 
 def test_results_state_the_sample_size_and_its_limits(learnt):
-    words = [piece.text for piece in tab.cross_validation_blocks(learnt) if hasattr(piece, "text")]
-    assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", words[0]) and "5-fold" in words[0]
-    assert "There are only" in words[1] or "groups of near-identical" in words[1]
-    (table,) = [
-        p for p in tab.cross_validation_blocks(learnt) if getattr(p, "file", "") == "own-confusion"
-    ]
+    blocks = tab.cross_validation_blocks(learnt)
+    texts = [block.text for block in blocks if hasattr(block, "text")]
+    assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", texts[0]) and "5-fold" in texts[0]
+    assert "There are only" in texts[1] or "groups of near-identical" in texts[1]
+    (table,) = [block for block in blocks if getattr(block, "file", "") == "own-confusion"]
     assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
 
 
 def test_run_name_contains_only_safe_characters(learnt):
-    odd = SimpleNamespace(classes=("../x", "<b>", "ÄÖ", "four"))
-    assert tab.make_run_name(odd) == "own-x-b"
+    unsafe = SimpleNamespace(classes=("../x", "<b>", "ÄÖ", "four"))
+    assert tab.make_run_name(unsafe) == "own-x-b"
     assert tab.make_run_name(SimpleNamespace(classes=("猫", "犬"))) == "own-classes"
     assert tab.make_run_name(learnt) == "own-digit1-digit4-digit7"
 
 
 def test_component_payload_has_counts_and_contact_sheets(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    value = ClassEditor().to_payload(
+    payload = ClassEditor().to_payload(
         tab.ClassEditorPayload(make_collection("a").with_class("b"), "x", ("y",))
     )
-    assert [(each["name"], each["count"]) for each in value["classes"]] == [("a", 4), ("b", 0)]
-    with Image.open(value["classes"][0]["sheet"].path) as sheet:
+    assert [(each["name"], each["count"]) for each in payload["classes"]] == [("a", 4), ("b", 0)]
+    with Image.open(payload["classes"][0]["sheet"].path) as sheet:
         assert sheet.size == (4 * 56, 56)
-    assert value["classes"][1]["sheet"] is None and value["problems"] == ["y"]
-    assert set(value["accept"].split(",")) == {"image/*", *image_files.image_suffixes()}
-    assert {"__macosx", "thumbs.db", "@eadir"} <= set(value["system"])
+    assert payload["classes"][1]["sheet"] is None and payload["problems"] == ["y"]
+    assert set(payload["accept"].split(",")) == {"image/*", *image_files.image_suffixes()}
+    assert {"__macosx", "thumbs.db", "@eadir"} <= set(payload["system"])
 
 
-# --- all of the model ----------------------------------------------------------------------------
+# --- fine-tuning ---------------------------------------------------------------------------------
 
 
 def test_image_export_handles_arbitrary_class_names(tmp_path):
     names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup")
-    tested = np.tile(np.arange(12) < 3, len(names))
-    export_image_folder(make_collection(*names, each=12), tested, tmp_path / "pictures")
-    found = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
-    assert found == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
+    is_test = np.tile(np.arange(12) < 3, len(names))
+    export_image_folder(make_collection(*names, each=12), is_test, tmp_path / "pictures")
+    folders = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
+    assert folders == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
     for part, count in (("train", 9), ("test", 3)):
         source = data.open_dataset(tmp_path / "pictures")
         assert source.load_labels(part).bincount().tolist() == [count] * 6
@@ -633,23 +631,23 @@ def test_image_export_handles_arbitrary_class_names(tmp_path):
 
 
 def test_class_named_like_a_system_file_is_renamed_on_export(tmp_path):
-    tested = np.arange(36) % 4 == 3
+    is_test = np.arange(36) % 4 == 3
     export_image_folder(
-        make_collection("Thumbs.db", "__MACOSX", "cup", each=12), tested, tmp_path / "pictures"
+        make_collection("Thumbs.db", "__MACOSX", "cup", each=12), is_test, tmp_path / "pictures"
     )
     assert data.open_dataset(tmp_path / "pictures").classes == ("class 1", "class 2", "cup")
 
 
 def test_chosen_test_images_are_whole_bursts(shipped):
-    base, found = shipped.find_run("vit-scratch"), ImageCollection()
+    base, collection = shipped.find_run("vit-scratch"), ImageCollection()
     for i, name in enumerate("ab"):
-        found = found.with_class(name)
+        collection = collection.with_class(name)
         for seed in range(4):
             for frame in make_burst_frames(make_scene(10 * i + seed), 3, seed):
-                found = found.with_image(i, frame)
-    tested = choose_test_images(shipped, base, found).reshape(8, 3)
-    assert (tested == tested[:, :1]).all()  # whole bursts
-    assert tested[:4].any(axis=1).sum() == tested[4:].any(axis=1).sum() == 1  # a quarter
+                collection = collection.with_image(i, frame)
+    is_test = choose_test_images(shipped, base, collection).reshape(8, 3)
+    assert (is_test == is_test[:, :1]).all()
+    assert is_test[:4].any(axis=1).sum() == is_test[4:].any(axis=1).sum() == 1  # a quarter
     burst = ImageCollection().with_class("mug").with_class("cup")
     for frame in make_burst_frames(make_scene(1), 10):
         burst = burst.with_image(0, frame)

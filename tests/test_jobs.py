@@ -34,23 +34,23 @@ TINY = {"embed_dim": 16, "depth": 1, "num_heads": 2, "batch_size": 8, "patch_siz
 
 @pytest.fixture
 def jobs(tmp_path, put_pictures):
-    """Light trainings, which end with the test."""
-    made = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu", command=LIGHT_COMMAND)
-    yield made
-    for job in made.list_jobs():
-        made.delete(job.name)
+    """Queue of light jobs, deleted at the end of the test."""
+    queue = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu", command=LIGHT_COMMAND)
+    yield queue
+    for job in queue.list_jobs():
+        queue.delete(job.name)
 
 
 def wait_for(jobs, name, *states, seconds=60):
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while (job := jobs.find_job(name)).state not in states:
-        assert time.monotonic() < until, f"{job} is not one of {states}"
+        assert time.monotonic() < deadline, f"{job} is not one of {states}"
         time.sleep(0.02)
     return job
 
 
 def start_training_job(jobs, epochs=200):
-    """(name, pid) of a training that trains."""
+    """Start a job, wait until it trains, and return (name, pid)."""
     name = jobs.start("first-steps", {"epochs": epochs}).name
     wait_for(jobs, name, "training")
     return name, read_process(jobs, name)["pid"]
@@ -71,9 +71,9 @@ def test_a_job_finishes_with_low_cpu_priority(jobs):
     assert os.getpgid(0) != pid
     expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + processes.TRAINING_NICENESS)
     assert os.getpriority(os.PRIO_PROCESS, pid) == expected
-    session = Path(f"/proc/{pid}/autogroup")
-    if session.exists():  # Linux with groups of sessions
-        assert session.read_text().split()[-1] == str(processes.SESSION_NICENESS)
+    autogroup = Path(f"/proc/{pid}/autogroup")
+    if autogroup.exists():  # only some Linux kernels group the processes of a session
+        assert autogroup.read_text().split()[-1] == str(processes.SESSION_NICENESS)
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         assert b"GOMP_SPINCOUNT=20000" in environment
     assert wait_for(jobs, name, "finished").epoch == 8
@@ -94,7 +94,7 @@ def test_pause_resume_and_stop_keep_the_progress(jobs):
         time.sleep(0.02)
     assert running.seconds_left > 0 and running.images_per_second > 0
     jobs.pause(name)
-    jobs.stop(name)  # a paused one goes on to its end
+    jobs.stop(name)  # a paused job resumes, so that it can evaluate its model
     assert wait_for(jobs, name, "stopped").epoch < 200
     with pytest.raises(JobError, match="cannot be continued"):
         jobs.resume(name)
@@ -112,7 +112,7 @@ def test_one_job_runs_while_the_others_are_queued(jobs):
     jobs.delete(second)
     jobs.pause(first)
     jobs.start_next()
-    assert jobs.find_job(third).state == "queued"  # a paused one holds its place
+    assert jobs.find_job(third).state == "queued"  # a paused job still blocks the queue
     jobs.delete(first)
     wait_for(jobs, third, "training")
     assert [job.name for job in jobs.list_jobs()] == [third]
@@ -136,7 +136,7 @@ def test_a_full_disk_is_reported_without_a_log_message(jobs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("log", "words"),
+    ("log", "message"),
     [
         ("", ""),
         ("epoch 1/3: 5%|", "The process ended unexpectedly"),
@@ -148,9 +148,9 @@ def test_a_full_disk_is_reported_without_a_log_message(jobs, monkeypatch):
         ("train.py: one\n--- launched again\n1%|\r2%|\ntrain.py: two", "two"),
     ],
 )
-def test_log_message_is_read_from_the_last_process(tmp_path, log, words):
+def test_log_message_is_read_from_the_last_process(tmp_path, log, message):
     (tmp_path / LOG_FILE).write_text(f"--- launched first\n{log}")
-    assert last_log_message(tmp_path).startswith(words) and bool(words) == bool(
+    assert last_log_message(tmp_path).startswith(message) and bool(message) == bool(
         last_log_message(tmp_path)
     )
 
@@ -169,43 +169,40 @@ def test_exceeded_limits_are_reported(jobs):
         jobs.start("first-steps", {})
 
 
-# --- whoever dies --------------------------------------------------------------------------------
+# --- processes that end unexpectedly -------------------------------------------------------------
 
 
 def test_process_with_a_reused_pid_is_not_the_job(jobs):
     name, _ = start_training_job(jobs)
-    folder, asked = jobs.root / name, read_job(jobs.root / name)
-    processes.kill_process(asked["process"])
-    with subprocess.Popen(["sleep", "60"]) as stranger:
-        write_job(folder, asked | {"process": asked["process"] | {"pid": stranger.pid}})
+    folder, job = jobs.root / name, read_job(jobs.root / name)
+    processes.kill_process(job["process"])
+    with subprocess.Popen(["sleep", "60"]) as other_process:
+        write_job(folder, job | {"process": job["process"] | {"pid": other_process.pid}})
         assert jobs.find_job(name).state == "failed"
         assert not processes.send_signal(read_process(jobs, name), signal.SIGKILL)
         jobs.delete(name)
-        assert stranger.poll() is None
-        stranger.kill()
+        assert other_process.poll() is None
+        other_process.kill()
 
 
 def test_a_killed_job_can_be_resumed_from_another_page(jobs):
     name = jobs.start("first-steps", {"epochs": 40}).name
-    for moment in (random.uniform(0, 0.3) for _ in range(5)):
-        time.sleep(moment)
-        other = JobQueue(
-            jobs.root, jobs.data_root, "cpu", command=LIGHT_COMMAND
-        )  # as if started anew
+    for delay in (random.uniform(0, 0.3) for _ in range(5)):
+        time.sleep(delay)
+        other_queue = JobQueue(jobs.root, jobs.data_root, "cpu", command=LIGHT_COMMAND)
         processes.kill_process(read_process(jobs, name))
-        killed = other.find_job(name)
+        killed = other_queue.find_job(name)
         assert killed.state in ("failed", "queued", "finished")
         if killed.state == "failed":
-            other.resume(name)
-        other.start_next()
+            other_queue.resume(name)
+        other_queue.start_next()
     assert wait_for(jobs, name, "finished").epoch == 40
     epochs = [record["epoch"] for record in runs.read_history(jobs.root / name)]
     assert epochs == [*range(1, 41)]
 
 
 def test_a_job_killed_before_its_first_output_has_failed(jobs):
-    silent = ["/bin/sh", "-c", "sleep 0.1; kill -9 $$", "sh"]  # no room for the pictures, say
-    jobs.command = silent
+    jobs.command = ["/bin/sh", "-c", "sleep 0.1; kill -9 $$", "sh"]
     name = jobs.start("first-steps", {"epochs": 3}).name
     jobs.command = LIGHT_COMMAND
     second = jobs.start("first-steps", {"epochs": 3}).name
@@ -217,12 +214,12 @@ def test_a_job_killed_before_its_first_output_has_failed(jobs):
 
 
 def test_a_crash_during_the_start_leaves_the_job_queued(jobs, monkeypatch):
-    def dies(process):
+    def exit_early(process):
         process.stdin.close()
         process.wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(processes, "release_process", dies)
+        patch.setattr(processes, "release_process", exit_early)
         name = jobs.start("first-steps", {"epochs": 3}).name
     assert not (jobs.root / name / runs.CONFIG_FILE).exists()
     assert jobs.find_job(name).state == "queued"
@@ -234,19 +231,19 @@ def test_a_crash_during_the_start_leaves_the_job_queued(jobs, monkeypatch):
 def _start_in_child(root, data, results):
     jobs = JobQueue(root, data, "cpu", command=LIGHT_COMMAND)
     results.put(jobs.start("first-steps", {"epochs": 100}).name)
-    os._exit(0)  # the training lives on
+    os._exit(0)  # an exit without clean-up leaves the training process alive
 
 
 def test_simultaneous_starts_run_one_job(jobs):
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
     arguments = (jobs.root, jobs.data_root, results)
-    both = [context.Process(target=_start_in_child, args=arguments) for _ in range(2)]
-    for one in both:
-        one.start()
-    names = {results.get() for _ in both}
-    for one in both:
-        one.join()
+    children = [context.Process(target=_start_in_child, args=arguments) for _ in range(2)]
+    for child in children:
+        child.start()
+    names = {results.get() for _ in children}
+    for child in children:
+        child.join()
     assert names == {"first-steps-1", "first-steps-2"}
     states = sorted(job.state for job in jobs.list_jobs())
     assert states in (["queued", "starting"], ["queued", "training"])
@@ -260,7 +257,7 @@ def test_watcher_starts_queued_jobs(jobs, monkeypatch):
     assert jobs.find_job(first).state == "finished"
 
 
-# --- what a browser may send ---------------------------------------------------------------------
+# --- validation of settings ----------------------------------------------------------------------
 
 
 def test_train_py_accepts_every_preset():
@@ -269,16 +266,16 @@ def test_train_py_accepts_every_preset():
         assert set(preset_values(name)) == set(OPTIONS)
         assert train_arguments(recipe)[0] == PRESETS[name].recipe
         assert recipe.saved_epochs and max(recipe.saved_epochs) == recipe.epochs
-    chosen = {"shuffled_labels": True, "flip": False, "pos_embed": "none", "depth": 2}
-    words = train_arguments(build_recipe("first-steps", chosen))
-    assert words[:1] == ["first-steps"]
-    assert {"--shuffled-labels", "--no-flip"} <= set(words)
-    assert words[words.index("--pos-embed") + 1] == "none"
+    values = {"shuffled_labels": True, "flip": False, "pos_embed": "none", "depth": 2}
+    arguments = train_arguments(build_recipe("first-steps", values))
+    assert arguments[:1] == ["first-steps"]
+    assert {"--shuffled-labels", "--no-flip"} <= set(arguments)
+    assert arguments[arguments.index("--pos-embed") + 1] == "none"
     assert train_arguments(replace(get_recipe("first-steps"))) == ["first-steps"]
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "message"),
     [
         ("epochs", 0, "from 1 to 200"),
         *(("epochs", value, "whole number") for value in (2.5, True, "3; rm -rf /", None)),
@@ -293,8 +290,8 @@ def test_train_py_accepts_every_preset():
         ("weights", "/etc/passwd", "Unknown setting 'weights'"),
     ],
 )
-def test_invalid_values_never_reach_the_command_line(jobs, name, value, words):
-    with pytest.raises(VitdemoError, match=words):
+def test_invalid_values_never_reach_the_command_line(jobs, name, value, message):
+    with pytest.raises(VitdemoError, match=message):
         jobs.start("first-steps", {name: value})
     assert jobs.list_jobs() == []
 
@@ -303,22 +300,22 @@ def test_unknown_presets_names_and_folders_are_rejected(jobs, tmp_path):
     for preset in ("vit-scratch", None, ["first-steps"], "../x"):
         with pytest.raises(JobError, match="Unknown recipe"):
             jobs.start(preset, {})
-    stranger = tmp_path / "runs" / "mine"
-    stranger.mkdir(parents=True)
+    other_run = tmp_path / "runs" / "mine"
+    other_run.mkdir(parents=True)
     for action in JOB_ACTIONS.values():
         for name in ("mine", "../pictures", None, 3):
             with pytest.raises(JobError, match="no longer exists"):
                 action(jobs, name)
-    (stranger / JOB_FILE).write_text("{}")
-    assert jobs.list_jobs() == [] and stranger.is_dir()
+    (other_run / JOB_FILE).write_text("{}")
+    assert jobs.list_jobs() == [] and other_run.is_dir()
 
 
 def test_a_byte_order_mark_in_job_files_is_ignored(tmp_path):
-    """Editors on Windows put one before the text."""
-    asked = {"arguments": ["first-steps"], "at": 1.0}
-    write_job(tmp_path, asked)
+    """Read files saved by Windows editors, which put the mark before the text."""
+    job = {"arguments": ["first-steps"], "at": 1.0}
+    write_job(tmp_path, job)
     (tmp_path / JOB_FILE).write_bytes(b"\xef\xbb\xbf" + (tmp_path / JOB_FILE).read_bytes())
-    assert read_job(tmp_path) == asked
+    assert read_job(tmp_path) == job
     (tmp_path / SPEEDS_FILE).write_text('{"a": 3.5}', encoding="utf-8-sig")
     assert cost.known_speeds(tmp_path) == {"a": 3.5}
 
@@ -330,22 +327,22 @@ def test_training_without_a_dataset_is_rejected(tmp_path):
 
 def test_the_training_cost_is_measured_once(jobs):
     recipe = jobs.resolve_recipe("first-steps", TINY)
-    assert recipe.train_pictures == 0  # there are fewer than it asks for
-    found = estimate_training_cost(recipe, 1000, jobs.root, torch.device("cpu"))
-    assert found.parameters == 15_882
+    assert recipe.train_pictures == 0  # the dataset has fewer images than the recipe requests
+    estimate = estimate_training_cost(recipe, 1000, jobs.root, torch.device("cpu"))
+    assert estimate.parameters == 15_882
     (speed,) = json.loads((jobs.root / SPEEDS_FILE).read_text()).values()
-    assert speed == pytest.approx(found.images_per_second, abs=0.1)
-    doubled = estimate_training_cost(
+    assert speed == pytest.approx(estimate.images_per_second, abs=0.1)
+    longer = estimate_training_cost(
         replace(recipe, epochs=10), 1000, jobs.root, torch.device("cpu")
     )
-    assert doubled.images_per_second == speed and doubled.minutes > found.minutes
+    assert longer.images_per_second == speed and longer.minutes > estimate.minutes
 
 
 # --- with train.py itself ------------------------------------------------------------------------
 
 
 def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_pictures):
-    # As nice as the tests: beside others, one that gives way to them would take a minute.
+    # On a busy machine, a process of lower priority than the tests would take a minute.
     monkeypatch.setattr(processes, "WAIT_SCRIPT", 'trap "" USR1; read -r _ && exec "$@"')
     jobs = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu")
     name = jobs.start("first-steps", TINY | MANY_EPOCHS).name
@@ -365,7 +362,7 @@ def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_p
     assert jobs.list_jobs() == [] and not (jobs.root / name).exists()
 
 
-# --- on pictures of its own ----------------------------------------------------------------------
+# --- jobs with their own images ------------------------------------------------------------------
 
 
 def test_images_of_a_job_are_deleted_with_it(jobs):
@@ -382,46 +379,46 @@ def test_images_of_a_job_are_deleted_with_it(jobs):
 
 
 def test_a_failed_image_export_leaves_no_files(jobs):
-    def lay_down(folder):
+    def fail_export(folder):
         folder.mkdir()
         raise DataError("Too few.")
 
     with pytest.raises(DataError, match="Too few"):
-        jobs.start_on_images("own", ["first-steps"], lay_down)
+        jobs.start_on_images("own", ["first-steps"], fail_export)
     assert not jobs.list_jobs() and not list(jobs.root.glob("own*"))
 
 
 def test_registered_runs_are_listed_as_jobs(jobs):
-    made = jobs.register_run("own", lambda folder: (folder / "it").write_text("is here"))
-    assert (made.name, made.state, made.message) == ("own-1", "finished", "")
-    begun = jobs.start("first-steps", MANY_EPOCHS)
-    assert [job.name for job in jobs.list_jobs()] == [begun.name, made.name]
-    wait_for(jobs, begun.name, "training")  # it does not wait behind what is no training
+    registered = jobs.register_run("own", lambda folder: (folder / "it").write_text("is here"))
+    assert (registered.name, registered.state, registered.message) == ("own-1", "finished", "")
+    training = jobs.start("first-steps", MANY_EPOCHS)
+    assert [job.name for job in jobs.list_jobs()] == [training.name, registered.name]
+    wait_for(jobs, training.name, "training")  # a registered run does not block the queue
     for action in (jobs.pause, jobs.resume, jobs.stop):
         with pytest.raises(JobError, match="own-1 is finished"):
-            action(made.name)
+            action(registered.name)
     jobs.limits = replace(jobs.limits, kept=2, waiting=0)
     with pytest.raises(JobError, match="limit of 2 stored training runs"):
         jobs.register_run("own", lambda folder: None)
-    jobs.delete(made.name)
-    assert not made.path.exists()
-    assert jobs.register_run("own", lambda folder: None).name == "own-1"  # none need wait for it
+    jobs.delete(registered.name)
+    assert not registered.path.exists()
+    assert jobs.register_run("own", lambda folder: None).name == "own-1"
     jobs.delete("own-1")
     with pytest.raises(ZeroDivisionError):
         jobs.register_run("own", lambda folder: 1 / 0)
-    assert [job.name for job in jobs.list_jobs()] == [begun.name]
+    assert [job.name for job in jobs.list_jobs()] == [training.name]
     assert not (jobs.root / "own-1").exists()
 
 
 def test_a_full_disk_leaves_no_incomplete_job_folder(jobs, monkeypatch):
-    def full(*_):
+    def raise_disk_full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("vitdemo.jobs.write_job", full)
-    for ask in (
+    monkeypatch.setattr("vitdemo.jobs.write_job", raise_disk_full)
+    for create_job in (
         lambda: jobs.start("first-steps", MANY_EPOCHS),
         lambda: jobs.register_run("own", lambda _: None),
     ):
         with pytest.raises(OSError, match="No space left"):
-            ask()
+            create_job()
     assert list(jobs.root.glob("[!.]*")) == []

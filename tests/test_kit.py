@@ -1,4 +1,4 @@
-"""What the tabs share of gradio."""
+"""Extensions of gradio that all tabs share."""
 
 import asyncio
 import gc
@@ -28,10 +28,10 @@ LABELLED_CHOICES = [("nobody", ""), ("A", "a")]
 
 @pytest.fixture(scope="module")
 def run():
-    """run(coroutine) in a thread: this one may have a loop, of tests in a browser."""
+    """Runner of coroutines in a thread, because this one may already have an event loop."""
     with ThreadPoolExecutor(1) as thread:
         yield lambda coroutine: thread.submit(asyncio.run, coroutine).result()
-    gc.collect()  # event loops that gradio made and left open, while this file is there to bear it
+    gc.collect()  # the warnings about gradio's open event loops are ignored in this file only
 
 
 @pytest.mark.parametrize(
@@ -39,22 +39,22 @@ def run():
     [(["a", "b"], "c", "a"), (["a"], None, "a"), ([], "a", None), (LABELLED_CHOICES, "b", "")],
 )
 def test_missing_choice_is_replaced_by_the_first(choices, current, value):
-    update, holds = update_choices(choices, current)
-    assert (update["choices"], update["value"], holds) == (choices, value, value)
+    update, selected = update_choices(choices, current)
+    assert (update["choices"], update["value"], selected) == (choices, value, value)
 
 
 @pytest.mark.parametrize(("choices", "current"), [(["a", "b"], "b"), (LABELLED_CHOICES, "a")])
 def test_available_choice_is_not_overwritten(choices, current):
-    update, holds = update_choices(choices, current)
-    assert holds == current
-    assert "value" not in update  # which would undo a click made meanwhile
+    update, selected = update_choices(choices, current)
+    assert selected == current
+    assert "value" not in update  # a value would undo a click made in the meantime
 
 
-@pytest.mark.parametrize(("value", "kept"), [(12, 6), (0, 1), (None, 1), (4, None)])
-def test_slider_value_is_clamped_only_if_out_of_range(value, kept):
+@pytest.mark.parametrize(("value", "expected"), [(12, 6), (0, 1), (None, 1), (4, None)])
+def test_slider_value_is_clamped_only_if_out_of_range(value, expected):
     update = clamp_slider(value, 6)
-    assert (update["maximum"], update.get("value")) == (6, kept)
-    assert ("value" in update) == (kept is not None)  # which would undo a slide made meanwhile
+    assert (update["maximum"], update.get("value")) == (6, expected)
+    assert ("value" in update) == (expected is not None)  # a value would undo a later slide
 
 
 def test_pick_is_parsed_into_numbers():
@@ -73,94 +73,94 @@ def test_invalid_picks_are_rejected(pick):
 
 
 def test_skipped_outputs_are_not_rebuilt_and_results_equal_gradio(run):
-    build, answers = gr.Textbox.__init__, []
+    build, results = gr.Textbox.__init__, []
     for kind in (gr.Blocks, AppBlocks):
         with kind() as page:
             boxes = [gr.Textbox(label=str(i)) for i in range(4)]
-            kept = gr.State("before")
-            gr.Button().click(lambda: None, None, [*boxes, kept])
+            stored = gr.State("before")
+            gr.Button().click(lambda: None, None, [*boxes, stored])
         values = ["a", gr.skip(), gr.update(value="b", label="c"), gr.skip(), "after"]
         state = SessionState(page)
         (event,) = page.fns.values()
-        with patch.object(gr.Textbox, "__init__", autospec=True, side_effect=build) as built:
-            answers.append(run(page.postprocess_data(event, values, state)))
-        assert state[kept._id] == "after"
-    assert answers[0] == answers[1] and answers[1][1] == gr.skip()
-    assert built.call_count == 1  # the one whose label changed
+        with patch.object(gr.Textbox, "__init__", autospec=True, side_effect=build) as constructor:
+            results.append(run(page.postprocess_data(event, values, state)))
+        assert state[stored._id] == "after"
+    assert results[0] == results[1] and results[1][1] == gr.skip()
+    assert constructor.call_count == 1  # only the box with the new label is rebuilt
 
 
-@pytest.mark.parametrize(("kind", "left"), [(AppBlocks, 0), (gr.Blocks, 4)])
-def test_rebuilt_component_replaces_the_previous_one(kind, left, run):
-    """gradio's own state keeps all of them, so `AppBlocks.preprocess_data` is needed."""
+@pytest.mark.parametrize(("kind", "growth"), [(AppBlocks, 0), (gr.Blocks, 4)])
+def test_rebuilt_component_replaces_the_previous_one(kind, growth, run):
+    """Require `AppBlocks.preprocess_data`, because gradio's own state keeps all components."""
     with kind() as page:
         slider = gr.Slider(1, 5)
         slider.change(lambda value: value, slider, slider)
     (event,) = page.fns.values()
     state = SessionState(page)
 
-    async def ask(maximum: int) -> int:
+    async def update_slider(maximum: int) -> int:
         (value,) = await page.preprocess_data(event, [2], state)
         assert value == 2
-        answer = gr.update(maximum=maximum, value=2)
-        (update,) = await page.postprocess_data(event, answer, state)
+        output = gr.update(maximum=maximum, value=2)
+        (update,) = await page.postprocess_data(event, output, state)
         assert update["maximum"] == state[slider._id].maximum == maximum
         return len(state.blocks_config.blocks)
 
-    first, *_, last = [run(ask(maximum)) for maximum in range(6, 11)]
-    assert last - first == left
+    first, *_, last = [run(update_slider(maximum)) for maximum in range(6, 11)]
+    assert last - first == growth
 
 
-async def process_concurrently(answer, queue, asked):
-    """Have `answer` answer the questions of `asked`, each of the visit that stands beside it."""
+async def process_concurrently(handler, queue, sessions):
+    """Send concurrent requests to `handler`; `sessions` maps each request to its session."""
     with AppBlocks() as page:
         text = gr.Textbox()
-        text.change(answer, text, text, **queue)
+        text.change(handler, text, text, **queue)
     (event,) = page.fns.values()
-    states = {visit: SessionState(page) for visit in asked.values()}
+    states = {session: SessionState(page) for session in sessions.values()}
     await asyncio.gather(
-        *(page.process_api(event, [name], state=states[visit]) for name, visit in asked.items())
+        *(page.process_api(event, [name], state=states[sessions[name]]) for name in sessions)
     )
 
 
 @pytest.mark.parametrize(
-    ("queue", "visits", "ended"),
+    ("queue", "second_session", "order"),
     [
         (MODEL_QUEUE, "one", ["slow", "quick"]),
         (MODEL_QUEUE, "two", ["quick", "slow"]),
         ({"concurrency_limit": 2}, "one", ["quick", "slow"]),
     ],
 )
-def test_model_requests_of_one_session_run_in_order(queue, visits, ended, run, monkeypatch):
+def test_model_requests_of_one_session_run_in_order(queue, second_session, order, run, monkeypatch):
     monkeypatch.setattr(kit, "MAX_CONCURRENT_REQUESTS", 2)
-    found = []
+    finished = []
 
-    async def answer(name):
+    async def handle(name):
         await asyncio.sleep(0.2 * (name == "slow"))
-        found.append(name)
+        finished.append(name)
         return name
 
-    run(process_concurrently(answer, queue, {"slow": "one", "quick": visits}))
-    assert found == ended
+    run(process_concurrently(handle, queue, {"slow": "one", "quick": second_session}))
+    assert finished == order
 
 
 def test_waiting_request_does_not_block_other_sessions(run, monkeypatch):
     monkeypatch.setattr(kit, "MAX_CONCURRENT_REQUESTS", 2)
-    at_work, most, found = [], [], []
+    running, counts, finished = [], [], []
 
-    async def answer(name):
-        at_work.append(name)
-        most.append(len(at_work))
+    async def handle(name):
+        running.append(name)
+        counts.append(len(running))
         await asyncio.sleep(0.05 if name == "quick" else 0.2)
-        at_work.remove(name)
-        found.append(name)
+        running.remove(name)
+        finished.append(name)
         return name
 
     run(
         process_concurrently(
-            answer, MODEL_QUEUE, {"one": "a", "two": "a", "quick": "b", "last": "c"}
+            handle, MODEL_QUEUE, {"one": "a", "two": "a", "quick": "b", "last": "c"}
         )
     )
-    assert found[:2] == ["quick", "one"] and max(most) == 2
+    assert finished[:2] == ["quick", "one"] and max(counts) == 2
 
 
 def test_queue_keeps_only_the_latest_events(run):
@@ -174,17 +174,17 @@ def test_queue_keeps_only_the_latest_events(run):
 
 
 def test_old_files_are_deleted_while_new_ones_are_created(tmp_path, monkeypatch, run):
-    """gradio's own round over its sets of names would end here with a RuntimeError."""
+    """Change the sets of names during the loop, where gradio's own loop raises a RuntimeError."""
     with AppBlocks() as page:
-        picture = gr.Image()
+        image = gr.Image()
     remove = os.remove
 
-    def remove_while_another_is_made(file):
+    def remove_and_add_name(file):
         remove(file)
         names.add(f"{file}.new")
 
-    monkeypatch.setattr(route_utils.os, "remove", remove_while_another_is_made)
-    for names in (picture.temp_files, page.upload_file_set):
+    monkeypatch.setattr(route_utils.os, "remove", remove_and_add_name)
+    for names in (image.temp_files, page.upload_file_set):
         files = [tmp_path / f"{number}.png" for number in range(8)]
         for file in files:
             file.touch()

@@ -1,4 +1,4 @@
-"""Attention knock-out, in float64 against torch's own masked attention."""
+"""Attention knock-out compared with torch's masked attention in float64."""
 
 import copy
 from dataclasses import replace
@@ -35,7 +35,7 @@ def model(request):
 
 
 def reference_masked_logits(model, images, barred):
-    """timm's unfused formula, written out with an additive mask for each block's attention."""
+    """Compute logits with timm's block formula and torch's attention mask (L, N, N)."""
     x = model._pos_embed(model.patch_embed(images))
     for block, mask in zip(model.blocks, barred, strict=True):
         attn, normed = block.attn, block.norm1(x)
@@ -44,8 +44,8 @@ def reference_masked_logits(model, images, barred):
         q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
         if hasattr(attn, "q_norm"):
             q, k = attn.q_norm(q), attn.k_norm(k)
-        kept = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=~mask)
-        update = attn.proj(kept.transpose(1, 2).reshape(B, N, D))
+        output = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=~mask)
+        update = attn.proj(output.transpose(1, 2).reshape(B, N, D))
         x = x + (block.ls1(update) if hasattr(block, "ls1") else update)
         update = block.mlp(block.norm2(x))
         x = x + (block.ls2(update) if hasattr(block, "ls2") else update)
@@ -55,25 +55,25 @@ def reference_masked_logits(model, images, barred):
 @torch.no_grad()
 def test_barring_nothing_equals_the_plain_forward_pass(model):
     images = random_images(model)
-    found = compute_knockout_logits(model, images, build_patch_knockout(model, []))
-    torch.testing.assert_close(found, model(images), atol=1e-9, rtol=0)
+    logits = compute_knockout_logits(model, images, build_patch_knockout(model, []))
+    torch.testing.assert_close(logits, model(images), atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
 def test_barring_nothing_in_float32_is_within_1e_4():
     model = random_model(MODELS["registers"])
     images = random_images(model).float()
-    found = compute_knockout_logits(model, images, build_patch_knockout(model, []))
-    torch.testing.assert_close(found, model(images), atol=1e-4, rtol=0)
+    logits = compute_knockout_logits(model, images, build_patch_knockout(model, []))
+    torch.testing.assert_close(logits, model(images), atol=1e-4, rtol=0)
 
 
 @torch.no_grad()
 def test_logits_are_equal_for_all_images_if_all_layers_are_barred(model):
     images = random_images(model)
-    found = compute_knockout_logits(
+    logits = compute_knockout_logits(
         model, images, build_patch_knockout(model, range(len(model.blocks)))
     )
-    assert torch.equal(found[0], found[1])
+    assert torch.equal(logits[0], logits[1])
     assert (model(images)[0] - model(images)[1]).abs().max() > 1e-3
 
 
@@ -90,22 +90,21 @@ def test_register_tokens_pass_on_the_image_if_not_barred():
 @pytest.mark.parametrize("layers", [[0], [1], [0, 1]])
 def test_barred_layers_equal_torch_masked_attention(model, layers):
     images, barred = random_images(model), build_patch_knockout(model, layers)
-    found = compute_knockout_logits(model, images, barred)
+    logits = compute_knockout_logits(model, images, barred)
     torch.testing.assert_close(
-        found, reference_masked_logits(model, images, barred), atol=1e-9, rtol=0
+        logits, reference_masked_logits(model, images, barred), atol=1e-9, rtol=0
     )
-    assert (found - model(images)).abs().max() > 1e-6
+    assert (logits - model(images)).abs().max() > 1e-6
 
 
 @torch.no_grad()
 def test_masks_can_differ_by_image_and_the_model_is_unchanged(model):
     images, weights = random_images(model), copy.deepcopy(model.state_dict())
     first, second = build_patch_knockout(model, [0]), build_patch_knockout(model, [1])
-    found = compute_knockout_logits(
-        model, images, torch.stack([first, second], dim=1)
-    )  # (L, B, N, N)
-    torch.testing.assert_close(found[:1], compute_knockout_logits(model, images[:1], first))
-    torch.testing.assert_close(found[1:], compute_knockout_logits(model, images[1:], second))
+    barred = torch.stack([first, second], dim=1)  # (L, B, N, N)
+    logits = compute_knockout_logits(model, images, barred)
+    torch.testing.assert_close(logits[:1], compute_knockout_logits(model, images[:1], first))
+    torch.testing.assert_close(logits[1:], compute_knockout_logits(model, images[1:], second))
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
@@ -130,12 +129,10 @@ def test_invalid_layers_models_and_masks_raise_errors():
 
 
 def test_benchmark_measures_accuracy_confidence_and_agreement():
-    whole = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
-    found = torch.tensor([[0.4, 0.6], [0.3, 0.7], [0.9, 0.1]])
-    accuracy, mean, same = compute_knockout_metrics(found, whole, torch.tensor([1, 1, 1]))
-    assert accuracy == pytest.approx(2 / 3)
-    assert mean == pytest.approx((0.4 + 0.7 + 0.9) / 3)
-    assert same == pytest.approx(2 / 3)
+    baseline = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    masked = torch.tensor([[0.4, 0.6], [0.3, 0.7], [0.9, 0.1]])
+    metrics = compute_knockout_metrics(masked, baseline, torch.tensor([1, 1, 1]))
+    assert metrics == pytest.approx((2 / 3, (0.4 + 0.7 + 0.9) / 3, 2 / 3))
     model = random_model(VIT)
     pixels = random_images(model, batch=3).float()
     torch.testing.assert_close(
@@ -159,24 +156,22 @@ def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds, name):
     run = runs_of_kinds.find_run(name)
     model = runs_of_kinds.load_model(run)
     _, pixels = runs_of_kinds.prepare_input(run.preprocessing, IMAGE)
-    found = predict_with_knockout(runs_of_kinds, run, IMAGE, [1])
+    result = predict_with_knockout(runs_of_kinds, run, IMAGE, [1])
     with torch.no_grad():
-        wanted = compute_knockout_logits(model, pixels, build_patch_knockout(model, [1])).softmax(
-            1
-        )[0]
-        whole = model(pixels).softmax(1)[0]
-    np.testing.assert_allclose(found.after, wanted, atol=1e-5)
-    np.testing.assert_allclose(found.before, whole, atol=1e-4)
-    assert found.layers == (1,) and found.num_layers == len(model.blocks)
+        logits = compute_knockout_logits(model, pixels, build_patch_knockout(model, [1]))
+        expected, baseline = (each.softmax(1)[0] for each in (logits, model(pixels)))
+    np.testing.assert_allclose(result.after, expected, atol=1e-5)
+    np.testing.assert_allclose(result.before, baseline, atol=1e-4)
+    assert result.layers == (1,) and result.num_layers == len(model.blocks)
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [("resnet", "no attention to bar"), ("average-pooled", "mean of its patch tokens")],
 )
-def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, words):
-    first, last, told = page.render_knockout(runs_of_kinds, name, IMAGE, 1, 2)
-    assert words in told[0].text
+def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, message):
+    first, last, blocks = page.render_knockout(runs_of_kinds, name, IMAGE, 1, 2)
+    assert message in blocks[0].text
     assert first == last == gr.update(interactive=False)
 
 
@@ -196,16 +191,16 @@ def test_card_lists_the_top_classes_and_the_new_prediction():
     before = np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02])
     after = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
     run = SimpleNamespace(name="vit", classes=classes)
-    found = KnockoutResult(run, before, after, (0, 1), ("class token",), 3)
-    verdict, card, limit = page.knockout_blocks(found)
+    result = KnockoutResult(run, before, after, (0, 1), ("class token",), 3)
+    verdict, card, limit = page.knockout_blocks(result)
     assert verdict.text == "vit now predicts g (40.0%)."
     assert card.title == "The class token cannot attend to patches in layers 1 to 2"
     assert card.rows[0] == ("a", 0.5, 0.1) and card.rows[-1] == ("g", 0.02, 0.4)
     assert len(card.rows) == 6 and limit.text == page.KNOCKOUT_CAVEAT
-    several = replace(found, special_tokens=("class token", "register 1"), layers=(0, 1, 2))
-    _, card, words, _ = page.knockout_blocks(several)
+    several = replace(result, special_tokens=("class token", "register 1"), layers=(0, 1, 2))
+    _, card, description, _ = page.knockout_blocks(several)
     assert card.title == "No special token can attend to patches in all 3 layers"
-    assert "2 special tokens: the class token, and register 1." in words.text
-    assert page.knockout_blocks(replace(found, layers=())) == [
+    assert "2 special tokens: the class token, and register 1." in description.text
+    assert page.knockout_blocks(replace(result, layers=())) == [
         Text(page.NO_LAYER_MESSAGE, told=True)
     ]

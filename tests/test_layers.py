@@ -1,4 +1,4 @@
-"""The house: imports point down only, and each large library has one room."""
+"""Import rules: modules import only lower layers, and few layers import a large library."""
 
 import ast
 import re
@@ -10,9 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ORDER = (
-    "errors < console < data < models < training < runs < metrics < explain < figures < cache "
-    "< context"
-    " < analyses < custom_classes < jobs < report < lessons < page < app"
+    "errors < console < data < models < training < runs < metrics < explain < figures < cache"
+    " < context < analyses < custom_classes < jobs < report < lessons < page < app"
 )
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it
@@ -21,15 +20,15 @@ ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import i
     "matplotlib": ("vitdemo.figures",),
     "jinja2": ("vitdemo.report",),
 }
-# What a function may import from above it, where the top of its module may not. `train.py report`
-# draws what trainings left: it is a reader of runs, and no training needs what it needs.
+# These imports from a higher layer are allowed inside a function only, so that training does not
+# require the libraries of `train.py report`.
 LATE_IMPORTS = {("train", "vitdemo.report.render_report")}
-COMPONENTS_PACKAGE = "vitdemo.page.components"  # below the tabs
-TRAIN_HEIGHT = LAYERS.index("metrics") + 0.5  # train.py stands between evaluation and what is above
+COMPONENTS_PACKAGE = "vitdemo.page.components"  # its modules may not import the tabs
+TRAIN_HEIGHT = LAYERS.index("metrics") + 0.5  # train.py may import metrics and the layers below
 
 
 def list_imports(source: str) -> set[str]:
-    """Dotted names of all that `source` imports, at the top or inside a function."""
+    """Return the dotted names of all imports of `source`, including those inside functions."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -41,7 +40,7 @@ def list_imports(source: str) -> set[str]:
 
 
 def import_name(requirement: str) -> str:
-    """ "scikit-learn>=1.5,<2" -> the name that it is imported by."""
+    """Return the import name of a requirement such as "scikit-learn>=1.5,<2"."""
     name = re.match(r"[\w-]+", requirement)[0].replace("-", "_").lower()
     return {"pillow": "PIL", "scikit_learn": "sklearn"}.get(name, name)
 
@@ -53,7 +52,7 @@ def remove_functions(source: str) -> str:
 
 
 def layer_of(name: str) -> str:
-    """ "vitdemo.models.vit" -> "models"; "app" -> "app"."""
+    """Return the layer of a module: "models" for "vitdemo.models.vit", "app" for "app"."""
     parts = name.split(".")
     return parts[1] if parts[0] == "vitdemo" and len(parts) > 1 else parts[0]
 
@@ -63,19 +62,19 @@ def layer_height(layer: str) -> float:
 
 
 def find_import_faults(module: str, source: str) -> list[str]:
-    """What is wrong with the imports of `module`, a sentence each."""
-    here, found = layer_of(module), []
-    late = {name for where, name in LATE_IMPORTS if where == module} - list_imports(
+    """Return one sentence per import of `module` that breaks a rule."""
+    layer, faults = layer_of(module), []
+    late = {name for importer, name in LATE_IMPORTS if importer == module} - list_imports(
         remove_functions(source)
     )
     for name in sorted(list_imports(source) - late):
-        library, there = name.split(".")[0], layer_of(name)
+        library, imported_layer = name.split(".")[0], layer_of(name)
         if not library:
-            found.append(f"{module} imports {name}: write it from vitdemo on")
+            faults.append(f"{module} imports {name} without the name of the package")
         elif not module.startswith(ALLOWED_IMPORTERS.get(library, "")):
-            found.append(f"{module} imports {library}; only {ALLOWED_IMPORTERS[library]} may")
+            faults.append(f"{module} imports {library}; only {ALLOWED_IMPORTERS[library]} may")
         elif "pyplot" in name:
-            found.append(f"{module} imports pyplot, which leaks figures in a server")
+            faults.append(f"{module} imports pyplot, which leaks figures in a server")
         elif library not in ("vitdemo", "app", "train"):
             continue
         elif (
@@ -83,16 +82,16 @@ def find_import_faults(module: str, source: str) -> list[str]:
             and name.startswith("vitdemo.page.")
             and not (name.startswith((COMPONENTS_PACKAGE, "vitdemo.page.kit")))
         ):
-            found.append(f"{module} imports {name}: a component knows no tab")
-        elif there not in (*LAYERS, "train"):
-            found.append(f"{module} imports {name}, which has no place in the house")
-        elif there != here and layer_height(there) >= layer_height(here):
-            found.append(f"{module} imports {name}, which is above it")
-    return found
+            faults.append(f"{module} imports {name}, but components may not import tabs")
+        elif imported_layer not in (*LAYERS, "train"):
+            faults.append(f"{module} imports {name}, which is not in the list of layers")
+        elif imported_layer != layer and layer_height(imported_layer) >= layer_height(layer):
+            faults.append(f"{module} imports {name}, which is above it")
+    return faults
 
 
 def read_sources() -> dict[str, str]:
-    """Dotted name -> text, of the modules of the package, app.py and train.py."""
+    """Return the source code of the package, app.py and train.py by dotted module name."""
     files = [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / n for n in ("app.py", "train.py"))]
     named = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {n.removesuffix(".__init__"): f.read_text("utf-8") for n, f in named.items()}
@@ -111,23 +110,23 @@ def test_modules_import_only_lower_layers_and_allowed_libraries():
 
 
 def test_strings_contain_no_html():
-    """Templates and scripts have files of their own."""
-    found = [
+    """Require separate files for templates and scripts."""
+    modules = [
         name
         for name, source in SOURCES.items()
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and re.search(r"</\w+>", str(node.value))
     ]
-    assert set(found) == {"vitdemo.page"}  # the tags around what its head holds
+    assert set(modules) == {"vitdemo.page"}  # it adds tags to the head of the page
 
 
 def find_import_cycle(sources: dict[str, str]) -> list[str]:
-    """The modules of a circle of imports, first and last the same; [] where there is none."""
+    """Return the modules of an import cycle, first and last the same; [] without a cycle."""
     graph = {}
     for module, source in sources.items():
-        names = list_imports(source) - {late for where, late in LATE_IMPORTS if where == module}
-        found = {name if name in sources else name.rsplit(".", 1)[0] for name in names}
-        graph[module] = (found & set(sources)) - {module}
+        names = list_imports(source) - {name for file, name in LATE_IMPORTS if file == module}
+        targets = {name if name in sources else name.rsplit(".", 1)[0] for name in names}
+        graph[module] = (targets & set(sources)) - {module}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -144,7 +143,7 @@ def test_imports_have_no_cycle():
 
 
 def test_imported_libraries_are_in_the_requirements():
-    """`spaces` alone is not: it is there where it is needed, in a Space on ZeroGPU."""
+    """Require all libraries except `spaces`, which every Space on ZeroGPU already has."""
     lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
     required = {import_name(line) for line in lines if line and not line.startswith("#")}
     libraries = {name.split(".")[0] for source in SOURCES.values() for name in list_imports(source)}
@@ -162,7 +161,7 @@ def test_imported_libraries_are_in_the_requirements():
         ("vitdemo.data", "import train"),
         ("vitdemo.context", "import gradio as gr"),
         ("vitdemo.figures", "import matplotlib.pyplot as plt"),
-        ("vitdemo.page.components.gallery", "from vitdemo.page.look.tab import Look"),
+        ("vitdemo.page.components.gallery", "from vitdemo.page.look.tab import ExploreTab"),
         ("vitdemo.page.look", "from vitdemo.stranger import thing"),
         ("train", "from vitdemo import attention"),
         ("train", "from vitdemo.report import render_report"),

@@ -1,4 +1,4 @@
-"""The logit lens against models that really stop earlier, and against the head on one patch."""
+"""The logit lens compared with truncated models and with the classifier head on one patch."""
 
 import copy
 
@@ -15,20 +15,20 @@ MODELS = {"ours": VIT, **TIMM_KINDS}
 
 
 def make_model_and_images(kind):
-    """A tiny random model in float64, and two pictures for it."""
+    """Return a tiny random model in float64 and two images for it."""
     model = random_model(MODELS[kind]).double()
     return model, random_images(model, batch=2).double()
 
 
 def run_truncated_model(model, layers, images):
-    """The answer of a copy that has the first `layers` blocks alone, by its own fused pass."""
+    """Return the class probabilities of a copy with only the first `layers` blocks."""
     model = copy.deepcopy(model)
     model.blocks = model.blocks[:layers]
     return model(images).softmax(dim=-1)
 
 
 def reference_patch_probabilities(model, token):
-    """One token (D,) -> probabilities (C,): the mean of the heads, as if each had read it."""
+    """Apply the mean of the classifier heads to a token (D,) and return probabilities (C,)."""
     x = model.norm(token)
     x = model.fc_norm(x) if hasattr(model, "fc_norm") else x
     heads = [model.head, getattr(model, "head_dist", model.head)]
@@ -40,12 +40,12 @@ def reference_patch_probabilities(model, token):
 def test_layer_predictions_equal_those_of_a_truncated_model(kind):
     model, images = make_model_and_images(kind)
     traced = trace(model, images)
-    answers, _ = apply_logit_lens(model, traced.tokens)
-    assert len(answers) == len(model.blocks) + 1
-    for layers, answer in enumerate(answers):
-        assert_close(answer, run_truncated_model(model, layers, images), atol=1e-9, rtol=1e-9)
-    assert_close(answers[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
-    assert (answers[0] - answers[-1]).abs().max() > 0.05  # else nothing happens between
+    predictions, _ = apply_logit_lens(model, traced.tokens)
+    assert len(predictions) == len(model.blocks) + 1
+    for layers, prediction in enumerate(predictions):
+        assert_close(prediction, run_truncated_model(model, layers, images), atol=1e-9, rtol=1e-9)
+    assert_close(predictions[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
+    assert (predictions[0] - predictions[-1]).abs().max() > 0.05  # the blocks change the prediction
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -56,9 +56,9 @@ def test_patch_predictions_equal_the_head_applied_to_the_patch(kind):
     _, patches = apply_logit_lens(model, tokens)
     p = model.num_prefix_tokens
     assert patches.shape == (*tokens.shape[:2], tokens.shape[2] - p, model.num_classes)
-    for layer, picture, patch in [(0, 0, 0), (1, 1, 5), (len(tokens) - 1, 0, 15)]:
-        expected = reference_patch_probabilities(model, tokens[layer, picture, p + patch])
-        assert_close(patches[layer, picture, patch], expected, atol=1e-9, rtol=1e-9)
+    for layer, image, patch in [(0, 0, 0), (1, 1, 5), (len(tokens) - 1, 0, 15)]:
+        expected = reference_patch_probabilities(model, tokens[layer, image, p + patch])
+        assert_close(patches[layer, image, patch], expected, atol=1e-9, rtol=1e-9)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Matrices as a file: what goes in comes out, and what is no such file is refused."""
+"""Packed matrix files: precision, header, and rejection of invalid files."""
 
 import pytest
 import torch
@@ -8,9 +8,9 @@ from vitdemo.page.components.matrix_file import pack_matrices, unpack_matrices
 
 def test_packed_matrices_are_restored_to_float16_precision():
     matrices = torch.rand(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
-    found = unpack_matrices(pack_matrices(matrices))
-    assert found.shape == (3, 2, 5, 4)
-    assert abs(found - matrices.numpy()).max() < 3e-4
+    restored = unpack_matrices(pack_matrices(matrices))
+    assert restored.shape == (3, 2, 5, 4)
+    assert abs(restored - matrices.numpy()).max() < 3e-4
 
 
 def test_the_header_is_as_documented():

@@ -1,4 +1,4 @@
-"""`vitdemo.metrics` against scikit-learn, hand-worked examples and degenerate test sets."""
+"""`vitdemo.metrics` compared with scikit-learn, hand-worked examples and degenerate test sets."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn import metrics as sk
 from vitdemo import metrics as ev
 from vitdemo.metrics import calibration, intervals, paired, ranking_curves
 
-# Five pictures, three classes; predicted: 0 1 1 2 0, true: 0 0 1 2 2.
+# These five images of three classes are predicted as 0 1 1 2 0.
 PROBABILITIES = np.array(
     [[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.5, 0.1, 0.4]]
 )
@@ -17,7 +17,7 @@ METRIC_NAMES = ("precision", "recall", "f1", "roc_auc")
 
 
 def draw_predictions(seed, n=300, c=7):
-    """Random (N, C) float32 probabilities, right more often than chance, and (N,) labels."""
+    """Draw float32 probabilities (N, C) with an accuracy above chance, and labels (N,)."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, c, n)
     logits = rng.normal(size=(n, c)) + 1.5 * np.eye(c)[labels]
@@ -32,10 +32,10 @@ def one_hot(predicted, c):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_confusion_matrix_is_exact_for_all_float_types(dtype):
     probabilities, labels = draw_predictions(0, n=500, c=200)
-    columns = np.asfortranarray(probabilities, dtype=dtype)  # sums run in the dtype itself
-    wanted = sk.confusion_matrix(labels, columns.argmax(1), labels=range(200))
-    found = ev.confusion_matrix(columns, labels.astype(np.uint8))  # 8 bits hold no number of a cell
-    np.testing.assert_array_equal(found, wanted)
+    columns = np.asfortranarray(probabilities, dtype=dtype)  # the order forces sums in this dtype
+    expected = sk.confusion_matrix(labels, columns.argmax(1), labels=range(200))
+    matrix = ev.confusion_matrix(columns, labels.astype(np.uint8))  # uint8 cannot hold a cell index
+    np.testing.assert_array_equal(matrix, expected)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_confusion_matrix_is_exact_for_all_float_types(dtype):
         (PROBABILITIES, np.array([0, 0, 1, 3, 3]), "outside 0 to 2 in 2 of 5 rows.*row 3"),
         (PROBABILITIES, np.array([0, -1, 1, 2, 2]), "outside 0 to 2 in 1 of 5 rows.*row 1"),
         (PROBABILITIES + 0.001, LABELS, "do not sum to one within 0.001 in 5 of 5 rows"),
-        # Sums to one all the same:
+        # The last row sums to one despite its negative value.
         ([*PROBABILITIES[:4], [-0.1, 0.5, 0.6]], LABELS, "negative .* in 1 of 5 rows.*row 4"),
         *[
             (
@@ -92,11 +92,12 @@ def test_all_metrics_reject_nan(metric):
 def test_metrics_equal_scikit_learn():
     probabilities, labels = draw_predictions(0)
     predicted, truth = probabilities.argmax(axis=1), np.eye(7)[labels]
-    found = ev.compute_class_metrics(probabilities, labels)
-    wanted = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
-    np.testing.assert_allclose((found.precision, found.recall, found.f1, found.support), wanted)
+    metrics = ev.compute_class_metrics(probabilities, labels)
+    expected = sk.precision_recall_fscore_support(labels, predicted, labels=range(7))
+    for name, values in zip(("precision", "recall", "f1", "support"), expected, strict=True):
+        np.testing.assert_allclose(getattr(metrics, name), values)
     areas = sk.roc_auc_score(truth, probabilities, average=None)
-    np.testing.assert_allclose(found.roc_auc, areas)
+    np.testing.assert_allclose(metrics.roc_auc, areas)
     precisions = sk.average_precision_score(truth, probabilities, average=None)
     np.testing.assert_allclose(
         ranking_curves.average_precision_by_class(probabilities, labels), precisions
@@ -148,21 +149,21 @@ def test_one_image_per_class_does_not_warn():
 
 def test_most_confused_pairs_match_a_hand_worked_example():
     matrix = np.array([[90, 10, 0], [4, 15, 1], [10, 0, 30]])
-    wanted = [
-        ev.ConfusedPair(0, 1, 10, 0.1),  # ties in order of the true class
+    expected = [
+        ev.ConfusedPair(0, 1, 10, 0.1),  # the true class breaks ties
         ev.ConfusedPair(2, 0, 10, 0.25),
         ev.ConfusedPair(1, 0, 4, 0.2),
         ev.ConfusedPair(1, 2, 1, 0.05),
     ]
-    assert [ev.most_confused_pairs(matrix, limit) for limit in (0, 2)] == [[], wanted[:2]]
-    assert ev.most_confused_pairs(matrix, 99) == wanted
-    in_one_row = ev.most_confused_pairs(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
-    assert [pair.predicted for pair in in_one_row] == [1, 2, 3]
+    assert [ev.most_confused_pairs(matrix, limit) for limit in (0, 2)] == [[], expected[:2]]
+    assert ev.most_confused_pairs(matrix, 99) == expected
+    pairs = ev.most_confused_pairs(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
+    assert [pair.predicted for pair in pairs] == [1, 2, 3]
     assert ev.most_confused_pairs(np.diag([5, 0, 3])) == []
 
 
 @pytest.mark.parametrize(
-    "true, predicted, count, share, sentence",
+    "true, predicted, count, fraction, sentence",
     [
         ("cat", "dog", 146, 0.146, "146 cats were predicted as dogs (14.6% of all cats)."),
         ("cat", "dog", 1, 0.001, "1 cat was predicted as a dog (0.1% of all cats)."),
@@ -183,9 +184,9 @@ def test_most_confused_pairs_match_a_hand_worked_example():
     ],
 )  # fmt: skip
 def test_pair_description_states_count_names_and_percentage(
-    true, predicted, count, share, sentence
+    true, predicted, count, fraction, sentence
 ):
-    assert ev.describe_pair(ev.ConfusedPair(0, 1, count, share), [true, predicted]) == sentence
+    assert ev.describe_pair(ev.ConfusedPair(0, 1, count, fraction), [true, predicted]) == sentence
 
 
 def test_top_k_is_sorted_and_limited_to_the_number_of_classes():

@@ -1,4 +1,4 @@
-"""`vitdemo.metrics.error_selection` against hand-worked cases and degenerate test sets."""
+"""`vitdemo.metrics.error_selection` compared with hand-worked cases and degenerate test sets."""
 
 import numpy as np
 import pytest
@@ -7,19 +7,19 @@ from vitdemo import metrics as ev
 from vitdemo.metrics import error_selection
 from vitdemo.metrics.error_selection import Filters
 
-# Two models, six pictures, three classes.      predicted   margin
+# Two models predict six images, three classes. predicted   margin
 A = np.array([[0.70, 0.20, 0.10],  # true 0      0      0.50
               [0.30, 0.60, 0.10],  # true 0      1      0.30
               [0.05, 0.90, 0.05],  # true 0      1      0.85
               [0.10, 0.80, 0.10],  # true 1      1      0.70
               [0.20, 0.20, 0.60],  # true 2      2      0.40
               [0.50, 0.10, 0.40]])  # true 2     0      0.10   # fmt: skip
-B = np.array([[0.20, 0.70, 0.10],  # wrong: 1
-              [0.90, 0.05, 0.05],  # right
-              [0.10, 0.80, 0.10],  # wrong: 1
-              [0.10, 0.80, 0.10],  # right
-              [0.10, 0.10, 0.80],  # right
-              [0.10, 0.20, 0.70]])  # right       # fmt: skip
+B = np.array([[0.20, 0.70, 0.10],  # incorrect: 1
+              [0.90, 0.05, 0.05],  # correct
+              [0.10, 0.80, 0.10],  # incorrect: 1
+              [0.10, 0.80, 0.10],  # correct
+              [0.10, 0.10, 0.80],  # correct
+              [0.10, 0.20, 0.70]])  # correct     # fmt: skip
 LABELS = np.array([0, 0, 0, 1, 2, 2])
 MODELS = np.stack([A, B])
 WITH_NAN = MODELS.copy()
@@ -37,9 +37,9 @@ def test_filter_kinds_select_the_expected_images():
     assert select_rows(kind="only_right") == [0]
     assert select_rows(1, kind="only_right", order="data_set") == [1, 5]
     assert select_rows(kind="all_wrong") == select_rows(1, kind="all_wrong") == [2]
-    for kind, same in (("only_right", "right"), ("all_wrong", "errors")):  # of one model alone
+    for kinds in (("only_right", "right"), ("all_wrong", "errors")):  # equal for a single model
         one, other = (
-            error_selection.select_images(A[None], LABELS, 0, Filters(k)) for k in (kind, same)
+            error_selection.select_images(A[None], LABELS, 0, Filters(kind)) for kind in kinds
         )
         assert one.tolist() == other.tolist()
 
@@ -47,49 +47,44 @@ def test_filter_kinds_select_the_expected_images():
 def test_orders_and_self_confidence_match_hand_worked_values():
     assert select_rows(kind="all", order="least_sure") == [5, 1, 4, 0, 3, 2]
     # (0.70+0.20)/2, (0.30+0.90)/2, (0.05+0.10)/2, 0.80, (0.60+0.80)/2, (0.40+0.70)/2
-    given = error_selection.compute_self_confidence(MODELS, LABELS)
-    np.testing.assert_allclose(given, [0.45, 0.6, 0.075, 0.8, 0.7, 0.55])
+    self_confidence = error_selection.compute_self_confidence(MODELS, LABELS)
+    np.testing.assert_allclose(self_confidence, [0.45, 0.6, 0.075, 0.8, 0.7, 0.55])
     assert select_rows(kind="all", order="doubtful_label") == [2, 0, 5, 1, 4, 3]
-    same = np.tile([0.3, 0.7], (5, 1))  # of equal confidence the lower number comes first
-    assert error_selection.select_images(same[None], np.zeros(5, int), 0, Filters()).tolist() == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+    equal = np.tile([0.3, 0.7], (1, 5, 1))  # the index breaks ties of the confidence
+    rows = error_selection.select_images(equal, np.zeros(5, int), 0, Filters())
+    assert rows.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_class_and_confidence_filters_combine_with_other_filters():
     assert select_rows(kind="all", true=0, predicted=1) == select_rows(true=0) == [2, 1]
     assert select_rows(kind="all", true=1, predicted=0) == []
     assert select_rows(predicted=0) == [5]
-    assert select_rows(true=0, low=0.6, high=0.8) == [1]  # both ends belong to it
+    assert select_rows(true=0, low=0.6, high=0.8) == [1]  # the range includes both ends
     assert select_rows(true=0, predicted=1, low=0.65, order="least_sure") == [2]
     assert select_rows(kind="only_right", true=0, high=0.6) == []
-    over = np.array([[[1.0005, 0.0]]])  # rounded, and within the range
-    assert error_selection.select_images(over, np.array([1]), 0, Filters()).tolist() == [0]
+    rounded = np.array([[[1.0005, 0.0]]])  # rounding errors stay within the range
+    assert error_selection.select_images(rounded, np.array([1]), 0, Filters()).tolist() == [0]
 
 
 def test_either_way_includes_the_opposite_confusion():
     assert select_rows(1, kind="all", true=0, predicted=1) == [2, 0]
     assert select_rows(1, kind="all", true=1, predicted=0) == []
     assert select_rows(1, kind="all", true=1, predicted=0, either_way=True) == [2, 0]
-    assert select_rows(true=2, either_way=True) == [5]  # a picture of 2, or one predicted to be 2
+    assert select_rows(true=2, either_way=True) == [5]  # images of class 2 or predicted as class 2
     assert select_rows(1, predicted=1, either_way=True) == [2, 0]
 
 
 def test_probable_label_errors_match_hand_worked_thresholds():
-    # Mean self-confidence of a label: 0.375 for 0, 0.8 for 1, 0.625 for 2.
-    # The mean of picture 2 is (0.075, 0.85, 0.075): it reaches 1's threshold, and only that one.
-    # That of picture 5 is (0.3, 0.15, 0.55): none is reached, which says nothing of its label.
+    # The thresholds, the mean self-confidence per label, are 0.375, 0.8 and 0.625.
+    # The mean of image 2 is (0.075, 0.85, 0.075) and reaches only the threshold of class 1.
+    # The mean of image 5 is (0.3, 0.15, 0.55) and reaches no threshold, so its label is not judged.
     assert error_selection.find_label_errors(MODELS, LABELS).tolist() == [2]
     assert select_rows(kind="label_errors") == [2]
-    unseen = np.pad(MODELS, [(0, 0), (0, 0), (0, 1)])  # a class that no picture is labelled with
-    assert error_selection.find_label_errors(unseen, LABELS).tolist() == [2]
-    # 0's threshold is 0.9 and 1's is 0.4: neither label is contradicted.
-    two = np.array([[[0.9, 0.1], [0.6, 0.4]]])
-    assert error_selection.find_label_errors(two, np.array([0, 1])).tolist() == []
+    unused_class = np.pad(MODELS, [(0, 0), (0, 0), (0, 1)])
+    assert error_selection.find_label_errors(unused_class, LABELS).tolist() == [2]
+    # The thresholds are 0.9 for class 0 and 0.4 for class 1, so no label is contradicted.
+    two_images = np.array([[[0.9, 0.1], [0.6, 0.4]]])
+    assert error_selection.find_label_errors(two_images, np.array([0, 1])).tolist() == []
 
 
 def test_cells_are_normalised_by_row_or_column_and_zero_if_empty():
@@ -112,35 +107,32 @@ def test_confusion_difference_matches_hand_worked_values():
     np.testing.assert_allclose(
         error_selection.subtract_confusion(first, second, "predicted"), predicted
     )
-    no_such_class = [[2, 2, 0], [0, 0, 0], [1, 0, 3]], [[4, 0, 0], [0, 0, 0], [2, 0, 2]]
-    found = error_selection.subtract_confusion(*map(np.array, no_such_class), "true")
-    assert found.tolist() == [[-0.5, 0.5, 0], [0, 0, 0], [-0.25, 0, 0.25]]
+    missing_class = [[2, 2, 0], [0, 0, 0], [1, 0, 3]], [[4, 0, 0], [0, 0, 0], [2, 0, 2]]
+    difference = error_selection.subtract_confusion(*map(np.array, missing_class), "true")
+    assert difference.tolist() == [[-0.5, 0.5, 0], [0, 0, 0], [-0.25, 0, 0.25]]
 
 
 def test_mutual_confusions_match_hand_worked_counts():
     matrix = np.array([[9, 3, 0], [4, 9, 1], [6, 0, 9]])
-    found = [
-        (p.first, p.second, p.first_as_second, p.second_as_first, p.count)
-        for p in error_selection.mutual_confusions(matrix)
+    pairs = [
+        (pair.first, pair.second, pair.first_as_second, pair.second_as_first, pair.count)
+        for pair in error_selection.mutual_confusions(matrix)
     ]
-    assert found == [(0, 1, 3, 4, 7), (0, 2, 0, 6, 6), (1, 2, 1, 0, 1)]
+    assert pairs == [(0, 1, 3, 4, 7), (0, 2, 0, 6, 6), (1, 2, 1, 0, 1)]
     assert len(error_selection.mutual_confusions(matrix, 1)) == 1
     assert error_selection.mutual_confusions(np.diag([3, 4])) == []
 
 
 def test_error_analysis_handles_a_single_class():
-    one, labels = np.ones((2, 3, 1)), np.zeros(3, int)
-    assert error_selection.select_images(one, labels, 0, Filters()).tolist() == []
-    assert error_selection.select_images(
-        one, labels, 1, Filters("all", order="least_sure")
-    ).tolist() == [
-        0,
-        1,
-        2,
-    ]
-    assert error_selection.compute_margin(one[0]).tolist() == [1, 1, 1]
-    assert error_selection.find_label_errors(one, labels).tolist() == []
-    assert error_selection.mutual_confusions(ev.confusion_matrix(one[0], labels)) == []
+    probabilities, labels = np.ones((2, 3, 1)), np.zeros(3, int)
+    assert error_selection.select_images(probabilities, labels, 0, Filters()).tolist() == []
+    rows = error_selection.select_images(
+        probabilities, labels, 1, Filters("all", order="least_sure")
+    )
+    assert rows.tolist() == [0, 1, 2]
+    assert error_selection.compute_margin(probabilities[0]).tolist() == [1, 1, 1]
+    assert error_selection.find_label_errors(probabilities, labels).tolist() == []
+    assert error_selection.mutual_confusions(ev.confusion_matrix(probabilities[0], labels)) == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +153,7 @@ def test_nan_errors_name_the_model_and_the_row(function):
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("call", "message"),
     [
         (lambda: select_rows(2), "no model 2: choose 0 to 1"),
         (lambda: select_rows(-1), "no model -1"),
@@ -180,6 +172,6 @@ def test_nan_errors_name_the_model_and_the_row(function):
         (lambda: error_selection.mutual_confusions(np.eye(2, dtype=int), -1), "not -1"),
     ],
 )
-def test_invalid_arguments_are_named_in_the_error(ask, message):
+def test_invalid_arguments_are_named_in_the_error(call, message):
     with pytest.raises(ValueError, match=message):
-        ask()
+        call()

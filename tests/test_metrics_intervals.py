@@ -1,4 +1,4 @@
-"""`metrics.intervals` compared with resampling single images, known results and coverage."""
+"""`metrics.intervals` compared with resampled images, known results and measured coverage."""
 
 import time
 
@@ -11,7 +11,7 @@ from vitdemo.metrics import intervals
 
 
 def reference_interval(metric, n, resamples=3000, seed=1):
-    """The 95% interval of `metric(indices)` by drawing pictures, as the bootstrap is defined."""
+    """Compute the 95% interval of `metric(indices)` from bootstrap samples of the `n` images."""
     rng = np.random.default_rng(seed)
     values = [metric(rng.integers(0, n, n)) for _ in range(resamples)]
     return np.nanpercentile(values, [2.5, 97.5], axis=0)
@@ -20,32 +20,32 @@ def reference_interval(metric, n, resamples=3000, seed=1):
 def test_bootstrap_intervals_equal_resampling_of_single_images():
     probabilities, labels = draw_predictions(0, n=400, c=3)
     predicted = probabilities.argmax(axis=1)
-    found = intervals.compute_metric_intervals(
+    result = intervals.compute_metric_intervals(
         ev.confusion_matrix(probabilities, labels), resamples=20_000
     )
 
-    def table(i):
-        hits = labels[i][labels[i] == predicted[i]]
-        right, called, support = (
-            np.bincount(x, minlength=3) for x in (hits, predicted[i], labels[i])
+    def class_table(indices):
+        true, guess = labels[indices], predicted[indices]
+        correct, rows, support = (
+            np.bincount(x, minlength=3) for x in (true[true == guess], guess, true)
         )
-        values = np.array([right / called, right / support, 2 * right / (called + support)])
+        values = np.array([correct / rows, correct / support, 2 * correct / (rows + support)])
         weighted = np.average(values, axis=1, weights=support)
         return np.c_[values, np.mean(values, axis=1), weighted]
 
-    wanted = reference_interval(table, 400)  # (2, 3, C + 2)
+    expected = reference_interval(class_table, 400)  # (2, 3, C + 2)
     for row, name in enumerate(("precision", "recall", "f1")):
-        got = np.c_[getattr(found, name), found.macro[name], found.weighted[name]]
-        np.testing.assert_allclose(got, wanted[:, row], atol=0.02 if name != "f1" else 0.012)
-    np.testing.assert_allclose(found.weighted["recall"], found.accuracy, atol=0.005)
+        actual = np.c_[getattr(result, name), result.macro[name], result.weighted[name]]
+        np.testing.assert_allclose(actual, expected[:, row], atol=0.02 if name != "f1" else 0.012)
+    np.testing.assert_allclose(result.weighted["recall"], result.accuracy, atol=0.005)
 
 
 def test_accuracy_recall_and_precision_have_wilson_intervals():
-    found = intervals.compute_metric_intervals(np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]]))
-    np.testing.assert_allclose(found.accuracy, intervals.wilson_interval(43, 60))
-    np.testing.assert_allclose(found.recall, intervals.wilson_interval([40, 3, 0], [50, 8, 2]))
-    np.testing.assert_allclose(found.precision, intervals.wilson_interval([40, 3, 0], [47, 13, 0]))
-    assert np.isnan(found.precision[:, 2]).all()  # never predicted: nothing is known
+    result = intervals.compute_metric_intervals(np.array([[40, 10, 0], [5, 3, 0], [2, 0, 0]]))
+    np.testing.assert_allclose(result.accuracy, intervals.wilson_interval(43, 60))
+    np.testing.assert_allclose(result.recall, intervals.wilson_interval([40, 3, 0], [50, 8, 2]))
+    np.testing.assert_allclose(result.precision, intervals.wilson_interval([40, 3, 0], [47, 13, 0]))
+    assert np.isnan(result.precision[:, 2]).all()  # the class is never predicted
 
 
 def test_bootstrap_depends_on_the_seed_but_not_on_the_batch_size(monkeypatch):
@@ -68,23 +68,23 @@ def test_bootstrap_of_10000_images_takes_under_half_a_second():
 
 def test_bootstrap_handles_degenerate_classes():
     never_predicted = intervals.compute_metric_intervals(np.array([[50, 0], [50, 0]]))
-    assert never_predicted.f1[:, 1].tolist() == [0, 0]  # in every draw
+    assert never_predicted.f1[:, 1].tolist() == [0, 0]  # in every bootstrap sample
     assert never_predicted.macro["precision"][1] < 0.35
-    unseen = intervals.compute_metric_intervals(np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]]))
-    assert np.isnan(unseen.recall).tolist() == [[False, False, True]] * 2
-    low, high = unseen.macro["recall"]  # the means leave it out
+    empty = intervals.compute_metric_intervals(np.array([[40, 10, 5], [10, 40, 0], [0, 0, 0]]))
+    assert np.isnan(empty.recall).tolist() == [[False, False, True]] * 2
+    low, high = empty.macro["recall"]  # the macro average ignores the class
     assert 0.6 < low < (40 / 55 + 40 / 50) / 2 < high < 0.9
     assert intervals.compute_metric_intervals(np.array([[7]])).macro["f1"].tolist() == [1, 1]
-    two_pictures = intervals.compute_metric_intervals(np.array([[1, 0], [1, 0]]))
-    np.testing.assert_allclose(two_pictures.accuracy, [0.095, 0.905], atol=1e-3)  # 1 of 2 right
-    assert two_pictures.f1[:, 1].tolist() == [0, 0]  # where the class was drawn
+    two_images = intervals.compute_metric_intervals(np.array([[1, 0], [1, 0]]))
+    np.testing.assert_allclose(two_images.accuracy, [0.095, 0.905], atol=1e-3)
+    assert two_images.f1[:, 1].tolist() == [0, 0]  # if the class is sampled
 
 
 EYE = np.eye(2, dtype=int)
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("call", "message"),
     [
         (lambda: intervals.compute_metric_intervals(0 * EYE), "no images to resample"),
         (
@@ -113,47 +113,47 @@ EYE = np.eye(2, dtype=int)
         (lambda: intervals.difference_interval(6, 5, 10), "do not fit 10 images"),
     ],
 )
-def test_invalid_interval_arguments_are_rejected(ask, message):
+def test_invalid_interval_arguments_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
-        ask()
+        call()
 
 
 def test_seed_difference_threshold_uses_students_t_distribution():
-    seeds = [80.78, 80.39, 80.07]  # vit-muon-cpu: a standard deviation of 0.36
-    spread = np.std(seeds, ddof=1)
-    # 4.3027 is the 97.5% quantile of Student's t with 2 degrees of freedom
-    found = intervals.seed_difference_threshold(seeds)
-    assert found == pytest.approx(4.3027 * np.sqrt(2) * spread, rel=1e-4)
-    assert found == pytest.approx(2.2, abs=0.05)
+    seeds = [80.78, 80.39, 80.07]  # accuracies of vit-muon-cpu with a standard deviation of 0.36
+    deviation = np.std(seeds, ddof=1)
+    # 4.3027 is the 97.5% quantile of Student's t with 2 degrees of freedom.
+    threshold = intervals.seed_difference_threshold(seeds)
+    assert threshold == pytest.approx(4.3027 * np.sqrt(2) * deviation, rel=1e-4)
+    assert threshold == pytest.approx(2.2, abs=0.05)
     assert intervals.seed_difference_threshold([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
 
 
 def test_seed_difference_threshold_has_about_5_percent_false_positives():
-    random, over = np.random.default_rng(0), 0
+    rng, exceeded = np.random.default_rng(0), 0
     for _ in range(2000):
-        *seeds, other = random.normal(80, 0.5, 4)
-        over += abs(other - seeds[0]) > intervals.seed_difference_threshold(seeds)
-    # The first run is one of those that give the deviation, so it is slightly conservative.
-    assert 0.015 < over / 2000 < 0.06
+        *seeds, other = rng.normal(80, 0.5, 4)
+        exceeded += abs(other - seeds[0]) > intervals.seed_difference_threshold(seeds)
+    # The first run also contributes to the deviation, so the threshold is slightly conservative.
+    assert 0.015 < exceeded / 2000 < 0.06
 
 
 def test_wilson_intervals_and_margins_match_known_values():
-    # n / (n + z^2) and 1, by hand: 20 / 23.84
+    # By hand, the interval is from n / (n + z^2) = 20 / 23.84 to 1.
     np.testing.assert_allclose(intervals.wilson_interval(20, 20), [0.83888, 1], atol=1e-5)
     assert intervals.margin_of_error(20, 20) == pytest.approx((1 - 0.83888) / 2, abs=1e-5)
-    doubt = intervals.difference_margin_of_error(450, 500)  # of two independent shares, drawn
-    drawn = np.diff(np.random.default_rng(0).binomial(500, 0.9, (20_000, 2)) / 500).std()
-    assert doubt == pytest.approx(1.96 * drawn, rel=0.02)
+    margin = intervals.difference_margin_of_error(450, 500)
+    deviation = np.diff(np.random.default_rng(0).binomial(500, 0.9, (20_000, 2)) / 500).std()
+    assert margin == pytest.approx(1.96 * deviation, rel=0.02)
     assert np.isnan(intervals.wilson_interval([0, 1], [0, 2])).tolist() == [[True, False]] * 2
     wide, narrow = (np.diff(intervals.wilson_interval(9, 10, level)) for level in (0.99, 0.9))
     assert wide > narrow
 
 
 def test_mean_interval_uses_students_t_distribution():
-    # Standard error of 1, 2, 3, 4: sqrt(5/3) / 2; the 97.5% point of t with 3 degrees: 3.18245.
-    reach = 3.18245 * np.sqrt(5 / 3) / 2
-    found = intervals.mean_interval(np.arange(1.0, 5.0))
-    np.testing.assert_allclose(found, [2.5, 2.5 - reach, 2.5 + reach], rtol=1e-5)
+    # The standard error is sqrt(5/3) / 2. 3.18245 is the 97.5% quantile of t with 3 degrees.
+    margin = 3.18245 * np.sqrt(5 / 3) / 2
+    interval = intervals.mean_interval(np.arange(1.0, 5.0))
+    np.testing.assert_allclose(interval, [2.5, 2.5 - margin, 2.5 + margin], rtol=1e-5)
     assert intervals.mean_interval(np.ones(3)) == (1, 1, 1)
 
 
@@ -164,15 +164,16 @@ def test_ranking_intervals_equal_resampling_of_single_images():
     area, precision = intervals.ranking_interval(probabilities, labels, 1, resamples=4000)
     truth, scores = labels == 1, probabilities[:, 1]
 
-    def table(i):
-        own, others = scores[i][truth[i]][:, None], scores[i][~truth[i]]  # (P, 1), (N - P,)
-        higher = np.mean((own > others) + 0.5 * (own == others))
-        own_above = (own <= own.T).sum(axis=1)  # at the threshold of each own picture
-        return higher, np.mean(own_above / (own_above + (own <= others).sum(axis=1)))
+    def ranking_metrics(indices):
+        positive, sample = truth[indices], scores[indices]
+        own, others = sample[positive][:, None], sample[~positive]  # (P, 1), (N - P,)
+        auc = np.mean((own > others) + 0.5 * (own == others))
+        hits = (own <= own.T).sum(axis=1)  # at the threshold of each positive image
+        return auc, np.mean(hits / (hits + (own <= others).sum(axis=1)))
 
-    wanted = reference_interval(table, 250)
-    np.testing.assert_allclose(area, wanted[:, 0], atol=0.01)
-    np.testing.assert_allclose(precision, wanted[:, 1], atol=0.02)
+    expected = reference_interval(ranking_metrics, 250)
+    np.testing.assert_allclose(area, expected[:, 0], atol=0.01)
+    np.testing.assert_allclose(precision, expected[:, 1], atol=0.02)
 
 
 def test_ranking_interval_handles_one_class_and_two_images():
@@ -183,19 +184,19 @@ def test_ranking_interval_handles_one_class_and_two_images():
 
 
 def test_difference_interval_matches_hand_worked_values():
-    # -10 / 102 -+ 1.96 * sqrt(15 - 100 / 102) / 102
-    found = intervals.difference_interval(2, 12, 100)
-    np.testing.assert_allclose(found, [-0.16994, -0.02614], atol=1e-4)
-    assert intervals.difference_interval(0, 5, 5)[0] == -1  # stays within one
-    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar: p = 0.125
+    # The interval is -10 / 102 ± 1.96 * sqrt(15 - 100 / 102) / 102.
+    interval = intervals.difference_interval(2, 12, 100)
+    np.testing.assert_allclose(interval, [-0.16994, -0.02614], atol=1e-4)
+    assert intervals.difference_interval(0, 5, 5)[0] == -1  # the bound is clipped
+    low, high = intervals.difference_interval(4, 0, 1000)  # McNemar's test has p = 0.125
     assert low < 0 < 4 / 1000 < high
     low, high = intervals.difference_interval(0, 0, 10)
-    assert -0.3 < low == -high < 0  # equal answers on ten pictures prove little
+    assert -0.3 < low == -high < 0  # ten images give a wide interval
 
 
-@pytest.mark.parametrize(("won", "lost"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
-def test_difference_interval_covers_the_truth_in_95_percent(won, lost):
-    shares = [won, lost, 1 - won - lost]
-    drawn = np.random.default_rng(0).multinomial(300, shares, size=2000)
-    ends = np.array([intervals.difference_interval(*row[:2], 300) for row in drawn])
-    assert np.mean((ends[:, 0] <= won - lost) & (won - lost <= ends[:, 1])) > 0.94
+@pytest.mark.parametrize(("first", "second"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
+def test_difference_interval_covers_the_truth_in_95_percent(first, second):
+    probabilities = [first, second, 1 - first - second]
+    counts = np.random.default_rng(0).multinomial(300, probabilities, size=2000)
+    bounds = np.array([intervals.difference_interval(*row[:2], 300) for row in counts])
+    assert np.mean((bounds[:, 0] <= first - second) & (first - second <= bounds[:, 1])) > 0.94

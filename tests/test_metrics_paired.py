@@ -1,4 +1,4 @@
-"""`metrics.paired` against the definition in exact fractions and hand-worked cases."""
+"""`metrics.paired` compared with the definition in exact fractions and hand-worked cases."""
 
 import math
 from fractions import Fraction
@@ -12,16 +12,16 @@ from vitdemo.metrics.paired import McNemarResult
 
 
 def make_correctness(first_only, second_only, both=3, neither=2):
-    """Right-or-not of two models with these counts of pictures."""
+    """Return for two models whether each image is classified correctly, from counts of images."""
     cells = [(True, False)] * first_only + [(False, True)] * second_only
     cells += [(True, True)] * both + [(False, False)] * neither
     return (np.array(side, dtype=bool) for side in zip(*cells, strict=True))
 
 
 def exact_binomial_p(a, b):
-    """All splits of a + b coins that are at least as unlikely as a : b, in exact fractions."""
-    chances = [Fraction(math.comb(a + b, k), 2 ** (a + b)) for k in range(a + b + 1)]
-    return float(sum(chance for chance in chances if chance <= chances[a]))
+    """Sum the exact probabilities of all splits of a + b coins at most as likely as a : b."""
+    probabilities = [Fraction(math.comb(a + b, k), 2 ** (a + b)) for k in range(a + b + 1)]
+    return float(sum(p for p in probabilities if p <= probabilities[a]))
 
 
 @pytest.mark.parametrize("a, b", [(0, 0), (0, 1), (5, 5), (9, 2), (2, 9), (30, 14)])
@@ -34,9 +34,9 @@ def test_p_value_equals_the_exact_binomial_test(a, b):
 def test_difference_equals_the_difference_of_the_accuracies():
     (one, labels), (two, _) = draw_predictions(0), draw_predictions(1)
     test = paired.mcnemar(paired.is_correct(one, labels), paired.is_correct(two, labels))
-    right = compute_accuracy(one, labels), compute_accuracy(two, labels)
-    assert (test.first_accuracy, test.second_accuracy) == pytest.approx(right)
-    assert test.difference == pytest.approx(right[0] - right[1])
+    accuracies = compute_accuracy(one, labels), compute_accuracy(two, labels)
+    assert (test.first_accuracy, test.second_accuracy) == pytest.approx(accuracies)
+    assert test.difference == pytest.approx(accuracies[0] - accuracies[1])
     assert test.interval[0] < test.difference < test.interval[1]
 
 
@@ -58,7 +58,7 @@ def test_unpaired_arrays_are_rejected(second):
 @pytest.mark.parametrize(
     ("p", "adjusted"),
     [
-        # Sorted: 0.005 * 4, 0.01 * 3, 0.03 * 2, 0.04 * 1 -> raised to what came before.
+        # The factors are 4 to 1 in ascending order; no value is below its predecessor.
         ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
         ([0.4, math.nan, 0.9], [0.8, math.nan, 0.9]),
         ([0.8, 0.9], [1, 1]),
@@ -74,7 +74,7 @@ NOT_SIGNIFICANT, SIGNIFICANT = "difference is not significant", "difference is s
 
 
 @pytest.mark.parametrize(
-    ("counts", "p", "name", "words"),
+    ("counts", "p", "name", "text"),
     [
         ((312, 120, 1000), 1e-9, "cat", f"312 cats, only b on 120: the {SIGNIFICANT} (p < 0.001)."),
         ((1, 0, 10), 1.0, "cat", f"1 cat, only b on 0: the {NOT_SIGNIFICANT} (p = 1.00)."),
@@ -88,16 +88,16 @@ NOT_SIGNIFICANT, SIGNIFICANT = "difference is not significant", "difference is s
         ),
     ],
 )  # fmt: skip
-def test_mcnemar_sentence_states_counts_and_significance(counts, p, name, words):
-    wanted = f"Only a is correct on {words}"
-    assert paired.describe_mcnemar(McNemarResult(0, *counts, p), "a", "b", name) == wanted
+def test_mcnemar_sentence_states_counts_and_significance(counts, p, name, text):
+    expected = f"Only a is correct on {text}"
+    assert paired.describe_mcnemar(McNemarResult(0, *counts, p), "a", "b", name) == expected
 
 
 def test_mcnemar_sentence_reports_no_difference_and_no_images():
-    none = paired.describe_mcnemar(McNemarResult(0, 0, 0, 8, 1.0), "a", "b", "deer")
-    assert none == "a and b are correct on the same deer: no difference."
-    nothing = paired.describe_mcnemar(McNemarResult(0, 0, 0, 0, math.nan), "a", "b", "n01")
-    assert nothing == 'There are no images of "n01", so there is nothing to compare.'
+    equal = paired.describe_mcnemar(McNemarResult(0, 0, 0, 8, 1.0), "a", "b", "deer")
+    assert equal == "a and b are correct on the same deer: no difference."
+    empty = paired.describe_mcnemar(McNemarResult(0, 0, 0, 0, math.nan), "a", "b", "n01")
+    assert empty == 'There are no images of "n01", so there is nothing to compare.'
 
 
 def test_significance_is_decided_by_the_corrected_p_value():

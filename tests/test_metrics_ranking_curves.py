@@ -1,4 +1,4 @@
-"""`metrics.curves` against plain loops, hand-worked cases and degenerate test sets."""
+"""`metrics.curves` compared with plain loops, hand-worked cases and degenerate test sets."""
 
 import numpy as np
 import pytest
@@ -12,25 +12,25 @@ from vitdemo.metrics import ranking_curves
 )
 def test_curve_points_match_their_thresholds(curve):
     probabilities, labels = draw_predictions(1, n=60, c=3)
-    found = curve(probabilities, labels, 2)
-    for x, y, threshold in zip(found.x, found.y, found.thresholds, strict=True):
-        called, own = probabilities[:, 2] >= threshold, labels == 2
-        recall = np.mean(called[own])
+    points = curve(probabilities, labels, 2)
+    for x, y, threshold in zip(points.x, points.y, points.thresholds, strict=True):
+        predicted, positive = probabilities[:, 2] >= threshold, labels == 2
+        recall = np.mean(predicted[positive])
         if curve is ranking_curves.compute_roc_curve:
-            assert (x, y) == pytest.approx((np.mean(called[~own]), recall))
+            assert (x, y) == pytest.approx((np.mean(predicted[~positive]), recall))
         else:
-            precision = np.mean(own[called]) if called.any() else 1
+            precision = np.mean(positive[predicted]) if predicted.any() else 1
             assert (x, y) == pytest.approx((recall, precision))
 
 
 def test_roc_and_average_precision_match_hand_worked_values():
-    # Class 2: 0.6 own, 0.4 own, then three others at 0.1: straight up, then right.
-    found = ranking_curves.compute_roc_curve(PROBABILITIES, LABELS, 2)
-    assert (found.x.tolist(), found.y.tolist()) == ([0, 0, 0, 1], [0, 0.5, 1, 1])
-    assert found.thresholds.tolist() == [np.inf, 0.6, 0.4, 0.1]
-    assert found.area == 1
-    # Class 0, falling: 0.7 own, 0.5 other, 0.3 own, 0.2, 0.1: precision 1 and 2/3 at its own; of
-    # the 6 pairs of an own and another one is the wrong way round.
+    # Class 2 has positives at 0.6 and 0.4 and three negatives at 0.1.
+    roc = ranking_curves.compute_roc_curve(PROBABILITIES, LABELS, 2)
+    assert (roc.x.tolist(), roc.y.tolist()) == ([0, 0, 0, 1], [0, 0.5, 1, 1])
+    assert roc.thresholds.tolist() == [np.inf, 0.6, 0.4, 0.1]
+    assert roc.area == 1
+    # Class 0 has positives at 0.7 and 0.3, with precision 1 and 2/3, and negatives at 0.5, 0.2 and
+    # 0.1. The order of one in 6 pairs is wrong.
     values = ranking_curves.average_precision_by_class(PROBABILITIES, LABELS)
     np.testing.assert_allclose(values, [(1 + 2 / 3) / 2, 1, 1])
     np.testing.assert_allclose(
@@ -75,16 +75,16 @@ def test_missing_classes_and_invalid_k_are_rejected(curve, probabilities, labels
         curve(probabilities, np.array(labels), c)
 
 
-@pytest.mark.parametrize("kind", [float, np.uint8])
-def test_top_k_accuracy_gives_ties_to_the_lower_class_and_ends_at_one(kind):
-    # Places of the true class, from 1: 1, 2, 1, 1, 2.
-    shares = [ranking_curves.top_k_accuracy(PROBABILITIES, LABELS, k) for k in (1, 2, 9)]
-    assert shares == [3 / 5, 1, 1]
-    even = np.full((4, 4), 0.25)
-    shares = [ranking_curves.top_k_accuracy(even, np.arange(4), k) for k in (1, 2, 3)]
-    assert shares == [1 / 4, 2 / 4, 3 / 4]
+@pytest.mark.parametrize("dtype", [float, np.uint8])
+def test_top_k_accuracy_gives_ties_to_the_lower_class_and_ends_at_one(dtype):
+    # The ranks of the true class are 1, 2, 1, 1 and 2.
+    accuracies = [ranking_curves.top_k_accuracy(PROBABILITIES, LABELS, k) for k in (1, 2, 9)]
+    assert accuracies == [3 / 5, 1, 1]
+    uniform = np.full((4, 4), 0.25)
+    accuracies = [ranking_curves.top_k_accuracy(uniform, np.arange(4), k) for k in (1, 2, 3)]
+    assert accuracies == [1 / 4, 2 / 4, 3 / 4]
     assert (
-        ranking_curves.top_k_accuracy(one_hot([1, 0], 2).astype(kind), np.array([1, 1]), 1) == 0.5
+        ranking_curves.top_k_accuracy(one_hot([1, 0], 2).astype(dtype), np.array([1, 1]), 1) == 0.5
     )
 
 
@@ -97,10 +97,9 @@ def test_means_ignore_nan():
 
 
 def test_precision_at_recall_matches_hand_worked_values():
-    curve = ranking_curves.compute_precision_recall_curve(
-        PROBABILITIES, LABELS, 0
-    )  # 0.7 own, 0.5 other, 0.3 own
-    found = [ranking_curves.precision_at(curve, recall) for recall in (0, 0.5, 0.51, 1)]
-    assert found == pytest.approx([1, 1, 2 / 3, 2 / 3])
+    # The three largest probabilities of class 0 are a positive, a negative and a positive.
+    curve = ranking_curves.compute_precision_recall_curve(PROBABILITIES, LABELS, 0)
+    precisions = [ranking_curves.precision_at(curve, recall) for recall in (0, 0.5, 0.51, 1)]
+    assert precisions == pytest.approx([1, 1, 2 / 3, 2 / 3])
     with pytest.raises(ValueError, match="recall must be 0 to 1, not 2"):
         ranking_curves.precision_at(curve, 2)

@@ -1,4 +1,4 @@
-"""`metrics.recipe_ablation`: what recipes have otherwise, and what it bought, counted by hand."""
+"""Differences between recipes and their effect on accuracy, compared with hand-worked counts."""
 
 from dataclasses import replace
 
@@ -42,29 +42,31 @@ def untouched(tmp_path_factory):
 
 @pytest.fixture
 def base(tmp_path):
-    """A finished run; 5 of the 20 cats among its 200 test pictures are wrong."""
+    """Finished run that misclassifies 5 of the 20 cats among its 200 test images."""
     return make_run(tmp_path / "base")
 
 
 def add_run(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **changes) -> None:
-    """A run with another recipe that names `cats` of the five cats rightly, `dogs` wrongly, and
-    of 10 validation pictures as many more than the base as `validation` says."""
+    """Add a run with other recipe settings: `cats` of the 5 cats correct, `dogs` incorrect.
+
+    Of 10 validation images, it classifies `validation` more correctly than the baseline.
+    """
     run = make_run(base.path.parent / name, recipe=changes)
-    shares = make_evaluation(0).probabilities.copy()
-    shares[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
-    shares[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
-    found = replace(run.evaluation, probabilities=shares)
+    probabilities = make_evaluation(0).probabilities.copy()
+    probabilities[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
+    probabilities[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
+    evaluation = replace(run.evaluation, probabilities=probabilities)
     if validation:
         runs.write_evaluation(base.path, with_validation(base.evaluation, 5))
-        found = with_validation(found, 5 + validation)
-    runs.write_evaluation(run.path, found)
+        evaluation = with_validation(evaluation, 5 + validation)
+    runs.write_evaluation(run.path, evaluation)
 
 
-def with_validation(tested: runs.Evaluation, right: int) -> runs.Evaluation:
-    """`tested`, and 10 validation pictures of which it names so many rightly."""
-    shares = np.eye(10, dtype=np.float32)[(np.arange(10) >= right).astype(int)]
+def with_validation(evaluation: runs.Evaluation, correct: int) -> runs.Evaluation:
+    """Return `evaluation` with 10 validation images, of which `correct` are correct."""
+    probabilities = np.eye(10, dtype=np.float32)[(np.arange(10) >= correct).astype(int)]
     labels = np.zeros(10, np.int64)
-    return replace(tested, validation_probabilities=shares, validation_labels=labels)
+    return replace(evaluation, validation_probabilities=probabilities, validation_labels=labels)
 
 
 def compare_to_base(base, name: str = "base"):
@@ -72,7 +74,7 @@ def compare_to_base(base, name: str = "base"):
 
 
 ADAMW = "AdamW, learning rate 0.001"
-UNUSED_SETTINGS = {  # without SGD, MixUp, a teacher, dropped patches or a head's epochs
+UNUSED_SETTINGS = {  # no effect without SGD, MixUp, a teacher, PatchDropout or head epochs
     "momentum": 0.5,
     "head_learning_rate": 1.0,
     "unmixed_epochs": 5,
@@ -85,7 +87,7 @@ ONE_CYCLE_RECIPE = {"schedule": "one-cycle"}
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "wanted"),
+    ("first", "second", "expected"),
     [
         (
             {},
@@ -99,7 +101,7 @@ ONE_CYCLE_RECIPE = {"schedule": "one-cycle"}
         ({}, {}, []),
         ({}, {"name": "other", "summary": "!", "note": "!", "keep": "1,2"}, []),
         ({}, UNUSED_SETTINGS, []),
-        # What a setting brings with it is no second difference.
+        # A setting that depends on another one is not a second difference.
         ({}, MIXUP_RECIPE, ["MixUp: none → 0.2"]),
         (
             MIXUP_RECIPE,
@@ -120,8 +122,9 @@ ONE_CYCLE_RECIPE = {"schedule": "one-cycle"}
         ({}, {"train_pictures": 20_000}, ["training images: all → 20000"]),
     ],
 )
-def test_differences_show_both_values(untouched, first, second, wanted):
-    assert list_differences(*(with_recipe(untouched, **each) for each in (first, second))) == wanted
+def test_differences_show_both_values(untouched, first, second, expected):
+    old, new = (with_recipe(untouched, **recipe) for recipe in (first, second))
+    assert list_differences(old, new) == expected
 
 
 def test_field_missing_from_an_old_run_has_its_default(untouched):
@@ -138,15 +141,15 @@ def test_model_sizes_are_compared_only_within_a_family(untouched):
     assert list_differences(untouched, replace(untouched, spec=RESNET)) == ["model: vit → resnet18"]
 
 
-# Whose own names are the field's words.
+# These settings need no title, because their names are standard terms.
 UNTITLED = "epochs batch_size optimizer learning_rate weight_decay momentum betas alternating_flip"
 UNTITLED += " label_smoothing patch_dropout teacher shuffled_labels seed patch_size depth"
 
 
 def test_every_recipe_setting_has_a_plain_title():
     options = {name for recipe in RECIPES.values() for name in recipe.model.options}
-    wanted = {*options, *RECIPE_DEFAULTS} - {*recipe_ablation._IGNORED_FIELDS, *UNTITLED.split()}
-    assert wanted <= {*recipe_ablation._FIELD_TITLES}
+    titled = {*options, *RECIPE_DEFAULTS} - {*recipe_ablation._IGNORED_FIELDS, *UNTITLED.split()}
+    assert titled <= {*recipe_ablation._FIELD_TITLES}
 
 
 def test_missing_position_embedding_is_a_difference(untouched):
@@ -155,46 +158,43 @@ def test_missing_position_embedding_is_a_difference(untouched):
 
 
 def test_settings_describe_the_initial_weights(untouched):
-    def of(**config):
+    def start(**config):
         return describe_settings(replace(untouched, config=untouched.config | config))["start"]
 
-    early = {"run": "vit-masked", "epochs": 8}
-    assert of() == "random weights"
-    assert of(started_from=early) == "weights of vit-masked after 8 epochs"
-    assert of(started_from=early) != of(started_from=early | {"epochs": 16})
-    assert of(command="python train.py vit --weights a.safetensors") == "weights from a file"
-    again = early | {"run": "vit-seed-3-masked"}  # the start of this seed is no other ingredient
-    recipe = untouched.config["recipe"] | {"seed": 3}
-    assert of(started_from=again, recipe=recipe) == of(started_from=early)
-    assert of(started_from=again) == "weights of vit-seed-3-masked after 8 epochs"
+    origin = {"run": "vit-masked", "epochs": 8}
+    assert start() == "random weights"
+    assert start(started_from=origin) == "weights of vit-masked after 8 epochs"
+    assert start(started_from=origin) != start(started_from=origin | {"epochs": 16})
+    assert start(command="python train.py vit --weights a.safetensors") == "weights from a file"
+    other = origin | {"run": "vit-seed-3-masked"}
+    recipe = untouched.config["recipe"] | {"seed": 3}  # so only the seed differs
+    assert start(started_from=other, recipe=recipe) == start(started_from=origin)
+    assert start(started_from=other) == "weights of vit-seed-3-masked after 8 epochs"
     assert (
         describe_settings(with_recipe(untouched, pretrained=True))["start"] == "pretrained weights"
     )
 
 
 def test_gains_are_computed_from_paired_images(base):
-    odd = make_run(base.path.parent / "odd")
-    runs.write_evaluation(odd.path, replace(odd.evaluation, fingerprint="1" * 16))
+    other_images = make_run(base.path.parent / "odd")
+    runs.write_evaluation(other_images.path, replace(other_images.evaluation, fingerprint="1" * 16))
     assert "odd is not compared with base" in gain_table_blocks(compare_to_base(base))[-1].text
     add_run(base, "better", cats=4, dogs=1, policy="trivial")
-    found = compare_to_base(base)
-    (gain,) = found.gains
+    ablation = compare_to_base(base)
+    (gain,) = ablation.gains
     assert gain.run == "better" and gain.differences == ("augmentation: none → TrivialAugment",)
     assert (gain.test.first_accuracy, gain.test.difference) == (198 / 200, 3 / 200)
     assert gain.test.interval[0] < 3 / 200 < gain.test.interval[1]
-    assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # at most one of five coins falls so
-    table, left_out = gain_table_blocks(found)
+    assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # two-sided binomial test of 4 and 1
+    table, exclusions = gain_table_blocks(ablation)
     assert [cells[0] for cells in table.rows] == ["base", "better"]
     assert table.rows[1][1:3] == ["99.00", "+1.5"]
     assert table.file == "beside-base"
-    assert (
-        left_out.text == found.exclusion_messages[0]
-        and "odd is not compared with base" in left_out.text
-    )
+    assert exclusions.text == ablation.exclusion_messages[0]
+    assert "odd is not compared with base" in exclusions.text
     add_run(base, "as good", cats=4, dogs=1)
-    assert [each.p for each in compare_to_base(base).gains] == pytest.approx(
-        [2 * gain.p] * 2
-    )  # corrected
+    corrected = [each.p for each in compare_to_base(base).gains]
+    assert corrected == pytest.approx([2 * gain.p] * 2)
     (base.path / runs.EVALUATION_FILE).unlink()
     with pytest.raises(RunError):
         compare_to_base(base)
@@ -206,20 +206,20 @@ def test_single_changes_come_first_sorted_by_validation_gain(base):
     add_run(base, "not validated", cats=2, cutout=8)
     add_run(base, "and better", cats=4, cutout=4)
     add_run(base, "far", cats=5, validation=5, epochs=100, policy="trivial", flip=False)
-    found = compare_to_base(base)
+    ablation = compare_to_base(base)
     order = ["validated well", "tested well", "and better", "not validated", "far"]
-    assert [gain.run for gain in found.gains] == order
-    assert found.gains[0].validation_gain == pytest.approx(0.3)
-    column = [cells[5] for cells in ablation_table(found)[1][1:]]
+    assert [gain.run for gain in ablation.gains] == order
+    assert ablation.gains[0].validation_gain == pytest.approx(0.3)
+    column = [cells[5] for cells in ablation_table(ablation)[1][1:]]
     assert column == ["+30.0", "+10.0", "–", "–", "+50.0"]
-    table, others = gain_table_blocks(found)
+    table, others = gain_table_blocks(ablation)
     assert [cells[0] for cells in table.rows] == ["base", *order[:-1]]
     assert [cells[0] for cells in others.pieces[0].rows] == ["far"]
     assert "for the 5 comparisons shown here" in str(table)
 
 
 def test_conclusion_groups_gains_by_significance():
-    def gain(run, gained, p):  # in pictures of 1,000
+    def gain(run, gained, p):  # `gained` is a number of images out of 1,000
         test = McNemarResult(500, max(gained, 0), max(-gained, 0), 1000, p)
         return AblationGain(run, (f"{run}: none → 1",), test, p, None)
 
@@ -240,14 +240,14 @@ def test_conclusion_reports_gains_with_other_seeds(base):
     add_run(base, "trivial", cats=4, policy="trivial")
     add_run(base, "again", cats=1, seed=1)
     add_run(base, "trivial again", cats=3, policy="trivial", seed=1)
-    add_run(base, "alone", cats=5, policy="rand", seed=2)  # no base with its seed
-    found = compare_to_base(base)
-    assert [gain.run for gain in found.single_changes] == ["alone", "trivial"]
-    assert [gain.run for gain in found.seed_repeats] == ["again"]
-    alone, trivial = found.single_changes
-    assert found.other_seed_gains(trivial) == pytest.approx([2 / 200])  # 3 cats less 1
-    assert found.other_seed_gains(alone) == []
-    assert summarise_ablation(found) == [
+    add_run(base, "alone", cats=5, policy="rand", seed=2)  # the baseline has no run with this seed
+    ablation = compare_to_base(base)
+    assert [gain.run for gain in ablation.single_changes] == ["alone", "trivial"]
+    assert [gain.run for gain in ablation.seed_repeats] == ["again"]
+    alone, trivial = ablation.single_changes
+    assert ablation.other_seed_gains(trivial) == pytest.approx([2 / 200])  # 3 cats minus 1
+    assert ablation.other_seed_gains(alone) == []
+    assert summarise_ablation(ablation) == [
         "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
         "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
         "mean +1.5, 95% interval over seeds −4.9 to +7.9).",
@@ -259,30 +259,31 @@ def test_conclusion_reports_gains_with_other_seeds(base):
 
 
 def make_seed_ablation(gains: dict[str, list[int]], seeds: list[int]) -> RecipeAblation:
-    """An ablation of images of 1,000: what each ingredient and the base gain by seed, 0 first."""
+    """Build an ablation on 1,000 images from the gains of each change and the baseline by seed."""
 
-    def gain(more: int, *words: str) -> AblationGain:
-        test = McNemarResult(500, max(more, 0), max(-more, 0), 1000, 0.0)
-        return AblationGain("-".join(words), words, test, 0.0, None)
+    def gain(gained: int, *differences: str) -> AblationGain:
+        test = McNemarResult(500, max(gained, 0), max(-gained, 0), 1000, 0.0)
+        return AblationGain("-".join(differences), differences, test, 0.0, None)
 
-    repeats = [gain(more, f"seed: 0 → {i}") for i, more in enumerate(seeds, 1)]
-    found = [
-        gain(more, name, *([f"seed: 0 → {i}"] if i else []))
-        for name, each in gains.items()
-        for i, more in enumerate(each)
+    repeats = [gain(gained, f"seed: 0 → {i}") for i, gained in enumerate(seeds, 1)]
+    changes = [
+        gain(gained, name, *([f"seed: 0 → {i}"] if i else []))
+        for name, by_seed in gains.items()
+        for i, gained in enumerate(by_seed)
     ]
-    return RecipeAblation("base", 0.5, (*found, *repeats), ())
+    return RecipeAblation("base", 0.5, (*changes, *repeats), ())
 
 
 def test_gain_must_exceed_the_variation_between_seeds():
-    # The base's seeds reach 50.0, 49.6 and 49.3%: a deviation of 0.35, a threshold of 2.14 points.
-    found = make_seed_ablation({"small": [14], "large": [-30], "kept": [22, 15, 18]}, [-4, -7])
-    assert found.seed_threshold == pytest.approx(4.3027 * 2**0.5 * 0.003512, rel=1e-3)
-    verdicts = {gain.run: found.exceeds_seed_variation(gain) for gain in found.single_changes}
-    # Paired with the base of its seed, "kept" gains 2.2, 1.9 and 2.5 points.
-    assert found.paired_seed_gains(found.single_changes[-1]) == pytest.approx([0.022, 0.019, 0.025])
+    # The baseline reaches 50.0, 49.6 and 49.3%, so the threshold is 2.14 points.
+    ablation = make_seed_ablation({"small": [14], "large": [-30], "kept": [22, 15, 18]}, [-4, -7])
+    assert ablation.seed_threshold == pytest.approx(4.3027 * 2**0.5 * 0.003512, rel=1e-3)
+    verdicts = {gain.run: ablation.exceeds_seed_variation(gain) for gain in ablation.single_changes}
+    # Each gain of "kept" is relative to the baseline with the same seed.
+    gains = ablation.paired_seed_gains(ablation.single_changes[-1])
+    assert gains == pytest.approx([0.022, 0.019, 0.025])
     assert verdicts == {"small": False, "large": True, "kept": True}
-    better, worse, by_seed, seeds = summarise_ablation(found)
+    better, worse, by_seed, seeds = summarise_ablation(ablation)
     assert better == (
         "More accurate than base: kept (+2.2 points; with other seeds +1.9 and +2.5; mean +2.2, "
         "95% interval over seeds +1.5 to +2.9)."
@@ -296,27 +297,24 @@ def test_gain_must_exceed_the_variation_between_seeds():
 
 
 def test_gain_not_repeated_with_other_seeds_is_not_counted():
-    found = make_seed_ablation(
-        {"a": [30, -4, -7]}, [-4, -7]
-    )  # +3.0, 0.0 and 0.0 with their own base
-    assert (
-        found.exceeds_seed_variation(found.single_changes[0]) is False
-    )  # though 3.0 is above the threshold of one
-    assert summarise_ablation(found)[0].startswith("Significant on these test images, but within")
-    alone = make_seed_ablation({"a": [30]}, [])
-    assert (
-        alone.seed_threshold is None
-        and alone.exceeds_seed_variation(alone.single_changes[0]) is None
+    # The gains relative to the baseline of the same seed are 3.0, 0.0 and 0.0 points.
+    ablation = make_seed_ablation({"a": [30, -4, -7]}, [-4, -7])
+    assert ablation.exceeds_seed_variation(ablation.single_changes[0]) is False
+    assert summarise_ablation(ablation)[0].startswith(
+        "Significant on these test images, but within"
     )
+    alone = make_seed_ablation({"a": [30]}, [])
+    assert alone.seed_threshold is None
+    assert alone.exceeds_seed_variation(alone.single_changes[0]) is None
 
 
 def test_repeat_with_the_most_changes_is_the_baseline(base):
     for name, change in {"a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}.items():
         add_run(base, name, cats=1, **change)
-    add_run(base, "again", cats=1, seed=1)  # earlier by name, and near a, b and c but for the seed
+    add_run(base, "again", cats=1, seed=1)
     add_run(base, "a again", cats=1, seed=1, epochs=9)
-    found = find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
-    assert found == {"base": ["base", "a", "a again", "again", "b", "c"]}
+    ablations = find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
+    assert ablations == {"base": ["base", "a", "a again", "again", "b", "c"]}
 
 
 def test_plot_shows_only_single_changes(base):
@@ -330,55 +328,55 @@ def test_plot_shows_only_single_changes(base):
 
 
 def test_ablation_groups_a_run_with_at_least_three_similar_runs(base):
-    def found():
+    def ablations():
         return find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
 
     add_run(base, "a", cats=1, policy="trivial")
     add_run(base, "b", cats=1, epochs=100)
     add_run(base, "longer still", cats=1, epochs=200)
-    assert found() == {}  # two are no ablation
+    assert ablations() == {}  # an ablation needs three similar runs
     add_run(base, "c", cats=1, ema_decay=0.9)
     add_run(base, "two", cats=1, mixup=0.2, cutmix=1.0)
     add_run(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
     add_run(base, "others", cats=1, cutout=8, flip=False)
     group = ["a", "b", "c", "longer still", "two"]
-    assert found() == {"base": ["base", *group]}
+    assert ablations() == {"base": ["base", *group]}
     add_run(base, "twin", cats=1)
-    assert found() == {"base": ["base", *group], "twin": ["twin", *group]}
+    assert ablations() == {"base": ["base", *group], "twin": ["twin", *group]}
     for name in ("b", "c", "longer still"):
         far = runs.read_run(base.path.parent / name)
         runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
-    assert found() == {}  # other pictures
+    assert ablations() == {}  # these runs have another dataset
 
 
-@pytest.mark.parametrize(("count", "least"), [(2, 0.56), (3, 0.41), (10, 0.2)])
-def test_accuracy_at_chance_is_detected_for_any_class_count(tmp_path, count, least):
+@pytest.mark.parametrize(("count", "threshold"), [(2, 0.56), (3, 0.41), (10, 0.2)])
+def test_accuracy_at_chance_is_detected_for_any_class_count(tmp_path, count, threshold):
     labels = np.arange(600) % count
-    for right, learnt in ((least - 0.01, False), (least + 0.01, True)):
-        answers = np.where(np.arange(600) < round(600 * right), labels, (labels + 1) % count)
-        shares = np.eye(count, dtype=np.float32)[answers]
-        tested = runs.Evaluation(shares, labels, "0" * 16, 0.001)
+    for accuracy, learned in ((threshold - 0.01, False), (threshold + 0.01, True)):
+        predicted = np.where(np.arange(600) < round(600 * accuracy), labels, (labels + 1) % count)
+        probabilities = np.eye(count, dtype=np.float32)[predicted]
+        evaluation = runs.Evaluation(probabilities, labels, "0" * 16, 0.001)
         classes = tuple("abcdefghij"[:count])
-        run = make_run(tmp_path / f"{count} {learnt}", classes=classes, tested=tested)
-        assert is_at_chance(run) != learnt
+        run = make_run(tmp_path / f"{count} {learned}", classes=classes, tested=evaluation)
+        assert is_at_chance(run) != learned
 
 
 def test_ablation_with_the_most_changes_comes_first(base):
-    for seed, again in ((0, ""), (1, " again")):
-        add_run(base, f"another{again}", cats=1, epochs=100, seed=seed)
-        add_run(base, f"another a{again}", cats=1, epochs=100, cutout=8, seed=seed)
-        add_run(base, f"another b{again}", cats=1, epochs=100, policy="trivial", seed=seed)
+    for seed, suffix in ((0, ""), (1, " again")):
+        add_run(base, f"another{suffix}", cats=1, epochs=100, seed=seed)
+        add_run(base, f"another a{suffix}", cats=1, epochs=100, cutout=8, seed=seed)
+        add_run(base, f"another b{suffix}", cats=1, epochs=100, policy="trivial", seed=seed)
     add_run(base, "c", cats=1, policy="trivial")
     add_run(base, "d", cats=1, flip=False)
     add_run(base, "e", cats=1, ema_decay=0.9)
     context = AppContext([base.path.parent], None, CPU)
-    found = find_ablations(context.list_runs()[0])
-    several = ["another", "another a", "another a again", "another again", "another b"]
-    assert found == {
+    ablations = find_ablations(context.list_runs()[0])
+    group = ["another", "another a", "another a again", "another again", "another b"]
+    assert ablations == {
         "base": ["base", "another", "another again", "c", "d", "e"],
-        "another": [*several, "another b again", "base"],
+        "another": [*group, "another b again", "base"],
     }
-    assert next(iter(found)) == list_baselines(context)[0].name == "base"
+    assert next(iter(ablations)) == list_baselines(context)[0].name == "base"
 
 
 def test_repeats_with_other_seeds_form_no_ablation(base):

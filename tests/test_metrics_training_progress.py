@@ -1,4 +1,4 @@
-"""Tests of milestones, stages and reasons on small histories."""
+"""Milestones, stages and explanations of training curves, on small histories."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ def with_recipe(run, **changes):
 
 
 def with_history(run, *changes):
-    """`run` with one epoch for each of `changes`, which are what its record has otherwise."""
-    records = [make_history_record(epoch) | each for epoch, each in enumerate(changes, start=1)]
+    """Return `run` with one epoch per entry of `changes`, which overrides values of its record."""
+    records = [make_history_record(epoch) | change for epoch, change in enumerate(changes, start=1)]
     return replace(run, history=tuple(records))
 
 
@@ -29,17 +29,17 @@ def with_accuracies(run, *pairs):
 
 
 def test_milestones_are_the_first_epochs_that_reach_them(run):
-    found = with_accuracies(run, (0.5, 0.7), (0.6, 0.8), (0.7, 0.79), (0.8, 0.91))
-    assert training_progress.first_epochs_reaching(found, (0.80, 0.90, 0.94)) == [
+    example = with_accuracies(run, (0.5, 0.7), (0.6, 0.8), (0.7, 0.79), (0.8, 0.91))
+    assert training_progress.first_epochs_reaching(example, (0.80, 0.90, 0.94)) == [
         training_progress.Milestone(0.80, 2, 1.0),
         training_progress.Milestone(0.90, 4, 2.0),
     ]
 
 
 @pytest.mark.parametrize(
-    ("best", "shares"),
+    ("best", "expected"),
     [
-        ((0.61, 0.66, 0.79), [0.60, 0.65, 0.75]),  # of each run, what it reached
+        ((0.61, 0.66, 0.79), [0.60, 0.65, 0.75]),  # one milestone per run
         ((0.962,), [0.85, 0.90, 0.95]),
         ((0.61, 0.97), [0.60, 0.75, 0.95]),
         ((0.07,), [0.05]),
@@ -47,48 +47,47 @@ def test_milestones_are_the_first_epochs_that_reach_them(run):
         ((), []),
     ],
 )
-def test_milestones_are_derived_from_the_best_accuracies(run, best, shares):
-    found = [with_accuracies(run, (0.5, 0.01), (0.5, share)) for share in best]
-    assert training_progress.choose_milestones([*found, with_history(run)]) == pytest.approx(shares)
+def test_milestones_are_derived_from_the_best_accuracies(run, best, expected):
+    examples = [with_accuracies(run, (0.5, 0.01), (0.5, accuracy)) for accuracy in best]
+    assert training_progress.choose_milestones([*examples, with_history(run)]) == pytest.approx(
+        expected
+    )
 
 
 def test_speed_of_a_run_is_the_median_over_epochs(run):
-    speeds = (322, 300, 868)  # another process had ended before the last one
-    found = with_history(run, *({"images_per_second": speed} for speed in speeds))
-    assert training_progress.median_images_per_second(found) == 322
+    speeds = (322, 300, 868)  # the last epoch had the CPU to itself
+    example = with_history(run, *({"images_per_second": speed} for speed in speeds))
+    assert training_progress.median_images_per_second(example) == 322
     assert training_progress.median_images_per_second(with_history(run)) is None
 
 
 def test_time_and_epochs_include_the_run_started_from(run):
     assert training_progress.elapsed_minutes(run) == pytest.approx([0.5, 1, 1.5, 2, 2.5, 3])
     origin = {"run": "masked", "epochs": 16, "seconds": 90.0}
-    found = replace(run, config=run.config | {"started_from": origin})
-    assert training_progress.elapsed_minutes(found) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
-    assert found.train_seconds == run.train_seconds + 90 == 270
-    again = replace(run, config=run.config | {"started_from": origin | {"started_from": origin}})
-    assert training_progress.format_epoch_count(again) == "6 + 16 + 16"
-    first = training_progress.list_stage_changes(found)[0]
-    assert (
-        training_progress.format_epoch_count(run),
-        training_progress.format_epoch_count(found),
-    ) == ("6", "6 + 16")
+    continued = replace(run, config=run.config | {"started_from": origin})
+    assert training_progress.elapsed_minutes(continued) == pytest.approx([2, 2.5, 3, 3.5, 4, 4.5])
+    assert continued.train_seconds == run.train_seconds + 90 == 270
+    twice = replace(run, config=run.config | {"started_from": origin | {"started_from": origin}})
+    counts = [training_progress.format_epoch_count(each) for each in (run, continued, twice)]
+    assert counts == ["6", "6 + 16", "6 + 16 + 16"]
+    first = training_progress.list_stage_changes(continued)[0]
     assert first.when == "at the start" and "masked (16 epochs, 1.5 min" in first.text
-    for strange in ("masked", {"seconds": "long"}, None):
-        other = replace(run, config=run.config | {"started_from": strange})
-        assert other.train_seconds == run.train_seconds
-        assert len(training_progress.list_stage_changes(other)) == bool(other.origin)
+    for invalid in ("masked", {"seconds": "long"}, None):
+        unknown = replace(run, config=run.config | {"started_from": invalid})
+        assert unknown.train_seconds == run.train_seconds
+        assert len(training_progress.list_stage_changes(unknown)) == bool(unknown.origin)
 
 
 def test_gap_is_training_minus_validation_in_percentage_points(run):
-    found = with_accuracies(run, (0.5, 0.7), (0.75, 0.7))
-    assert training_progress.generalisation_gap(found) == pytest.approx([-20, 5])
-    assert training_progress.count_epochs_below_validation(found) == 1
+    example = with_accuracies(run, (0.5, 0.7), (0.75, 0.7))
+    assert training_progress.generalisation_gap(example) == pytest.approx([-20, 5])
+    assert training_progress.count_epochs_below_validation(example) == 1
     assert training_progress.count_epochs_below_validation(with_history(run)) == 0
 
 
 def test_smoothing_matches_hand_worked_values():
     assert training_progress.smooth_values([1, 2, 4], 0) == [1, 2, 4]
-    # weight 0.5: 1; (0.25*1 + 0.5*2)/0.75; (0.125*1 + 0.25*2 + 0.5*4)/0.875
+    # Weight 0.5 gives 1, (0.25*1 + 0.5*2)/0.75 and (0.125*1 + 0.25*2 + 0.5*4)/0.875.
     assert training_progress.smooth_values([1, 2, 4], 0.5) == pytest.approx(
         [1, 1.25 / 0.75, 2.625 / 0.875]
     )
@@ -96,9 +95,9 @@ def test_smoothing_matches_hand_worked_values():
 
 
 def test_weights_are_of_the_last_or_the_lowest_validation_loss_epoch(run):
-    found = with_history(run, *({"val_loss": loss} for loss in (0.9, 0.4, 0.4, 0.5)))
-    assert found.weights_record["epoch"] == 4
-    assert with_recipe(found, patience=8).weights_record["epoch"] == 2
+    example = with_history(run, *({"val_loss": loss} for loss in (0.9, 0.4, 0.4, 0.5)))
+    assert example.weights_record["epoch"] == 4
+    assert with_recipe(example, patience=8).weights_record["epoch"] == 2
     assert with_history(run).weights_record is None
 
 
@@ -123,26 +122,26 @@ MIXUP_RECIPE = {
     ],
 )
 def test_stages_are_in_chronological_order(run, recipe, stages):
-    found = training_progress.list_stage_changes(
+    changes = training_progress.list_stage_changes(
         with_recipe(run, **{"epochs": 10, "warmup_epochs": 0} | recipe)
     )
-    assert [stage.after for stage in found] == pytest.approx(list(stages))
-    assert [stage.when for stage in found] == [
+    assert [stage.after for stage in changes] == pytest.approx(list(stages))
+    assert [stage.when for stage in changes] == [
         "after 1 epoch" if after == 1 else f"after {after} epochs" for after in stages
     ]
-    assert all(part in stage.text for stage, part in zip(found, stages.values(), strict=True))
+    assert all(part in stage.text for stage, part in zip(changes, stages.values(), strict=True))
 
 
 def test_parent_stages_after_the_continuation_are_omitted(tmp_path):
     mixed = {"epochs": 50, "warmup_epochs": 1, "mixup": 0.2, "unmixed_epochs": 10}
     first = make_run(tmp_path / "first", epochs=50, recipe=mixed)
 
-    def whens(epochs):
-        found = record_start_weights(make_run(tmp_path / "second", epochs=5), first, epochs)
-        return [stage.after for stage in training_progress.list_stage_changes(found)]
+    def stage_epochs(epochs):
+        second = record_start_weights(make_run(tmp_path / "second", epochs=5), first, epochs)
+        return [stage.after for stage in training_progress.list_stage_changes(second)]
 
-    assert whens(10) == [1, 10]  # its warm-up, and where the second one begins
-    assert whens(45) == [1, 40, 45]
+    assert stage_epochs(10) == [1, 10]  # the end of the warm-up and the start of the second run
+    assert stage_epochs(45) == [1, 40, 45]
 
 
 def test_reasons_match_the_recipe(run):
@@ -152,19 +151,21 @@ def test_reasons_match_the_recipe(run):
     assert "means over the epoch" in plain
     recipe = {"mixup": 0.2, "cutmix": 1.0, "policy": "rand", "patch_dropout": 0.5}
     full = with_recipe(run, **recipe, label_smoothing=0.1, ema_decay=0.9)
-    words = ["MixUp and CutMix", "50% of the patches of each image"]
-    words += ["random operations, shifted and flipped", "smoothing", "moving average", plain]
-    found = training_progress.explain_low_training_accuracy(full)
-    assert all(part in reason for part, reason in zip(words, found, strict=True))
-    dropping = replace(full, spec=ModelSpec("vit", 16, options=dict(VIT.options, drop_rate=0.1)))
-    assert "Dropout" in " ".join(training_progress.explain_low_training_accuracy(dropping))
+    expected = ["MixUp and CutMix", "50% of the patches of each image"]
+    expected += ["random operations, shifted and flipped", "smoothing", "moving average", plain]
+    reasons = training_progress.explain_low_training_accuracy(full)
+    assert all(part in reason for part, reason in zip(expected, reasons, strict=True))
+    spec = ModelSpec("vit", 16, options=dict(VIT.options, drop_rate=0.1))
+    assert "Dropout" in " ".join(
+        training_progress.explain_low_training_accuracy(replace(full, spec=spec))
+    )
 
 
-@pytest.mark.parametrize("odd", [{"mixup": "lots"}, {"head_epochs": None}, {"policy": 7}])
-def test_invalid_recipe_fields_are_ignored(run, odd):
-    (field,) = odd
+@pytest.mark.parametrize("invalid", [{"mixup": "lots"}, {"head_epochs": None}, {"policy": 7}])
+def test_invalid_recipe_fields_are_ignored(run, invalid):
+    (field,) = invalid
     assert training_progress.recipe_field(
-        with_recipe(run, **odd), field
+        with_recipe(run, **invalid), field
     ) == training_progress.recipe_field(run, field)
 
 

@@ -1,4 +1,4 @@
-"""The models against timm's, and against numbers worked by hand."""
+"""The models compared with timm's, and with hand-worked numbers."""
 
 import threading
 from contextlib import suppress
@@ -31,7 +31,7 @@ def build_timm_equivalent(**options):
     return TimmViT(img_size=16, num_classes=5, **SIZES, **options)
 
 
-MEAN_POOLING = {"global_pool": "avg"}  # of the patches, in place of the class token
+MEAN_POOLING = {"global_pool": "avg"}
 
 
 @torch.no_grad()
@@ -59,7 +59,7 @@ def test_parameters_and_macs_match_hand_worked_counts(build, training):
     attention = 5 * 16 * 48 + 2 * (5 * 5 * 16) + 5 * 16 * 16
     block = attention + 2 * 5 * 16 * 64
     assert count_macs(model, 16) == 4 * (3 * 8 * 8) * 16 + 2 * block + 16 * 5
-    assert model.training == training  # as it was found
+    assert model.training == training  # the mode is unchanged
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -67,26 +67,26 @@ def test_parameters_and_macs_match_hand_worked_counts(build, training):
 def test_fused_and_explicit_attention_agree(spec):
     model, images = random_model(spec, classes=5), torch.randn(3, 3, spec.image_size, 16)
     images = torch.cat([images] * (spec.image_size // 16), -1)  # square
-    found = []
+    results = []
     for fused in (True, False):
         for module in model.modules():
             if hasattr(module, "fused_attn"):
                 module.fused_attn = fused
         logits = model(images)
         gradients = torch.autograd.grad(logits.sum(), list(model.parameters()), allow_unused=True)
-        found.append((logits, gradients[0], count_macs(model, spec.image_size)))
-    (ours, gradient, macs), (others, another, also) = found
+        results.append((logits, gradients[0], count_macs(model, spec.image_size)))
+    (ours, gradient, macs), (others, another, also) = results
     torch.testing.assert_close(ours, others)
     torch.testing.assert_close(gradient, another, rtol=1e-3, atol=1e-3)
     assert macs == also
 
 
 def test_resnet_maps_32_pixels_to_4_by_4_features():
-    model, seen = build_model(ModelSpec("resnet18"), 10).eval(), []
+    model, shapes = build_model(ModelSpec("resnet18"), 10).eval(), []
     assert count_parameters(model) == 11_173_962
-    model.layer4.register_forward_hook(lambda module, args, output: seen.append(output.shape))
+    model.layer4.register_forward_hook(lambda module, args, output: shapes.append(output.shape))
     assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
-    assert seen == [(1, 512, 4, 4)]
+    assert shapes == [(1, 512, 4, 4)]
 
 
 def test_convnet_has_the_airbench_size_and_ends_at_3_by_3():
@@ -102,12 +102,12 @@ def test_convnet_has_the_airbench_size_and_ends_at_3_by_3():
 def test_whitening_gives_all_patch_directions_equal_variance():
     torch.manual_seed(0)
     mixed = torch.einsum("dc,nchw->ndhw", torch.randn(3, 3), torch.randn(40, 3, 12, 12))
-    images = torch.nn.functional.avg_pool2d(mixed, 3, stride=1)  # neighbours are alike
+    images = torch.nn.functional.avg_pool2d(mixed, 3, stride=1)  # neighbours are correlated
     whiten = build_model(ModelSpec("convnet"), 10).whiten
     whiten.fit(images)
-    found = whiten(images).transpose(0, 1).flatten(1)  # (24, all patches)
-    half = found[:12]
-    assert torch.equal(found[12:], -half)
+    output = whiten(images).transpose(0, 1).flatten(1)  # (24, all patches)
+    half = output[:12]
+    assert torch.equal(output[12:], -half)
     covariance = (half @ half.T / half.shape[1]).detach()
     raw = torch.nn.functional.unfold(images, 2).transpose(1, 2).flatten(0, 1)
     variances = torch.linalg.eigvalsh(raw.T @ raw / len(raw))
@@ -129,10 +129,10 @@ def test_vision_transformers_and_classifiers_are_identified():
 @torch.no_grad()
 def test_model_without_position_embedding_ignores_patch_order():
     images = torch.randn(2, 3, 16, 16)
-    turned = images.roll(8, dims=-1)  # two patches a row change places
+    shifted = images.roll(8, dims=-1)  # the two patches of a row are swapped
     for kind, same in (("none", True), ("learn", False)):
         model = random_model(replace(TINY, options=SIZES | {"pos_embed": kind}))
-        assert torch.allclose(model(images), model(turned), atol=1e-4) == same
+        assert torch.allclose(model(images), model(shifted), atol=1e-4) == same
         assert torch.allclose(trace(model, images).logits, model(images), atol=1e-4)
 
 
@@ -149,10 +149,10 @@ def test_conv_stem_keeps_the_token_count_and_widens_receptive_field():
     assert model.patch_embed.grid_size == (4, 4)
     assert model.patch_embed.proj.out_channels == 16
     image = torch.rand(1, 3, 16, 16, requires_grad=True)
-    model.patch_embed(image)[0, 5].sum().backward()  # row 1, column 1: pixels 4 to 7
-    seen = (image.grad[0] != 0).any(0)
+    model.patch_embed(image)[0, 5].sum().backward()  # the patch covers pixels 4 to 7
+    receptive_field = (image.grad[0] != 0).any(0)
     assert model.patch_embed(image).shape == (1, 16, 16)
-    assert seen.any(0).nonzero().min() < 4 and seen.any(0).nonzero().max() > 7
+    assert receptive_field.any(0).nonzero().min() < 4 and receptive_field.any(0).nonzero().max() > 7
     logits, tokens, attention = trace(model, image)
     assert torch.allclose(logits, model(image), atol=1e-4)
     assert (tokens.shape, attention.shape) == ((3, 1, 17, 16), (2, 1, 2, 17, 17))
@@ -161,7 +161,7 @@ def test_conv_stem_keeps_the_token_count_and_widens_receptive_field():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"num_heads": 3},
         {"init": "zeros"},
@@ -171,21 +171,21 @@ def test_conv_stem_keeps_the_token_count_and_widens_receptive_field():
     ],
     ids=str,
 )
-def test_invalid_model_options_are_rejected(wrong):
-    with pytest.raises(ModelError, match=str(list(wrong.values())[-1])):
-        build_model(replace(TINY, options=SIZES | wrong), 10)
+def test_invalid_model_options_are_rejected(invalid):
+    with pytest.raises(ModelError, match=str(list(invalid.values())[-1])):
+        build_model(replace(TINY, options=SIZES | invalid), 10)
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
         (ModelSpec("timm", name="vit_huge_patch1"), "'vit_huge_patch1'"),
         (replace(DEIT, image_size=100), "100 pixels into patches of 16"),
         (replace(TINY, image_size=17), "17 is not a multiple of patch_size 8"),
     ],
 )
-def test_invalid_model_specs_are_named_in_the_error(spec, words):
-    with pytest.raises(ModelError, match=words):
+def test_invalid_model_specs_are_named_in_the_error(spec, message):
+    with pytest.raises(ModelError, match=message):
         build_model(spec, 10)
 
 
@@ -193,12 +193,12 @@ def test_invalid_model_specs_are_named_in_the_error(spec, words):
 def test_failed_weight_download_suggests_the_weights_option(monkeypatch, error):
     create = timm.create_model
 
-    def refuse(*args, pretrained=False, **options):
+    def fail_if_pretrained(*args, pretrained=False, **options):
         if pretrained:
             raise error
         return create(*args, **options)
 
-    monkeypatch.setattr(timm, "create_model", refuse)
+    monkeypatch.setattr(timm, "create_model", fail_if_pretrained)
     with pytest.raises(ModelError, match=rf"{type(error).__name__}: {error}.*--weights"):
         build_model(DEIT, 10, pretrained=True)
 
@@ -210,7 +210,7 @@ def test_mimetic_init_has_the_expected_weight_products():
     query, key, value = attention.qkv.weight.detach().chunk(3)
     for head in range(2):
         span = slice(32 * head, 32 * head + 32)
-        product = query[span].T @ key[span]  # (D, D), 0.7 I cut to half its rank
+        product = query[span].T @ key[span]  # (D, D), 0.7 I at half its rank
         assert product.diagonal().mean() > 0.25
         assert abs(product.mean()) < 0.02
     product = attention.proj.weight.detach() @ value
@@ -223,30 +223,30 @@ def test_sincos_positions_are_distinct_and_of_equal_norm():
     assert positions.shape == (24, 16)
     assert torch.allclose(positions.norm(dim=1), torch.tensor(8.0).sqrt())
     assert torch.cdist(positions, positions).fill_diagonal_(9).min() > 0.1
-    assert torch.equal(positions[0, :4], positions[18, :4])  # x is the same, y is not
+    assert torch.equal(positions[0, :4], positions[18, :4])  # same x, other y
 
 
 def test_concurrent_mac_counts_restore_fused_attention():
-    ways = "flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled"
-    together, left, entered = threading.Barrier(2), threading.Event(), []
+    backends = "flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled"
+    barrier, first_done, entered = threading.Barrier(2), threading.Event(), []
 
     class Slow(torch.nn.Linear):
         def forward(self, images):
             entered.append(self)
-            with suppress(threading.BrokenBarrierError):  # the other one waits its turn
-                together.wait(0.2)
-                if entered[1] is self:  # who came last leaves last
-                    left.wait(1)
+            with suppress(threading.BrokenBarrierError):  # the other thread may wait for a lock
+                barrier.wait(0.2)
+                if entered[1] is self:  # the second to enter leaves last
+                    first_done.wait(1)
             return super().forward(images)
 
     def count():
         count_macs(Slow(16, 5), 16)
-        left.set()
+        first_done.set()
 
-    before = [getattr(torch.backends.cuda, way)() for way in ways]
+    before = [getattr(torch.backends.cuda, backend)() for backend in backends]
     threads = [threading.Thread(target=count) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [getattr(torch.backends.cuda, way)() for way in ways] == before
+    assert [getattr(torch.backends.cuda, backend)() for backend in backends] == before

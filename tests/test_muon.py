@@ -1,6 +1,6 @@
-"""Batched Muon moves every parameter as timm's Muon does, up to rounding in bfloat16.
+"""Batched Muon compared with timm's Muon, up to rounding in bfloat16.
 
-Four steps move a weight by about 1e-2, so a tolerance of 2e-4 is 2% of that.
+Four steps move a weight by about 1e-2, so the tolerance of 2e-4 is 2% of the change.
 """
 
 import copy
@@ -25,7 +25,7 @@ OPTIONS = {
 
 
 def run_optimizer(model, optimizer_class, steps, nesterov, state=None):
-    """The optimizer after `steps` updates of `model` with gradients of a fixed seed."""
+    """Update `model` with one seeded random gradient per step, and return the optimizer."""
     optimizer = optimizer_class(
         [p for p in model.parameters() if p.requires_grad], nesterov=nesterov, **OPTIONS
     )

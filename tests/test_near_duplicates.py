@@ -1,4 +1,4 @@
-"""Groups of near-identical images, and folds that keep them together."""
+"""Groups of near-identical images, and folds that keep each group together."""
 
 import io
 
@@ -17,32 +17,32 @@ from vitdemo.metrics.intervals import wilson_interval, wilson_interval_of_fracti
 
 
 def make_scene(seed: int) -> Image.Image:
-    """A smooth coloured scene, 224 pixels wide."""
+    """Return a smooth coloured scene, 224 pixels wide."""
     return noise(seed, (7, 7)).resize((224, 224), Image.Resampling.BICUBIC)
 
 
 def make_burst_frames(image: Image.Image, count: int, seed: int = 0) -> list[Image.Image]:
-    """Frames of a hand-held burst: shifted, zoomed, brightened, noisy, compressed as JPEG."""
-    random, side, found = np.random.default_rng(seed), image.width, []
+    """Return frames of a hand-held burst, which differ in crop, brightness, noise and JPEG loss."""
+    rng, side, frames = np.random.default_rng(seed), image.width, []
     for _ in range(count):
-        width = int(side * random.uniform(0.92, 1))
-        x, y = random.integers(0, side - width + 1, 2)
+        width = int(side * rng.uniform(0.92, 1))
+        x, y = rng.integers(0, side - width + 1, 2)
         crop = image.crop((x, y, x + width, y + width)).resize((side, side))
-        pixels = np.asarray(crop, float) * random.uniform(0.92, 1.08)
-        pixels += random.normal(0, 3, pixels.shape)
+        pixels = np.asarray(crop, float) * rng.uniform(0.92, 1.08)
+        pixels += rng.normal(0, 3, pixels.shape)
         buffer = io.BytesIO()
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=85)
-        found.append(Image.open(buffer).convert("RGB"))
-    return found
+        frames.append(Image.open(buffer).convert("RGB"))
+    return frames
 
 
 def test_frames_of_a_burst_are_one_group_and_different_images_are_not():
     images = [frame for seed in range(5) for frame in make_burst_frames(make_scene(seed), 6, seed)]
-    labels = np.repeat([0, 1], [18, 12])  # three bursts of one class, two of the other
-    alike = np.eye(2)[labels]  # different images of a class that the model knows
-    assert group_images(images, alike, labels).tolist() == np.repeat(range(5), 6).tolist()
-    unlike = np.eye(30)
-    assert group_images(images, unlike, labels).tolist() == list(range(30))
+    labels = np.repeat([0, 1], [18, 12])  # three bursts of class 0, two of class 1
+    same_class = np.eye(2)[labels]  # features that only depend on the class
+    assert group_images(images, same_class, labels).tolist() == np.repeat(range(5), 6).tolist()
+    distinct = np.eye(30)
+    assert group_images(images, distinct, labels).tolist() == list(range(30))
 
 
 def test_frames_of_a_pan_are_one_group_linked_by_neighbours():
@@ -51,20 +51,20 @@ def test_frames_of_a_pan_are_one_group_linked_by_neighbours():
     images, labels = [*images, make_scene(9)], np.repeat([0, 1], [13, 1])
     assert group_images(images, np.eye(2)[labels], labels).tolist() == [0] * 13 + [1]
     ends = [0, 12, 13]
-    found = group_images([images[i] for i in ends], np.eye(2)[labels[ends]], labels[ends])
-    assert found.tolist() == [0, 1, 2]
+    groups = group_images([images[i] for i in ends], np.eye(2)[labels[ends]], labels[ends])
+    assert groups.tolist() == [0, 1, 2]
 
 
 def test_shared_background_does_not_make_images_near_identical():
     images = []
-    for place in range(12):  # a dark object somewhere on white paper
+    for place in range(12):  # a dark object at different places on white paper
         pixels = np.full((224, 224, 3), 255, np.uint8)
         x, y = 20 + 60 * (place % 3), 10 + 50 * (place // 3)
         pixels[y : y + 45, x : x + 45] = 20 * place
         images.append(Image.fromarray(pixels))
     labels = np.arange(12) % 2
-    random = np.random.default_rng(0)
-    features = 5 + random.normal(size=(12, 64))  # raw cosines are above 0.95
+    rng = np.random.default_rng(0)
+    features = 5 + rng.normal(size=(12, 64))  # raw cosines are above 0.95
     assert len(set(group_images(images, features, labels))) == 12
 
 
@@ -74,30 +74,30 @@ def test_long_burst_among_few_images_is_one_group():
         [*burst, *(make_scene(seed) for seed in range(2, 6))],
         np.repeat([0, 1], [30, 4]),
     )
-    random = np.random.default_rng(0)
-    features = random.normal(size=(5, 64))[[0] * 30 + [1, 2, 3, 4]]
-    features = features + 0.2 * random.normal(size=features.shape)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(5, 64))[[0] * 30 + [1, 2, 3, 4]]
+    features = features + 0.2 * rng.normal(size=features.shape)
     assert group_images(images, features, labels).tolist() == [0] * 30 + [1, 2, 3, 4]
 
 
 def test_folds_contain_whole_groups_and_all_classes():
-    random = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for _ in range(50):
-        sizes = random.integers(1, 9, 14)
+        sizes = rng.integers(1, 9, 14)
         groups = np.repeat(np.arange(14), sizes)
         labels = np.repeat(np.arange(14) % 3, sizes)
-        folds = int(random.integers(2, 5))
-        found = assign_folds(labels, groups, folds)
+        folds = int(rng.integers(2, 5))
+        assigned = assign_folds(labels, groups, folds)
         for group in range(14):
-            assert len(set(found[groups == group])) == 1
+            assert len(set(assigned[groups == group])) == 1
         for fold in range(folds):
-            assert set(labels[found == fold]) == set(labels[found != fold]) == {0, 1, 2}
+            assert set(labels[assigned == fold]) == set(labels[assigned != fold]) == {0, 1, 2}
 
 
 def test_single_images_are_distributed_evenly_over_folds():
     labels = np.repeat([0, 1], [12, 7])
-    found = assign_folds(labels, np.arange(19), 5)
-    counts = np.array([np.bincount(found[labels == c], minlength=5) for c in (0, 1)])
+    folds = assign_folds(labels, np.arange(19), 5)
+    counts = np.array([np.bincount(folds[labels == c], minlength=5) for c in (0, 1)])
     assert (np.ptp(counts, axis=1) <= 1).all() and np.ptp(counts.sum(0)) <= 1
 
 
@@ -113,7 +113,7 @@ def test_effective_size_counts_groups_instead_of_images():
     assert effective_sample_size(np.arange(7)) == 7
     assert effective_sample_size(np.repeat(range(10), 12)) == pytest.approx(10)
     assert effective_sample_size(np.repeat([0, 1], [9, 1])) == pytest.approx(100 / 82)
-    # All images of a group have one outcome: the interval is that of as many single images.
+    # Images of a group have the same outcome, so each group counts as one image.
     np.testing.assert_allclose(
         wilson_interval_of_fraction(0.7, 10), wilson_interval(7, 10), atol=1e-12
     )

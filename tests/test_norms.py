@@ -1,4 +1,4 @@
-"""Norm-weighted attention against explicit matrices of every pair of tokens, in float64."""
+"""Norm-weighted attention compared with explicit vectors of all token pairs, in float64."""
 
 import pytest
 import torch
@@ -16,71 +16,70 @@ def model(request):
 
 
 def reference_weighted_values(model, layer, tokens, attention):
-    """The vectors alpha_ij (x_j W_V + b_V) W_O by head, (B, H, N, N, D), with W_V and W_O cut out
-    of the model's weights, and rows of `tokens` on the left as in the paper."""
+    """Compute the vectors alpha_ij (x_j W_V + b_V) W_O by head, (B, H, N, N, D)."""
     block = model.blocks[layer]
     attn, D = block.attn, tokens.shape[-1]
     width, x = D // attn.num_heads, block.norm1(tokens)
-    found = []
+    vectors = []
     for head in range(attn.num_heads):
         rows = slice(2 * D + head * width, 2 * D + (head + 1) * width)
         W_V, b_V = attn.qkv.weight[rows].T, attn.qkv.bias[rows]
         W_O = attn.proj.weight[:, head * width : (head + 1) * width].T  # (D/H, D)
         f = (x @ W_V + b_V) @ W_O  # (B, N, D)
         f = f * block.ls1.gamma if hasattr(getattr(block, "ls1", None), "gamma") else f
-        found.append(attention[:, head, :, :, None] * f[:, None])
-    return torch.stack(found, dim=1)
+        vectors.append(attention[:, head, :, :, None] * f[:, None])
+    return torch.stack(vectors, dim=1)
 
 
 @torch.no_grad()
 def test_norms_equal_those_of_explicit_weighted_values(model):
-    found = trace(model, random_images(model))
-    products = value_products(model, found.tokens)
+    traced = trace(model, random_images(model))
+    products = value_products(model, traced.tokens)
     L, H = len(model.blocks), model.blocks[0].attn.num_heads
-    assert products.shape == (L, 2, found.tokens.shape[2], H, H)
-    heads, layers = (norms(found.attention, products) for norms in (head_norms, summed_head_norms))
+    assert products.shape == (L, 2, traced.tokens.shape[2], H, H)
+    heads, layers = (norms(traced.attention, products) for norms in (head_norms, summed_head_norms))
     for layer in range(L):
         vectors = reference_weighted_values(
-            model, layer, found.tokens[layer], found.attention[layer]
+            model, layer, traced.tokens[layer], traced.attention[layer]
         )
-        wanted = vectors.norm(dim=-1)
-        torch.testing.assert_close(heads[layer], wanted, atol=1e-10, rtol=1e-8)
+        expected = vectors.norm(dim=-1)
+        torch.testing.assert_close(heads[layer], expected, atol=1e-10, rtol=1e-8)
         joined = vectors.sum(dim=1).norm(dim=-1)
         torch.testing.assert_close(layers[layer], joined, atol=1e-10, rtol=1e-6)
-        assert (joined - wanted.sum(dim=1)).abs().max() > 1e-3  # heads do cancel each other
+        assert (joined - expected.sum(dim=1)).abs().max() > 1e-3  # heads partly cancel each other
 
 
 @torch.no_grad()
 def test_weighted_values_sum_to_the_attention_output(model):
     images = random_images(model)
-    found, added = trace(model, images), []
+    traced, outputs = trace(model, images), []
     block = model.blocks[1]
-    part = block.ls1 if hasattr(block, "ls1") else block.attn
-    handle = part.register_forward_hook(lambda module, inputs, out: added.append(out))
+    last = block.ls1 if hasattr(block, "ls1") else block.attn
+    handle = last.register_forward_hook(lambda module, inputs, out: outputs.append(out))
     model(images)
     handle.remove()
-    vectors = reference_weighted_values(model, 1, found.tokens[1], found.attention[1])
+    vectors = reference_weighted_values(model, 1, traced.tokens[1], traced.attention[1])
     bias = block.attn.proj.bias
     bias = bias * block.ls1.gamma if hasattr(getattr(block, "ls1", None), "gamma") else bias
-    torch.testing.assert_close(vectors.sum(dim=(1, 3)) + bias, added[0], atol=1e-9, rtol=0)
+    torch.testing.assert_close(vectors.sum(dim=(1, 3)) + bias, outputs[0], atol=1e-9, rtol=0)
 
 
 @torch.no_grad()
 def test_norm_shares_in_float32_are_close_to_float64():
     model = random_model(MODELS["registers"])
-    found = trace(model, random_images(model).float())
+    traced = trace(model, random_images(model).float())
     exact = trace(model.double(), random_images(model))
     for norms in (head_norms, summed_head_norms):
-        wanted = norms_to_weights(norms(exact.attention, value_products(model, exact.tokens)))
+        expected = norms_to_weights(norms(exact.attention, value_products(model, exact.tokens)))
         single = model.float()
-        shares = norms_to_weights(norms(found.attention, value_products(single, found.tokens)))
-        torch.testing.assert_close(shares.double(), wanted, atol=1e-4, rtol=0)
+        weights = norms_to_weights(norms(traced.attention, value_products(single, traced.tokens)))
+        torch.testing.assert_close(weights.double(), expected, atol=1e-4, rtol=0)
         model.double()
 
 
 def test_norm_shares_sum_to_one_and_zero_rows_are_uniform():
-    shares = norms_to_weights(torch.tensor([[3.0, 1.0], [0.0, 0.0]]))
-    assert shares.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    weights = norms_to_weights(torch.tensor([[3.0, 1.0], [0.0, 0.0]]))
+    assert weights.tolist() == [[0.75, 0.25], [0.5, 0.5]]
 
 
 def test_token_with_zero_value_has_norm_zero_despite_its_weight():

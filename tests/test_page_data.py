@@ -1,4 +1,4 @@
-"""Class counts, colours and mean images of the dataset, its download, and augmentation."""
+"""Class counts, colours and mean images of the dataset, and augmentation."""
 
 import numpy as np
 import pytest
@@ -30,16 +30,16 @@ UNEQUAL_COUNTS = {
 
 def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
     unequal = AppContext([], put_pictures(UNEQUAL_COUNTS), CPU)
-    found = classes.count_classes(unequal)
-    assert classes.count_classes(unequal) is found  # counted once
-    assert found.classes == ("<b>ant", "bee", "cow")
-    assert found.train.tolist() == [5, 2, 9]
-    assert found.test.tolist() == [3, 0, 4]
+    counts = classes.count_classes(unequal)
+    assert classes.count_classes(unequal) is counts  # the counts are cached
+    assert counts.classes == ("<b>ant", "bee", "cow")
+    assert counts.train.tolist() == [5, 2, 9]
+    assert counts.test.tolist() == [3, 0, 4]
     note = "test/ has no folder for these classes: bee."
-    assert found.notes == (note,)
+    assert counts.notes == (note,)
     assert note in [
         getattr(p, "text", "")
-        for p in classes.class_blocks(found, classes.colour_statistics(unequal))
+        for p in classes.class_blocks(counts, classes.colour_statistics(unequal))
     ]
     pixels = classes.colour_statistics(unequal)
     assert (pixels.images_read, pixels.images_total) == (16, 16)
@@ -52,17 +52,17 @@ def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
 
 def test_channel_histograms_equal_numpy():
     images = batch(5)
-    wanted = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
-    assert np.array_equal(classes.channel_histograms(images), wanted)
+    expected = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
+    assert np.array_equal(classes.channel_histograms(images), expected)
 
 
 def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
     images, labels = batch(6), torch.tensor([0, 2, 0, 2, 2, 0])
     means = classes.compute_mean_images(LabelledImages(images, labels), 3)
     for label in (0, 2):
-        own = [images[i].double().numpy() for i in range(6) if labels[i] == label]
-        wanted = np.rint(sum(own) / len(own)).transpose(1, 2, 0)
-        assert np.abs(means[label] - wanted).max() <= 1
+        members = [images[i].double().numpy() for i in range(6) if labels[i] == label]
+        expected = np.rint(sum(members) / len(members)).transpose(1, 2, 0)
+        assert np.abs(means[label] - expected).max() <= 1
     assert (means[1] == 127).all()
 
 
@@ -70,10 +70,10 @@ def test_cifar10_has_its_published_counts_and_colours(cifar10):
     context = AppContext([], cifar10.root, CPU)
     assert classes.count_classes(context).train.tolist() == [5000] * 10
     assert classes.count_classes(context).test.tolist() == [1000] * 10
-    found = classes.colour_statistics(context)
-    assert (found.images_read, found.images_total) == (classes.MAX_IMAGES_READ, 50_000)
-    assert np.allclose(found.mean, CIFAR10_MEAN, atol=0.01)
-    assert np.allclose(found.std, CIFAR10_STD, atol=0.01)
+    statistics = classes.colour_statistics(context)
+    assert (statistics.images_read, statistics.images_total) == (classes.MAX_IMAGES_READ, 50_000)
+    assert np.allclose(statistics.mean, CIFAR10_MEAN, atol=0.01)
+    assert np.allclose(statistics.std, CIFAR10_STD, atol=0.01)
 
 
 def test_missing_dataset_and_missing_patches_raise_errors(tmp_path):
@@ -86,9 +86,9 @@ def test_missing_dataset_and_missing_patches_raise_errors(tmp_path):
 
 def test_load_subset_returns_the_same_images_as_load(put_pictures):
     source = data.open_dataset(put_pictures(UNEQUAL_COUNTS), download=False)
-    some, everything = source.load_subset("test", torch.tensor([4, 0, 6])), source.load("test")
-    assert torch.equal(some.images, everything.images[[4, 0, 6]])
-    assert torch.equal(some.labels, everything.labels[[4, 0, 6]])
+    subset, full = source.load_subset("test", torch.tensor([4, 0, 6])), source.load("test")
+    assert torch.equal(subset.images, full.images[[4, 0, 6]])
+    assert torch.equal(subset.labels, full.labels[[4, 0, 6]])
     assert torch.equal(source.load_labels("train"), source.load("train").labels)
 
 
@@ -97,32 +97,32 @@ def make_images() -> list[Image.Image]:
 
 
 def test_recipes_of_available_models_with_augmentation_come_first(tmp_path):
-    changing, plain = "vit-plain-cpu-augmented", "first-steps"
-    assert (RECIPES[changing].policy, RECIPES[plain].policy) == ("trivial", "none")
-    here = [make_run(tmp_path / name) for name in (plain, changing, "of-no-recipe")]
-    assert order_recipes(here)[:2] == [changing, plain]
-    assert sorted(order_recipes(here)) == sorted(RECIPES)
+    augmented, plain = "vit-plain-cpu-augmented", "first-steps"
+    assert (RECIPES[augmented].policy, RECIPES[plain].policy) == ("trivial", "none")
+    available = [make_run(tmp_path / name) for name in (plain, augmented, "of-no-recipe")]
+    assert order_recipes(available)[:2] == [augmented, plain]
+    assert sorted(order_recipes(available)) == sorted(RECIPES)
     assert RECIPES[order_recipes([])[0]].policy != "none"
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_augmentations_follow_the_recipe(name):
     recipe = get_recipe(name)
-    found = apply_augmentations(recipe, make_images(), "abca", side=16, seed=5)
-    wanted = {
+    steps = apply_augmentations(recipe, make_images(), "abca", side=16, seed=5)
+    expected = {
         "Random crop": recipe.crop_padding,
         "Random flip": recipe.flip,
         "Random operations": recipe.policy != "none",
         "Random erasing": recipe.erasing,
         "Cutout": recipe.cutout,
     }
-    titles = [step.title for step in found]
-    assert {t: t in titles for t in wanted} == {t: bool(v) for t, v in wanted.items()}
+    titles = [step.title for step in steps]
+    assert {t: t in titles for t in expected} == {t: bool(v) for t, v in expected.items()}
     assert any("MixUp" in t or "CutMix" in t for t in titles) == bool(recipe.mixup + recipe.cutmix)
-    assert all(step.pictures.shape == (4, 16, 16, 3) for step in found)
+    assert all(step.pictures.shape == (4, 16, 16, 3) for step in steps)
     assert titles[0] == "Original images"
-    assert titles[-1] == ("All steps together" if any(wanted.values()) else "Original images")
-    assert ("patch tokens are dropped" in found[-1].words) == bool(recipe.patch_dropout)
+    assert titles[-1] == ("All steps together" if any(expected.values()) else "Original images")
+    assert ("patch tokens are dropped" in steps[-1].words) == bool(recipe.patch_dropout)
 
 
 def make_model_inputs() -> torch.Tensor:
@@ -132,41 +132,41 @@ def make_model_inputs() -> torch.Tensor:
 def test_each_step_equals_the_training_step_without_side_effects():
     recipe = get_recipe("vit-small-cpu")
     before = torch.random.get_rng_state()
-    found, same, other = (
+    first, same, other = (
         apply_augmentations(recipe, make_images(), "abca", side=16, seed=seed) for seed in (7, 7, 8)
     )
     assert torch.equal(torch.random.get_rng_state(), before)
-    chosen = draw_flip(4, torch.Generator().manual_seed(7))
+    flipped = draw_flip(4, torch.Generator().manual_seed(7))
     assert np.array_equal(
-        found[2].pictures, flip_images(make_model_inputs(), chosen).permute(0, 2, 3, 1)
+        first[2].pictures, flip_images(make_model_inputs(), flipped).permute(0, 2, 3, 1)
     )
-    assert 0 < chosen.sum() < 4
-    assert np.array_equal(found[-1].pictures, same[-1].pictures)
-    assert not np.array_equal(found[-1].pictures, other[-1].pictures)
+    assert 0 < flipped.sum() < 4
+    assert np.array_equal(first[-1].pictures, same[-1].pictures)
+    assert not np.array_equal(first[-1].pictures, other[-1].pictures)
 
 
 def test_all_steps_together_equal_the_trainer_input():
-    """The trainer's own steps for the same draws, the targets those of one class a picture."""
+    """Apply the trainer's augmentation to the same random draws, with one class per image."""
     recipe = get_recipe("vit-tiny-regularised")
-    whole = Augmentation(4, True, "trivial", 0.25, 0, 0.2, 1.0)
+    augmentation = Augmentation(4, True, "trivial", 0.25, 0, 0.2, 1.0)
     generator = torch.Generator().manual_seed(11)
-    draws = whole.draw(4, 16, generator)
+    draws = augmentation.draw(4, 16, generator)
     partners = torch.rand((4,), generator=generator).argsort()
     pixels, targets = augment_batch(
-        whole, make_model_inputs(), torch.eye(4), draws, partners, torch.zeros(3, 1, 1)
+        augmentation, make_model_inputs(), torch.eye(4), draws, partners, torch.zeros(3, 1, 1)
     )
     step = apply_augmentations(recipe, make_images(), "abcd", side=16, seed=11)[-1]
-    wanted = pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1)
-    assert np.array_equal(step.pictures, wanted.numpy())
-    for row, shares in zip(targets.tolist(), step.targets, strict=True):
-        named = {name: share for name, share in zip("abcd", row, strict=True) if share > 0}
-        assert shares == pytest.approx(named)
+    expected = pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1)
+    assert np.array_equal(step.pictures, expected.numpy())
+    for row, fractions in zip(targets.tolist(), step.targets, strict=True):
+        named = {name: fraction for name, fraction in zip("abcd", row, strict=True) if fraction > 0}
+        assert fractions == pytest.approx(named)
     cats = apply_augmentations(recipe, make_images(), ["cat"] * 4, side=16, seed=0)[-1]
-    assert all(shares == {"cat": pytest.approx(1)} for shares in cats.targets)  # they add up
+    assert all(each == {"cat": pytest.approx(1)} for each in cats.targets)
 
 
 def test_patches_tile_the_image():
-    seen = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    found = patches.split_patches(seen, (4, 4))
-    assert found.shape == (4, 4, 4, 4, 3)
-    assert np.array_equal(found[2, 1], seen[8:12, 4:8])
+    image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    tiles = patches.split_patches(image, (4, 4))
+    assert tiles.shape == (4, 4, 4, 4, 3)
+    assert np.array_equal(tiles[2, 1], image[8:12, 4:8])

@@ -1,4 +1,4 @@
-"""Payloads of the section "Inside the model": names, colours, numbers and verdicts."""
+"""Payloads of the section "Inside the model": names, colours, numbers and conclusions."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ from vitdemo.page.look.inside import ablation, distance, filters, lens
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Where gradio keeps files meanwhile."""
+    """Temporary folder for gradio's files."""
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
 
 
@@ -40,17 +40,17 @@ def random_probabilities(*shape, seed=0):
 
 
 def make_effects(L=2, H=3):
-    random = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     logits = np.array([2.0, 1.0, *[0.0] * 8])
-    return AblationEffects(fake_run(CIFAR10), logits, logits + random.normal(size=(L, H, 10)))
+    return AblationEffects(fake_run(CIFAR10), logits, logits + rng.normal(size=(L, H, 10)))
 
 
 def make_lens(classes, L=2, P=4):
     C = len(classes)
-    seen = np.zeros((8, 8, 3), np.uint8)
+    image = np.zeros((8, 8, 3), np.uint8)
     return LogitLens(
         fake_run(classes),
-        seen,
+        image,
         (2, P // 2),
         random_probabilities(L + 1, C),
         random_probabilities(L + 1, P, C, seed=1),
@@ -79,24 +79,24 @@ def test_most_predicted_classes_get_colours_and_strips():
     colours = lens.assign_class_colours(patches)
     assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
     assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
-    answers = np.zeros((3, 100))  # of which the last word comes first
-    answers[0, 40], answers[1, 50], answers[2, 60], answers[2, 50] = 0.9, 0.8, 0.7, 0.1
-    shown = lens.select_classes(answers)
-    assert len(shown) == 8 and shown[:2] == [60, 50] and 40 in shown
-    assert lens.select_classes(answers[:, :10]) == list(range(10))
+    predictions = np.zeros((3, 100))  # classes of the last layer come first
+    predictions[[0, 1, 2, 2], [40, 50, 60, 50]] = 0.9, 0.8, 0.7, 0.1
+    selected = lens.select_classes(predictions)
+    assert len(selected) == 8 and selected[:2] == [60, 50] and 40 in selected
+    assert lens.select_classes(predictions[:, :10]) == list(range(10))
 
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
 def test_lens_payload_contains_every_layer_and_patch(classes):
-    found = make_lens(classes)
-    value = LensView().to_payload(lens.lens_data(found, 1))
-    shown = [classes.index(name) for name in value["classes"]]
-    np.testing.assert_allclose(value["answers"], found.predictions[:, shown], atol=1e-6)
-    names = np.array([each["name"] for each in value["named"]])
-    expected = np.array(classes)[found.patches.argmax(2)]
-    assert (names[np.array(value["predicted"])] == expected).all()
-    np.testing.assert_allclose(value["shares"], found.patches.max(2), atol=1e-6)
-    assert ("The 8 most probable of" in value["words"][0]) is (len(classes) > 12)
+    data = make_lens(classes)
+    payload = LensView().to_payload(lens.lens_data(data, 1))
+    shown = [classes.index(name) for name in payload["classes"]]
+    np.testing.assert_allclose(payload["answers"], data.predictions[:, shown], atol=1e-6)
+    names = np.array([each["name"] for each in payload["named"]])
+    expected = np.array(classes)[data.patches.argmax(2)]
+    assert (names[np.array(payload["predicted"])] == expected).all()
+    np.testing.assert_allclose(payload["shares"], data.patches.max(2), atol=1e-6)
+    assert ("The 8 most probable of" in payload["words"][0]) is (len(classes) > 12)
 
 
 def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
@@ -107,15 +107,15 @@ def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
 
 
 def test_head_grid_contains_the_change_of_every_head():
-    found = make_effects()
-    value = HeadSwitches().to_payload(HeadSwitchData(found, "words", "2.3"))
-    assert (value["name"], value["off"]) == ("airplane", "2.3")
-    np.testing.assert_allclose(value["change"], found.logit_change, atol=1e-6)
-    np.testing.assert_allclose(value["probability"], found.probability_change, atol=1e-6)
-    assert "the logit of airplane changes" in ablation.effects_caption(found)
+    effects = make_effects()
+    payload = HeadSwitches().to_payload(HeadSwitchData(effects, "words", "2.3"))
+    assert (payload["name"], payload["off"]) == ("airplane", "2.3")
+    np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
+    np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
+    assert "the logit of airplane changes" in ablation.effects_caption(effects)
     texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
-    for mean_of, words in texts.items():
-        assert words in ablation.effects_caption(replace(found, mean_source=mean_of))
+    for mean_of, text in texts.items():
+        assert text in ablation.effects_caption(replace(effects, mean_source=mean_of))
 
 
 def test_head_list_is_cut_after_six_and_signs_are_formatted():
@@ -128,26 +128,26 @@ def test_head_list_is_cut_after_six_and_signs_are_formatted():
 def test_comparison_includes_the_new_prediction():
     before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
     without[9] = 0.91
-    words, card = ablation.comparison_blocks(fake_run(CIFAR10), before, without, {(0, 0), (1, 1)})
-    assert words.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
+    text, card = ablation.comparison_blocks(fake_run(CIFAR10), before, without, {(0, 0), (1, 1)})
+    assert text.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
     assert card.title == "Without layer 1 head 1, layer 2 head 2"
     assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
-    words, card = ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
-    assert words.text == ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
+    text, card = ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
+    assert text.text == ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
 
 
 @pytest.mark.parametrize(
-    ("won", "lost", "words"),
+    ("gained", "lost", "verdict"),
     [
         (20, 30, "not significant"),
         (20, 50, "a significant loss"),
         (50, 20, "a significant gain"),
     ],
 )
-def test_accuracy_change_within_its_interval_is_not_significant(won, lost, words):
-    test = McNemarResult(800 - lost, won, lost, 1000, p=math.nan)
+def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, verdict):
+    test = McNemarResult(800 - lost, gained, lost, 1000, p=math.nan)
     text = ablation.describe_accuracy_change("vit", test, {(0, 0)})
-    assert words in text and "**80.0%** with all heads" in text
+    assert verdict in text and "**80.0%** with all heads" in text
     assert "without layer 1 head 1." in text
     assert text.startswith("vit, accuracy on 1,000 test images")
 
@@ -155,46 +155,42 @@ def test_accuracy_change_within_its_interval_is_not_significant(won, lost, words
 def test_position_similarities_are_sent_in_one_file():
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
     view = positions.PositionView()
-    value = view.to_payload(positions.PositionData("vit", similarity, (1, 2), "words"))
-    with open(value["similarity"].path, "rb") as file:
+    payload = view.to_payload(positions.PositionData("vit", similarity, (1, 2), "words"))
+    with open(payload["similarity"].path, "rb") as file:
         np.testing.assert_allclose(unpack_matrices(file.read())[0, 0], similarity)
-    assert value["limit"] == 0.5
-    assert (
-        positions.PositionData("vit", np.ones((1, 1)), (1, 1), "").limit == 1
-    )  # of a single patch
+    assert payload["limit"] == 0.5
+    assert positions.PositionData("vit", np.ones((1, 1)), (1, 1), "").limit == 1
 
 
 def test_filter_tiles_have_captions_and_channels_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
-    found = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
-    words, tiles = filters.filter_blocks(found, filters.LARGEST_FILTERS)
-    assert "2 x 2 pixels" in words.text and "of 9" in words.text
+    kernels = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
+    text, tiles = filters.filter_blocks(kernels, filters.LARGEST_FILTERS)
+    assert "2 x 2 pixels" in text.text and "of 9" in text.text
     assert tiles.items[0].alt == "Filter 1: norm 2.50"
-    assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # of the second tile, its lower left
-    _, tiles = filters.filter_blocks(found, filters.PRINCIPAL_COMPONENTS)
+    assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # the lower left pixel of the second tile
+    _, tiles = filters.filter_blocks(kernels, filters.PRINCIPAL_COMPONENTS)
     assert [each.caption for each in tiles.items] == ["25.0%"]
 
 
 def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):
     masked = make_run(tmp_path / "masked")
-    first = record_start_weights(
-        make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3
-    )
-    assert distance.describe_origin(first) == "from scratch"
+    run = record_start_weights(make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3)
+    assert distance.describe_origin(run) == "from scratch"
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert distance.describe_origin(first) == "from scratch, self-supervised first"
-    for pretrained, words in ((True, "pretrained"), (False, "from scratch")):
-        timm = make_run(tmp_path / words, TIMM, recipe={"pretrained": pretrained})
-        assert distance.describe_origin(timm) == words
+    assert distance.describe_origin(run) == "from scratch, self-supervised first"
+    for pretrained, origin in ((True, "pretrained"), (False, "from scratch")):
+        timm = make_run(tmp_path / origin, TIMM, recipe={"pretrained": pretrained})
+        assert distance.describe_origin(timm) == origin
 
 
 def test_distances_have_a_plot_and_a_table_per_model():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
-    short = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
-    found = AttentionDistances(short, heads, 0.52, 32)
-    _, plots, numbers, problem = distance.distance_blocks([found], ["'bad'"])
+    run = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
+    distances = AttentionDistances(run, heads, 0.52, 32)
+    _, plots, numbers, problem = distance.distance_blocks([distances], ["'bad'"])
     assert plots.figures[0].words == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]

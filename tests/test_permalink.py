@@ -1,4 +1,4 @@
-"""What an address may say, and what it may not."""
+"""URL parameters: valid and invalid values."""
 
 import gradio as gr
 import pytest
@@ -20,7 +20,7 @@ CHECKBOX = gr.Checkbox(False)
     [
         (RADIO, {"max": "max", "min": None, None: None}),
         (SLIDER, {"0.5": 0.5, "0": 0, "0.96": None, "nan": None, "1e999": None, "half": None}),
-        (LAYER, {"20": 20, "0": None, "1e20": None, "nan": None, "1e999": None}),  # 1e20: no JSON
+        (LAYER, {"20": 20, "0": None, "1e20": None, "nan": None, "1e999": None}),
         (CHECKBOX, {"true": True, "1": None}),
     ],
 )
@@ -45,7 +45,7 @@ def test_test_images_are_identified_only_by_number(text):
 
 
 @pytest.mark.parametrize(
-    ("search", "wish"),
+    ("search", "expected"),
     [
         ("", ImageRequest("photo:cat")),
         ("?picture=test:17", ImageRequest("test:17")),
@@ -55,8 +55,8 @@ def test_test_images_are_identified_only_by_number(text):
         ("?picture=" + "x" * 999, ImageRequest("x" * permalink.MAX_CLASS_NAME_LENGTH)),
     ],
 )
-def test_query_selects_an_image_and_crop_or_the_first_photo(search, wish):
-    assert permalink.image_from_query(search, ["photo:cat", "photo:lion"]) == wish
+def test_query_selects_an_image_and_crop_or_the_first_photo(search, expected):
+    assert permalink.image_from_query(search, ["photo:cat", "photo:lion"]) == expected
     assert permalink.image_from_query("", []) is None
 
 

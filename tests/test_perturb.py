@@ -1,4 +1,4 @@
-"""Perturbations equal known references, and images of a batch do not affect each other."""
+"""Perturbations compared with reference libraries, and independence of the images of a batch."""
 
 import io
 
@@ -25,7 +25,7 @@ def noise(count=3, side=SIDE, seed=0):
 
 
 def split_into_patches(image, pieces):
-    """The squares of (3, S, S) in reading order, as tuples."""
+    """Split an image (3, S, S) into squares in reading order, as tuples."""
     side = image.shape[-1] // pieces
     return [
         tuple(image[:, y : y + side, x : x + side].flatten().tolist())
@@ -40,19 +40,19 @@ def test_perturbation_depends_only_on_image_strength_and_seed(name):
     before = images.clone()
     same = apply_perturbation(name, images, PERTURBATIONS[name].neutral)
     assert torch.equal(same, images) and same.data_ptr() != images.data_ptr()
-    together = apply_perturbation(name, images, STRENGTHS[name], seeds)
+    changed = apply_perturbation(name, images, STRENGTHS[name], seeds)
     torch.manual_seed(99)  # nothing draws from the global generator
-    assert together.dtype == torch.uint8 and together.shape == images.shape
-    assert all((new != old).any() for new, old in zip(together, images, strict=True))
+    assert changed.dtype == torch.uint8 and changed.shape == images.shape
+    assert all((new != old).any() for new, old in zip(changed, images, strict=True))
     assert torch.equal(images, before)
-    for i, seed in enumerate(seeds):  # the other pictures of a batch never matter
+    for i, seed in enumerate(seeds):  # the other images of the batch have no effect
         assert torch.equal(
-            apply_perturbation(name, images[i : i + 1], STRENGTHS[name], seed)[0], together[i]
+            apply_perturbation(name, images[i : i + 1], STRENGTHS[name], seed)[0], changed[i]
         )
-    turned = apply_perturbation(name, images.flip(0), STRENGTHS[name], seeds[::-1])
-    assert torch.equal(turned.flip(0), together)
+    reversed_batch = apply_perturbation(name, images.flip(0), STRENGTHS[name], seeds[::-1])
+    assert torch.equal(reversed_batch.flip(0), changed)
     other = apply_perturbation(name, images, STRENGTHS[name], [1, 2, 3])
-    assert torch.equal(other, together) != (name in ("noise", "shuffle", "remove"))
+    assert torch.equal(other, changed) != (name in ("noise", "shuffle", "remove"))
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
@@ -68,7 +68,7 @@ def test_perturbations_work_at_any_image_size_and_strength(name, side):
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("call", "message"),
     [
         (lambda: apply_perturbation("fog", noise(), 1), "'fog': choose one of noise, blur"),
         (lambda: apply_perturbation("blur", noise(), 99), "Blur of 99 is not in 0 to 15"),
@@ -77,9 +77,9 @@ def test_perturbations_work_at_any_image_size_and_strength(name, side):
         (lambda: perturb.make_patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),
     ],
 )
-def test_invalid_perturbation_arguments_are_rejected(ask, message):
+def test_invalid_perturbation_arguments_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
-        ask()
+        call()
 
 
 def test_noise_has_the_requested_deviation_and_scales_linearly():
@@ -88,7 +88,7 @@ def test_noise_has_the_requested_deviation_and_scales_linearly():
     )
     assert middle.std().item() == pytest.approx(20, rel=0.05)
     assert middle.mean().item() == pytest.approx(0, abs=1.5)
-    assert (strong - 3 * weak).abs().max() <= 2  # rounding, once and three times half a level
+    assert (strong - 3 * weak).abs().max() <= 2  # rounding errors of 0.5 and 3 * 0.5
 
 
 def test_noise_pattern_scales_with_the_image_size():
@@ -100,9 +100,9 @@ def test_noise_pattern_scales_with_the_image_size():
 @pytest.mark.parametrize("percent", [1.0, 10.0])
 def test_blur_equals_torchvision(percent):
     images, sigma = noise(), percent / 100 * SIDE
-    reach = int(np.ceil(3 * sigma))
-    wanted = tv.gaussian_blur(images, [2 * reach + 1] * 2, [sigma] * 2)
-    assert torch.equal(apply_perturbation("blur", images, percent), wanted)
+    radius = int(np.ceil(3 * sigma))
+    expected = tv.gaussian_blur(images, [2 * radius + 1] * 2, [sigma] * 2)
+    assert torch.equal(apply_perturbation("blur", images, percent), expected)
 
 
 @pytest.mark.parametrize("quality", [5, 50, 99])
@@ -110,8 +110,8 @@ def test_jpeg_equals_pillow(quality):
     image = noise(1)
     buffer = io.BytesIO()
     Image.fromarray(image[0].permute(1, 2, 0).numpy()).save(buffer, "JPEG", quality=quality)
-    wanted = np.asarray(Image.open(buffer)).transpose(2, 0, 1)
-    assert np.array_equal(apply_perturbation("jpeg", image, quality)[0].numpy(), wanted)
+    expected = np.asarray(Image.open(buffer)).transpose(2, 0, 1)
+    assert np.array_equal(apply_perturbation("jpeg", image, quality)[0].numpy(), expected)
 
 
 @pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (180, 2), (-90, 3), (-180, 2)])
@@ -121,19 +121,19 @@ def test_rotation_by_right_angles_is_exact(degrees, turns):
 
 def test_rotation_equals_torchvision_filled_with_the_image_mean():
     images = noise(2)
-    turned = apply_perturbation("rotate", images, 30)
-    for image, result in zip(images, turned, strict=True):
+    rotated = apply_perturbation("rotate", images, 30)
+    for image, result in zip(images, rotated, strict=True):
         mean = image.double().mean((1, 2))  # (3,)
         fill = mean.tolist()
-        wanted = tv.rotate(image.double(), 30, InterpolationMode.BILINEAR, fill=fill)
+        expected = tv.rotate(image.double(), 30, InterpolationMode.BILINEAR, fill=fill)
         inside = tv.rotate(torch.ones(1, SIDE, SIDE), 30, InterpolationMode.BILINEAR)[0] > 0.999
-        assert (result - wanted)[:, inside].abs().max() <= 0.51
+        assert (result - expected)[:, inside].abs().max() <= 0.51
         assert (result[:, 0, 0] - mean).abs().max() <= 0.51  # a corner
 
 
 def test_brightness_equals_torchvision_up_to_rounding():
-    wanted = tv.adjust_brightness(noise(), 1.5)  # which cuts off where we round
-    assert (apply_perturbation("brightness", noise(), 1.5).int() - wanted.int()).abs().max() <= 1
+    expected = tv.adjust_brightness(noise(), 1.5)  # torchvision truncates instead of rounding
+    assert (apply_perturbation("brightness", noise(), 1.5).int() - expected.int()).abs().max() <= 1
     assert apply_perturbation("brightness", noise(), 0).max() == 0
 
 
@@ -148,12 +148,13 @@ def test_shuffling_keeps_every_patch(pieces):
         )
 
 
-@pytest.mark.parametrize("lost", [([0, 5], [0, 5]), ([1], [2])], ids=["the same", "each its own"])
-def test_removed_patches_have_the_mean_colour_and_the_others_stay(lost):
+@pytest.mark.parametrize("removed", [([0, 5], [0, 5]), ([1], [2])], ids=["shared", "per image"])
+def test_removed_patches_have_the_mean_colour_and_the_others_stay(removed):
     images = noise(2)
-    masks = [perturb.make_patch_mask(cells, (4, 4)) for cells in lost]
-    changed = perturb.remove_patches(images, masks[0] if lost[0] == lost[1] else torch.stack(masks))
-    for image, result, cells in zip(images, changed, lost, strict=True):
+    first, second = (perturb.make_patch_mask(cells, (4, 4)) for cells in removed)
+    masks = first if first.equal(second) else torch.stack([first, second])
+    changed = perturb.remove_patches(images, masks)
+    for image, result, cells in zip(images, changed, removed, strict=True):
         mean = image.double().mean((1, 2)).round()
         for cell, (old, new) in enumerate(
             zip(split_into_patches(image, 4), split_into_patches(result, 4), strict=True)
@@ -166,11 +167,11 @@ def test_grid_that_does_not_divide_the_side_covers_the_image():
     image = noise(1, 32)
     everything = torch.ones(12, 12, dtype=torch.bool)
     assert len(perturb.remove_patches(image, everything).unique(dim=-1)[0, 0, 0]) == 1
-    one = perturb.remove_patches(image, perturb.make_patch_mask([143], (12, 12)))
-    assert (one != image).any(1)[0].nonzero().min() == 30  # pixels 30 and 31: 11/12 of 32 on
+    changed = perturb.remove_patches(image, perturb.make_patch_mask([143], (12, 12)))
+    assert (changed != image).any(1)[0].nonzero().min() == 30  # pixels 30 and 31
 
 
 def test_larger_fraction_removes_a_superset_of_patches():
-    few, many = (perturb.sample_patch_masks(share, [7])[0] for share in (0.25, 0.5))
-    assert (few.sum(), many.sum()) == (16, 32)
-    assert (many | few).equal(many)
+    quarter, half = (perturb.sample_patch_masks(fraction, [7])[0] for fraction in (0.25, 0.5))
+    assert (quarter.sum(), half.sum()) == (16, 32)
+    assert (half | quarter).equal(half)

@@ -121,7 +121,7 @@ def _transformer_parts(
 
 
 def _hidden_width(mlp: nn.Module) -> int:
-    """What the last of its matrices reads: a gated MLP has two before it, and other names."""
+    """Return the input width of the last linear layer, because a gated MLP has two before it."""
     return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
 
 

@@ -104,7 +104,7 @@ class LazySections:
             self.draw_on(partial(gr.on, events), [section])
 
     def draw_on(self, listen: Callable, sections: Sequence[LazySection]) -> None:
-        """On the event `listen`, such as a button's `click`, draw the open ones of `sections`."""
+        """Draw the open ones of `sections` on the event `listen`, such as a button's `click`."""
         self._redraw_events.append((listen, sections))
 
     def change_event(self, component: Component, where: Sequence[str]) -> Callable:

@@ -6,7 +6,7 @@ placed by its content. `places.bin` has four bytes of the BLAKE2b digest of ever
 `names.xz` its file name, both in the official order. The result is accepted only if all its MD5
 checksums are the official ones.
 
-    fetch_from_hub(Path("data"))  # data/cifar-10-batches-py, as `torchvision.datasets.CIFAR10` reads it
+    fetch_from_hub(Path("data"))  # data/cifar-10-batches-py, for torchvision
 
 Letters: N images.
 """

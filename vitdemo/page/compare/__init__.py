@@ -146,7 +146,7 @@ def measure_latencies(
     progress: gr.Progress,
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[tuple[LatenciesByRun, list[DocumentBlock]]]:
-    """After each model, yield all latencies so far, and a text with the measurements."""
+    """Yield all latencies so far and a text with the measurements, after each model."""
     measured, problems, words = dict(measured), [], []
     runs = list_trained_runs(context)
     names = [run.name for run in runs]

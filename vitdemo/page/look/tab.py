@@ -371,15 +371,15 @@ class ExploreTab(LazySections):
         permalink.write_url_on_change(self.url_params)
 
     def set_layer_on(self, listen: Callable) -> None:
-        """On the event `listen`, set the layer to the one chosen in a view."""
+        """Set the layer to the one chosen in a view, on the event `listen`."""
         listen(None, None, [self.layer, self.layer_is_chosen], js=JS_CHOSEN_LAYER, **NO_PROGRESS)
 
     def rerun_on(self, listen: Callable) -> None:
-        """On the event `listen`, run all models on the same image again."""
+        """Run all models on the same image again, on the event `listen`."""
         listen(self.rerun_all_models, self.inputs, self.all_outputs, **MODEL_EVENT)
 
     def load_view_on(self, listen: Callable) -> None:
-        """On the event `listen`, show the view that a script opens."""
+        """Show the view that a script opens, on the event `listen`."""
         self.restore_and_render_on(
             JS_VISITED_QUERY, listen, partial(self.restore_from_query, reset=True), self.load_query
         )
@@ -418,7 +418,7 @@ class ExploreTab(LazySections):
     def open_test_image_on(
         self, listen: Callable, chosen: Callable, inputs: list[Component]
     ) -> None:
-        """On the event `listen` of another tab, open a test image in this tab.
+        """Open a test image in this tab, on the event `listen` of another tab.
 
         `chosen(*inputs, event)` returns the index of the test image and the name of the run to
         explain. The attention section opens, or *Why this class?* for a model without attention.
