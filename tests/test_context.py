@@ -1,4 +1,4 @@
-"""What the page asks of runs and models: answers, maps, test pictures, and honest errors."""
+"""The application context: predictions, maps, test images and errors."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,47 +17,47 @@ from vitdemo.explain import attention
 
 
 def test_each_model_predicts_from_its_own_input_crop(shown):
-    answers, problems = shown.predict_all(noise(0))
+    predictions, problems = shown.predict_all(noise(0))
     assert problems == []
-    grids = {answer.run.name: answer.grid for answer in answers}
+    grids = {prediction.run.name: prediction.grid for prediction in predictions}
     assert grids == {"vit": (4, 4), "timm": (4, 4), "resnet": None}
-    for answer in answers:
-        run, side = answer.run, answer.run.spec.image_size
-        assert answer.input_image.shape == (side, side, 3)
-        seen = torch.from_numpy(answer.input_image).permute(2, 0, 1)[None]  # (1, 3, S, S)
+    for prediction in predictions:
+        run, side = prediction.run, prediction.run.spec.image_size
+        assert prediction.input_image.shape == (side, side, 3)
+        crop = torch.from_numpy(prediction.input_image).permute(2, 0, 1)[None]  # (1, 3, S, S)
         with torch.no_grad():
-            wanted = shown.load_model(run)(run.preprocessing(seen)).softmax(1)[0]
-        np.testing.assert_allclose(answer.probabilities, wanted, atol=1e-6)
+            expected = shown.load_model(run)(run.preprocessing(crop)).softmax(1)[0]
+        np.testing.assert_allclose(prediction.probabilities, expected, atol=1e-6)
 
 
 def test_explained_runs_list_transformers_first(shown):
-    found = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
-    assert list(found.items()) == [("timm", 2), ("vit", 3), ("resnet", 0)]
+    layer_counts = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
+    assert list(layer_counts.items()) == [("timm", 2), ("vit", 3), ("resnet", 0)]
     with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
         shown.trace_image(shown.find_run("resnet"), noise(0))
 
 
 @pytest.mark.parametrize(("name", "layers", "heads"), [("vit", 3, 2), ("timm", 2, 3)])
 def test_maps_are_class_token_rows_and_rollout_ends_at_the_layer(shown, name, layers, heads):
-    look = shown.trace_image(shown.find_run(name), noise(2))
-    assert look.num_layers == layers
+    trace = shown.trace_image(shown.find_run(name), noise(2))
+    assert trace.num_layers == layers
     for layer in range(1, layers + 1):
-        rows = look.attention[layer - 1, :, 0, 1:].reshape(heads, 4, 4)
-        assert np.array_equal(look.head_maps(layer), rows)
-    first = look.rollout_map(1, fusion="mean", discard_ratio=0.0)
-    matrix = attention.rollout(look.attention[:1, None])  # (1, N, N)
+        rows = trace.attention[layer - 1, :, 0, 1:].reshape(heads, 4, 4)
+        assert np.array_equal(trace.head_maps(layer), rows)
+    first = trace.rollout_map(1, fusion="mean", discard_ratio=0.0)
+    matrix = attention.rollout(trace.attention[:1, None])  # (1, N, N)
     assert np.allclose(first, matrix[0, 0, 1:].reshape(4, 4), atol=1e-6)
-    assert not np.allclose(first, look.rollout_map(layers, fusion="mean", discard_ratio=0.0))
+    assert not np.allclose(first, trace.rollout_map(layers, fusion="mean", discard_ratio=0.0))
 
 
 def test_two_users_at_once_get_their_own_maps(shown):
     run = shown.find_run("vit")
-    alone = [shown.trace_image(run, noise(seed)).attention for seed in range(6)]
+    separate = [shown.trace_image(run, noise(seed)).attention for seed in range(6)]
     fresh = make_context(*shown.roots)
     with ThreadPoolExecutor(4) as pool:
-        looks = list(pool.map(lambda seed: fresh.trace_image(run, noise(seed)), range(6)))
-    for look, wanted in zip(looks, alone, strict=True):
-        assert torch.allclose(look.attention, wanted, atol=1e-6)
+        traces = list(pool.map(lambda seed: fresh.trace_image(run, noise(seed)), range(6)))
+    for trace, expected in zip(traces, separate, strict=True):
+        assert torch.allclose(trace.attention, expected, atol=1e-6)
 
 
 def test_identical_requests_share_one_forward_pass(shown):
@@ -65,9 +65,9 @@ def test_identical_requests_share_one_forward_pass(shown):
     run, passes = fresh.find_run("resnet"), []
     fresh.load_model(run).conv1.register_forward_hook(lambda *_: passes.append(1))
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: fresh.predict(run, noise(0)), range(8)))
+        results = list(pool.map(lambda _: fresh.predict(run, noise(0)), range(8)))
     assert len(passes) == 1
-    assert all(np.array_equal(each.probabilities, found[0].probabilities) for each in found)
+    assert all(np.array_equal(each.probabilities, results[0].probabilities) for each in results)
 
 
 def test_concurrent_passes_share_the_cores():
@@ -84,7 +84,7 @@ def test_concurrent_passes_share_the_cores():
         assert torch.get_num_threads() == 4
         assert pool.submit(threads).result() == 2
         assert pool.submit(torch.get_num_threads).result() == 4
-    # One that is new to torch while others are at work begins with a share, and keeps none.
+    # A thread that starts while others work uses fewer cores until they finish.
     with ThreadPoolExecutor(1) as pool, context.divide_cores(), context.divide_cores():
         assert pool.submit(threads).result() == 1
         assert pool.submit(torch.get_num_threads).result() == 4
@@ -110,10 +110,10 @@ def test_runs_are_reread_only_after_a_change(tmp_path):
     for folder in ("shipped", "own"):
         make_run(tmp_path / folder / "vit")
     context = make_context(tmp_path / "shipped", tmp_path / "own")
-    found = context.list_runs()[0]
-    assert [run.name for run in found] == ["vit", f"vit ({tmp_path / 'own'})"]
-    evaluations = [run.evaluation for run in found]
-    for run, evaluation in zip(found, evaluations, strict=True):
+    listed = context.list_runs()[0]
+    assert [run.name for run in listed] == ["vit", f"vit ({tmp_path / 'own'})"]
+    evaluations = [run.evaluation for run in listed]
+    for run, evaluation in zip(listed, evaluations, strict=True):
         assert context.find_run(run.name) is run and run.evaluation is evaluation
         runs.append_record(run.path, make_history_record(4))
         assert len(context.find_run(run.name).history) == 4
@@ -145,25 +145,25 @@ def test_damaged_runs_are_reported_and_the_others_predict(tmp_path):
     weights["head.bias"][:] = float("nan")
     runs.write_weights(diverged.path, weights)
     (tmp_path / "empty").mkdir()
-    for name, spoil in DAMAGED_CONFIGS.items():
+    for name, damage in DAMAGED_CONFIGS.items():
         config = runs.read_config(make_run(tmp_path / name).path)
-        spoil(config)
+        damage(config)
         runs.write_config(tmp_path / name, config)
     context = make_context(tmp_path)
-    answers, problems = context.predict_all(noise(6))
-    assert [answer.run.name for answer in answers] == ["good"]
+    predictions, problems = context.predict_all(noise(6))
+    assert [prediction.run.name for prediction in predictions] == ["good"]
     assert len(problems) == 2
     assert "cut" in problems[0] and "'diverged' predicts NaN" in problems[1]
-    found, problems = context.list_runs()
-    assert [run.name for run in found] == ["cut", "diverged", "good"]
+    listed, problems = context.list_runs()
+    assert [run.name for run in listed] == ["cut", "diverged", "good"]
     for name, problem in zip(sorted(["empty", *DAMAGED_CONFIGS]), problems, strict=True):
         assert name in problem
 
 
 def test_evaluation_of_other_classes_is_rejected(tmp_path):
     run = make_run(tmp_path / "vit")
-    found = run.evaluation
-    runs.write_evaluation(run.path, replace(found, probabilities=found.probabilities[:, :4]))
+    old = run.evaluation
+    runs.write_evaluation(run.path, replace(old, probabilities=old.probabilities[:, :4]))
     with pytest.raises(RunError, match="the run has 10 classes"):
         _ = runs.read_run(run.path).evaluation
 
@@ -175,9 +175,9 @@ def test_runs_are_sorted_by_accuracy_with_damaged_ones_last(tmp_path):
     worse = runs.read_evaluation(tmp_path / "b")
     worse.probabilities[:50] = worse.probabilities[:50, ::-1]
     runs.write_evaluation(tmp_path / "b", worse)
-    found = {run.name: read_test_accuracy(run) for run in make_context(tmp_path).trained_runs()}
-    assert list(found) == ["c", "b", "a"]
-    assert found["c"] == pytest.approx(195 / 200) and found["a"] is None
+    scores = {run.name: read_test_accuracy(run) for run in make_context(tmp_path).trained_runs()}
+    assert list(scores) == ["c", "b", "a"]
+    assert scores["c"] == pytest.approx(195 / 200) and scores["a"] is None
 
 
 def test_test_images_require_a_dataset_folder(tmp_path, shown):
@@ -186,9 +186,9 @@ def test_test_images_require_a_dataset_folder(tmp_path, shown):
             (tmp_path / part / name).mkdir(parents=True)
             Image.new("RGB", (9, 7), name).save(tmp_path / part / name / "one.png")
     context = make_context(data_root=tmp_path)
-    found = context.load_test_image(1)
-    assert found.label == "white"
-    assert found.image.getextrema() == ((255, 255),) * 3
+    opened = context.load_test_image(1)
+    assert opened.label == "white"
+    assert opened.image.getextrema() == ((255, 255),) * 3
     with pytest.raises(DataError, match="Choose 0 to 1"):
         context.load_test_image(2)
     with pytest.raises(DataError, match="--data"):
@@ -205,24 +205,24 @@ def test_trace_is_cached_per_image_and_model(shown):
 
 def test_cached_trace_and_model_support_gradients(shown):
     run = shown.find_run("vit")
-    with torch.inference_mode():  # as who asks first may be
+    with torch.inference_mode():  # the first caller may use this mode
         shown.trace_image(run, noise(50))
-    look = shown.trace_image(run, noise(50))
-    assert not any(t.is_inference() for t in (look.tokens, look.attention, look.logits))
+    trace = shown.trace_image(run, noise(50))
+    assert not any(t.is_inference() for t in (trace.tokens, trace.attention, trace.logits))
     images = torch.rand(1, 3, 16, 16)
     assert attention.relevance(shown.load_model(run), images, 0).shape == (1, 17, 17)
 
 
 def test_prediction_and_crop_are_reused_from_a_trace(shown, monkeypatch):
     run, image = shown.find_run("vit"), noise(7)
-    passed = shown.predict(run, image).probabilities
-    look = shown.trace_image(run, image)
-    monkeypatch.setattr(shown, "load_model", lambda run: None)  # no pass is made any more
+    computed = shown.predict(run, image).probabilities
+    trace = shown.trace_image(run, image)
+    monkeypatch.setattr(shown, "load_model", lambda run: None)  # no further pass is possible
     monkeypatch.setattr("vitdemo.context.is_vision_transformer", lambda model: False)
     monkeypatch.setattr("vitdemo.data.image_files.crop_and_resize", None)
-    known = shown.predict(run, image).probabilities
-    np.testing.assert_allclose(known, look.logits.softmax(0), atol=1e-6)
-    np.testing.assert_allclose(known, passed, atol=1e-4)
+    reused = shown.predict(run, image).probabilities
+    np.testing.assert_allclose(reused, trace.logits.softmax(0), atol=1e-6)
+    np.testing.assert_allclose(reused, computed, atol=1e-4)
 
 
 def test_cifar10_sample_has_100_images_of_each_class(cifar10, tmp_path):
@@ -232,23 +232,23 @@ def test_cifar10_sample_has_100_images_of_each_class(cifar10, tmp_path):
     assert sample.images.shape == (1000, 3, 32, 32)
     assert torch.bincount(sample.labels).tolist() == [100] * 10
     large = replace(run, preprocessing=replace(run.preprocessing, size=224))
-    assert context.sample_test_images(large, 1000) is sample  # the same pixels, kept once
+    assert context.sample_test_images(large, 1000) is sample  # the same pixels are cached once
     test = cifar10.load("test")
-    chosen = sample_stratified(test.labels.numpy(), 1000)
-    assert torch.equal(sample.images, test.images[chosen])
+    indices = sample_stratified(test.labels.numpy(), 1000)
+    assert torch.equal(sample.images, test.images[indices])
 
 
 def test_private_runs_are_visible_only_to_their_session(tmp_path):
-    asking = ["ann"]
+    session = ["ann"]
     make_run(tmp_path / "vit")
-    context = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: asking[0])
-    mine = make_run(context.private_root() / "mine")
-    assert context.private_root() == mine.path.parent
-    runs.write_config(mine.path, mine.config | {"own_classes": {}})
-    assert [run.name for run in context.trained_runs()] == ["vit", "mine"]  # last, however good
+    context = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: session[0])
+    private = make_run(context.private_root() / "mine")
+    assert context.private_root() == private.path.parent
+    runs.write_config(private.path, private.config | {"own_classes": {}})
+    assert [run.name for run in context.trained_runs()] == ["vit", "mine"]  # always last
     assert [run.name for run in context.list_runs()[0]] == ["mine", "vit"]
     assert context.find_run("mine").name == "mine"
-    for asking[0] in ("bob", None):
+    for session[0] in ("bob", None):
         assert [run.name for run in context.trained_runs()] == ["vit"]
         with pytest.raises(RunError, match=r"There is no run 'mine'\. Choose one of: vit"):
             context.find_run("mine")

@@ -1,4 +1,4 @@
-"""The models that ship are what their files say, and what README and docs/ say of them."""
+"""Included models match their files, and README and docs/ state their measured results."""
 
 import json
 import re
@@ -35,13 +35,10 @@ from vitdemo.training.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = sorted((ROOT / "assets" / "runs").glob("[!.]*"))
-PRETRAINING_RUNS = {
-    path for path in FOLDERS if path.name.endswith("-masked")
-}  # their curves alone ship
+# Only the training curves of the pretraining runs are included.
+PRETRAINING_RUNS = {path for path in FOLDERS if path.name.endswith("-masked")}
 INCLUDED_RUNS = [path for path in FOLDERS if path not in PRETRAINING_RUNS]
-RUNS_WITH_WEIGHTS = [
-    path for path in INCLUDED_RUNS if (path / runs.WEIGHTS_FILE).exists()
-]  # of others the figures ship
+RUNS_WITH_WEIGHTS = [path for path in INCLUDED_RUNS if (path / runs.WEIGHTS_FILE).exists()]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MIN_ACCURACIES = {
     "finetune-deit-tiny": 0.975,
@@ -50,11 +47,9 @@ MIN_ACCURACIES = {
     "vit-conv-stem": 0.945,
 }
 
-ABLATION_BASELINES = ("vit-plain-cpu", "vit-muon-cpu")  # of the two ablations
-FAILING_RUNS = {f"vit-plain-cpu-{how}" for how in ("shuffled-labels", "too-fast")}  # is no gain
-SEED_RUNS = {
-    path.name for path in INCLUDED_RUNS if "-seed-" in path.name
-}  # each a recipe once more
+ABLATION_BASELINES = ("vit-plain-cpu", "vit-muon-cpu")
+FAILING_RUNS = {f"vit-plain-cpu-{how}" for how in ("shuffled-labels", "too-fast")}  # no gain
+SEED_RUNS = {path.name for path in INCLUDED_RUNS if "-seed-" in path.name}  # repeated recipes
 
 
 @pytest.fixture(params=INCLUDED_RUNS, ids=lambda path: path.name)
@@ -79,26 +74,26 @@ def test_included_runs_are_small_and_have_no_checkpoint():
 
 
 def test_command_contains_the_recipe_name(run):
-    words = shlex.split(run.config["command"])
-    program = words.index("train.py")
-    assert words[:program] in (["python"], ["torchrun", "--nproc_per_node=2"])
-    assert words[program + 1] == run.config["recipe"]["name"]
+    arguments = shlex.split(run.config["command"])
+    script = arguments.index("train.py")
+    assert arguments[:script] in (["python"], ["torchrun", "--nproc_per_node=2"])
+    assert arguments[script + 1] == run.config["recipe"]["name"]
     assert run.config["recipe"]["name"] in RECIPES
-    assert "--smoke" not in words
+    assert "--smoke" not in arguments
 
 
 def test_history_has_every_epoch(run):
     recipe = run.config["recipe"]
     epochs = [record["epoch"] for record in run.history]
     assert epochs == list(range(1, len(epochs) + 1))
-    ended = run.config.get("stopped", {}).get("epoch", recipe["head_epochs"] + recipe["epochs"])
-    assert len(epochs) == ended or recipe["patience"]
+    count = run.config.get("stopped", {}).get("epoch", recipe["head_epochs"] + recipe["epochs"])
+    assert len(epochs) == count or recipe["patience"]
 
 
 def test_pretraining_histories_are_included_and_complete(shipped):
-    found = [start for run in shipped.list_runs()[0] if (start := runs.find_pretraining(run))]
-    assert {start.path for start in found} == PRETRAINING_RUNS
-    for start in found:
+    starts = [start for run in shipped.list_runs()[0] if (start := runs.find_pretraining(run))]
+    assert {start.path for start in starts} == PRETRAINING_RUNS
+    for start in starts:
         assert len(start.history) == start.config["recipe"]["epochs"]
         assert {record["stage"] for record in start.history} == {"masked"}
 
@@ -110,9 +105,9 @@ def test_parameters_and_macs_match_the_config(trained, shipped):
 
 
 def test_included_epoch_weights_are_listed_in_the_recipe(run):
-    kept = set(runs.list_saved_epochs(run))
-    assert kept == ({1, 10} if run.name == "vit-scratch" else set())
-    assert kept <= {int(epoch) for epoch in recipe_field(run, "keep").split(",") if epoch}
+    saved = set(runs.list_saved_epochs(run))
+    assert saved == ({1, 10} if run.name == "vit-scratch" else set())
+    assert saved <= {int(epoch) for epoch in recipe_field(run, "keep").split(",") if epoch}
 
 
 def test_first_map_is_available_for_the_model(trained, shipped):
@@ -128,21 +123,21 @@ def test_evaluation_covers_the_whole_test_set(run):
 
 
 def test_scaled_deit_error_exceeds_its_expected_chance_error(shipped):
-    found = compute_calibration_report(shipped.find_run("finetune-deit-tiny"))
-    assert found.chance.max_calibration_error == pytest.approx(0.0081, abs=2e-4)
-    assert found.scaled.chance.max_calibration_error == pytest.approx(0.0037, abs=2e-4)
+    report = compute_calibration_report(shipped.find_run("finetune-deit-tiny"))
+    assert report.chance.max_calibration_error == pytest.approx(0.0081, abs=2e-4)
+    assert report.scaled.chance.max_calibration_error == pytest.approx(0.0037, abs=2e-4)
     assert (
-        found.scaled.chance.max_calibration_error
-        < found.scaled.reliability.calibration_error
-        < found.chance.max_calibration_error
+        report.scaled.chance.max_calibration_error
+        < report.scaled.reliability.calibration_error
+        < report.chance.max_calibration_error
     )
-    told = temperature_block(found, "").text
-    assert "would stay below 0.37 points" in told and "not perfectly calibrated" in told
+    text = temperature_block(report, "").text
+    assert "would stay below 0.37 points" in text and "not perfectly calibrated" in text
 
 
 def test_temperature_scaling_reduces_every_calibration_error(trained):
-    found = compute_calibration_report(trained)
-    assert found.scaled.reliability.calibration_error < found.reliability.calibration_error
+    report = compute_calibration_report(trained)
+    assert report.scaled.reliability.calibration_error < report.reliability.calibration_error
 
 
 @pytest.mark.parametrize(("base", "points"), [("vit-plain-cpu", 8), ("vit-muon-cpu", 13)])
@@ -159,8 +154,8 @@ def test_the_lesson_states_the_measured_effect_of_mixing_on_confidence(base, poi
 def test_page_states_the_number_of_possible_label_errors(shipped):
     group = available_predictions(shipped, "finetune-deit-tiny")
     assert {run.name for run in group.runs} == {path.name for path in RUNS_WITH_WEIGHTS}
-    found = find_label_errors(group.probabilities, group.labels)
-    assert f"flag {len(found)} test images of CIFAR-10" in KIND_TEXTS["label_errors"][1]
+    label_errors = find_label_errors(group.probabilities, group.labels)
+    assert f"flag {len(label_errors)} test images of CIFAR-10" in KIND_TEXTS["label_errors"][1]
 
 
 @pytest.mark.parametrize(("name", "accuracy"), MIN_ACCURACIES.items())
@@ -170,19 +165,19 @@ def test_test_accuracy_reaches_the_stated_minimum(shipped, name, accuracy):
 
 
 def find_table_rows(name: str) -> dict[str, str]:
-    """The row of each page's table that begins with the run `name`, by the page's name."""
+    """Return the table row of the run `name` in each page, by the page's name."""
     pages = [page for page in PAGES if page.name in ("README.md", "figures.md")]
     lines = ((page.name, line) for page in pages for line in page.read_text().splitlines())
     return {page: line for page, line in lines if line.startswith(f"| `{name}` |")}
 
 
 def test_docs_and_recipe_state_the_measured_accuracy_and_time(run):
-    right, rows = f"{100 * read_test_accuracy(run):.2f}%", find_table_rows(run.name)
+    accuracy, rows = f"{100 * read_test_accuracy(run):.2f}%", find_table_rows(run.name)
     assert set(rows) >= {"figures.md"} | ({"README.md"} if run.has_weights else set())
     if run.name.startswith(ABLATION_BASELINES) and run.name not in SEED_RUNS:
-        assert f"CIFAR-10: {right.replace(' %', '%')}" in RECIPES[run.name].note
+        assert f"CIFAR-10: {accuracy.replace(' %', '%')}" in RECIPES[run.name].note
     for row in rows.values():
-        assert right in row
+        assert accuracy in row
         assert f"{run.config['parameters'] / 1e6:.2f} M" in row
         minutes = run.train_seconds / 60
         time = f"{minutes:.0f} minutes" if minutes >= 2 else f"{run.train_seconds:.0f} seconds"
@@ -191,25 +186,25 @@ def test_docs_and_recipe_state_the_measured_accuracy_and_time(run):
 
 @pytest.mark.parametrize("base", ABLATION_BASELINES)
 def test_figures_page_states_the_gain_of_each_change(base, shipped):
-    found = compute_run_ablation(shipped, base)
-    ingredients = {run.name for run in INCLUDED_RUNS if run.name.startswith(f"{base}-")}
-    shorter = {"vit-muon-cpu": {"vit-plain-cpu-muon"}}.get(base, set())  # of the other ablation
+    ablation = compute_run_ablation(shipped, base)
+    changes = {run.name for run in INCLUDED_RUNS if run.name.startswith(f"{base}-")}
+    shared = {"vit-muon-cpu": {"vit-plain-cpu-muon"}}.get(base, set())  # from the other ablation
     assert {
-        gain.run for gain in found.single_changes
-    } == ingredients - FAILING_RUNS - SEED_RUNS | shorter
-    _, (_, *rows) = ablation_table(found)
-    for name, right, gained, interval, *_ in rows:
-        if name in ingredients:
-            assert f"| {right}% | {gained} | {interval} |" in find_table_rows(name)["figures.md"]
+        gain.run for gain in ablation.single_changes
+    } == changes - FAILING_RUNS - SEED_RUNS | shared
+    _, (_, *rows) = ablation_table(ablation)
+    for name, accuracy, points, interval, *_ in rows:
+        if name in changes:
+            assert f"| {accuracy}% | {points} | {interval} |" in find_table_rows(name)["figures.md"]
 
 
 def test_figures_page_states_the_variation_between_seeds(shipped):
     text = " ".join((ROOT / "docs" / "figures.md").read_text().split())
-    for base, spread in zip(ABLATION_BASELINES, ("0.41", "0.36"), strict=True):
-        found = compute_run_ablation(shipped, base)
-        assert f"{100 * np.std(found.seed_accuracies, ddof=1):.2f}" == spread
-        assert f"x {spread} = {100 * found.seed_threshold:.1f} points" in text
-    for words, ends in (
+    for base, deviation in zip(ABLATION_BASELINES, ("0.41", "0.36"), strict=True):
+        ablation = compute_run_ablation(shipped, base)
+        assert f"{100 * np.std(ablation.seed_accuracies, ddof=1):.2f}" == deviation
+        assert f"x {deviation} = {100 * ablation.seed_threshold:.1f} points" in text
+    for change, suffixes in (
         ("pretraining", ("-pretrained", "")),
         ("TrivialAugment", ("-augmented", "")),
         ("mean of the patches", ("-pooled", "")),
@@ -217,35 +212,35 @@ def test_figures_page_states_the_variation_between_seeds(shipped):
         gains = [
             100
             * compare_runs(
-                *(shipped.find_run(f"vit-muon-cpu{end}{seed}") for end in ends)
+                *(shipped.find_run(f"vit-muon-cpu{suffix}{seed}") for suffix in suffixes)
             ).overall.difference
             for seed in ("", "-seed-1", "-seed-2")
         ]
         mean, low, high = mean_interval(np.array(gains))
-        each = ", ".join(f"{gain:.1f}" for gain in gains)
-        assert f"| {words} | {each} | {mean:+.1f} | {low:+.1f} to {high:+.1f} |" in text
+        listed = ", ".join(f"{gain:.1f}" for gain in gains)
+        assert f"| {change} | {listed} | {mean:+.1f} | {low:+.1f} to {high:+.1f} |" in text
 
 
 def test_faithfulness_scores_belong_to_the_included_weights(trained):
     file = trained.path / runs.FAITHFULNESS_FILE
     if not file.is_file():
-        pytest.skip("nothing was measured of its maps: it has no badge")
-    found = read_summaries(trained.path)
-    assert found and all(each.pictures >= 50 for each in found.values())
-    for each in found.values():  # measured as the page measures, or without a badge
-        if set(BASELINE_NAMES) <= set(each.scores):
-            assert (each.part, each.steps) == ("validation", CURVE_STEPS)
+        pytest.skip("its maps were not measured, so it has no badge")
+    summaries = read_summaries(trained.path)
+    assert summaries and all(summary.pictures >= 50 for summary in summaries.values())
+    for summary in summaries.values():  # other settings than the page's give no badge
+        if set(BASELINE_NAMES) <= set(summary.scores):
+            assert (summary.part, summary.steps) == ("validation", CURVE_STEPS)
         else:
-            assert each.best == ()
+            assert summary.best == ()
     assert (
         json.loads(file.read_text())["completeness_gap_worst"] < attributions.MAX_COMPLETENESS_GAP
     )
 
 
-# To conv-baseline a flat picture is as surely a ship as one of the ships is: its log-probabilities
-# are 0.02 apart, so that a miss of 0.002 is a large share of them.
-@pytest.mark.parametrize(("name", "share"), [("vit-scratch", 1.0), ("conv-baseline", 0.75)])
-def test_integrated_gradients_are_complete_on_included_models(name, share, shipped, tested):
+# conv-baseline predicts "ship" almost equally for a uniform image and for one image of a ship.
+# Their log-probabilities differ by only 0.02, so a gap of 0.002 is a large fraction.
+@pytest.mark.parametrize(("name", "fraction"), [("vit-scratch", 1.0), ("conv-baseline", 0.75)])
+def test_integrated_gradients_are_complete_on_included_models(name, fraction, shipped, tested):
     run = shipped.find_run(name)
     model = runs.load_model(run).requires_grad_(False)
     images = run.preprocessing(tested.images[:4])
@@ -254,12 +249,12 @@ def test_integrated_gradients_are_complete_on_included_models(name, share, shipp
     weights = torch.eye(len(run.classes))[target]
     maps = attributions.attribute("integrated_gradients", model, images, target)
     gap = attributions.completeness_gap(model, images, maps, weights)
-    assert (gap < attributions.MAX_COMPLETENESS_GAP).float().mean() >= share
+    assert (gap < attributions.MAX_COMPLETENESS_GAP).float().mean() >= fraction
 
 
 def test_evaluations_use_the_cifar10_test_set(shipped, cifar10, tested):
-    found = {run.evaluation.fingerprint for run in shipped.list_runs()[0]}
-    assert found == {data.compute_fingerprint(tested, cifar10.classes)}
+    fingerprints = {run.evaluation.fingerprint for run in shipped.list_runs()[0]}
+    assert fingerprints == {data.compute_fingerprint(tested, cifar10.classes)}
 
 
 def test_weights_reproduce_the_stored_evaluation(trained, shipped, tested):
@@ -269,15 +264,15 @@ def test_weights_reproduce_the_stored_evaluation(trained, shipped, tested):
 
 
 def test_reference_features_are_reproduced_from_the_weights(trained, shipped, cifar10):
-    found = read_reference(trained)
-    assert len(found.features) == 800 and len(found.validation_scores) == 2000
+    reference = read_reference(trained)
+    assert len(reference.features) == 800 and len(reference.validation_scores) == 2000
     train, _ = split_of(trained, cifar10)
-    chosen = data.sample_stratified(train.labels.numpy(), 800)[:12]
-    images = trained.preprocessing(train.images[chosen])
+    sample = data.sample_stratified(train.labels.numpy(), 800)[:12]
+    images = trained.preprocessing(train.images[sample])
     with torch.inference_mode():
         features = models.extract_features(shipped.load_model(trained), images).numpy()
     features /= np.linalg.norm(features, axis=1, keepdims=True)
-    np.testing.assert_allclose(features, found.features[:12].astype(float), atol=5e-3)
+    np.testing.assert_allclose(features, reference.features[:12].astype(float), atol=5e-3)
 
 
 def test_cat_photo_is_similar_to_training_images_and_tower_is_not(shipped):
@@ -286,23 +281,23 @@ def test_cat_photo_is_similar_to_training_images_and_tower_is_not(shipped):
         assert shipped.predict(run, load_image(cat)).similarity_percentile > 40
     run = shipped.find_run("finetune-deit-tiny")
     for file in others:
-        found = shipped.predict(run, load_image(file)).similarity_percentile
-        assert (found < POSSIBLE_PERCENTILE) == (name_of(file) != "bus")
+        percentile = shipped.predict(run, load_image(file)).similarity_percentile
+        assert (percentile < POSSIBLE_PERCENTILE) == (name_of(file) != "bus")
         if name_of(file) == "tower":
-            assert found < PROBABLE_PERCENTILE
+            assert percentile < PROBABLE_PERCENTILE
 
 
 def test_every_model_classifies_the_initial_photo_correctly(trained, shipped):
-    answer = shipped.predict(trained, load_image(example_files()[0]))
-    assert trained.classes[answer.probabilities.argmax()] == "cat"
+    prediction = shipped.predict(trained, load_image(example_files()[0]))
+    assert trained.classes[prediction.probabilities.argmax()] == "cat"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_docs_have_no_placeholders_and_no_broken_links(page):
     text = page.read_text()
     assert "@@" not in text
-    local = re.findall(r"\]\((?!http)([^)#]+)\)", text)
-    assert [name for name in local if not (page.parent / name).is_file()] == []
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    assert [link for link in links if not (page.parent / link).is_file()] == []
 
 
 def test_every_page_is_linked_from_readme():

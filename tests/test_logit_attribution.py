@@ -1,4 +1,4 @@
-"""Direct logit attribution and one head's numbers, against the model, head by head."""
+"""Direct logit attribution and one head's vectors, compared with the model head by head."""
 
 import math
 
@@ -37,9 +37,9 @@ def model(kind):
 @pytest.fixture(scope="module")
 def traced(model, kind):
     side = MODELS[kind].image_size
-    picture = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(1)).double()
+    image = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(1)).double()
     with torch.no_grad():
-        return trace(model, picture)
+        return trace(model, image)
 
 
 def find_submodule(module, name):
@@ -47,33 +47,33 @@ def find_submodule(module, name):
 
 
 def compute_head_qkv(block, tokens, h):
-    """Queries, keys and values of head `h`, each (N, d)."""
+    """Return the queries, keys and values of head `h`, each (N, d)."""
     qkv = block.attn.qkv(block.norm1(tokens)).unflatten(1, (3, block.attn.num_heads, -1))
     q, k, v = qkv[:, :, h].unbind(1)
     return find_submodule(block.attn, "q_norm")(q), find_submodule(block.attn, "k_norm")(k), v
 
 
 def compute_head_outputs(block, tokens):
-    """What each head hands on to each token: (N, H, d)."""
-    found = []
+    """Return the output of each head for each token, (N, H, d)."""
+    outputs = []
     for h in range(block.attn.num_heads):
         q, k, v = compute_head_qkv(block, tokens, h)
-        found.append((q @ k.T / math.sqrt(q.shape[1])).softmax(dim=1) @ v)
-    return torch.stack(found, dim=1)
+        outputs.append((q @ k.T / math.sqrt(q.shape[1])).softmax(dim=1) @ v)
+    return torch.stack(outputs, dim=1)
 
 
-def apply_norm_with_fixed_scale(norm, change, at):
-    """A change (..., D) of `at` through `norm`, whose scale is held as it is there."""
+def apply_norm_with_fixed_scale(norm, change, tokens):
+    """Return a change (..., D) of `tokens` after `norm`, with the scale of `norm` held fixed."""
     if isinstance(norm, torch.nn.Identity):
         return change
-    if not hasattr(norm, "bias"):  # RMSNorm: no mean is taken away
-        return change / (at.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
-    spread = (at.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+    if not hasattr(norm, "bias"):  # RMSNorm subtracts no mean
+        return change / (tokens.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight
+    spread = (tokens.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     return (change - change.mean(-1, keepdim=True)) / spread * norm.weight
 
 
 def compute_logit_change(model, change, final, target):
-    """What a change of the answer tokens (R, D) adds to the logit of `target`."""
+    """Return the effect of a change (R, D) of the classifier's tokens on the logit of `target`."""
     rows = apply_norm_with_fixed_scale(model.norm, change, final)
     if hasattr(model, "head_dist"):
         pair = zip((model.head, model.head_dist), rows, strict=True)
@@ -88,12 +88,12 @@ def compute_logit_change(model, change, final, target):
 @torch.no_grad()
 def test_queries_keys_values_and_weights_equal_the_reference(model, traced):
     for layer, block in enumerate(model.blocks):
-        found = compute_qkv(model, traced.tokens[layer], layer)
+        qkv = compute_qkv(model, traced.tokens[layer], layer)
         for h in range(block.attn.num_heads):
             expected = compute_head_qkv(block, traced.tokens[layer, 0], h)
-            for one, other in zip(found, expected, strict=True):
-                assert_close(one[0, h], other, atol=1e-5, rtol=1e-7)
-        q, k, _ = found
+            for actual, reference in zip(qkv, expected, strict=True):
+                assert_close(actual[0, h], reference, atol=1e-5, rtol=1e-7)
+        q, k, _ = qkv
         weights = (head_scale(model, layer) * q @ k.mT).softmax(-1)
         assert_close(weights, traced.attention[layer], atol=1e-12, rtol=0)
 
@@ -101,42 +101,42 @@ def test_queries_keys_values_and_weights_equal_the_reference(model, traced):
 @torch.no_grad()
 def test_logit_contributions_equal_the_reference(model, traced):
     rows, tokens = classifier_rows(model), traced.tokens[:, 0]
-    found = compute_contributions(model, tokens, CLASSES)
+    parts = compute_contributions(model, tokens, CLASSES)
     for k, target in enumerate(CLASSES):
 
-        def check(found, change, target=target):
+        def check(contribution, change, target=target):
             expected = compute_logit_change(model, change, tokens[-1, rows], target)
-            assert float(found) == pytest.approx(expected, abs=1e-5)
+            assert float(contribution) == pytest.approx(expected, abs=1e-5)
 
-        check(found.embedding[k], tokens[0, rows])
+        check(parts.embedding[k], tokens[0, rows])
         for layer, (block, x) in enumerate(zip(model.blocks, tokens, strict=False)):
             attn, scale = block.attn, find_submodule(block, "ls1")
-            handed = compute_head_outputs(block, x)[rows]  # (R, H, d)
-            update = scale(attn.proj(find_submodule(attn, "norm")(handed.flatten(1))))
-            check(found.heads[k, layer].sum() + found.attention_bias[k, layer], update)
+            outputs = compute_head_outputs(block, x)[rows]  # (R, H, d)
+            update = scale(attn.proj(find_submodule(attn, "norm")(outputs.flatten(1))))
+            check(parts.heads[k, layer].sum() + parts.attention_bias[k, layer], update)
             mlp = find_submodule(block, "ls2")(block.mlp(block.norm2(x[rows] + update)))
-            check(found.mlps[k, layer], mlp)
+            check(parts.mlps[k, layer], mlp)
             if not isinstance(find_submodule(attn, "norm"), torch.nn.Identity):
-                continue  # its heads share a norm, and the loop below leaves that out
-            for h, own in enumerate(attn.proj.weight.chunk(attn.num_heads, dim=1)):
-                check(found.heads[k, layer, h], scale(handed[:, h] @ own.T))
+                continue  # its heads share a norm, which the loop below does not apply
+            for h, projection in enumerate(attn.proj.weight.chunk(attn.num_heads, dim=1)):
+                check(parts.heads[k, layer, h], scale(outputs[:, h] @ projection.T))
 
 
 @torch.no_grad()
 def test_logit_contributions_sum_to_the_logits(model, traced):
-    every = list(range(traced.logits.shape[1]))
-    found = compute_contributions(model, traced.tokens[:, 0], every)
-    assert_close(found.total, traced.logits[0], atol=1e-10, rtol=0)
-    assert found.heads.shape[:2] == (len(every), len(model.blocks))
-    assert found.heads.abs().min() > 0
+    classes = list(range(traced.logits.shape[1]))
+    contributions = compute_contributions(model, traced.tokens[:, 0], classes)
+    assert_close(contributions.total, traced.logits[0], atol=1e-10, rtol=0)
+    assert contributions.heads.shape[:2] == (len(classes), len(model.blocks))
+    assert contributions.heads.abs().min() > 0
 
 
 @torch.no_grad()
 def test_mean_token_norms_equal_the_reference(model, traced):
     rows = classifier_rows(model)
-    found = mean_token_norms(traced.tokens[:, 0], rows)
+    mean_norms = mean_token_norms(traced.tokens[:, 0], rows)
     norms = np.linalg.norm(traced.tokens[:, 0].numpy()[:, rows], axis=-1)  # (L+1, R)
-    np.testing.assert_allclose(found, norms.mean(axis=1), atol=1e-9, rtol=0)
+    np.testing.assert_allclose(mean_norms, norms.mean(axis=1), atol=1e-9, rtol=0)
 
 
 @torch.no_grad()

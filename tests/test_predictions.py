@@ -32,12 +32,12 @@ def context(tested_runs):
 
 @pytest.fixture
 def changed(tested_runs, tmp_path):
-    """changed(**fields) -> an context where those of the second run's evaluation are others."""
+    """AppContext factory: the arguments replace fields of the second run's evaluation."""
 
     def change(**fields):
         root = shutil.copytree(tested_runs[0], tmp_path / "runs")
-        kept = runs.read_evaluation(root / "second")
-        runs.write_evaluation(root / "second", replace(kept, **fields))
+        evaluation = runs.read_evaluation(root / "second")
+        runs.write_evaluation(root / "second", replace(evaluation, **fields))
         return AppContext([root], tested_runs[1], CPU)
 
     return change
@@ -59,8 +59,8 @@ def test_runs_on_different_images_are_excluded_with_a_reason(changed):
     context = changed(fingerprint="another")
     group = comparable_predictions(context, "first")
     assert group.names == ["first"]
-    (told,) = group.exclusion_messages
-    assert told.startswith("second is not compared with first: it was tested on different images")
+    (reason,) = group.exclusion_messages
+    assert reason.startswith("second is not compared with first: it was tested on different images")
     with pytest.raises(DataError, match="'second' was tested on a different dataset"):
         load_test_images(context, context.find_run("second"), [0])
 
@@ -72,26 +72,26 @@ def test_different_labels_are_excluded_despite_equal_fingerprints(changed, teste
 
 def test_every_model_contains_runs_with_weights_and_queried_runs(tested_runs, tmp_path):
     root = shutil.copytree(tested_runs[0], tmp_path / "runs")
-    shutil.copytree(root / "second", root / "third")  # which answers the same
+    shutil.copytree(root / "second", root / "third")  # the same predictions
     for name in ("first", "second"):
         (root / name / runs.WEIGHTS_FILE).unlink()
-    three = AppContext([root], tested_runs[1], CPU)
-    assert [run.name for run in three.evaluated_runs()] == ["third", "first", "second"]
-    assert available_predictions(three, "first").names == ["third", "first"]
-    (told,) = available_predictions(three, "first").exclusion_messages
-    assert told.endswith("weights are not available: second.")
-    alone = available_predictions(three, "third")  # it would say nothing
-    assert alone.names == ["third", "first", "second"]
-    assert available_predictions(three, "first", "second").names == ["third", "first", "second"]
-    group = available_predictions(three, "second")
+    context = AppContext([root], tested_runs[1], CPU)
+    assert [run.name for run in context.evaluated_runs()] == ["third", "first", "second"]
+    assert available_predictions(context, "first").names == ["third", "first"]
+    (message,) = available_predictions(context, "first").exclusion_messages
+    assert message.endswith("weights are not available: second.")
+    third_group = available_predictions(context, "third")  # a single run allows no comparison
+    assert third_group.names == ["third", "first", "second"]
+    assert available_predictions(context, "first", "second").names == ["third", "first", "second"]
+    group = available_predictions(context, "second")
     assert (
-        group.probabilities[0] == comparable_predictions(three, "second").probabilities[0]
+        group.probabilities[0] == comparable_predictions(context, "second").probabilities[0]
     ).all()
-    # "second" is right alone nowhere, for "third" says the same; against "first" it would be.
-    assert count_kinds(three, ImageQuery("second", Filters("errors")))["only_right"] == 0
-    assert count_kinds(three, ImageQuery("first", Filters("errors")))["only_right"] > 0
-    (root / "third" / runs.WEIGHTS_FILE).unlink()  # without any weights every run has a say
-    assert available_predictions(three, "first").names == ["first", "second", "third"]
+    # "third" makes the same predictions, so "second" is never the only correct run.
+    assert count_kinds(context, ImageQuery("second", Filters("errors")))["only_right"] == 0
+    assert count_kinds(context, ImageQuery("first", Filters("errors")))["only_right"] > 0
+    (root / "third" / runs.WEIGHTS_FILE).unlink()  # without any weights, every run counts
+    assert available_predictions(context, "first").names == ["first", "second", "third"]
 
 
 def test_at_most_three_runs_without_weights_are_named(tested_runs, tmp_path):
@@ -100,10 +100,10 @@ def test_at_most_three_runs_without_weights_are_named(tested_runs, tmp_path):
         shutil.copytree(root / "second", root / name)
         if name != "third":
             (root / name / runs.WEIGHTS_FILE).unlink()
-    (told,) = available_predictions(
+    (message,) = available_predictions(
         AppContext([root], tested_runs[1], CPU), "first"
     ).exclusion_messages
-    assert told.endswith("weights are not available: a, b, c and 1 more.")
+    assert message.endswith("weights are not available: a, b, c and 1 more.")
 
 
 def test_runs_with_other_classes_are_not_compared(tested_runs):
@@ -112,14 +112,14 @@ def test_runs_with_other_classes_are_not_compared(tested_runs):
     make_run(other / "third", classes=tuple("xyz"), tested=runs.read_evaluation(root / "first"))
     group = comparable_predictions(AppContext([root, other], folder, CPU), "third")
     assert group.names == ["third"]
-    told = [sentence.split(":")[1] for sentence in group.exclusion_messages]
-    assert told == [" it has different classes."] * 2
+    reasons = [message.split(":")[1] for message in group.exclusion_messages]
+    assert reasons == [" it has different classes."] * 2
 
 
 def test_run_with_nan_is_rejected_and_others_stay_available(changed, tested_runs):
-    broken = runs.read_evaluation(tested_runs[0] / "second").probabilities
-    broken[7] = np.nan
-    context = changed(probabilities=broken)
+    probabilities = runs.read_evaluation(tested_runs[0] / "second").probabilities
+    probabilities[7] = np.nan
+    context = changed(probabilities=probabilities)
     with pytest.raises(RunError, match=r"'second' cannot be used: NaN or infinite.*row 7"):
         comparable_predictions(context, "second")
     group = comparable_predictions(context, "first")
@@ -140,15 +140,15 @@ def test_images_of_the_second_model_follow_the_first(context):
 
 
 def test_counts_of_each_kind_follow_the_other_filters(context):
-    found = count_kinds(context, ImageQuery("first", Filters()))
-    assert list(found) == list(IMAGE_FILTERS)
-    assert (found["errors"], found["right"], found["all"]) == (25, 85, 110)
+    counts = count_kinds(context, ImageQuery("first", Filters()))
+    assert list(counts) == list(IMAGE_FILTERS)
+    assert (counts["errors"], counts["right"], counts["all"]) == (25, 85, 110)
     group = comparable_predictions(context, "first")
-    right = group.probabilities.argmax(2) == group.labels  # (M, N)
-    assert found["all_wrong"] == int((~right).all(0).sum())
-    assert found["only_right"] == int((right[0] & ~right[1]).sum())
-    found = count_kinds(context, ImageQuery("first", Filters(true=2)))
-    assert (found["errors"], found["right"], found["all"]) == (10, 0, 10)
+    correct = group.probabilities.argmax(2) == group.labels  # (M, N)
+    assert counts["all_wrong"] == int((~correct).all(0).sum())
+    assert counts["only_right"] == int((correct[0] & ~correct[1]).sum())
+    counts = count_kinds(context, ImageQuery("first", Filters(true=2)))
+    assert (counts["errors"], counts["right"], counts["all"]) == (10, 0, 10)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_invalid_queries_raise_run_errors(context, query, message):
 
 def test_images_match_the_evaluation_of_the_run(context, tested_runs):
     run = context.find_run("first")
-    found = load_test_images(context, run, [109, 0])
-    wanted = data.open_dataset(tested_runs[1]).load("test", VIT.image_size).images
-    assert np.array_equal(found, wanted[[109, 0]].permute(0, 2, 3, 1).numpy())
+    images = load_test_images(context, run, [109, 0])
+    expected = data.open_dataset(tested_runs[1]).load("test", VIT.image_size).images
+    assert np.array_equal(images, expected[[109, 0]].permute(0, 2, 3, 1).numpy())
     assert load_test_images(context, run, []).shape == (0, 16, 16, 3)
 
 
@@ -180,16 +180,16 @@ def test_without_the_dataset_only_the_images_are_missing(tested_runs, put_pictur
 
     with pytest.raises(DataError, match=r"python train\.py download"):
         show(tmp_path / "none")
-    with pytest.raises(DataError, match="a different dataset"):  # of other classes
+    with pytest.raises(DataError, match="a different dataset"):  # other classes
         show(put_pictures({f"{part}/{name}": 1 for part in ("train", "test") for name in "ab"}))
 
 
 def test_cifar10_images_are_not_resized(cifar10, tmp_path):
     test = cifar10.load("test")
-    shares = np.eye(10, dtype=np.float32)[test.labels]
-    print_ = data.compute_fingerprint(test, cifar10.classes)
-    tested = runs.Evaluation(shares, test.labels.numpy(), print_, 0.001)
-    run = make_run(tmp_path / "vit", tested=tested)  # of 16 pixels
+    probabilities = np.eye(10, dtype=np.float32)[test.labels]
+    fingerprint = data.compute_fingerprint(test, cifar10.classes)
+    evaluation = runs.Evaluation(probabilities, test.labels.numpy(), fingerprint, 0.001)
+    run = make_run(tmp_path / "vit", tested=evaluation)  # input size of 16 pixels
     context = AppContext([tmp_path], cifar10.root, CPU)
-    found = load_test_images(context, run, [9999])
-    assert np.array_equal(found[0], test.images[9999].permute(1, 2, 0).numpy())
+    images = load_test_images(context, run, [9999])
+    assert np.array_equal(images[0], test.images[9999].permute(1, 2, 0).numpy())

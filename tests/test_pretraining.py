@@ -1,4 +1,4 @@
-"""Training without labels: what is masked stays unseen, and what is learnt can be gone on from."""
+"""Masked pretraining: the encoder sees visible patches only, and its weights can be reused."""
 
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +18,7 @@ from vitdemo.models.masked import (
     sample_visible_patches,
 )
 
-PATCH_SIDE, P, K = 8, 4, 2  # of a patch; patches of a picture; those that are visible
+PATCH_SIDE, P, K = 8, 4, 2  # patch side in pixels, patches per image, visible patches
 
 
 @pytest.fixture
@@ -47,18 +47,18 @@ def test_patches_are_cut_row_by_row(images):
     assert patches[2, 2].equal(images[2, :, PATCH_SIDE:, :PATCH_SIDE].flatten())
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.0, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
-def test_visible_patches_are_sampled_uniformly(share, count):
-    places = sample_visible_patches(2000, 16, share, torch.Generator().manual_seed(0))
-    assert places.shape == (2000, count)
-    assert all(len(set(row)) == count for row in places.tolist())
-    often = places.flatten().bincount(minlength=16) / len(places)
-    assert often.sub(count / 16).abs().max() < 0.05  # every place alike
+@pytest.mark.parametrize(("mask_ratio", "count"), [(0.0, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
+def test_visible_patches_are_sampled_uniformly(mask_ratio, count):
+    indices = sample_visible_patches(2000, 16, mask_ratio, torch.Generator().manual_seed(0))
+    assert indices.shape == (2000, count)
+    assert all(len(set(row)) == count for row in indices.tolist())
+    frequencies = indices.flatten().bincount(minlength=16) / len(indices)
+    assert frequencies.sub(count / 16).abs().max() < 0.05
 
 
 def test_encoder_with_all_patches_equals_the_plain_model(autoencoder, images):
-    everything = torch.arange(P).expand(3, P)
-    tokens = autoencoder.encode(images, everything)
+    all_patches = torch.arange(P).expand(3, P)
+    tokens = autoencoder.encode(images, all_patches)
     torch.testing.assert_close(tokens, autoencoder.encoder.forward_features(images))
 
 
@@ -78,14 +78,14 @@ def test_output_depends_on_visible_pixels_only(autoencoder, images):
 
 def test_loss_covers_masked_patches_only(images):
     visible = torch.tensor([[0, 3]] * 3)
-    right = normalise_patches(patchify(images, PATCH_SIDE))
-    assert reconstruction_loss(right, images, visible, PATCH_SIDE).abs().max() < 1e-6
-    wrong = right.clone()
-    wrong[:, [0, 3]] += 5
-    assert reconstruction_loss(wrong, images, visible, PATCH_SIDE).abs().max() < 1e-6
-    wrong[:, 1] += torch.tensor([0.0, 1.0, 2.0])[:, None]
+    target = normalise_patches(patchify(images, PATCH_SIDE))
+    assert reconstruction_loss(target, images, visible, PATCH_SIDE).abs().max() < 1e-6
+    output = target.clone()
+    output[:, [0, 3]] += 5
+    assert reconstruction_loss(output, images, visible, PATCH_SIDE).abs().max() < 1e-6
+    output[:, 1] += torch.tensor([0.0, 1.0, 2.0])[:, None]
     expected = torch.tensor([0.0, 0.5, 2.0])  # mean of (d^2, 0) over the two masked patches
-    torch.testing.assert_close(reconstruction_loss(wrong, images, visible, PATCH_SIDE), expected)
+    torch.testing.assert_close(reconstruction_loss(output, images, visible, PATCH_SIDE), expected)
 
 
 def test_zero_prediction_has_a_loss_of_about_one(images, visible):
@@ -96,8 +96,8 @@ def test_zero_prediction_has_a_loss_of_about_one(images, visible):
 
 def test_all_parameters_except_the_head_get_gradients(autoencoder, images, visible):
     reconstruction_loss(autoencoder(images, visible), images, visible, PATCH_SIDE).mean().backward()
-    without = {n for n, p in autoencoder.named_parameters() if p.grad is None}
-    assert without == {"encoder.head.weight", "encoder.head.bias"}
+    without_gradient = {n for n, p in autoencoder.named_parameters() if p.grad is None}
+    assert without_gradient == {"encoder.head.weight", "encoder.head.bias"}
 
 
 @pytest.mark.parametrize("stem", ["conv", None])
@@ -122,11 +122,11 @@ def test_pretraining_reduces_the_loss_and_writes_records():
 
 
 def test_masks_vary_by_epoch_but_not_in_validation():
-    trainer, drawn = make_trainer(MASKED), []
+    trainer, masks = make_trainer(MASKED), []
     for _ in islice(trainer.fit(), 2):
-        drawn.append(trainer.visible)
-    assert drawn[0].shape == drawn[1].shape == (24, K)
-    assert not drawn[0].equal(drawn[1])
+        masks.append(trainer.visible)
+    assert masks[0].shape == masks[1].shape == (24, K)
+    assert not masks[0].equal(masks[1])
     before = trainer._validate()
     trainer.epoch += 1
     assert trainer._validate() == before
@@ -139,15 +139,15 @@ def test_pretrained_encoder_is_loaded_with_a_new_head(tmp_path):
     torch.manual_seed(5)
     fresh = build_model(TINY, 7)
     torch.manual_seed(5)
-    started = build_model(TINY, 7, pretrained=True, weights=tmp_path / runs.WEIGHTS_FILE)
-    learnt = trainer.ema_model().encoder.state_dict()
-    for name, tensor in started.state_dict().items():
+    model = build_model(TINY, 7, pretrained=True, weights=tmp_path / runs.WEIGHTS_FILE)
+    encoder = trainer.ema_model().encoder.state_dict()
+    for name, tensor in model.state_dict().items():
         if name.startswith("head."):
             assert tensor.equal(fresh.state_dict()[name])
         else:
-            torch.testing.assert_close(tensor, learnt[name], rtol=1e-3, atol=1e-6)  # float16
-    whole = build_model(TINY, 4, weights=tmp_path / runs.WEIGHTS_FILE, keep_head=True)
-    torch.testing.assert_close(whole.head.weight, learnt["head.weight"], rtol=1e-3, atol=1e-6)
+            torch.testing.assert_close(tensor, encoder[name], rtol=1e-3, atol=1e-6)  # float16
+    with_head = build_model(TINY, 4, weights=tmp_path / runs.WEIGHTS_FILE, keep_head=True)
+    torch.testing.assert_close(with_head.head.weight, encoder["head.weight"], rtol=1e-3, atol=1e-6)
 
 
 def test_weights_of_another_model_are_rejected(tmp_path):
@@ -156,13 +156,13 @@ def test_weights_of_another_model_are_rejected(tmp_path):
     with pytest.raises(ModelError, match=r"not of this model: .*blocks\.2"):
         build_model(deeper, 4, weights=tmp_path / runs.WEIGHTS_FILE)
     wider = replace(TINY, options=SIZES | {"embed_dim": 32})
-    shapes = r"a width of 16, not 32; 'cls_token' has shape \(1, 1, 16\), not \(1, 1, 32\)"
-    with pytest.raises(ModelError, match=shapes):
+    message = r"a width of 16, not 32; 'cls_token' has shape \(1, 1, 16\), not \(1, 1, 32\)"
+    with pytest.raises(ModelError, match=message):
         build_model(wider, 4, weights=tmp_path / runs.WEIGHTS_FILE)
 
 
 @pytest.mark.parametrize(
-    ("spec", "weights", "words"),
+    ("spec", "weights", "message"),
     [
         (TINY, None, "pass its model.safetensors as --weights"),
         (TINY, "none.safetensors", "'none.safetensors' does not exist"),
@@ -171,8 +171,8 @@ def test_weights_of_another_model_are_rejected(tmp_path):
         (ModelSpec("resnet18"), "any.safetensors", "remove --weights"),
     ],
 )
-def test_missing_or_unusable_weights_raise_model_errors(spec, weights, words):
-    with pytest.raises(ModelError, match=words):
+def test_missing_or_unusable_weights_raise_model_errors(spec, weights, message):
+    with pytest.raises(ModelError, match=message):
         build_model(spec, 4, pretrained=True, weights=weights)
 
 

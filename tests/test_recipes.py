@@ -38,8 +38,8 @@ MUON_ABLATION = {
 
 def list_changed_fields(name, base):
     """Return the fields in which two recipes differ, except name, summary and note."""
-    one, other = asdict(RECIPES[name]), asdict(RECIPES[base])
-    fields = {field for field, value in other.items() if one[field] != value}
+    changed, baseline = asdict(RECIPES[name]), asdict(RECIPES[base])
+    fields = {field for field, value in baseline.items() if changed[field] != value}
     return fields - {"name", "summary", "note"}
 
 
@@ -63,30 +63,30 @@ def test_best_scratch_models_are_small_and_end_without_mixing(name):
 
 @pytest.mark.parametrize("field", ["mixup", "cutmix", "patch_dropout"])
 def test_setting_that_is_used_in_no_epoch_raises(field):
-    rest = "whole_epochs" if field == "patch_dropout" else "unmixed_epochs"
-    with pytest.raises(RecipeError, match=f"{field} is 0.5 and {rest} 3.*none of 3 epochs"):
-        Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 3})
-    Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, rest: 2})
-    Recipe("r", "", MODEL, epochs=2, **{field: 0.0, rest: 3})
+    epochs_field = "whole_epochs" if field == "patch_dropout" else "unmixed_epochs"
+    with pytest.raises(RecipeError, match=f"{field} is 0.5 and {epochs_field} 3.*none of 3 epochs"):
+        Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, epochs_field: 3})
+    Recipe("r", "", MODEL, head_epochs=1, epochs=2, **{field: 0.5, epochs_field: 2})
+    Recipe("r", "", MODEL, epochs=2, **{field: 0.0, epochs_field: 3})
 
 
 def test_failing_recipes_have_a_note_and_the_expected_changes():
-    memory = {"epochs", "learning_rate", "flip", "crop_padding", "train_pictures"}
+    memorisation = {"epochs", "learning_rate", "flip", "crop_padding", "train_pictures"}
     for change, fields in {
         "no-positions": {"model"},
-        "shuffled-labels": {"shuffled_labels"} | memory,
+        "shuffled-labels": {"shuffled_labels"} | memorisation,
         "too-fast": {"learning_rate", "epochs"},
     }.items():
         name = f"vit-plain-cpu-{change}"
         assert list_changed_fields(name, "vit-plain-cpu") == fields
-        how = "Worse" if name.endswith("no-positions") else "Fails"
-        assert RECIPES[name].note.startswith(f"{how} on purpose")
+        prefix = "Worse" if name.endswith("no-positions") else "Fails"
+        assert RECIPES[name].note.startswith(f"{prefix} on purpose")
 
 
 def test_every_note_has_a_date_or_says_not_measured():
     for recipe in RECIPES.values():
-        dated = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
-        assert ("Not measured here yet." in recipe.note) != bool(dated), recipe.name
+        date = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
+        assert ("Not measured here yet." in recipe.note) != bool(date), recipe.name
 
 
 def test_every_option_has_a_help_text():
@@ -107,5 +107,5 @@ def test_included_models_match_the_recipe_of_their_name():
         config = json.loads((ROOT / "assets" / "runs" / name / "config.json").read_text())
         assert config["recipe"]["name"] == name
         trained, recipe = config["recipe"], json.loads(json.dumps(asdict(RECIPES[name])))
-        same = set(recipe) - {"summary", "note", "keep"}
-        assert {k: trained.get(k, recipe[k]) for k in same} == {k: recipe[k] for k in same}
+        fields = set(recipe) - {"summary", "note", "keep"}
+        assert {k: trained.get(k, recipe[k]) for k in fields} == {k: recipe[k] for k in fields}

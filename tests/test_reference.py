@@ -1,4 +1,4 @@
-"""Similarity to a run's training images, and the file that holds its reference."""
+"""Similarity to a run's training images, and the file of its reference features."""
 
 import numpy as np
 import pytest
@@ -31,41 +31,41 @@ def make_images(count, seed=0, classes=10):
 
 
 def test_the_score_is_the_mean_cosine_to_the_ten_nearest():
-    random = np.random.default_rng(0)
-    train, queries = random.normal(size=(30, 8)), random.normal(size=(5, 8))
-    found = build_reference(train, queries)
-    by_hand = []
+    rng = np.random.default_rng(0)
+    train, queries = rng.normal(size=(30, 8)), rng.normal(size=(5, 8))
+    similarity = build_reference(train, queries)
+    expected = []
     for query in queries:
         cosines = [t @ query / np.linalg.norm(t) / np.linalg.norm(query) for t in train]
-        by_hand.append(np.mean(sorted(cosines)[-10:]))
-    np.testing.assert_allclose(found.score(queries), by_hand, atol=1e-3)  # float16
-    np.testing.assert_array_equal(found.validation_scores, np.sort(found.score(queries)))
-    np.testing.assert_allclose(found.score(7 * queries), found.score(queries), atol=1e-6)
+        expected.append(np.mean(sorted(cosines)[-10:]))
+    np.testing.assert_allclose(similarity.score(queries), expected, atol=1e-3)  # float16
+    np.testing.assert_array_equal(similarity.validation_scores, np.sort(similarity.score(queries)))
+    np.testing.assert_allclose(similarity.score(7 * queries), similarity.score(queries), atol=1e-6)
 
 
 def test_percentile_is_the_fraction_of_less_similar_images():
-    random = np.random.default_rng(0)
-    train = np.eye(8)[0] + 0.1 * random.normal(size=(50, 8))
-    validation = np.eye(8)[0] + 0.2 * random.normal(size=(200, 8))
-    found = build_reference(train, validation)
-    assert found.percentile(-np.eye(8)[0]) == 0
-    assert found.percentile(train.mean(0)) > 95
-    middle = np.argsort(found.score(validation))[100]
-    assert found.percentile(validation[middle]) == 50
+    rng = np.random.default_rng(0)
+    train = np.eye(8)[0] + 0.1 * rng.normal(size=(50, 8))
+    validation = np.eye(8)[0] + 0.2 * rng.normal(size=(200, 8))
+    similarity = build_reference(train, validation)
+    assert similarity.percentile(-np.eye(8)[0]) == 0
+    assert similarity.percentile(train.mean(0)) > 95
+    median = np.argsort(similarity.score(validation))[100]
+    assert similarity.percentile(validation[median]) == 50
 
 
 def test_reference_round_trips_and_requires_its_own_dataset(tmp_path):
     run = set_fingerprint(make_run(tmp_path / "vit"))
-    random = np.random.default_rng(0)
-    found = build_reference(random.normal(size=(20, 32)), random.normal(size=(100, 32)))
+    rng = np.random.default_rng(0)
+    written = build_reference(rng.normal(size=(20, 32)), rng.normal(size=(100, 32)))
     before = run.stamp
-    write_reference(run.path, found, "1" * 16)
+    write_reference(run.path, written, "1" * 16)
     run = runs.read_run(run.path)
-    assert run.stamp != before  # a page that is open takes notice
-    again = read_reference(run)
-    np.testing.assert_array_equal(again.features, found.features)
-    np.testing.assert_array_equal(again.validation_scores, found.validation_scores)
-    assert again.features.dtype == np.float16
+    assert run.stamp != before  # an open page reloads the run
+    loaded = read_reference(run)
+    np.testing.assert_array_equal(loaded.features, written.features)
+    np.testing.assert_array_equal(loaded.validation_scores, written.validation_scores)
+    assert loaded.features.dtype == np.float16
     assert read_reference(set_fingerprint(run, "2" * 16)) is None
     (run.path / runs.REFERENCE).write_bytes(b"PK\x03\x04 and no more")
     assert read_reference(run) is None
@@ -77,9 +77,9 @@ def test_reference_round_trips_and_requires_its_own_dataset(tmp_path):
 def test_reference_stores_a_sample_and_needs_enough_images(spec, tmp_path, monkeypatch):
     monkeypatch.setattr(reference, "NUM_REFERENCE_IMAGES", 40)
     run = make_run(tmp_path / "run", spec)
-    found = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
-    assert len(found.features) == 40 and len(found.validation_scores) == 150
-    np.testing.assert_allclose(np.linalg.norm(found.features.astype(float), axis=1), 1, atol=1e-2)
+    stored = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
+    assert len(stored.features) == 40 and len(stored.validation_scores) == 150
+    np.testing.assert_allclose(np.linalg.norm(stored.features.astype(float), axis=1), 1, atol=1e-2)
     assert compute_reference(run, make_images(60), make_images(99, seed=1), CPU) is None
     assert compute_reference(run, make_images(9), make_images(150, seed=1), CPU) is None
 
@@ -108,12 +108,12 @@ def test_one_pass_gives_the_features_and_the_logits(kind, tmp_path):
 @pytest.mark.parametrize("spec", [VIT, CONVNET])
 def test_prediction_has_the_percentile_with_and_without_a_trace(spec, tmp_path):
     run = set_fingerprint(make_run(tmp_path / "run", spec))
-    found = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
+    computed = compute_reference(run, make_images(60), make_images(150, seed=1), CPU)
     plain = AppContext([tmp_path], None, CPU)
     assert plain.predict(plain.find_run("run"), noise(3)).similarity_percentile is None
-    write_reference(run.path, found, "1" * 16)
-    passed, traced = (AppContext([tmp_path], None, CPU) for _ in range(2))
-    first = passed.predict(passed.find_run("run"), noise(3))
+    write_reference(run.path, computed, "1" * 16)
+    untraced, traced = (AppContext([tmp_path], None, CPU) for _ in range(2))
+    first = untraced.predict(untraced.find_run("run"), noise(3))
     assert 0 <= first.similarity_percentile <= 100
     if spec is VIT:
         traced.trace_image(traced.find_run("run"), noise(3))

@@ -66,31 +66,31 @@ def make_run_with_recipe(path, spec=VIT, tested=None, **recipe):
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """Return an ablation study of "vit" and a run on other images whose texts are all markup.
+    """Ablation study of "vit", and a run on other images whose texts are all markup.
 
     "b" and "c" have six more errors than "vit", and "c" also has validation predictions. "d" has
     no evaluation, and its training accuracy is below its validation accuracy.
     """
     root = tmp_path_factory.mktemp("runs")
-    worse, asked = make_evaluation(0), make_evaluation(1)
+    worse, other = make_evaluation(0), make_evaluation(1)
     worse.probabilities[:6] = np.roll(worse.probabilities[:6], 1, axis=1)
-    held_out = {"validation_probabilities": asked.probabilities, "validation_labels": asked.labels}
-    found = [
+    held_out = {"validation_probabilities": other.probabilities, "validation_labels": other.labels}
+    study = [
         make_run_with_recipe(root / "vit", note="94.32%, not measured yet"),
         make_run_with_recipe(root / "b", RESNET, worse),
         make_run_with_recipe(root / "c", tested=replace(worse, **held_out), cutout=8),
         make_run_with_recipe(root / "d", flip=False),
     ]
-    runs.rewrite_history(root / "d", [r | {"train_accuracy": 0.1} for r in found[3].history])
+    runs.rewrite_history(root / "d", [r | {"train_accuracy": 0.1} for r in study[3].history])
     (root / "d" / runs.EVALUATION_FILE).unlink()
-    found[3] = runs.read_run(root / "d")
+    study[3] = runs.read_run(root / "d")
     evil = make_run_with_recipe(
         root / "<img src=x>", tested=replace(make_evaluation(2), fingerprint="?"), summary=EVIL
     )
     recipe = evil.config["recipe"] | {EVIL: EVIL}
     changes = {"recipe": recipe, "classes": [EVIL, *CLASSES[1:]], "command": EVIL}
     runs.write_config(evil.path, evil.config | changes)
-    return [*found, runs.read_run(evil.path)]
+    return [*study, runs.read_run(evil.path)]
 
 
 @pytest.fixture(scope="module")
@@ -119,40 +119,40 @@ def test_report_is_self_contained_and_escapes_names(page):
 
 def test_models_are_compared_on_the_same_images(shown, page, alone):
     vit, b, *_ = shown
-    found = compare_runs(vit, b).overall
-    assert (found.first_only, found.second_only) == (6, 0)
-    assert found.p == pytest.approx(2 / 2**6)  # 0.031, before
+    comparison = compare_runs(vit, b).overall
+    assert (comparison.first_only, comparison.second_only) == (6, 0)
+    assert comparison.p == pytest.approx(2 / 2**6)  # 0.031, before correction
     cells = Reader(page).cells
     assert {"vit, b", "+3.00", "6"} <= set(cells)
     assert cells.count("p = 0.094") == 2  # after correction for three pairs
-    words = unescape_page(page)
-    assert "Only vit is correct on 6 images, only b on 0: the difference is not" in words
-    assert words.count("were tested on different images") == 3
-    assert "evaluation.npz" in words  # missing in one run
-    assert "below the validation accuracy in 3 of 3 epochs" in words
-    many = compare_pairs([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
-    assert len(many["table"].rows) == 6 and many["sentences"] == []
+    text = unescape_page(page)
+    assert "Only vit is correct on 6 images, only b on 0: the difference is not" in text
+    assert text.count("were tested on different images") == 3
+    assert "evaluation.npz" in text  # missing in one run
+    assert "below the validation accuracy in 3 of 3 epochs" in text
+    pairs = compare_pairs([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
+    assert len(pairs["table"].rows) == 6 and pairs["sentences"] == []
     assert "Pairwise comparison" in page and "Pairwise comparison" not in alone
 
 
 def test_calibration_text_with_and_without_temperature(shown, page, alone):
-    found = compute_calibration_report(shown[0])
-    words = unescape_page(alone)
-    assert f"calibration error (ECE) is {100 * found.reliability.calibration_error:.2f}%" in words
-    assert "No temperature was fitted" in words
+    report = compute_calibration_report(shown[0])
+    text = unescape_page(alone)
+    assert f"calibration error (ECE) is {100 * report.reliability.calibration_error:.2f}%" in text
+    assert "No temperature was fitted" in text
     scaled = compute_calibration_report(shown[2]).scaled
-    told = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
-    assert told in unescape_page(page)
+    scaling = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
+    assert scaling in unescape_page(page)
     limit = f"scaled probabilities, it is at most {100 * scaled.chance.max_calibration_error:.2f}%"
     assert limit in unescape_page(page)
 
 
 def test_ablation_section_reports_the_gain_of_each_change(page, alone):
-    words = unescape_page(page)
-    assert "changes to the recipe of vit" in words and "Ablation" not in alone
-    words_of_gain = "Not significant on these test images: model: vit → resnet18 (−3.0 points)"
-    assert f"{words_of_gain}; Cutout" in words
-    assert "Validation gain" in words
+    text = unescape_page(page)
+    assert "changes to the recipe of vit" in text and "Ablation" not in alone
+    gain = "Not significant on these test images: model: vit → resnet18 (−3.0 points)"
+    assert f"{gain}; Cutout" in text
+    assert "Validation gain" in text
 
 
 def test_different_settings_are_marked(page):
@@ -163,9 +163,9 @@ def test_different_settings_are_marked(page):
 
 
 def test_runs_have_the_same_colours_as_on_the_page(page):
-    colour = dict(re.findall(r"<b>(\w+)</b> <i style=.color: (#\w+)", page))
-    wanted = {"c": COLOURS[1][0], "b": COLOURS[2][0], "vit": COLOURS[3][0], "d": COLOURS[4][0]}
-    assert colour == wanted
+    colours = dict(re.findall(r"<b>(\w+)</b> <i style=.color: (#\w+)", page))
+    expected = {"c": COLOURS[1][0], "b": COLOURS[2][0], "vit": COLOURS[3][0], "d": COLOURS[4][0]}
+    assert colours == expected
 
 
 def test_matrix_is_complete_and_figures_name_the_run(alone):
@@ -194,24 +194,24 @@ def test_evaluation_with_nan_is_reported_and_the_rest_is_shown(tmp_path):
 
 def test_report_names(shown):
     assert get_report_name(shown[:1], now=NOW) == "report-vit-2026-05-04-0302.html"
-    strange = get_report_name([shown[-1], shown[0]], now=NOW)
-    assert strange == "report--img-src-x--and-1-more-2026-05-04-0302.html"
+    escaped = get_report_name([shown[-1], shown[0]], now=NOW)
+    assert escaped == "report--img-src-x--and-1-more-2026-05-04-0302.html"
     assert get_report_name([], now=NOW).startswith("report-nothing")
     with pytest.raises(RunError, match="at least one run"):
         render_report([])
 
 
 def test_formatting_of_numbers_and_nested_dicts():
-    found = flatten_dict(
+    flat = flatten_dict(
         {"model": {"family": "vit", "options": {}}, "betas": [0.9, 0.99], "note": ""}
     )
-    assert found == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}
+    assert flat == {"model.family": "vit", "betas": "0.9, 0.99", "note": "–"}
     assert flatten_dict({"resumed": [{"a": 1}, {"a": 2}]}) == {
         "resumed.1.a": "1",
         "resumed.2.a": "2",
     }
-    told = [format_three_decimals(value) for value in (0.9994, 0.9996, 1, float("nan"))]
-    assert told == ["0.999", "> 0.999", "1.000", "–"]
+    formatted = [format_three_decimals(value) for value in (0.9994, 0.9996, 1, float("nan"))]
+    assert formatted == ["0.999", "> 0.999", "1.000", "–"]
 
 
 def test_a_wide_table_is_split_and_repeats_its_first_column():

@@ -1,4 +1,4 @@
-"""Robustness: accuracy equals a loop over single pictures, and each point is measured once."""
+"""Robustness: accuracy equals a loop over single images, and each point is measured once."""
 
 import shutil
 
@@ -19,7 +19,7 @@ SAMPLE_SIZE = 12
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The run "vit" and pictures of all ten classes, two of each to test with."""
+    """Folder with the run "vit" and images of ten classes, two test images of each."""
     root = tmp_path_factory.mktemp("robust")
     each = {"train": 1, "test": 2}.items()
     write_noise_images(
@@ -36,40 +36,40 @@ def context(folder):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Names and strengths of the points that were really measured."""
-    seen = []
+    """List of the changes and strengths that are measured, not read from the cache."""
+    measured = []
 
     def counted(model, preprocessing, sample, change, strength):
-        seen.append((change, strength))
+        measured.append((change, strength))
         return real(model, preprocessing, sample, change, strength)
 
     real = robustness.perturbed_accuracy
     monkeypatch.setattr(robustness, "perturbed_accuracy", counted)
-    return seen
+    return measured
 
 
 def test_batched_accuracy_equals_single_image_accuracy(context):
     run = context.find_run("vit")
-    found = list(measure_robustness(context, run, ["noise", "shuffle"], SAMPLE_SIZE))
-    pictures, model = context.sample_test_images(run, SAMPLE_SIZE), context.load_model(run)
-    for point in found:
-        right = 0
-        for i, (image, label) in enumerate(zip(pictures.images, pictures.labels, strict=True)):
+    points = list(measure_robustness(context, run, ["noise", "shuffle"], SAMPLE_SIZE))
+    sample, model = context.sample_test_images(run, SAMPLE_SIZE), context.load_model(run)
+    for point in points:
+        correct = 0
+        for i, (image, label) in enumerate(zip(sample.images, sample.labels, strict=True)):
             changed = apply_perturbation(point.change, image[None], point.strength, i)
             with torch.no_grad():
-                right += int(model(run.preprocessing(changed)).argmax()) == label
-        assert point.accuracy == int(right) / SAMPLE_SIZE
-    arguments = (model, run.preprocessing, pictures, "noise", 40)
+                correct += int(model(run.preprocessing(changed)).argmax()) == label
+        assert point.accuracy == int(correct) / SAMPLE_SIZE
+    arguments = (model, run.preprocessing, sample, "noise", 40)
     in_parts = robustness.perturbed_accuracy(*arguments, batch_size=5)
     assert robustness.perturbed_accuracy(*arguments) == in_parts
 
 
 def test_all_changes_are_measured_with_progress(context):
-    found = list(measure_robustness(context, context.find_run("vit"), count=SAMPLE_SIZE))
-    asked = [(name, each) for name, one in PERTURBATIONS.items() for each in one.strengths]
-    assert [(point.change, point.strength) for point in found] == asked
-    assert [point.done for point in found] == list(range(1, found[0].total + 1))
-    neutral = [point for point in found if point.strength == PERTURBATIONS[point.change].neutral]
+    points = list(measure_robustness(context, context.find_run("vit"), count=SAMPLE_SIZE))
+    expected = [(name, s) for name, change in PERTURBATIONS.items() for s in change.strengths]
+    assert [(point.change, point.strength) for point in points] == expected
+    assert [point.done for point in points] == list(range(1, points[0].total + 1))
+    neutral = [point for point in points if point.strength == PERTURBATIONS[point.change].neutral]
     assert len({point.accuracy for point in neutral}) == 1 and len(neutral) == len(PERTURBATIONS)
 
 
@@ -79,7 +79,7 @@ def test_points_are_measured_once_even_after_cancellation(context, passes):
     next(points), next(points)
     points.close()
     first = list(measure_robustness(context, run, ["blur", "jpeg"], SAMPLE_SIZE))
-    assert len(passes) == len(set(passes)) == 9  # 5 and 5, less the neutral one of the second
+    assert len(passes) == len(set(passes)) == 9  # 5 strengths each, the neutral one shared
     assert list(measure_robustness(context, run, ["blur", "jpeg"], SAMPLE_SIZE)) == first
     list(measure_robustness(context, run, ["blur"], SAMPLE_SIZE))
     assert len(passes) == 9
@@ -95,21 +95,21 @@ def test_new_weights_are_measured_again(folder, passes, tmp_path):
 
 
 def test_unknown_changes_and_unusable_data_raise_errors(context, put_pictures):
-    def ask(source):
+    def measure(source):
         list(measure_robustness(AppContext(context.roots, source, CPU), context.find_run("vit")))
 
-    def pictures(name, classes):
+    def make_images(name, classes):
         parts = ("train", "test")
         return put_pictures({f"{part}/{each}": 1 for part in parts for each in classes}, name)
 
     with pytest.raises(ValueError, match="'fog': choose noise, blur"):
         list(measure_robustness(context, context.find_run("vit"), ["fog"]))
     with pytest.raises(DataError, match="'vit' was trained on other classes"):
-        ask(pictures("insects", ("ant", "bee")))
-    broken = pictures("broken", CLASSES)
+        measure(make_images("insects", ("ant", "bee")))
+    broken = make_images("broken", CLASSES)
     (broken / "test" / "cat" / "broken.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"broken\.png"):
-        ask(broken)
+        measure(broken)
 
 
 def test_images_of_any_size_can_be_shuffled():

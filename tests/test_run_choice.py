@@ -20,11 +20,8 @@ RECIPE_CHANGES = {
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """A model with weights, an ablation of figures alone, and a run that is like none of them.
-
-    Not to be changed.
-    """
-    root, found = tmp_path_factory.mktemp("runs"), []
+    """Model with weights, ablation without weights, and an unrelated run; read-only."""
+    root, loaded = tmp_path_factory.mktemp("runs"), []
     changes = {"plain": {}, **RECIPE_CHANGES, "other": {"epochs": 3, "mixup": 1, "clip_norm": 1}}
     for name, change in {"model": None, **changes}.items():
         run = make_run(root / name)
@@ -32,25 +29,25 @@ def several(tmp_path_factory):
             recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
             runs.write_config(run.path, run.config | {"recipe": recipe})
             (run.path / runs.WEIGHTS_FILE).unlink()
-        found.append(read_run(run.path))
-    return found
+        loaded.append(read_run(run.path))
+    return loaded
 
 
 def test_each_run_is_in_one_group(several):
-    figures = ("Results only (no weights)", ["other"])
-    table = ("Ablation of plain", ["plain", "ema", "longer", "trivial"])
-    assert group_runs(several) == [("Models", ["model"]), table, figures]
-    timms = create_timm_run("timm:vit_tiny_patch16_224", pretrained=False)
-    assert group_runs([timms, *several])[0] == ("Models", [timms.name, "model"])
+    results_only = ("Results only (no weights)", ["other"])
+    ablation = ("Ablation of plain", ["plain", "ema", "longer", "trivial"])
+    assert group_runs(several) == [("Models", ["model"]), ablation, results_only]
+    timm_run = create_timm_run("timm:vit_tiny_patch16_224", pretrained=False)
+    assert group_runs([timm_run, *several])[0] == ("Models", [timm_run.name, "model"])
 
 
 def test_groups_of_trained_ablation_runs_and_unfinished_runs(several, tmp_path):
-    """The base of an ablation stands with the models then, its ingredient stays."""
-    found = [Path(shutil.copytree(run.path, tmp_path / run.name)) for run in several]
-    for folder in found[1:3]:
+    """A baseline with weights moves to the models; the change without weights stays."""
+    folders = [Path(shutil.copytree(run.path, tmp_path / run.name)) for run in several]
+    for folder in folders[1:3]:
         (folder / runs.WEIGHTS_FILE).write_bytes(b"weights")
-    (found[-1] / runs.EVALUATION_FILE).unlink()
-    assert group_runs([read_run(folder) for folder in found]) == [
+    (folders[-1] / runs.EVALUATION_FILE).unlink()
+    assert group_runs([read_run(folder) for folder in folders]) == [
         ("Models", ["model", "plain"]),
         ("Not finished", ["other"]),
         ("Ablation of plain", ["ema", "longer", "trivial"]),
@@ -76,7 +73,7 @@ def test_browser_values_are_checked(sent, name):
 def test_updates_keep_existing_choices_and_replace_missing_ones(several):
     update, name = update_run_choices(several, "ema")
     assert (name, update["groups"]) == ("ema", group_runs(several))
-    assert "value" not in update  # which would undo a choice made meanwhile
+    assert "value" not in update  # a value would undo a choice made meanwhile
     update, name = update_run_choices(several, "gone")
     assert (name, update["value"]) == ("model", "model")
     update, name = update_run_choices(several, "gone", optional=True)

@@ -1,4 +1,4 @@
-"""The run folder: what is written is read back, and a killed writer leaves a readable run."""
+"""The run folder: files round-trip, and a killed writer leaves a readable run."""
 
 import fractions
 import itertools
@@ -33,25 +33,25 @@ def test_run_has_its_config_history_and_files(tiny_run):
     assert run.preprocessing.size == run.spec.image_size == 16
     assert [record["epoch"] for record in run.history] == [1, 2, 3]
     assert run.has_weights and run.has_evaluation
-    promised = "recipe model classes normalisation input_size split data parameters macs"
-    promised += " packages device git_commit started command"
-    assert set(promised.split()) <= run.config.keys()
+    fields = "recipe model classes normalisation input_size split data parameters macs"
+    fields += " packages device git_commit started command"
+    assert set(fields.split()) <= run.config.keys()
     lines = (tiny_run / runs.HISTORY_FILE).read_text().splitlines()
     assert [tuple(json.loads(line)) for line in lines] == [runs.RECORD_FIELDS] * 3
 
 
 def test_device_text_has_the_number_of_processes_and_threads(tiny_run):
     run = runs.read_run(tiny_run)
-    others = {k: v for k, v in run.config.items() if k not in ("device", "processes")}
+    rest = {k: v for k, v in run.config.items() if k not in ("device", "processes")}
 
-    def words(**config):
-        return replace(run, config=others | config).device
+    def device_text(**config):
+        return replace(run, config=rest | config).device
 
-    assert words(device="a GPU", processes=4) == "4 × a GPU"
-    assert words(device="a GPU", processes=1) == words(device="a GPU") == "a GPU"
+    assert device_text(device="a GPU", processes=4) == "4 × a GPU"
+    assert device_text(device="a GPU", processes=1) == device_text(device="a GPU") == "a GPU"
     old = "Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz (1 threads)"
-    assert words(device=old, processes=2) == "2 × Intel Xeon Platinum 8259CL (1 thread)"
-    assert words(processes=4) is None
+    assert device_text(device=old, processes=2) == "2 × Intel Xeon Platinum 8259CL (1 thread)"
+    assert device_text(processes=4) is None
 
 
 def test_config_round_trips(tmp_path):
@@ -61,7 +61,7 @@ def test_config_round_trips(tmp_path):
 
 
 def test_byte_order_marks_are_ignored(tiny_run, tmp_path):
-    """Editors on Windows put one before the text."""
+    """Editors on Windows add such a mark."""
     folder = tmp_path / "run"
     shutil.copytree(tiny_run, folder)
     plain = runs.read_run(folder)
@@ -84,14 +84,14 @@ def test_class_names_are_nfc_and_invalid_unicode_paths_are_kept(tiny_run, tmp_pa
 
 def test_evaluation_round_trips_with_and_without_validation(tmp_path):
     test = (np.full((3, 2), 0.5), np.array([0, 1, 1], np.int32), "abc", 0.25)
-    held = (np.full((2, 2), 0.5), np.array([1, 0], np.int32))
-    runs.write_evaluation(tmp_path, runs.Evaluation(*test, *held))
+    validation = (np.full((2, 2), 0.5), np.array([1, 0], np.int32))
+    runs.write_evaluation(tmp_path, runs.Evaluation(*test, *validation))
     read = runs.read_evaluation(tmp_path)
     assert (read.fingerprint, read.seconds_per_image) == ("abc", 0.25)
-    both = (read.probabilities, test[0]), (read.validation_probabilities, held[0])
-    for shares, written in both:
-        assert shares.dtype == np.float32 and shares.tolist() == written.tolist()
-    for labels, written in ((read.labels, test[1]), (read.validation_labels, held[1])):
+    pairs = (read.probabilities, test[0]), (read.validation_probabilities, validation[0])
+    for probabilities, written in pairs:
+        assert probabilities.dtype == np.float32 and probabilities.tolist() == written.tolist()
+    for labels, written in ((read.labels, test[1]), (read.validation_labels, validation[1])):
         assert labels.dtype == np.int64 and labels.tolist() == written.tolist()
     runs.write_evaluation(tmp_path, runs.Evaluation(*test))
     read = runs.read_evaluation(tmp_path)
@@ -99,25 +99,25 @@ def test_evaluation_round_trips_with_and_without_validation(tmp_path):
 
 
 def test_probabilities_are_stored_with_16_bits_and_nan_survives(tmp_path):
-    shares = np.random.default_rng(0).dirichlet([0.1] * 10, 500).astype(np.float32)
-    shares[0] = np.nan
-    shares[1] = np.eye(10)[3]
-    runs.write_evaluation(tmp_path, runs.Evaluation(shares, np.zeros(500, int), "", 0.1))
+    probs = np.random.default_rng(0).dirichlet([0.1] * 10, 500).astype(np.float32)
+    probs[0] = np.nan
+    probs[1] = np.eye(10)[3]
+    runs.write_evaluation(tmp_path, runs.Evaluation(probs, np.zeros(500, int), "", 0.1))
     read = runs.read_evaluation(tmp_path).probabilities
-    assert np.isnan(read[0]).all() and np.array_equal(read[1], shares[1])
-    assert np.abs(read[1:] / np.maximum(shares[1:], 1e-30) - 1)[shares[1:] > 1e-30].max() <= 2**-16
-    assert not (read[2:].view(np.uint32) % 256).any()  # the eight last bits of a float32's 24
+    assert np.isnan(read[0]).all() and np.array_equal(read[1], probs[1])
+    assert np.abs(read[1:] / np.maximum(probs[1:], 1e-30) - 1)[probs[1:] > 1e-30].max() <= 2**-16
+    assert not (read[2:].view(np.uint32) % 256).any()  # the last 8 of float32's 24 mantissa bits
 
 
 def test_validation_predictions_of_other_classes_are_rejected(run_copy):
-    held = {"validation_probabilities": np.full((2, 3), 1 / 3), "validation_labels": np.zeros(2)}
-    runs.write_evaluation(run_copy, replace(runs.read_evaluation(run_copy), **held))
+    fields = {"validation_probabilities": np.full((2, 3), 1 / 3), "validation_labels": np.zeros(2)}
+    runs.write_evaluation(run_copy, replace(runs.read_evaluation(run_copy), **fields))
     with pytest.raises(RunError, match=r"\(2, 3\), but the run has 4 classes"):
         _ = runs.read_run(run_copy).evaluation
 
 
 DAMAGED_LINES = [b'{"epoch": 2, "tr', b'{"epoch": 2}\n', b"\0\0\0\n", b"7\n", b"\n"]
-DAMAGED_LINES.append('{"stage": "ä'.encode()[:-1])  # inside a letter
+DAMAGED_LINES.append('{"stage": "ä'.encode()[:-1])  # inside a multi-byte character
 
 
 @pytest.mark.parametrize("rest", DAMAGED_LINES)
@@ -186,8 +186,8 @@ READERS = {
 def test_truncated_and_missing_files_raise_run_errors(run_copy, name):
     path = run_copy / name
     content = path.read_bytes()
-    for share in (0.0, 0.5, 0.99):
-        path.write_bytes(content[: int(len(content) * share)])
+    for fraction in (0.0, 0.5, 0.99):
+        path.write_bytes(content[: int(len(content) * fraction)])
         with pytest.raises(RunError, match=rf"{run_copy.name}\b"):
             READERS[name](run_copy)
     path.unlink()
@@ -199,8 +199,8 @@ def test_corrupted_evaluation_raises_run_error(run_copy):
     path = run_copy / runs.EVALUATION_FILE
     content = path.read_bytes()
     start = content.index(b"probabilities.npy") + 40
-    for place in range(start, start + 40, 4):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+    for index in range(start, start + 40, 4):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 255]) + content[index + 1 :])
         with pytest.raises(RunError, match="is damaged"):
             runs.read_evaluation(run_copy)
 
@@ -223,24 +223,24 @@ def test_pretraining_runs_are_not_listed_as_models(run_copy):
 def test_pretraining_of_a_run_is_found_in_a_sibling_folder(run_copy):
     config = runs.read_config(run_copy)
 
-    def beside(name, origin=None, **settings):
+    def make_sibling(name, origin=None, **settings):
         folder, recipe = run_copy.parent / name, config["recipe"] | settings
         folder.mkdir(exist_ok=True)
-        own = {"recipe": recipe, "started": f"when {name} was"}
+        fields = {"recipe": recipe, "started": f"when {name} was"}
         if origin:
-            own["started_from"] = {"run": origin, "started": f"when {origin} was"}
-        runs.write_config(folder, config | own)
+            fields["started_from"] = {"run": origin, "started": f"when {origin} was"}
+        runs.write_config(folder, config | fields)
         return runs.read_run(folder) if not recipe["mask_ratio"] else None
 
-    beside("masked", mask_ratio=0.75)
-    second = beside("second", beside("first", "masked").name)
+    make_sibling("masked", mask_ratio=0.75)
+    second = make_sibling("second", make_sibling("first", "masked").name)
     assert runs.find_pretraining(second).path == run_copy.parent / "masked"
     assert runs.find_pretraining(runs.read_run(run_copy)) is None
-    assert runs.find_pretraining(beside("lone", "gone")) is None
-    assert runs.find_pretraining(beside("circle", "circle")) is None
-    beside("masked", "masked", mask_ratio=0.75)
-    anew = runs.read_config(run_copy.parent / "masked") | {"started": "since then"}
-    runs.write_config(run_copy.parent / "masked", anew)
+    assert runs.find_pretraining(make_sibling("lone", "gone")) is None
+    assert runs.find_pretraining(make_sibling("circle", "circle")) is None
+    make_sibling("masked", "masked", mask_ratio=0.75)
+    restarted = runs.read_config(run_copy.parent / "masked") | {"started": "since then"}
+    runs.write_config(run_copy.parent / "masked", restarted)
     assert runs.find_pretraining(second) is None
 
 
@@ -249,10 +249,10 @@ def test_source_run_has_same_classes_only_if_labelled_and_equal(run_copy, tmp_pa
     classes = tuple(config["classes"])
     assert has_same_classes(read_origin(weights), classes)
     assert not has_same_classes(read_origin(weights), classes[::-1])
-    elsewhere = tmp_path / "some.safetensors"
-    elsewhere.write_bytes(weights.read_bytes())
-    for none in (None, elsewhere, run_copy / "other.safetensors"):
-        assert read_origin(none) is None
+    copy = tmp_path / "some.safetensors"
+    copy.write_bytes(weights.read_bytes())
+    for path in (None, copy, run_copy / "other.safetensors"):
+        assert read_origin(path) is None
     assert not has_same_classes(None, classes)
     runs.write_config(run_copy, config | {"recipe": config["recipe"] | {"mask_ratio": 0.75}})
     assert not has_same_classes(read_origin(weights), classes)
@@ -260,7 +260,7 @@ def test_source_run_has_same_classes_only_if_labelled_and_equal(run_copy, tmp_pa
 
 def test_origin_counts_epochs_up_to_the_loaded_weights(run_copy):
     record = runs.read_history(run_copy)[-1]
-    losses = (0.9, 0.4, 0.5)  # with patience, the weights are those of the lowest
+    losses = (0.9, 0.4, 0.5)  # with patience, the weights with the lowest loss are saved
     history = [
         record | {"epoch": i, "val_loss": loss, "epoch_seconds": 10.0 * i}
         for i, loss in enumerate(losses, start=1)
@@ -270,16 +270,16 @@ def test_origin_counts_epochs_up_to_the_loaded_weights(run_copy):
 
     def origin(weights, **settings):
         runs.write_config(run_copy, config | {"recipe": config["recipe"] | settings})
-        found = origin_entry(read_origin(weights))["started_from"]
-        return found["epochs"], found["seconds"]
+        entry = origin_entry(read_origin(weights))["started_from"]
+        return entry["epochs"], entry["seconds"]
 
     weights, first = runs.weights_path(run_copy), runs.weights_path(run_copy, epoch=1)
     assert origin(weights) == (3, 60)
     assert origin(weights, patience=1) == (2, 30)
     assert origin(first, patience=1) == (1, 10)
-    legs = [{"after_epoch": epoch, "device": f"machine {epoch}"} for epoch in (1, 2)]
-    runs.write_config(run_copy, config | {"resumed": legs})
-    assert origin_entry(read_origin(weights))["started_from"]["resumed"] == legs
+    resumes = [{"after_epoch": epoch, "device": f"machine {epoch}"} for epoch in (1, 2)]
+    runs.write_config(run_copy, config | {"resumed": resumes})
+    assert origin_entry(read_origin(weights))["started_from"]["resumed"] == resumes
     assert "resumed" not in origin_entry(read_origin(first))["started_from"]
     assert origin_entry(None) == {}
 
@@ -287,25 +287,25 @@ def test_origin_counts_epochs_up_to_the_loaded_weights(run_copy):
 def test_records_without_accuracy_require_the_masked_stage(tmp_path):
     record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACY_FIELDS)
     runs.rewrite_history(tmp_path, [record | {"stage": "masked"}, record | {"stage": "all"}])
-    assert [found["stage"] for found in runs.read_history(tmp_path)] == ["masked"]
+    assert [row["stage"] for row in runs.read_history(tmp_path)] == ["masked"]
 
 
 def test_damaged_run_is_reported_and_the_others_are_found(run_copy):
     broken = run_copy.parent / "broken"
     broken.mkdir()
-    (run_copy / f".{runs.WEIGHTS_FILE}.x7f3").write_bytes(b"half")  # which a killed writer left
+    (run_copy / f".{runs.WEIGHTS_FILE}.x7f3").write_bytes(b"half")  # left by a killed writer
     (run_copy.parent / ".hidden").mkdir()
-    found, problems = runs.find_runs(run_copy.parent, run_copy.parent / "nowhere")
-    assert [run.name for run in found] == ["tiny"]
+    valid_runs, problems = runs.find_runs(run_copy.parent, run_copy.parent / "nowhere")
+    assert [run.name for run in valid_runs] == ["tiny"]
     assert len(problems) == 1
     assert str(broken) in problems[0]
-    runs.load_model(found[0])
+    runs.load_model(valid_runs[0])
 
 
 def test_duplicate_run_names_get_their_folder_as_suffix(run_copy, tiny_run):
-    found, problems = runs.find_runs(run_copy.parent, tiny_run.parent)
+    valid_runs, problems = runs.find_runs(run_copy.parent, tiny_run.parent)
     assert problems == []
-    assert {run.name: run.path for run in found} == {
+    assert {run.name: run.path for run in valid_runs} == {
         "tiny": run_copy,
         f"tiny ({tiny_run.parent})": tiny_run,
     }
@@ -356,7 +356,7 @@ def test_checkpoint_contains_only_tensors_and_builtins(tiny_run, tmp_path):
     state = torch.load(tiny_run / runs.CHECKPOINT_FILE, weights_only=True)
     assert state["epoch"] == 3
     assert {"model", "ema", "optimizer", "best"} <= state.keys()
-    torch.save({"epoch": fractions.Fraction(1)}, tmp_path / runs.CHECKPOINT_FILE)  # code
+    torch.save({"epoch": fractions.Fraction(1)}, tmp_path / runs.CHECKPOINT_FILE)  # needs code
     with pytest.raises(RunError, match=runs.CHECKPOINT_FILE):
         runs.read_checkpoint(tmp_path)
 
@@ -374,24 +374,24 @@ def test_config_fields_of_wrong_type_are_rejected(run_copy, broken):
 
 def test_devices_and_epochs_include_the_source_runs(run_copy):
     run = runs.read_run(run_copy)
-    before = {"run": "first", "epochs": 2, "device": "NVIDIA H200", "processes": 2}
-    before |= {
+    origin = {"run": "first", "epochs": 2, "device": "NVIDIA H200", "processes": 2}
+    origin |= {
         "started_from": {"run": "masked", "epochs": 4, "device": "NVIDIA H200", "processes": 2}
     }
     config = run.config | {"device": "AMD EPYC (1 thread)"}
-    runs.write_config(run_copy, config | {"started_from": before})
-    again = runs.read_run(run_copy)
-    assert again.device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
-    assert again.epochs_before == [2, 4]
-    on = {"after_epoch": 1, "device": "AMD EPYC (2 threads)", "processes": 1}
-    gone_on = {"started_from": before | {"resumed": [on]}, "resumed": [on | {"device": "Apple M9"}]}
-    runs.write_config(run_copy, config | gone_on)
+    runs.write_config(run_copy, config | {"started_from": origin})
+    loaded = runs.read_run(run_copy)
+    assert loaded.device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
+    assert loaded.epochs_before == [2, 4]
+    leg = {"after_epoch": 1, "device": "AMD EPYC (2 threads)", "processes": 1}
+    now = {"started_from": origin | {"resumed": [leg]}, "resumed": [leg | {"device": "Apple M9"}]}
+    runs.write_config(run_copy, config | now)
     assert (
         runs.read_run(run_copy).device
         == "2 × NVIDIA H200, then AMD EPYC (2 threads), then AMD EPYC (1 thread), then Apple M9"
     )
-    runs.write_config(run_copy, config | {"started_from": before | {"device": None, "epochs": "?"}})
+    runs.write_config(run_copy, config | {"started_from": origin | {"device": None, "epochs": "?"}})
     assert (
         runs.read_run(run_copy).device == "2 × NVIDIA H200, then AMD EPYC (1 thread)"
-    )  # of the masked one
+    )  # the masked run's GPUs
     assert runs.read_run(run_copy).epochs_before == []

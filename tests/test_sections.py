@@ -1,4 +1,4 @@
-"""The sections of a tab: the open one draws, the others do no work."""
+"""Sections of a tab: only the open section is rendered."""
 
 import gradio as gr
 import pytest
@@ -13,33 +13,33 @@ UNCHANGED = gr.skip()
 
 @pytest.fixture
 def sections():
-    """Two sections, of which the second has two parts; each draws what it was given."""
-    found = LazySections([gr.Textbox(), gr.Radio()], [gr.State()])
+    """Two sections, the second with two parts; each returns its inputs."""
+    lazy_sections = LazySections([gr.Textbox(), gr.Radio()], [gr.State()])
     kind, depth = gr.Radio(), gr.Slider()
-    found.add("one", lambda *given: given, [kind], [gr.JSON()])
-    found.add("two/a", lambda *given: (given, "more"), [depth], [gr.JSON(), gr.JSON()])
-    found.add("two/b", lambda *given: given, [], [gr.JSON()])
-    return found
+    lazy_sections.add("one", lambda *inputs: inputs, [kind], [gr.JSON()])
+    lazy_sections.add("two/a", lambda *inputs: (inputs, "more"), [depth], [gr.JSON(), gr.JSON()])
+    lazy_sections.add("two/b", lambda *inputs: inputs, [], [gr.JSON()])
+    return lazy_sections
 
 
 def test_only_the_open_section_is_rendered_if_there_is_an_image(sections):
-    def drawn(tab, part, picture="picture"):
-        return sections.render_open(sections.section_list, [picture, tab, part, "kind", 0.5])
+    def render(tab, part, image="picture"):
+        return sections.render_open(sections.section_list, [image, tab, part, "kind", 0.5])
 
-    assert drawn("one", "a") == [("picture", "kind"), UNCHANGED, UNCHANGED, UNCHANGED]
-    assert drawn("two", "a") == [UNCHANGED, ("picture", 0.5), "more", UNCHANGED]
-    assert drawn("two", "b") == [UNCHANGED, UNCHANGED, UNCHANGED, ("picture",)]
-    assert drawn("three", "b") == drawn("one", "a", None) == [UNCHANGED] * 4
+    assert render("one", "a") == [("picture", "kind"), UNCHANGED, UNCHANGED, UNCHANGED]
+    assert render("two", "a") == [UNCHANGED, ("picture", 0.5), "more", UNCHANGED]
+    assert render("two", "b") == [UNCHANGED, UNCHANGED, UNCHANGED, ("picture",)]
+    assert render("three", "b") == render("one", "a", None) == [UNCHANGED] * 4
 
 
 def test_error_is_shown_and_clears_outputs_except_choices():
-    def draw(choice):
+    def fail(choice):
         raise VitdemoError("no <such> class")
 
     choice = gr.Radio()
-    found = LazySections([gr.Textbox()])
-    found.add("one", draw, [choice], [MapRowView(), gr.HTML(), choice])
-    assert found.render_open(found.section_list, ["one", "this"]) == [
+    sections = LazySections([gr.Textbox()])
+    sections.add("one", fail, [choice], [MapRowView(), gr.HTML(), choice])
+    assert sections.render_open(sections.section_list, ["one", "this"]) == [
         "no <such> class",
         None,
         UNCHANGED,

@@ -1,4 +1,4 @@
-"""Several models on one picture: each at the same share of its depth, each its own map."""
+"""Side by side: one image, several models at the same relative depth, each with its own map."""
 
 import numpy as np
 import pytest
@@ -22,8 +22,8 @@ def test_relative_depth_maps_to_a_layer(depth, layers, layer):
 def test_default_selection_has_one_run_of_each_family(tmp_path):
     for name, spec in {"a": CONVNET, "b": RESNET, "c": VIT, "d": VIT, "e": TIMM}.items():
         make_run(tmp_path / name, spec)
-    found = make_context(tmp_path)
-    assert [run.name for run in select_one_per_family(found.trained_runs())] == ["c", "e", "a"]
+    context = make_context(tmp_path)
+    assert [run.name for run in select_one_per_family(context.trained_runs())] == ["c", "e", "a"]
     assert select_one_per_family([]) == []
 
 
@@ -33,20 +33,20 @@ def test_each_model_gets_its_own_map(shown):
     assert problems == []
     titles = [panel.title for panel in panels]
     assert titles[:2] == ["Attention, layer 2 of 3", "Attention, layer 1 of 2"]
-    look = shown.trace_image(shown.find_run("vit"), IMAGE)
-    assert np.allclose(panels[0].values, look.head_maps(2).mean(0))
+    trace = shown.trace_image(shown.find_run("vit"), IMAGE)
+    assert np.allclose(panels[0].values, trace.head_maps(2).mean(0))
     assert titles[2].startswith("Grad-CAM for ")
 
 
 def test_relevance_is_computed_for_the_requested_class(shown):
-    asked = {"depth": 1, "kind": "relevance"}
-    panels, _ = compute_side_by_side(shown, ["vit"], IMAGE, **asked, target="dog")
+    options = {"depth": 1, "kind": "relevance"}
+    panels, _ = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="dog")
     run = shown.find_run("vit")
     _, pixels = shown.prepare_input(run.preprocessing, IMAGE)
-    wanted = attribute("relevance", shown.load_model(run), pixels, run.classes.index("dog"))[0]
-    assert np.allclose(panels[0].values, wanted, atol=1e-6)
+    expected = attribute("relevance", shown.load_model(run), pixels, run.classes.index("dog"))[0]
+    assert np.allclose(panels[0].values, expected, atol=1e-6)
     assert panels[0].title == "Relevance for dog"
-    panels, problems = compute_side_by_side(shown, ["vit"], IMAGE, **asked, target="unicorn")
+    panels, problems = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="unicorn")
     assert (panels, problems) == ([], ["'vit' has no class 'unicorn'. Choose another class."])
 
 

@@ -17,15 +17,15 @@ from vitdemo.explain.statistics import (
 
 
 def reference_distance(rows, grid, p):
-    """One head, a nested list: each patch's distance to all patches, weighted, then the mean."""
+    """Return the mean attention distance of one head from `rows`, a nested list (N, N)."""
     means = []
     for i, row in enumerate(rows[p:]):
-        total = far = 0.0
+        total = weighted = 0.0
         for j, weight in enumerate(row[p:]):
             vertical, horizontal = i // grid[1] - j // grid[1], i % grid[1] - j % grid[1]
-            far += weight * math.hypot(vertical, horizontal)
+            weighted += weight * math.hypot(vertical, horizontal)
             total += weight
-        means.append(far / total)
+        means.append(weighted / total)
     return sum(means) / len(means)
 
 
@@ -34,7 +34,7 @@ def reference_entropy(rows):
 
 
 def apply_per_head(attention, reference):
-    """`reference` of every head of (L, B, H, N, N), as (L, B, H)."""
+    """Return `reference` of every head of (L, B, H, N, N), as (L, B, H)."""
     values = [reference(head.tolist()) for head in attention.flatten(0, 2)]
     return torch.tensor(values, dtype=torch.float64).reshape(attention.shape[:3])
 
@@ -42,20 +42,20 @@ def apply_per_head(attention, reference):
 @pytest.mark.parametrize("kind", TIMM_KINDS)
 def test_distance_and_entropy_equal_the_reference(kind):
     model = random_model(TIMM_KINDS[kind]).double()
-    pictures = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
+    images = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
     with torch.no_grad():
-        attention = trace(model, pictures).attention  # (L, B, H, N, N)
+        attention = trace(model, images).attention  # (L, B, H, N, N)
     grid, p = model.patch_embed.grid_size, model.num_prefix_tokens
-    for found, wanted in (
+    for actual, reference in (
         (
             mean_attention_distance(attention, grid, p),
             lambda rows: reference_distance(rows, grid, p),
         ),
         (entropy(attention), reference_entropy),
     ):
-        expected = apply_per_head(attention, wanted)
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-        assert expected.std() > 0.01  # else heads hardly differ, and this tests little
+        expected = apply_per_head(attention, reference)
+        torch.testing.assert_close(actual, expected, atol=1e-9, rtol=1e-9)
+        assert expected.std() > 0.01  # otherwise the heads hardly differ
 
 
 def test_unscaled_attention_is_the_softmax_of_the_products():
@@ -96,7 +96,7 @@ def test_distance_rejects_a_mismatched_grid(grid, prefix):
 
 def test_token_similarity_is_the_cosine():
     tokens = torch.tensor([[[1.0, 0.0], [3.0, 0.0], [0.0, 2.0], [-1.0, 0.0], [0.0, 0.0]]])
-    wanted = torch.tensor(
+    expected = torch.tensor(
         [[1, 1, 0, -1, 0], [1, 1, 0, -1, 0], [0, 0, 1, 0, 0], [-1, -1, 0, 1, 0], [0, 0, 0, 0, 0.0]]
     )
-    torch.testing.assert_close(token_similarity(tokens)[0], wanted)
+    torch.testing.assert_close(token_similarity(tokens)[0], expected)

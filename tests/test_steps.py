@@ -1,4 +1,4 @@
-"""`steps.jsonl` and the end of a training that is asked to keep what it has."""
+"""The step log `steps.jsonl`, and training runs that are stopped early."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
 @pytest.fixture
 def now(monkeypatch):
-    """now[0] is the time, in seconds."""
+    """List of one item, the current time in seconds."""
     seconds = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
     return seconds
@@ -35,10 +35,10 @@ def test_each_log_line_has_the_loss_since_the_previous_line(tmp_path, now):
     now[0] = 3
     log.add(make_progress(4, 3.0))  # the mean of the epoch so far
     log.add(make_progress(1, 1.0, epoch=2))
-    found = read_steps(tmp_path)
-    assert [(line["epoch"], line["step"]) for line in found] == [(1, 2), (1, 4), (2, 1)]
-    assert [line["loss"] for line in found] == [4.0, 2.0, 1.0]
-    assert [line["seconds"] for line in found] == [0, 3, 3]
+    logged = read_steps(tmp_path)
+    assert [(line["epoch"], line["step"]) for line in logged] == [(1, 2), (1, 4), (2, 1)]
+    assert [line["loss"] for line in logged] == [4.0, 2.0, 1.0]
+    assert [line["seconds"] for line in logged] == [0, 3, 3]
 
 
 def test_step_log_has_bounded_length_and_even_spacing(tmp_path, now, monkeypatch):
@@ -61,14 +61,14 @@ def test_damaged_line_is_skipped_and_resume_continues_the_log(tmp_path, now):
         file.write('{"epoch": 3, "st')
     assert len(read_steps(tmp_path)) == 2
     truncate_steps(tmp_path, 1)
-    again = StepLog(tmp_path, make_trainer())
-    again.add(make_progress(2, 1.0, epoch=2))
+    resumed_log = StepLog(tmp_path, make_trainer())
+    resumed_log.add(make_progress(2, 1.0, epoch=2))
     assert [(line["epoch"], line["seconds"]) for line in read_steps(tmp_path)] == [(1, 5), (2, 5)]
 
 
 def test_clock_excludes_time_while_suspended(now):
     clock = TrainingClock()
-    now[0] = 60  # before it trains, nobody looks
+    now[0] = 60  # before training, nothing detects suspensions
     assert clock.seconds() == 60
     with clock.detect_suspension():
         for second in (61, 62, 63):
@@ -76,36 +76,36 @@ def test_clock_excludes_time_while_suspended(now):
             assert clock.seconds() == second
         now[0] = 1000
         assert clock.seconds() == 63
-        now[0] = 1004  # a slow second is none that was held
+        now[0] = 1004  # a slow step is not a suspension
         assert clock.seconds() == 67
     now[0] = 1064
     assert clock.seconds() == 127
 
 
-@pytest.mark.parametrize("where", ["_draw_epoch", "_train_step", "_validate", "_prepare_forward"])
-def test_suspension_at_any_point_is_not_counted_as_epoch_time(where, monkeypatch):
-    trainer, real, held = make_trainer(), time.perf_counter, [0.0]
-    work = getattr(trainer, where)
+@pytest.mark.parametrize("method", ["_draw_epoch", "_train_step", "_validate", "_prepare_forward"])
+def test_suspension_at_any_point_is_not_counted_as_epoch_time(method, monkeypatch):
+    trainer, real, suspended = make_trainer(), time.perf_counter, [0.0]
+    work = getattr(trainer, method)
 
-    def hold(*arguments):
-        held[0] += 7200
+    def suspend(*arguments):
+        suspended[0] += 7200
         return work(*arguments)
 
-    monkeypatch.setattr(time, "perf_counter", lambda: real() + held[0])
-    monkeypatch.setattr(trainer, where, hold)
+    monkeypatch.setattr(time, "perf_counter", lambda: real() + suspended[0])
+    monkeypatch.setattr(trainer, method, suspend)
     trainer.stop = Stopper(minutes=60)
     trainer.stop.attach_clock(trainer.clock)
     records = list(trainer.fit())
-    assert held[0] and len(records) == trainer.recipe.total_epochs
+    assert suspended[0] and len(records) == trainer.recipe.total_epochs
     assert all(record["epoch_seconds"] < 600 and "share" not in record for record in records)
 
 
 def test_finish_signal_ends_the_run_early_and_allows_resume(tmp_path, monkeypatch):
-    folder, show, seen = tmp_path / "run", progress_bar.update_progress_bar, []
+    folder, draw, files = tmp_path / "run", progress_bar.update_progress_bar, []
     monkeypatch.setattr(
         progress_bar,
         "update_progress_bar",
-        lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or show(*now),
+        lambda *now: os.kill(os.getpid(), signal.SIGUSR1) or draw(*now),
     )
     assert run_train_py("tiny", "--smoke", "--epochs", 30, "--out", folder) == 0
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
@@ -119,13 +119,13 @@ def test_finish_signal_ends_the_run_early_and_allows_resume(tmp_path, monkeypatc
     monkeypatch.setattr(
         progress_bar,
         "update_progress_bar",
-        lambda *now: seen.extend(path.name for path in folder.iterdir()) or show(*now),
+        lambda *now: files.extend(path.name for path in folder.iterdir()) or draw(*now),
     )
     assert run_train_py("tiny", "--smoke", "--epochs", 4, "--out", folder, "--resume") == 0
-    # Files of the epoch at which it was stopped are not taken for those of the end.
+    # The final files of the stopped run are deleted before training continues.
     old = {runs.WEIGHTS_FILE, runs.EVALUATION_FILE, runs.REFERENCE}
-    assert runs.CHECKPOINT_FILE in seen and not old & {*seen}
-    run = runs.read_run(folder)  # it went on, and to its end
+    assert runs.CHECKPOINT_FILE in files and not old & {*files}
+    run = runs.read_run(folder)  # resumed and finished
     assert len(run.history) == 4 and "stopped" not in run.config
 
 

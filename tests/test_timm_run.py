@@ -1,4 +1,4 @@
-"""Models of timm's by name: with random weights here, since nothing is downloaded in a test."""
+"""timm models by name, with random weights because the tests download nothing."""
 
 import re
 from dataclasses import replace
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 KINDS = {  # name: grid, prefix tokens, classes
     "deit_tiny_patch16_224": ((14, 14), 1, 1000),
     "deit_tiny_distilled_patch16_224": ((14, 14), 2, 1000),
-    "vit_wee_patch16_reg1_gap_256": ((16, 16), 1, 1000),  # a register, and the patches' average
+    "vit_wee_patch16_reg1_gap_256": ((16, 16), 1, 1000),  # one register, mean of patches
     "vit_base_patch32_clip_224.openai_ft_in12k_in1k": ((7, 7), 1, 1000),
     "vit_medium_patch16_gap_240": ((15, 15), 0, 11821),
 }
@@ -61,20 +61,20 @@ def kind(request):
 def test_each_kind_predicts_classes_and_has_maps(kind):
     name, run, context = kind
     grid, prefix, classes = KINDS[name]
-    (answer,), problems = context.predict_all(make_image())
+    (prediction,), problems = context.predict_all(make_image())
     assert problems == []
-    assert answer.grid == grid
-    assert answer.probabilities.shape == (classes,)
-    look = context.trace_image(run, make_image())
-    assert look.num_prefix_tokens == prefix
-    rolled = look.rollout_map(2, fusion="mean", discard_ratio=0.0)
-    assert rolled.shape == grid
-    assert np.isfinite(rolled).all()
+    assert prediction.grid == grid
+    assert prediction.probabilities.shape == (classes,)
+    trace = context.trace_image(run, make_image())
+    assert trace.num_prefix_tokens == prefix
+    rollout = trace.rollout_map(2, fusion="mean", discard_ratio=0.0)
+    assert rollout.shape == grid
+    assert np.isfinite(rollout).all()
     P = grid[0] * grid[1]
-    # Where the patches answer, a register does not; each of two heads reads a token of its own.
+    # With mean pooling the patches are read, in a distilled model two tokens.
     readers = slice(-P, None) if "gap" in name else slice(2 if "distilled" in name else 1)
-    wanted = look.attention[0, :, readers, -P:].mean(1).reshape(-1, *grid)
-    assert np.allclose(look.head_maps(1), wanted, atol=1e-7)
+    expected = trace.attention[0, :, readers, -P:].mean(1).reshape(-1, *grid)
+    assert np.allclose(trace.head_maps(1), expected, atol=1e-7)
 
 
 def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
@@ -87,7 +87,7 @@ def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
     assert run.classes[281] == "tabby, tabby cat"
     assert run.config["parameters"] == 5_717_416
     assert run.preprocessing.size == 224
-    assert run.classes[134] == "crane (class 134)"  # the bird; the machine has the name as well
+    assert run.classes[134] == "crane (class 134)"  # the bird; class 517 is the machine
     assert run.classes[517] == "crane (class 517)"
     assert len(set(run.classes)) == 1000
     with pytest.raises(RunError, match="no evaluation"):
@@ -95,7 +95,7 @@ def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("deit_tiny_patch16_224", "of the form timm:NAME"),
         ("timm:", "of the form timm:NAME"),
@@ -113,13 +113,13 @@ def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
         ("timm:vit_base_patch16_siglip_224", "is not supported"),
     ],
 )
-def test_unsupported_models_and_weights_raise_model_errors(text, words):
-    with pytest.raises(ModelError, match=words):
+def test_unsupported_models_and_weights_raise_model_errors(text, message):
+    with pytest.raises(ModelError, match=message):
         create_timm_run(text)
 
 
-CLASS_COUNTS = {  # name: how many labelled classes
-    "vit_base_patch16_clip_224.openai": 0,  # 512 numbers of an embedding
+CLASS_COUNTS = {  # name: number of labelled classes
+    "vit_base_patch16_clip_224.openai": 0,  # its outputs are an embedding
     "vit_base_patch32_clip_224.laion2b": 0,
     "vit_large_patch14_clip_quickgelu_224.dfn2b": 0,
     "vit_base_mci_224.apple_mclip": 0,
@@ -151,8 +151,8 @@ def test_class_names_are_the_label_descriptions_of_timm():
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        ("vit_so400m_patch14_siglip_gap_384", 378),  # as many patches of 14 as 384 pixels have
-        ("vit_base_r50_s16_384", 384),  # a hybrid: its stem has scaled by 16 before
+        ("vit_so400m_patch14_siglip_gap_384", 378),  # the whole patches of 14 px in 384 px
+        ("vit_base_r50_s16_384", 384),  # a hybrid: its stem downsamples by 16
         ("vit_small_r26_s32_224", 224),
         ("vit_tiny_r_s16_p8_384", 384),
         ("vit_base_mci_224", 224),
@@ -182,30 +182,30 @@ MISMATCHED_WEIGHTS = {
 
 @pytest.mark.parametrize("kind", MISMATCHED_WEIGHTS)
 def test_mismatched_local_weights_are_reported_with_the_reason(kind, tmp_path):
-    options, words = MISMATCHED_WEIGHTS[kind]
+    options, reason = MISMATCHED_WEIGHTS[kind]
     run = create_timm_run(
         f"timm:test_vit={save_random_weights(tmp_path / 'own.safetensors', **options)}"
     )
-    answers, (problem,) = AppContext([], None, CPU, [run]).predict_all(make_image())
-    assert answers == []
+    predictions, (problem,) = AppContext([], None, CPU, [run]).predict_all(make_image())
+    assert predictions == []
     start = rf"The weights in '{tmp_path}/own.safetensors' are not of this model: "
-    assert re.match(start + words, problem)
+    assert re.match(start + reason, problem)
     assert "network" not in problem and "--weights" not in problem
     assert (tmp_path / "own.safetensors").is_file()  # only a damaged download is deleted
 
 
 def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
-    tower = "vit_xsmall_patch16_clip_224"
+    name = "vit_xsmall_patch16_clip_224"
     run = create_timm_run(
-        f"timm:{tower}={save_random_weights(tmp_path / 'tower.safetensors', tower)}"
+        f"timm:{name}={save_random_weights(tmp_path / 'tower.safetensors', name)}"
     )
     context = AppContext([], None, CPU, [run])
     assert context.load_model(run).num_classes == 0 and run.classes == ()
     assert context.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
     larger = save_random_weights(tmp_path / "larger.safetensors", img_size=320)
     run = create_timm_run(f"timm:test_vit={larger}")
-    (answer,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
-    assert problems == [] and answer.grid == (10, 10)
+    (prediction,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
+    assert problems == [] and prediction.grid == (10, 10)
 
 
 def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
@@ -213,10 +213,10 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
         f"timm:test_vit={save_random_weights(tmp_path / f'{n}.safetensors', seed=n)}"
         for n in (0, 1)
     ]
-    twice = [create_timm_run(text) for text in (texts[0], *texts)]
+    timm_runs = [create_timm_run(text) for text in (texts[0], *texts)]
     run = make_run(tmp_path / "runs" / "timm:test_vit2")
     other = create_timm_run("timm:test_vit2", pretrained=False)
-    context = AppContext([tmp_path / "runs"], None, CPU, [*twice, other])
+    context = AppContext([tmp_path / "runs"], None, CPU, [*timm_runs, other])
     names = [model.name for model in context.timm_models]
     second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
     assert names == ["timm:test_vit", second, third]
@@ -224,24 +224,24 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     assert context.find_run("timm:test_vit2").path == run.path
     heads = [context.load_model(context.find_run(name)).head.weight for name in names[:2]]
     assert not torch.equal(*heads)
-    answers, problems = context.predict_all(make_image())
-    assert problems == [] and len({answer.run.name for answer in answers}) == 4
-    alone = [
+    predictions, problems = context.predict_all(make_image())
+    assert problems == [] and len({prediction.run.name for prediction in predictions}) == 4
+    separate = [
         context.predict_all(make_image(), [context.find_run(name)])[0][0] for name in names[:2]
     ]
-    for answer, own in zip(answers, alone, strict=False):
-        assert np.array_equal(answer.probabilities, own.probabilities)
+    for prediction, single in zip(predictions, separate, strict=False):
+        assert np.array_equal(prediction.probabilities, single.probabilities)
     context.remove_timm_model(second, for_all=True)
     assert [model.name for model in context.timm_models] == ["timm:test_vit", third]
 
 
 def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
     run = make_run(tmp_path / "vit")
-    names = [each.name for each in disambiguate_names([run, run, run])]
+    names = [renamed.name for renamed in disambiguate_names([run, run, run])]
     assert names == ["vit", f"vit ({tmp_path})", f"vit ({tmp_path}, 2)"]
 
 
-MODEL_VARIANTS = {  # what differs -> timm's name, options that make it small, pixels
+MODEL_VARIANTS = {  # kind: timm's name, options that make it small, image size
     "hybrid": ("vit_tiny_r_s16_p8_224", {}, 64),
     "stem, gated MLP": ("vitamin_small_224", {}, 32),
     "mobile stem": ("vit_base_mci_224", {}, 32),
@@ -263,13 +263,13 @@ MODEL_VARIANTS = {  # what differs -> timm's name, options that make it small, p
 
 @pytest.mark.parametrize("kind", MODEL_VARIANTS)
 def test_every_map_of_each_kind_of_model_works(kind, monkeypatch):
-    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))  # the sum matters in its own test
+    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))  # other tests check completeness
     name, options, size = MODEL_VARIANTS[kind]
     run = create_timm_run(f"timm:{name}", pretrained=False)
     spec = replace(run.spec, image_size=size, options={"depth": 2, **options})
     run = replace(run, spec=spec, preprocessing=replace(run.preprocessing, size=size))
-    patches, refused = timm_sweep.check_views(run)
-    assert refused == []
+    patches, problems = timm_sweep.check_views(run)
+    assert problems == []
     assert patches == f"{size // get_patch_side(run)} x {size // get_patch_side(run)}"
 
 
@@ -291,9 +291,9 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
     assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
     assert context.predict_all(make_image()) == ([], [])
     assert context.predict(run, make_image()).probabilities.shape == (0,)
-    look = context.trace_image(run, make_image())
-    assert look.head_maps(12).shape == (6, 16, 16)
-    assert look.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
+    trace = context.trace_image(run, make_image())
+    assert trace.head_maps(12).shape == (6, 16, 16)
+    assert trace.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
     arrays = compute_all_maps(context, run, make_image())
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
     assert "head" not in [part.kind for part in load_model_parts(context, run)]
@@ -304,14 +304,14 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
 
 
 @pytest.mark.parametrize(
-    "ask", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
+    "fn", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
 )
-def test_class_dependent_views_raise_run_error_without_labels(labelless, ask):
+def test_class_dependent_views_raise_run_error_without_labels(labelless, fn):
     run, context = labelless
     with pytest.raises(
         RunError, match="no classifier with known labels, so it predicts no classes"
     ):
-        ask(context, run, make_image())
+        fn(context, run, make_image())
 
 
 def test_suggested_models_are_supported_and_preloaded_in_the_space():
@@ -328,16 +328,16 @@ def test_downloaded_weights_are_cached_and_deleted_if_damaged(monkeypatch, tmp_p
     model = timm.create_model("test_vit")
     run = create_timm_run("timm:test_vit.r160_in1k")
     assert find_downloaded_weights(run) is None
-    with serve_hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as asked:
+    with serve_hub(monkeypatch, {"model.safetensors": save(model.state_dict())}) as requests:
         assert download_weights(run).weights == find_downloaded_weights(run)
-        assert download_weights(run).weights is None  # there is nothing left to fetch
-    assert [line for line in asked if line.startswith("GET")] == ["GET 0"]
+        assert download_weights(run).weights is None  # already downloaded
+    assert [line for line in requests if line.startswith("GET")] == ["GET 0"]
     loaded = AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
     assert torch.equal(loaded.head.weight, model.head.weight)
     find_downloaded_weights(run).write_bytes(b"damaged on the way")
     with pytest.raises(ModelError):
         AppContext([], None, CPU, [run]).load_model(create_timm_run(run.name))
-    assert find_downloaded_weights(run) is None  # the next one begins anew
+    assert find_downloaded_weights(run) is None  # the next download starts over
 
 
 def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
@@ -350,8 +350,8 @@ def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
 
 
 def test_model_is_added_for_all_users_or_one_session():
-    who = ["a"]
-    context = AppContext([], None, CPU, get_session_id=lambda: who[0])
+    session = ["a"]
+    context = AppContext([], None, CPU, get_session_id=lambda: session[0])
     one, two = (
         create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
     )
@@ -359,21 +359,21 @@ def test_model_is_added_for_all_users_or_one_session():
     context.add_timm_model(two, for_all=False)
     context.add_timm_model(two, for_all=False)
     assert context.timm_models == (one, two)
-    who[0] = "b"
+    session[0] = "b"
     assert context.timm_models == (one,)
     assert context.is_removable_model(one.name, for_all=True)
     assert not context.is_removable_model(one.name, for_all=False)
     context.remove_timm_model(two.name, for_all=False)
     context.remove_timm_model(one.name, for_all=True)
     assert context.timm_models == ()
-    who[0] = "a"
+    session[0] = "a"
     assert context.timm_models == (two,)
     assert context.is_removable_model(two.name, for_all=False)
-    who[0] = "b"
+    session[0] = "b"
     context.add_timm_model(two, for_all=True)
-    who[0] = "a"
-    assert context.timm_models == (two,)  # once
-    who[0] = None  # nobody in particular: neither all, nor anybody
+    session[0] = "a"
+    assert context.timm_models == (two,)  # listed once
+    session[0] = None  # no browser session
     assert not context.is_removable_model(two.name, for_all=False)
     for change in (context.add_timm_model, context.remove_timm_model):
         with pytest.raises(RunError, match="needs a browser session"):

@@ -1,4 +1,4 @@
-"""train.py as its user meets it: exit codes, one-line errors, and runs that can be gone on with."""
+"""The command line of train.py: exit codes, one-line errors and resumable runs."""
 
 import errno
 import io
@@ -47,26 +47,25 @@ def _every_checkpoint(monkeypatch):
 
 @pytest.fixture
 def cli(capsys):
-    """cli(*arguments) -> (exit code, stdout, stderr)."""
-
+    """Return a function that runs train.py and returns (exit code, stdout, stderr)."""
     return lambda *arguments: (run_train_py(*arguments), *capsys.readouterr())
 
 
 @pytest.fixture
 def smoke(cli, tmp_path):
-    """smoke(*options) runs the tiny recipe for three epochs into tmp_path / "run"."""
+    """Return a function that runs the tiny recipe for three epochs in tmp_path / "run"."""
     return lambda *more: cli("tiny", "--smoke", "--epochs", 3, "--out", tmp_path / "run", *more)
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
-    """A folder of pictures of three classes."""
+    """Image folder of three classes."""
     return write_noise_images(tmp_path_factory.mktemp("three") / "pictures", THREE_CLASSES)
 
 
 @pytest.fixture(scope="module")
 def three_run(three):
-    """A finished run on `three`; not to be changed."""
+    """Read-only, finished run on `three`."""
     folder = three.parent / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY_RECIPE)
@@ -83,18 +82,18 @@ def read_losses(folder):
 
 
 def parse_printed_command(out):
-    """The arguments of the command that goes on."""
+    """Return the arguments of the printed resume command."""
     return shlex.split(out.split("python train.py ")[1])
 
 
-def assert_rejected(result, *words):
+def assert_rejected(result, *messages):
     code, out, err = result
     assert (code, out) == (2, "")
     assert err.startswith("train.py: ") and err.count("\n") == 1
-    assert all(str(word) in err for word in words), err
+    assert all(str(message) in err for message in messages), err
 
 
-# --- what is asked -------------------------------------------------------------------------------
+# --- arguments -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [(), ("--list",)])
@@ -105,7 +104,7 @@ def test_the_recipes_are_listed(cli, arguments):
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "messages"),
     [
         ("vit-enormous", ["'vit-enormous'", *RECIPES]),
         ("tiny --data {holiday} --out {none}", ["{holiday}", "train/<class>/"]),
@@ -121,7 +120,7 @@ def test_the_recipes_are_listed(cli, arguments):
         ("tiny --data {damaged} --out {none}", ["{damaged}/test/cat/0.png' cannot be used"]),
         ("tiny --data {untested} --out {none}", ["The class 'cat' has no images in", "test/cat"]),
         ("tiny --data {three} --out {tiny}", ["already contains a run", "--resume"]),
-        ("tiny --smoke --out {run}", ["already contains a run"]),  # which is no smoke test's
+        ("tiny --smoke --out {run}", ["already contains a run"]),  # not a smoke run
         ("tiny --resume --smoke --out {none}", ["not a run"]),
         ("vit-small-cpu --resume --smoke --out {tiny}", ["'tiny'", "'vit-small-cpu'"]),
         (
@@ -141,27 +140,27 @@ def test_the_recipes_are_listed(cli, arguments):
     ],
 )
 def test_invalid_commands_are_rejected_without_writing(
-    cli, command, words, run_copy, three, three_run, put_pictures, tmp_path
+    cli, command, messages, run_copy, three, three_run, put_pictures, tmp_path
 ):
-    places = {"none": tmp_path / "none", "tiny": run_copy, "run": three_run, "three": three}
-    places["holiday"] = put_pictures({"holiday": 1}, "holiday")
-    places["other"] = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
+    paths = {"none": tmp_path / "none", "tiny": run_copy, "run": three_run, "three": three}
+    paths["holiday"] = put_pictures({"holiday": 1}, "holiday")
+    paths["other"] = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
     pair = {"train/cat": 4, "train/dog": 4, "test/cat": 2}
-    places["hollow"] = put_pictures(pair | {"train/dog": 0}, "hollow")
-    places["single"] = put_pictures(pair | {"train/dog": 1}, "single")
-    places["stranger"] = put_pictures(pair | {"test/bee": 1}, "stranger")
-    places["untested"] = put_pictures({"train/cat": 4, "train/dog": 4, "test/cat": 0}, "untested")
-    places["damaged"] = put_pictures(pair, "damaged")
-    (places["damaged"] / "test" / "cat" / "0.png").write_bytes(b"")
+    paths["hollow"] = put_pictures(pair | {"train/dog": 0}, "hollow")
+    paths["single"] = put_pictures(pair | {"train/dog": 1}, "single")
+    paths["stranger"] = put_pictures(pair | {"test/bee": 1}, "stranger")
+    paths["untested"] = put_pictures({"train/cat": 4, "train/dog": 4, "test/cat": 0}, "untested")
+    paths["damaged"] = put_pictures(pair, "damaged")
+    (paths["damaged"] / "test" / "cat" / "0.png").write_bytes(b"")
     before = [(run / runs.WEIGHTS_FILE).read_bytes() for run in (run_copy, three_run)]
-    result = cli(*shlex.split(command.format(**places)))
-    assert_rejected(result, *(word.format(**places) for word in words))
+    result = cli(*shlex.split(command.format(**paths)))
+    assert_rejected(result, *(message.format(**paths) for message in messages))
     assert [(run / runs.WEIGHTS_FILE).read_bytes() for run in (run_copy, three_run)] == before
-    assert not places["none"].exists()
+    assert not paths["none"].exists()
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "word"),
+    ("option", "value", "message"),
     [
         ("--epochs", 0, "epochs is 0"),
         ("--optimizer", "adagrad", "'adagrad': choose one of adamw"),
@@ -177,15 +176,15 @@ def test_invalid_commands_are_rejected_without_writing(
         ("--alternating-flip", "--no-flip", "flip is off"),
     ],
 )
-def test_invalid_option_values_are_rejected_before_the_run(smoke, tmp_path, option, value, word):
-    assert_rejected(smoke(option, value), word)
+def test_invalid_option_values_are_rejected_before_the_run(smoke, tmp_path, option, value, message):
+    assert_rejected(smoke(option, value), message)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("field", ["betas", "model", "name", "colour"])
 def test_resume_names_missing_and_unknown_recipe_fields(smoke, run_copy, field):
     config = runs.read_config(run_copy)
-    if field == "colour":  # of another version
+    if field == "colour":  # from another version
         config["recipe"][field] = 1
     else:
         del config["recipe"][field]
@@ -227,8 +226,8 @@ def test_smoke_run_writes_all_files(cli, tmp_path):
 def test_training_and_evaluation_write_reference_features(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(reference, "MIN_VALIDATION", 8)  # few of the synthetic images are held out
     folder = tmp_path / "run"
-    words = ("tiny", "--smoke", "--epochs", 2, "--device", "cpu", "--out", folder)
-    assert cli(*words)[0] == 0
+    arguments = ("tiny", "--smoke", "--epochs", 2, "--device", "cpu", "--out", folder)
+    assert cli(*arguments)[0] == 0
     run = runs.read_run(folder)
     first = reference.read_reference(run)
     counts = run.config["split"]["train_pictures"], run.config["split"]["validation_pictures"]
@@ -243,13 +242,13 @@ def test_training_and_evaluation_write_reference_features(cli, tmp_path, monkeyp
 
 def test_split_of_a_run_equals_its_training_split(tmp_path):
     recipe = replace(TINY_RECIPE, train_pictures=50, seed=3)
-    pictures = data.SYNTHETIC_DATASET.load("train")
-    print_ = data.compute_fingerprint(pictures, data.SYNTHETIC_DATASET.classes)
+    images = data.SYNTHETIC_DATASET.load("train")
+    fingerprint = data.compute_fingerprint(images, data.SYNTHETIC_DATASET.classes)
     run = make_run(tmp_path / "run", classes=data.SYNTHETIC_DATASET.classes, recipe=asdict(recipe))
-    run.config["data"] = {"fingerprint": print_}
+    run.config["data"] = {"fingerprint": fingerprint}
     parts = split_of(run, data.SYNTHETIC_DATASET)
-    for part, indices in zip(parts, split_training_set(pictures, recipe), strict=True):
-        assert torch.equal(part.images, pictures.images[indices])
+    for part, indices in zip(parts, split_training_set(images, recipe), strict=True):
+        assert torch.equal(part.images, images.images[indices])
     assert len(parts[0]) == 50
 
 
@@ -265,9 +264,9 @@ def test_smoke_run_supports_two_stages_and_training_subsets(cli, monkeypatch, tm
 def test_smoke_recipe_includes_each_part_of_the_recipe(changes):
     for name in RECIPES:
         recipe = get_smoke_recipe(name, **changes)
-        rests = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
-        rests = max(rests, recipe.patch_dropout and recipe.whole_epochs)
-        assert rests <= recipe.epochs - 1 <= 1, name
+        plain_epochs = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
+        plain_epochs = max(plain_epochs, recipe.patch_dropout and recipe.whole_epochs)
+        assert plain_epochs <= recipe.epochs - 1 <= 1, name
         assert recipe.mixup == RECIPES[name].mixup, name
 
 
@@ -296,14 +295,14 @@ def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_picture
     (folder / runs.EVALUATION_FILE).unlink()
     code, out, _ = cli("evaluate", folder, "--data", three)
     again = runs.read_evaluation(folder)
-    share = (again.probabilities.argmax(1) == again.labels).mean()
+    accuracy = (again.probabilities.argmax(1) == again.labels).mean()
     assert code == 0
-    assert json.loads(out)["test_accuracy"] == pytest.approx(share)
+    assert json.loads(out)["test_accuracy"] == pytest.approx(accuracy)
     assert again.probabilities.tolist() == first.probabilities.tolist()
     assert again.fingerprint == first.fingerprint
     assert again.validation_probabilities.tolist() == first.validation_probabilities.tolist()
     assert again.validation_labels.tolist() == first.validation_labels.tolist()
-    # Where the training pictures differ, nobody knows which were held out.
+    # With other training images the validation split is unknown.
     code, _, err = cli(
         "evaluate", folder, "--data", put_pictures(THREE_CLASSES | {"train/ant": 11})
     )
@@ -318,7 +317,7 @@ def damage_image(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (damage_image, "test/ant/3.png' cannot be used"),
         (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
@@ -328,7 +327,7 @@ def damage_image(folder):
     ids=["image", "class less", "class more", "all"],
 )
 def test_weights_are_kept_if_the_test_set_changes_during_training(
-    cli, monkeypatch, put_pictures, tmp_path, change, words
+    cli, monkeypatch, put_pictures, tmp_path, change, message
 ):
     folder, out = put_pictures(THREE_CLASSES, "my images"), tmp_path / "my run"
     write_weights = runs.write_weights
@@ -340,10 +339,10 @@ def test_weights_are_kept_if_the_test_set_changes_during_training(
     with monkeypatch.context() as patch:
         patch.setattr(runs, "write_weights", write_then_change)
         code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
-    if not words:
+    if not message:
         assert code == 0
         return
-    assert code == 2 and words in err and "Traceback" not in err
+    assert code == 2 and message in err and "Traceback" not in err
     assert f"weights are saved in '{out}'" in err
     assert runs.read_run(out).has_weights and not runs.read_run(out).has_evaluation
     shutil.rmtree(folder)
@@ -372,9 +371,9 @@ def test_skipped_files_are_reported_once(cli, put_pictures, tmp_path):
         (folder / name).write_text("x")
     (folder / "train" / "ant" / "._0.png").write_bytes(b"x")
     code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", tmp_path / "run")
-    words = "Skipped 3 files without an image suffix: train/ant/notes.txt, train/cow/film.mov, "
+    message = "Skipped 3 files without an image suffix: train/ant/notes.txt, train/cow/film.mov, "
     assert code == 0
-    assert err.count("Skipped") == err.count(words + "test/bee/notes.txt.") == 1
+    assert err.count("Skipped") == err.count(message + "test/bee/notes.txt.") == 1
     assert runs.read_config(tmp_path / "run")["split"]["train_pictures"] == 27
 
 
@@ -387,9 +386,9 @@ def test_larger_validation_set_for_many_classes_is_reported(cli, put_pictures, t
     split = runs.read_config(out)["split"]
     assert (split["train_pictures"], split["validation_pictures"]) == (90, 30)
     assert runs.read_run(out).evaluation.validation_labels.tolist() == list(range(30))
-    # With the share that it amounts to, nothing has to be said.
-    share = ("--validation-share", 0.25, "--epochs", 1, "--train-pictures", 40)
-    code, _, err = cli("tiny", *share, "--data", folder, "--out", tmp_path / "other")
+    # No message if the option already asks for this fraction.
+    options = ("--validation-share", 0.25, "--epochs", 1, "--train-pictures", 40)
+    code, _, err = cli("tiny", *options, "--data", folder, "--out", tmp_path / "other")
     assert code == 0 and "held out" not in err
     assert runs.read_config(tmp_path / "other")["split"]["train_pictures"] == 40
 
@@ -408,19 +407,19 @@ def test_a_run_with_another_split_is_neither_resumed_nor_validated(cli, three, t
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_unencodable_path_characters_are_printed_as_escapes(monkeypatch, tmp_path, encoding):
-    """As on Windows where the output goes to a file."""
+    """Windows uses such encodings if the output goes to a file."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     folder = tmp_path / "猫"
-    started = ("tiny", "--smoke", "--out", folder)
-    assert run_train_py(*started, "--minutes", 1e-6) == 130
-    assert run_train_py(*started, "--resume") == 0
+    arguments = ("tiny", "--smoke", "--out", folder)
+    assert run_train_py(*arguments, "--minutes", 1e-6) == 130
+    assert run_train_py(*arguments, "--resume") == 0
     assert run_train_py("report", folder, "--out", tmp_path / "猫.html") == 0
     assert run_train_py("evaluate", tmp_path / "größe 犬") == 2
-    told, warned = (stream.buffer.getvalue().decode(encoding) for stream in (out, err))
-    assert told.count("\\u732b") >= 3 and "\\u72ac" in warned
-    assert "Traceback" not in warned
+    printed, errors = (stream.buffer.getvalue().decode(encoding) for stream in (out, err))
+    assert printed.count("\\u732b") >= 3 and "\\u72ac" in errors
+    assert "Traceback" not in errors
 
 
 def test_report_is_one_file_with_disambiguated_run_names(cli, tiny_run, run_copy, tmp_path):
@@ -450,9 +449,9 @@ def test_keep_option_saves_the_weights_of_listed_epochs(smoke, tmp_path, tiny_ru
 def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, tiny_run):
     masked, out = tmp_path / "masked", ("--mask-ratio", 0.5, "--mixup", 0)
     out += ("--keep", 1, "--out", masked)
-    began = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
-    assert began[0] == 130
-    code, out, _ = cli(*parse_printed_command(began[1]))
+    stopped = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
+    assert stopped[0] == 130
+    code, out, _ = cli(*parse_printed_command(stopped[1]))
     assert code == 0
     assert read_epochs(masked) == [1, 2]
     assert not (masked / runs.EVALUATION_FILE).exists()
@@ -465,31 +464,31 @@ def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, t
         assert cli("tiny", *arguments)[0] == 0
         return runs.read_config(tmp_path / name).get("started_from")
 
-    took = [record["epoch_seconds"] for record in runs.read_history(masked)]
+    seconds = [record["epoch_seconds"] for record in runs.read_history(masked)]
     origins = start("on", weights, "--epochs", 3), start("1", first, "--epochs", 1)
     for origin, count in zip(origins, (2, 1), strict=True):
         assert (origin["run"], origin["recipe"], origin["epochs"]) == ("masked", "tiny", count)
-        assert origin["seconds"] == pytest.approx(sum(took[:count]))
+        assert origin["seconds"] == pytest.approx(sum(seconds[:count]))
         assert origin["command"] == config["command"]
     assert read_losses(tmp_path / "on") != read_losses(tiny_run)
     again = start("again", runs.weights_path(tmp_path / "on"), "--epochs", 1)
     assert again["started_from"] == origins[0]
     assert runs.read_run(tmp_path / "again").epochs_before == [3, 2]
-    still = (weights, runs.weights_path(tmp_path / "on"))  # a head is gone on with where it answers
-    for name, source, seed in zip(("new", "same"), still, (1, 0), strict=True):
+    sources = (weights, runs.weights_path(tmp_path / "on"))  # a trained head is kept
+    for name, source, seed in zip(("new", "same"), sources, (1, 0), strict=True):
         start(name, source, "--epochs", 1, "--learning-rate", 1e-12, "--seed", seed)
         head = [
             load_file(path)["head.weight"] for path in (source, tmp_path / name / runs.WEIGHTS_FILE)
         ]
         assert head[0].equal(head[1]) == (name == "same")
-    told = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", still[1], "--seed", 1)
-    assert_rejected(told, "with seed 0, not 1", "validation images of this run")
-    hub = tmp_path / "hub"  # a model of the hub's: the names of the files are those of a run
+    other = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", sources[1], "--seed", 1)
+    assert_rejected(other, "with seed 0, not 1", "validation images of this run")
+    hub = tmp_path / "hub"  # a hub model has the same file names as a run
     hub.mkdir()
     (hub / runs.CONFIG_FILE).write_text('{"architecture": "vit"}')
-    for elsewhere in (tmp_path / "elsewhere.safetensors", hub / runs.WEIGHTS_FILE):
-        elsewhere.write_bytes(first.read_bytes())
-        assert start("unknown", elsewhere, "--epochs", 1) is None
+    for file in (tmp_path / "elsewhere.safetensors", hub / runs.WEIGHTS_FILE):
+        file.write_bytes(first.read_bytes())
+        assert start("unknown", file, "--epochs", 1) is None
     assert_rejected(cli("evaluate", masked), "without labels", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
     assert code == 0
@@ -502,15 +501,15 @@ def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, t
 def test_teacher_must_have_the_same_classes_and_split(cli, tiny_run, three_run, tmp_path):
     out = tmp_path / "student"
 
-    def taught(folder, *more):
+    def distil(folder, *more):
         return cli("tiny", "--smoke", "--out", out, "--teacher", folder, *more)
 
-    assert taught(tiny_run, "--epochs", 3)[0] == 0
+    assert distil(tiny_run, "--epochs", 3)[0] == 0
     assert runs.read_config(out)["recipe"]["teacher"] == str(tiny_run)
     assert read_losses(out) != read_losses(tiny_run)
-    assert_rejected(taught(tmp_path), f"no teacher model in '{tmp_path}'", "--teacher")
-    assert_rejected(taught(three_run), "other classes (ant, bee, cow")
-    assert_rejected(taught(tiny_run, "--seed", 1), "seed 0, not 1", "validation images of this run")
+    assert_rejected(distil(tmp_path), f"no teacher model in '{tmp_path}'", "--teacher")
+    assert_rejected(distil(three_run), "other classes (ant, bee, cow")
+    assert_rejected(distil(tiny_run, "--seed", 1), "seed 0, not 1", "validation images of this run")
 
 
 def test_failed_compilation_is_recorded_as_off(smoke, monkeypatch, tmp_path):
@@ -546,7 +545,7 @@ def test_training_imports_no_libraries_of_the_page():
 
 
 def interrupt_at(monkeypatch, owner, name, call, error):
-    """Let the function `owner.name` raise `error` in place of its call number `call` (from 1)."""
+    """Make the function `owner.name` raise `error` at call number `call`, counted from 1."""
     function, calls = getattr(owner, name), iter(range(1, 10_000))
 
     def wrapped(*arguments, **options):
@@ -558,31 +557,25 @@ def interrupt_at(monkeypatch, owner, name, call, error):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "call", "every", "saved"),
+    ("owner", "name", "call", "interval", "saved"),
     [
         (progress_bar, "update_progress_bar", 1, 0.0, 0),
         (progress_bar, "update_progress_bar", 2, 0.0, 1),
         (runs, "append_record", 2, 0.0, 1),
         (runs, "write_checkpoint", 3, 0.0, 1),
-        (
-            progress_bar,
-            "update_progress_bar",
-            3,
-            1000.0,
-            2,
-        ),  # a checkpoint that waits is written then
+        (progress_bar, "update_progress_bar", 3, 1000.0, 2),  # then a pending checkpoint is written
     ],
     ids=["at first", "in an epoch", "before its record", "before its checkpoint", "waiting"],
 )
 def test_ctrl_c_keeps_finished_epochs_and_allows_resume(
-    cli, smoke, monkeypatch, tmp_path, tiny_run, owner, name, call, every, saved
+    cli, smoke, monkeypatch, tmp_path, tiny_run, owner, name, call, interval, saved
 ):
     folder = tmp_path / "run"
-    monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", every)
+    monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", interval)
     with monkeypatch.context() as patch:
         interrupt_at(patch, owner, name, call, KeyboardInterrupt)
         code, out, _ = smoke()
-    began = runs.read_config(folder)
+    initial = runs.read_config(folder)
     assert code == 130
     assert f"{saved} of 3 epochs" in out
     assert cli(*parse_printed_command(out))[0] == 0
@@ -590,7 +583,7 @@ def test_ctrl_c_keeps_finished_epochs_and_allows_resume(
     assert read_losses(folder) == read_losses(tiny_run)
     assert (folder / runs.WEIGHTS_FILE).read_bytes() == (tiny_run / runs.WEIGHTS_FILE).read_bytes()
     config = runs.read_config(folder)
-    assert config["command"] == began["command"]  # that which began it
+    assert config["command"] == initial["command"]  # the command that started the run
     assert config["resumed"][0]["after_epoch"] == saved
 
 
@@ -616,7 +609,7 @@ def test_run_stopped_by_time_limit_is_resumable(cli, smoke, tmp_path, tiny_run):
     assert "--resume" not in config["command"]
     assert [leg["after_epoch"] for leg in config["resumed"]] == [1, 2]
     assert all("--resume" in leg["command"] for leg in config["resumed"])
-    # It may end at another epoch, where the schedule then ends.
+    # A resumed run may end at another epoch, and its schedule ends there.
     assert cli("tiny", "--smoke", "--resume", "--epochs", 2, "--out", shorter)[0] == 0
     assert read_epochs(shorter) == [1, 2]
     assert runs.read_history(shorter)[-1]["learning_rate"] == 0
@@ -625,13 +618,13 @@ def test_run_stopped_by_time_limit_is_resumable(cli, smoke, tmp_path, tiny_run):
     assert [leg["epochs_before"] for leg in config["resumed"]] == [3]
 
 
-@pytest.mark.parametrize("typed", ["tiny", "old-tiny"])
-def test_a_run_of_a_renamed_recipe_resumes_under_both_names(cli, run_copy, monkeypatch, typed):
+@pytest.mark.parametrize("name", ["tiny", "old-tiny"])
+def test_a_run_of_a_renamed_recipe_resumes_under_both_names(cli, run_copy, monkeypatch, name):
     monkeypatch.setitem(RECIPE_ALIASES, "old-tiny", "tiny")
     config = runs.read_config(run_copy)
     config["recipe"]["name"] = "old-tiny"
     runs.write_config(run_copy, config)
-    assert cli(typed, "--resume", "--smoke", "--out", run_copy)[0] == 0
+    assert cli(name, "--resume", "--smoke", "--out", run_copy)[0] == 0
 
 
 def test_resume_of_a_finished_run_writes_only_missing_files(cli, run_copy, tiny_run):
@@ -658,9 +651,9 @@ def test_run_killed_before_the_first_epoch_can_be_restarted(
 
 @pytest.mark.parametrize("call", [1, 4, 7], ids=["at once", "in training", "at the end"])
 def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_path, call):
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patch:
-        interrupt_at(patch, os, "replace", call, full)
+        interrupt_at(patch, os, "replace", call, error)
         code, _, err = smoke()
     assert code == 2
     assert "train.py: No space left on device" in err and "Traceback" not in err
@@ -674,16 +667,16 @@ def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_are_deferred_in_an_uninterrupted_block(number):
-    handler = signal.signal(number, signal.default_int_handler)
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_deferred_in_an_uninterrupted_block(signal_number):
+    handler = signal.signal(signal_number, signal.default_int_handler)
     try:
         with train.ignore_stop_signals():
-            signal.raise_signal(number)
+            signal.raise_signal(signal_number)
         with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(number)
+            signal.raise_signal(signal_number)
     finally:
-        signal.signal(number, handler)
+        signal.signal(signal_number, handler)
 
 
 @pytest.mark.parametrize(("compiling", "late"), [(0, True), (100, False)])
@@ -726,37 +719,37 @@ TWO_PROCESS_OPTIONS += (
 PRETRAINING_OPTIONS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
 
-def run_two_processes(words, log):
-    """What two processes print that torchrun's variables tell of each other."""
+def run_two_processes(arguments, log):
+    """Return the output of two processes that torchrun's variables connect."""
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-    both = [start_fork("train", words, log, variables=shared | rank) for rank in ranks]
-    for one in both:
-        one.join(timeout=300)
-    assert [one.exitcode for one in both] == [0, 0], log.read_text()
+    processes = [start_fork("train", arguments, log, variables=shared | rank) for rank in ranks]
+    for process in processes:
+        process.join(timeout=300)
+    assert [process.exitcode for process in processes] == [0, 0], log.read_text()
     return log.read_text()
 
 
 @pytest.mark.parametrize("more", ["", PRETRAINING_OPTIONS], ids=["with labels", "without"])
 def test_two_processes_have_the_same_losses_as_one(cli, tmp_path, more):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = ["vit-small-cpu", *(TWO_PROCESS_OPTIONS + more).split(), "--threads", "1"]
-    assert cli(*words, "--out", one)[0] == 0
-    printed = run_two_processes([*words, "--out", str(two)], tmp_path / "log")
+    arguments = ["vit-small-cpu", *(TWO_PROCESS_OPTIONS + more).split(), "--threads", "1"]
+    assert cli(*arguments, "--out", one)[0] == 0
+    printed = run_two_processes([*arguments, "--out", str(two)], tmp_path / "log")
     end = "encoder is trained" if more else "test_accuracy"
-    assert printed.count(end) == 1  # the first process alone speaks
+    assert printed.count(end) == 1  # only the first process prints
     config = runs.read_config(two)
     assert config["processes"] == 2
     assert config["command"].startswith("torchrun --nproc_per_node=2 train.py vit-small-cpu ")
     assert len(read_losses(two)) == 2
     assert "stopped" not in config
-    for alone, together in zip(read_losses(one), read_losses(two), strict=True):
-        assert together == pytest.approx(alone, rel=2e-3)  # bfloat16, where the processor has it
+    for single, split in zip(read_losses(one), read_losses(two), strict=True):
+        assert split == pytest.approx(single, rel=2e-3)  # bfloat16 if the processor supports it
 
 
 def test_two_processes_stop_together_and_evaluate(tmp_path):
-    words = [
+    args = [
         "vit-small-cpu",
         *TWO_PROCESS_OPTIONS.split(),
         "--epochs",
@@ -764,7 +757,7 @@ def test_two_processes_stop_together_and_evaluate(tmp_path):
         "--keep-after",
         "1e-6",
     ]
-    run_two_processes([*words, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
+    run_two_processes([*args, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
     run = runs.read_run(tmp_path / "run")
     assert run.has_evaluation and run.has_weights
     stopped = run.config["stopped"]
@@ -772,10 +765,10 @@ def test_two_processes_stop_together_and_evaluate(tmp_path):
 
 
 def test_torchrun_processes_stop_at_the_time_limit_and_save(tmp_path):
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    words += ["train.py", "vit-small-cpu", *TWO_PROCESS_OPTIONS.split(), "--threads", "1"]
-    words += ["--minutes", "1e-6", "--out", str(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1  # torchrun's own for our 130
-    assert "1 of 2 epochs are saved" in done.stdout, done.stderr
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    command += ["train.py", "vit-small-cpu", *TWO_PROCESS_OPTIONS.split(), "--threads", "1"]
+    command += ["--minutes", "1e-6", "--out", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 1  # torchrun's exit code for our 130
+    assert "1 of 2 epochs are saved" in result.stdout, result.stderr
     assert runs.read_checkpoint(tmp_path)["epoch"] == len(read_losses(tmp_path)) == 1

@@ -23,14 +23,14 @@ VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
 
 
 def make_run_with_errors(folder, wrong: int, seed: int = 0):
-    """A run that is wrong on the first `wrong` of 200 validation pictures."""
-    shares = np.eye(10, dtype=np.float32)[(VALIDATION_LABELS + (np.arange(200) < wrong)) % 10]
-    tested = replace(
+    """Create a run with errors in the first `wrong` of 200 validation images."""
+    probs = np.eye(10, dtype=np.float32)[(VALIDATION_LABELS + (np.arange(200) < wrong)) % 10]
+    evaluation = replace(
         make_evaluation(0),
-        validation_probabilities=shares,
+        validation_probabilities=probs,
         validation_labels=VALIDATION_LABELS.astype(np.int64),
     )
-    return make_run(folder, tested=tested, recipe={"seed": seed})
+    return make_run(folder, tested=evaluation, recipe={"seed": seed})
 
 
 def test_the_gain_is_paired_on_the_same_images(tmp_path):
@@ -38,28 +38,28 @@ def test_the_gain_is_paired_on_the_same_images(tmp_path):
         make_run_with_errors(tmp_path / "old", 60),
         make_run_with_errors(tmp_path / "new", 50),
     )
-    found = measure_validation_gain(new, old)
-    assert found.paired and found.points == pytest.approx(5.0)
-    assert (found.low, found.high) == pytest.approx(tuple(100 * difference_interval(10, 0, 200)))
-    apart = measure_validation_gain(make_run_with_errors(tmp_path / "elsewhere", 50, seed=1), old)
-    assert not apart.paired and apart.points == pytest.approx(5.0)
-    assert apart.low < -3 and apart.high > 13  # far less is known
+    gain = measure_validation_gain(new, old)
+    assert gain.paired and gain.points == pytest.approx(5.0)
+    assert (gain.low, gain.high) == pytest.approx(tuple(100 * difference_interval(10, 0, 200)))
+    other = measure_validation_gain(make_run_with_errors(tmp_path / "elsewhere", 50, seed=1), old)
+    assert not other.paired and other.points == pytest.approx(5.0)
+    assert other.low < -3 and other.high > 13  # a much wider interval
 
 
 def test_the_guess_is_compared_with_the_result(tmp_path):
-    found = {
+    trained_runs = {
         name: make_run_with_errors(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()
     }
-    asked = {"beside": "old", "guess": 4.0, "arguments": []}
-    job = Job("new", tmp_path / "new", asked, "finished", epoch=3, epochs=3)
-    words = live.describe_guess(job, found["new"], found)
-    asked = "Guess: +4.0 percentage points of validation accuracy compared with old."
-    assert words.startswith(f"{asked} Result: +5.0")
-    assert "The guess is within this interval" in words
-    assert "no longer exists" in live.describe_guess(job, found["new"], {})
+    record = {"beside": "old", "guess": 4.0, "arguments": []}
+    job = Job("new", tmp_path / "new", record, "finished", epoch=3, epochs=3)
+    text = live.describe_guess(job, trained_runs["new"], trained_runs)
+    guess = "Guess: +4.0 percentage points of validation accuracy compared with old."
+    assert text.startswith(f"{guess} Result: +5.0")
+    assert "The guess is within this interval" in text
+    assert "no longer exists" in live.describe_guess(job, trained_runs["new"], {})
     queued = replace(job, state="queued")
-    assert live.describe_guess(queued, None, found) == asked
-    assert live.describe_guess(replace(job, record={}), found["new"], found) == ""
+    assert live.describe_guess(queued, None, trained_runs) == guess
+    assert live.describe_guess(replace(job, record={}), trained_runs["new"], trained_runs) == ""
 
 
 def test_every_state_has_a_text_and_known_actions(tmp_path):
@@ -88,13 +88,13 @@ def test_browser_events_and_guesses_are_checked():
         with pytest.raises(JobError):
             parse_task_action(SimpleNamespace(_data=data), list(JOB_ACTIONS))
     assert parse_guess(" −2,5 ", "old") == -2.5
-    for words in ("", None, "nan", "1e9", "many"):
+    for text in ("", None, "nan", "1e9", "many"):
         with pytest.raises(JobError, match=r"Enter a guess|is not a number"):
-            parse_guess(words, "old")
+            parse_guess(text, "old")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "alone"),
+    ("arguments", "variables", "expected"),
     [
         ("", {}, True),
         ("--host localhost", {}, True),
@@ -106,17 +106,17 @@ def test_browser_events_and_guesses_are_checked():
         ("", {"GRADIO_ROOT_PATH": "/vitdemo"}, False),
     ],
 )
-def test_training_is_enabled_only_on_localhost(arguments, variables, alone, monkeypatch):
+def test_training_is_enabled_only_on_localhost(arguments, variables, expected, monkeypatch):
     for name in ("GRADIO_SERVER_NAME", "GRADIO_SHARE", "SPACE_ID", "GRADIO_ROOT_PATH"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     args = app.build_parser().parse_args(arguments.split())
-    assert app.is_local_only(args) == alone
+    assert app.is_local_only(args) == expected
 
 
 @pytest.mark.parametrize(
-    ("host", "headers", "for_all", "may"),
+    ("host", "headers", "for_all", "allowed"),
     [
         ("127.0.0.1", {"Host": "localhost:7860"}, False, True),
         ("::1", {"host": "[::1]:7860"}, False, True),
@@ -129,8 +129,8 @@ def test_training_is_enabled_only_on_localhost(arguments, variables, alone, monk
         ("10.0.0.7", {}, True, True),
     ],
 )
-def test_requests_through_a_proxy_are_not_local(tmp_path, host, headers, for_all, may):
+def test_requests_through_a_proxy_are_not_local(tmp_path, host, headers, for_all, allowed):
     request = SimpleNamespace(headers=headers, client=SimpleNamespace(host=host))
-    refused = pytest.raises(JobError, match="Only this computer can train")
-    with nullcontext() if may else refused:
+    rejected = pytest.raises(JobError, match="Only this computer can train")
+    with nullcontext() if allowed else rejected:
         check_training_allowed(JobQueue(tmp_path, for_all=for_all), request)

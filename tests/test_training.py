@@ -1,4 +1,4 @@
-"""Training: an interruption changes nothing, and every parameter moves as its recipe says."""
+"""Training: resumed runs equal uninterrupted ones, and each recipe setting has its effect."""
 
 import io
 import math
@@ -77,7 +77,7 @@ def assert_equal_weights(ours, theirs):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "stops", "optimizer"),
+    ("recipe", "stop_epochs", "optimizer"),
     [
         (RICH, (0, 1, 2), "adamw"),
         (TWO_STAGE, (1, 2, 3), "adamw"),
@@ -89,17 +89,17 @@ def assert_equal_weights(ours, theirs):
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_resumed_run_equals_an_uninterrupted_run(recipe, stops, optimizer):
+def test_resumed_run_equals_an_uninterrupted_run(recipe, stop_epochs, optimizer):
     recipe = replace(recipe, optimizer=optimizer)
-    whole = make_trainer(recipe)
-    expected = remove_times(whole.fit())
-    for stop in stops:
+    uninterrupted = make_trainer(recipe)
+    expected = remove_times(uninterrupted.fit())
+    for epochs in stop_epochs:
         first, second = make_trainer(recipe), make_trainer(recipe, seed=9)
-        records = list(islice(first.fit(), stop))
+        records = list(islice(first.fit(), epochs))
         second.load_state_dict(save_and_load(first.state_dict()))
         assert remove_times(records + list(second.fit())) == expected
-        assert_equal_weights(second.model.state_dict(), whole.model.state_dict())
-        assert_equal_weights(second.final_weights(), whole.final_weights())
+        assert_equal_weights(second.model.state_dict(), uninterrupted.model.state_dict())
+        assert_equal_weights(second.final_weights(), uninterrupted.final_weights())
 
 
 @pytest.mark.parametrize(
@@ -160,17 +160,17 @@ def test_head_stage_trains_only_the_head_and_the_next_everything(optimizer):
     trainer = make_trainer(replace(TWO_STAGE, optimizer=optimizer))
     before, epochs = copy_weights(trainer.model), trainer.fit()
 
-    def moved():
+    def changed():
         return {n for n, t in trainer.model.state_dict().items() if not t.equal(before[n])}
 
     assert [record["stage"] for record in islice(epochs, 2)] == ["head", "head"]
-    assert moved() == {"head.weight", "head.bias"}
+    assert changed() == {"head.weight", "head.bias"}
     assert [record["stage"] for record in epochs] == ["all", "all"]
-    assert moved() == before.keys()
+    assert changed() == before.keys()
 
 
 def find_groups_by_name(model, optimizer):
-    """The group of the optimizer in which each parameter is."""
+    """Return the parameter group of each parameter, by the parameter's name."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     groups = optimizer.param_groups
     return {names[parameter]: group for group in groups for parameter in group["params"]}
@@ -196,13 +196,13 @@ def test_weight_decay_excludes_biases_norms_and_embeddings(spec, optimizer, laye
 
 def test_muon_updates_only_inner_matrices():
     plain, masked = (make_trainer(replace(r, optimizer="muon")) for r in (PLAIN, MASKED))
-    turned, others = set(), set()
+    muon, fallback = set(), set()
     for trainer in (plain, masked):
         for name, group in find_groups_by_name(trainer.model, trainer.optimizer).items():
-            (others if group.get("use_fallback") else turned).add(name)
-    assert {"blocks.0.attn.qkv.weight", "blocks.1.mlp.fc2.weight", "decoder_embed.weight"} <= turned
-    assert {"cls_token", "pos_embed", "head.weight", "mask_token"} <= others
-    assert {"decoder_pred.weight", "encoder.head.weight"} <= others
+            (fallback if group.get("use_fallback") else muon).add(name)
+    assert {"blocks.0.attn.qkv.weight", "blocks.1.mlp.fc2.weight", "decoder_embed.weight"} <= muon
+    assert {"cls_token", "pos_embed", "head.weight", "mask_token"} <= fallback
+    assert {"decoder_pred.weight", "encoder.head.weight"} <= fallback
 
 
 def test_layer_decay_scales_the_learning_rates_of_lower_layers():
@@ -217,7 +217,7 @@ def test_layer_decay_scales_the_learning_rates_of_lower_layers():
     assert all(group["lr"] == pytest.approx(rate * group["lr_scale"]) for group in groups.values())
 
 
-SCHEDULES = {  # epoch of ten, two of them to warm up: share of the peak
+SCHEDULES = {  # epoch: fraction of the peak, in ten epochs with two of warm-up
     "cosine": {0: 0, 1: 0.5, 2: 1, 6: 0.5, 8: 0.5 - math.sqrt(0.125), 10: 0, 11: 0},
     "linear": {0: 0, 1: 0.5, 2: 1, 4: 0.75, 6: 0.5, 10: 0, 11: 0},
     "constant": {1: 0.5, 2: 1, 10: 1},
@@ -226,9 +226,9 @@ SCHEDULES = {  # epoch of ten, two of them to warm up: share of the peak
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_learning_rate_warms_up_then_follows_its_schedule(schedule):
-    recipe, wanted = replace(PLAIN, warmup_epochs=2.0, schedule=schedule), SCHEDULES[schedule]
-    found = {epoch: training.learning_rate_factor(recipe, epoch, 10) for epoch in wanted}
-    assert found == pytest.approx(wanted, abs=1e-12)
+    recipe, expected = replace(PLAIN, warmup_epochs=2.0, schedule=schedule), SCHEDULES[schedule]
+    factors = {epoch: training.learning_rate_factor(recipe, epoch, 10) for epoch in expected}
+    assert factors == pytest.approx(expected, abs=1e-12)
 
 
 def test_each_stage_has_its_own_peak_and_schedule():
@@ -239,34 +239,34 @@ def test_each_stage_has_its_own_peak_and_schedule():
 
 def test_ema_includes_batch_norm_statistics():
     recipe = replace(RICH, model=ModelSpec("resnet18", 8), epochs=1, unmixed_epochs=0)
-    trainer, seen = make_trainer(recipe), []
+    trainer, means = make_trainer(recipe), []
     update = trainer.ema.update
 
-    def watch(model, step):
-        seen.append(model.bn1.running_mean.clone())
+    def record(model, step):
+        means.append(model.bn1.running_mean.clone())
         update(model, step=step)
 
-    trainer.ema.update = watch
+    trainer.ema.update = record
     list(trainer.fit())
-    expected = seen[0]
-    for step, mean in enumerate(seen[1:], 1):
+    expected = means[0]
+    for step, mean in enumerate(means[1:], 1):
         expected = expected.lerp(mean, (1 + step) ** (-2 / 3))
     assert torch.allclose(trainer.ema.module.bn1.running_mean, expected, atol=1e-6)
-    assert trainer.ema.module.bn1.num_batches_tracked == len(seen) == 3
+    assert trainer.ema.module.bn1.num_batches_tracked == len(means) == 3
 
 
 def test_progress_is_reported_periodically_and_at_epoch_end(monkeypatch):
-    seen = []
-    list(make_trainer(on_step=seen.append).fit())
-    assert [p.epoch for p in seen if p.step == p.steps] == [1, 2, 3]
+    reports = []
+    list(make_trainer(on_step=reports.append).fit())
+    assert [p.epoch for p in reports if p.step == p.steps] == [1, 2, 3]
     clock = iter(range(0, 1000, 2))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    seen.clear()
-    record = next(make_trainer(on_step=seen.append).fit())
-    assert [p.step for p in seen] == [1, 2, 3]
-    assert all(0 <= p.accuracy <= 1 for p in seen)
-    assert seen[-1].loss == pytest.approx(record["train_loss"])  # the mean so far
-    assert seen[-1].accuracy == pytest.approx(record["train_accuracy"])
+    reports.clear()
+    record = next(make_trainer(on_step=reports.append).fit())
+    assert [p.step for p in reports] == [1, 2, 3]
+    assert all(0 <= p.accuracy <= 1 for p in reports)
+    assert reports[-1].loss == pytest.approx(record["train_loss"])  # the mean so far
+    assert reports[-1].accuracy == pytest.approx(record["train_accuracy"])
 
 
 def test_training_set_may_be_smaller_than_a_batch():
@@ -300,11 +300,11 @@ def test_auto_device_ignores_zero_gpu(monkeypatch):
 
 @pytest.fixture
 def traced(monkeypatch):
-    """torch.compile without its code generator, which takes a minute."""
+    """Patch of `torch.compile` without its code generator, which takes a minute."""
 
     def trace(function, mode):
-        whole = not isinstance(function, torch.nn.Module)  # the augmentation is one graph
-        return torch.compile(function, backend="aot_eager", dynamic=False, fullgraph=whole)
+        fullgraph = not isinstance(function, torch.nn.Module)  # the augmentation is one graph
+        return torch.compile(function, backend="aot_eager", dynamic=False, fullgraph=fullgraph)
 
     monkeypatch.setattr(training, "compile_static", trace)
     torch._dynamo.reset()
@@ -312,18 +312,18 @@ def traced(monkeypatch):
     torch._dynamo.reset()
 
 
-# Nothing is left to chance in the model, since a compiler draws in its own way.
+# The model has no dropout, because compiled code draws other random numbers.
 DETERMINISTIC = replace(TINY, options=SIZES | {"drop_path_rate": 0.0})
 COMPILED = replace(RICH, policy="auto", cutout=3, model=DETERMINISTIC)
 COMPILED_MASKED = replace(COMPILED, mixup=0.0, cutmix=0.0, mask_ratio=0.5)
 COMPILED_RECIPES = {
-    "taught": COMPILED,  # like the last, with mixing that rests in the last epoch
-    "masked": replace(COMPILED_MASKED, policy="none"),  # whose operations take the longest
+    "taught": COMPILED,  # without MixUp and CutMix in the last epoch
+    "masked": replace(COMPILED_MASKED, policy="none"),  # a policy is slow to compile
     "dropping": replace(COMPILED, policy="none", patch_dropout=0.5),
 }
 
 
-@pytest.mark.filterwarnings("default")  # of the compiler's own making
+@pytest.mark.filterwarnings("default")  # the compiler warns
 @pytest.mark.parametrize("kind", COMPILED_RECIPES)
 def test_compiled_run_equals_a_plain_run_and_is_resumable(traced, kind):
     options = {}
@@ -332,7 +332,7 @@ def test_compiled_run_equals_a_plain_run_and_is_resumable(traced, kind):
         options["teacher"] = Teacher(build_model(ModelSpec("resnet18", 16), 4), preprocessing, 0.5)
     plain, second = (make_trainer(COMPILED_RECIPES[kind], seed, **options) for seed in (0, 9))
     first = make_trainer(COMPILED_RECIPES[kind], **options, compile="default")
-    wanted, epochs = remove_times(plain.fit()), first.fit()
+    expected, epochs = remove_times(plain.fit()), first.fit()
     records = [next(epochs)]
     with torch._dynamo.config.patch(error_on_recompile=True):  # nothing is compiled again
         records.append(next(epochs))
@@ -342,10 +342,10 @@ def test_compiled_run_equals_a_plain_run_and_is_resumable(traced, kind):
     assert state["model"].keys() == plain.state_dict()["model"].keys()
     second.load_state_dict(state)
     records += second.fit()
-    for found, record in zip(remove_times(records), [*wanted, wanted[-1]], strict=True):
-        for name, value in record.items():  # the stage, and None without labels, are no numbers
-            number = isinstance(value, float)
-            assert found[name] == (pytest.approx(value, rel=1e-3) if number else value), name
+    for compiled, record in zip(remove_times(records), [*expected, expected[-1]], strict=True):
+        for name, value in record.items():  # the stage and missing accuracies are no numbers
+            is_number = isinstance(value, float)
+            assert compiled[name] == (pytest.approx(value, rel=1e-3) if is_number else value), name
 
 
 needs_cuda = pytest.mark.skipif(
@@ -364,14 +364,14 @@ needs_cuda = pytest.mark.skipif(
 def test_cuda_compilation_gives_the_same_losses(mode, recipe):
     from torch._inductor import cudagraph_trees
 
-    # As in a fresh process, where CUDA graphs have not been told of a step yet.
+    # A new process starts with this state of CUDA graphs.
     cudagraph_trees.MarkStepBox.mark_step_counter = 0
     notes, options = [], {"device": "cuda"}
     plain = make_trainer(recipe, **options)
     compiled = make_trainer(recipe, **options, compile=mode, on_note=notes.append)
     records = list(compiled.fit())
     assert notes == []  # it did not fall back
-    # bfloat16; and where few pictures share BatchNorm's statistics, trainings soon differ.
+    # In bfloat16, runs soon differ if few images share BatchNorm's statistics.
     compared = 1 if recipe.model.family == "resnet18" else len(records)
     for ours, theirs in zip(records[:compared], plain.fit(), strict=False):
         assert ours["train_loss"] == pytest.approx(theirs["train_loss"], rel=0.05)
@@ -386,9 +386,9 @@ def test_cuda_compilation_gives_the_same_augmented_pixels(policy):
     trainer._draw_epoch()
     plain, _ = trainer._load_batch(0)
     trainer._augment = training.compile_static(training.augment_batch, "default")
-    apart = (trainer._load_batch(0)[0] - plain).abs()
-    assert apart.max() <= 1  # a grey level, where a quotient is a hair below a whole number
-    assert (apart < 0.01).float().mean() > 0.99
+    difference = (trainer._load_batch(0)[0] - plain).abs()
+    assert difference.max() <= 1  # one grey level, if a quotient is just below an integer
+    assert (difference < 0.01).float().mean() > 0.99
 
 
 @needs_cuda
@@ -414,31 +414,31 @@ def test_fused_attention_is_off_in_training_with_bfloat16(monkeypatch, spec, bfl
     monkeypatch.setattr(training.devices, "supports_fast_bfloat16", lambda device: bfloat16)
     trainer = make_trainer(replace(RICH, model=spec))
 
-    def fused(model):
+    def fused_flags(model):
         return {m.fused_attn for m in model.modules() if hasattr(m, "fused_attn")}
 
-    assert fused(trainer.model) == {not bfloat16}
-    assert fused(trainer.ema_model()) == {True}  # it only answers
+    assert fused_flags(trainer.model) == {not bfloat16}
+    assert fused_flags(trainer.ema_model()) == {True}  # it is only evaluated
 
 
 def test_adamw_rate_of_older_timm_muon_follows_the_schedule():
     trainer = make_trainer(replace(PLAIN, optimizer="muon"))
     for group in trainer.optimizer.param_groups:
-        group["adamw_lr"] = 1.0  # timm 1.0.21 to 1.0.26: the peak, for ever
+        group["adamw_lr"] = 1.0  # constant in timm 1.0.21 to 1.0.26
     rate = trainer._set_learning_rate(0)
     assert rate != 1.0
     assert {group["adamw_lr"] for group in trainer.optimizer.param_groups} == {rate}
 
 
 def test_half_precision_overflow_is_validated_in_full_precision(monkeypatch):
-    trainer, whole = make_trainer(), training.predict_logits
+    trainer, predict = make_trainer(), training.predict_logits
 
-    def overflowing(*arguments, use_float16=False):
-        return whole(*arguments) + (math.inf if use_float16 else 0)
+    def predict_with_overflow(*arguments, use_float16=False):
+        return predict(*arguments) + (math.inf if use_float16 else 0)
 
-    wanted = trainer._validate()
-    monkeypatch.setattr(training, "predict_logits", overflowing)
-    assert trainer._validate() == wanted
+    expected = trainer._validate()
+    monkeypatch.setattr(training, "predict_logits", predict_with_overflow)
+    assert trainer._validate() == expected
 
 
 def test_trial_compilation_leaves_weights_and_gradients_unchanged():
@@ -455,11 +455,11 @@ def test_failed_compilation_is_reported_and_training_continues(monkeypatch, fail
     calls = []
 
     def fail(function, mode):
-        what = "model" if isinstance(function, torch.nn.Module) else "augmentation"
+        part = "model" if isinstance(function, torch.nn.Module) else "augmentation"
 
         def compiled(*args):
-            calls.append(what)
-            if what in failing:
+            calls.append(part)
+            if part in failing:
                 raise RuntimeError("no C compiler\nat all")
             return function(*args)
 
@@ -470,8 +470,8 @@ def test_failed_compilation_is_reported_and_training_continues(monkeypatch, fail
     trainer = make_trainer(RICH, compile="default", on_note=notes.append)
     assert remove_times(trainer.fit()) == expected
     assert len(notes) == len(failing)
-    for note, what in zip(notes, failing, strict=True):
-        assert f"on the {what} (RuntimeError: no C compiler)" in note and "without comp" in note
+    for note, part in zip(notes, failing, strict=True):
+        assert f"on the {part} (RuntimeError: no C compiler)" in note and "without comp" in note
     assert trainer.compile == ("off" if "model" in failing else "default")
     assert calls.count("model") == 1 if "model" in failing else calls.count("model") > 9
     with pytest.warns(UserWarning, match="without compilation"):
@@ -484,19 +484,19 @@ def test_compilation_is_on_by_default_only_on_cuda():
     assert training.choose_compile_mode(torch.device("cpu"), "reduce-overhead") == "reduce-overhead"
 
 
-@pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_processes_split_the_batches_of_a_single_process(mixed):
-    recipe = replace(PLAIN, mixup=mixed, cutmix=mixed, policy="auto", erasing=0.5, cutout=3)
-    whole = make_trainer(recipe)
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_processes_split_the_batches_of_a_single_process(alpha):
+    recipe = replace(PLAIN, mixup=alpha, cutmix=alpha, policy="auto", erasing=0.5, cutout=3)
+    single = make_trainer(recipe)
     parts = [make_trainer(recipe, processes=Processes(rank, 2)) for rank in range(2)]
-    for trainer in (whole, *parts):
+    for trainer in (single, *parts):
         trainer._draw_epoch()
-    for step in range(whole.steps):
-        inputs, targets = whole._load_batch(step)
+    for step in range(single.steps):
+        inputs, targets = single._load_batch(step)
         shared = [part._load_batch(step) for part in parts]
         assert torch.equal(torch.cat([s[0] for s in shared]), inputs)
         assert torch.equal(torch.cat([s[1] for s in shared]), targets)
-    assert parts[0].images_per_process == whole.images_per_process / 2 == 4
+    assert parts[0].images_per_process == single.images_per_process / 2 == 4
     with pytest.raises(VitdemoError, match="batch of 8 images cannot be divided evenly among 3"):
         make_trainer(recipe, processes=Processes(0, 3))
 
@@ -536,8 +536,8 @@ def test_epochs_have_different_orders_and_alternate_flips():
     orders, mirrored = [], []
     for _ in trainer.fit():
         orders.append(trainer.order.tolist())
-        places = trainer.order[: len(trainer.draws["flip"])].argsort()
-        mirrored.append(trainer.draws["flip"][places])  # of each picture in turn
+        positions = trainer.order[: len(trainer.draws["flip"])].argsort()
+        mirrored.append(trainer.draws["flip"][positions])  # by image index
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(24))
     assert 0 < mirrored[0].sum() < len(mirrored[0])
@@ -559,8 +559,8 @@ def test_patch_dropout_is_off_in_validation_and_whole_epochs(spec):
     )
     patches = trainer.model.patch_embed.num_patches
     for epoch, _ in enumerate(trainer.fit()):
-        kept = patches if epoch == 2 else patches // 2
-        assert set(tokens) == {(True, 1 + kept), (False, 1 + patches)}
+        visible = patches if epoch == 2 else patches // 2
+        assert set(tokens) == {(True, 1 + visible), (False, 1 + patches)}
         tokens.clear()
 
 

@@ -1,4 +1,4 @@
-"""Files of weights in the layouts of public code, and what is said of those that do not fit."""
+"""Weights files in the layouts of public code, and the errors for files that do not fit."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ def add_prefix(tensors: dict, prefix: str) -> dict:
 
 
 def rename_compiled_blocks(tensors: dict) -> dict:
-    """As `torch.compile` of each block names them."""
+    """Rename tensors as `torch.compile` of each block does."""
     return {name.replace(".norm1.", "._orig_mod.norm1."): t for name, t in tensors.items()}
 
 
@@ -39,7 +39,7 @@ def make_noise_like(tensors: dict) -> dict:
 
 
 def make_dino_checkpoint(tensors: dict, prefix: str = "backbone.") -> dict:
-    """DINO's checkpoint: two networks with projection heads, and the options of the training."""
+    """Build DINO's checkpoint: two networks with projection heads, and the training options."""
     head = {"head.mlp.0.weight": torch.ones(4, 48), "head.last_layer.weight_v": torch.ones(9, 4)}
     student = add_prefix(make_noise_like(tensors), f"module.{prefix}") | add_prefix(head, "module.")
     teacher = add_prefix(tensors, prefix) | head
@@ -86,31 +86,31 @@ LAYOUTS = {
 def test_a_known_layout_loads_all_but_the_head(layout, spec, tmp_path):
     trained = build_random_model(spec).state_dict()
     torch.save(LAYOUTS[layout](trained), tmp_path / "weights.pth")
-    started = build_model(spec, 5, pretrained=True, weights=tmp_path / "weights.pth").state_dict()
-    precision = {"rtol": 1e-2, "atol": 1e-3} if layout == "half precision" else {}
+    loaded = build_model(spec, 5, pretrained=True, weights=tmp_path / "weights.pth").state_dict()
+    tolerances = {"rtol": 1e-2, "atol": 1e-3} if layout == "half precision" else {}
     for name, tensor in trained.items():
         if name.startswith("head."):
-            assert started[name].shape[0] == 5
+            assert loaded[name].shape[0] == 5
         else:
-            torch.testing.assert_close(started[name], tensor, msg=name, **precision)
+            torch.testing.assert_close(loaded[name], tensor, msg=name, **tolerances)
 
 
 def test_encoder_is_extracted_from_a_masked_autoencoder():
     encoder = build_model(VIT, 4)
-    content = {"model": add_prefix(MaskedAutoencoder(encoder).state_dict(), "module.")}
-    found = find_tensors(content, build_model(VIT, 4))
-    assert set(found) == set(encoder.state_dict())
-    assert all(torch.equal(found[name], t) for name, t in encoder.state_dict().items())
+    checkpoint = {"model": add_prefix(MaskedAutoencoder(encoder).state_dict(), "module.")}
+    tensors = find_tensors(checkpoint, build_model(VIT, 4))
+    assert set(tensors) == set(encoder.state_dict())
+    assert all(torch.equal(tensors[name], t) for name, t in encoder.state_dict().items())
 
 
 def test_position_embeddings_are_resized_as_timm_does(tmp_path):
     trained = build_random_model(replace(SPEC, image_size=64))
     save_file(trained.state_dict(), tmp_path / "weights.safetensors")
-    started = build_model(SPEC, 5, pretrained=True, weights=tmp_path / "weights.safetensors")
-    wanted = timm.layers.resample_abs_pos_embed(trained.pos_embed, [4, 4], num_prefix_tokens=1)
-    torch.testing.assert_close(started.pos_embed, wanted)
-    assert torch.equal(started.blocks[1].mlp.fc2.weight, trained.blocks[1].mlp.fc2.weight)
-    assert "state_dict" not in started.pretrained_cfg  # a second copy of all weights
+    model = build_model(SPEC, 5, pretrained=True, weights=tmp_path / "weights.safetensors")
+    expected = timm.layers.resample_abs_pos_embed(trained.pos_embed, [4, 4], num_prefix_tokens=1)
+    torch.testing.assert_close(model.pos_embed, expected)
+    assert torch.equal(model.blocks[1].mlp.fc2.weight, trained.blocks[1].mlp.fc2.weight)
+    assert "state_dict" not in model.pretrained_cfg  # a second copy of all weights
 
 
 def test_parameter_names_of_older_layouts_are_converted(tmp_path):
@@ -119,8 +119,8 @@ def test_parameter_names_of_older_layouts_are_converted(tmp_path):
     old = {name.replace("ls1.gamma", "gamma_1"): t for name, t in trained.state_dict().items()}
     old = {name.replace("ls2.gamma", "gamma_2"): t + 1 for name, t in old.items()}
     torch.save({"model": old}, tmp_path / "deit3.pth")
-    started = build_model(spec, 5, pretrained=True, weights=tmp_path / "deit3.pth")
-    assert torch.equal(started.blocks[0].ls1.gamma, trained.blocks[0].ls1.gamma + 1)
+    model = build_model(spec, 5, pretrained=True, weights=tmp_path / "deit3.pth")
+    assert torch.equal(model.blocks[0].ls1.gamma, trained.blocks[0].ls1.gamma + 1)
 
 
 OTHER_ARCHITECTURES = {
@@ -142,12 +142,12 @@ OTHER_ARCHITECTURES = {
 
 @pytest.mark.parametrize("other", OTHER_ARCHITECTURES)
 def test_weights_of_other_architectures_are_rejected_with_reason(other, tmp_path):
-    spec, words = OTHER_ARCHITECTURES[other]
+    spec, message = OTHER_ARCHITECTURES[other]
     file = tmp_path / "weights.safetensors"
     save_file(build_random_model(spec).state_dict(), file)
-    with pytest.raises(ModelError, match=f"not of this model: {words}") as refused:
+    with pytest.raises(ModelError, match=f"not of this model: {message}") as error:
         build_model(SPEC, 5, pretrained=True, weights=file)
-    assert str(file) in str(refused.value) and "network" not in str(refused.value)
+    assert str(file) in str(error.value) and "network" not in str(error.value)
 
 
 def test_swin_model_rejects_vision_transformer_weights(tmp_path):
@@ -180,7 +180,7 @@ def make_file(path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "message"),
     [
         ("pickled model", r"Python objects, which could run code .*state_dict\(\)"),
         ("cut off", "damaged or incomplete"),
@@ -191,9 +191,9 @@ def make_file(path, kind: str) -> None:
         ("empty", "is empty"),
     ],
 )
-def test_invalid_weights_files_are_rejected_with_the_reason(kind, words, tmp_path):
+def test_invalid_weights_files_are_rejected_with_the_reason(kind, message, tmp_path):
     make_file(tmp_path / "weights.bin", kind)
-    with pytest.raises(ModelError, match=words):
+    with pytest.raises(ModelError, match=message):
         read_weights_file(tmp_path / "weights.bin")
 
 
@@ -219,14 +219,14 @@ def test_number_of_heads_is_compared_with_the_source_run(tmp_path):
 def test_rejected_weights_create_no_run_and_valid_ones_an_origin(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     other = make_run(tmp_path / "runs" / "other", ModelSpec("convnet", 16))
-    asked = ["finetune-deit-tiny", "--smoke", "--image-size", "32", "--weights"]
-    assert train.main([*asked, str(other.path / "model.safetensors")]) == 2
+    command = ["finetune-deit-tiny", "--smoke", "--image-size", "32", "--weights"]
+    assert train.main([*command, str(other.path / "model.safetensors")]) == 2
     assert "no tensor has a name of this model" in capsys.readouterr().err
     assert not (tmp_path / "runs" / "finetune-deit-tiny-smoke").exists()
-    same = make_run(tmp_path / "runs" / "same", ModelSpec("timm", 32, "deit_tiny_patch16_224"))
-    assert train.main([*asked, str(same.path / "model.safetensors")]) == 0
+    source = make_run(tmp_path / "runs" / "same", ModelSpec("timm", 32, "deit_tiny_patch16_224"))
+    assert train.main([*command, str(source.path / "model.safetensors")]) == 0
     folder = tmp_path / "runs" / "finetune-deit-tiny-smoke"
     assert json.loads((folder / "config.json").read_text())["started_from"]["run"] == "same"
-    before, after = (load_file(f / "model.safetensors") for f in (same.path, folder))
+    before, after = (load_file(f / "model.safetensors") for f in (source.path, folder))
     key = "blocks.0.attn.qkv.weight"
     assert torch.allclose(before[key].float(), after[key].float(), atol=0.02)  # two short epochs

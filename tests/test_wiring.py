@@ -1,4 +1,4 @@
-"""How the page is wired: its queues, long work that a person can stop, what it keeps of one."""
+"""Wiring of the page: its queues, its long handlers with a stop button, its session state."""
 
 import asyncio
 import inspect
@@ -22,9 +22,9 @@ STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
 
 
 def report_then_fail(*_, report, **__):
-    """Work that tells how far it is, and then more."""
+    """Report progress once, then fail if the handler did not stop."""
     report(0.1, "the first step")
-    pytest.fail("It went on.")
+    pytest.fail("The work continued.")
 
 
 def report_then_fail_positional(context, name, count, report):
@@ -32,16 +32,16 @@ def report_then_fail_positional(context, name, count, report):
 
 
 def yield_then_fail(*_):
-    """Work in steps, of which the first is the last."""
+    """Yield one step, then fail if the handler did not stop."""
     yield STEP
-    pytest.fail("It went on.")
+    pytest.fail("The work continued.")
 
 
 def fail_if_not_stopped(*_):
-    pytest.fail("It went on.")
+    pytest.fail("The work continued.")
 
 
-# The handler of each button: where the work lies that it does, and what it is asked with
+# Handler of a button: the module and name of its work, a replacement, the handler's arguments.
 LONG_HANDLERS = {
     "lay_out": (similar, "load_planes", report_then_fail_positional, ("vit", 200)),
     "train_them": (
@@ -61,7 +61,7 @@ LONG_HANDLERS = {
 }
 
 
-# Handlers that ask a model for an answer, by name: in every section of Look and of Data, and others
+# Names of the handlers that run a model.
 MODEL_HANDLERS = (
     "LazySections._draw_on.<locals>.draw_open",
     "ExploreTab.handle_image_request",
@@ -81,19 +81,19 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stops")
     make_run(folder / "runs" / "vit")
     context = make_context(folder / "runs")
-    context.sample_test_images = lambda run, count: range(count)  # the work itself is not done
+    context.sample_test_images = lambda run, count: range(count)  # the tests need no images
     jobs = JobQueue(folder / "trained", folder / "none", "cpu")
 
     async def built():
-        return build_page(context, jobs)  # in no loop gradio makes some, and leaves them open
+        return build_page(context, jobs)  # without a loop gradio opens one and leaves it open
 
-    with ThreadPoolExecutor(1) as thread:  # this one may have a loop, of tests in a browser
+    with ThreadPoolExecutor(1) as thread:  # browser tests may run a loop in this thread
         return thread.submit(asyncio.run, built()).result()
 
 
 @pytest.fixture
 def person(monkeypatch):
-    """person(name): whose events are answered from now on."""
+    """Return a function that sets the session of the following events."""
     return lambda name: monkeypatch.setattr(kit, "session_id", lambda: name)
 
 
@@ -106,28 +106,23 @@ def is_stopped(raise_if_stopped) -> bool:
 
 
 def list_bound_cancellations(page, method) -> list[Cancellation]:
-    """Whose `method` of `Cancellation` a button of the page calls."""
+    """Return the cancellations whose `method` a button of the page calls."""
     events = [each.fn for each in page.fns.values() if inspect.ismethod(each.fn)]
     return [fn.__self__ for fn in events if fn.__func__ is method]
 
 
-OUTPUTS_WITHOUT_MODEL = {
-    "models",
-    "reported",
-    "gains-base",
-    "gains",
-    "robust-models",
-}  # drawn without a model
+# Element ids of the outputs that are rendered without a model.
+OUTPUTS_WITHOUT_MODEL = {"models", "reported", "gains-base", "gains", "robust-models"}
 
 
 @pytest.mark.parametrize("name", MODEL_HANDLERS)
 def test_model_handlers_use_the_model_queue(page, name):
     named = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
-    asking = [
-        fn for fn in named if not {each.elem_id for each in fn.outputs} <= OUTPUTS_WITHOUT_MODEL
+    handlers = [
+        fn for fn in named if not {out.elem_id for out in fn.outputs} <= OUTPUTS_WITHOUT_MODEL
     ]
-    assert asking
-    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in asking} == {
+    assert handlers
+    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in handlers} == {
         ("model", MODEL_QUEUE["concurrency_limit"])
     }
 
@@ -159,45 +154,45 @@ def test_every_long_handler_has_a_stop_button(page):
 
 @pytest.mark.parametrize("name", LONG_HANDLERS)
 def test_stop_ends_the_work_at_its_next_step(page, name, person, monkeypatch):
-    module, attribute, work, asked = LONG_HANDLERS[name]
+    module, attribute, work, arguments = LONG_HANDLERS[name]
     monkeypatch.setattr(module, attribute, work)
-    ((number, handler),) = [(i, fn.fn) for i, fn in page.fns.items() if fn.name == name]
-    stops = page.fns[number - 1].fn.__self__  # its button arms it
+    ((index, handler),) = [(i, fn.fn) for i, fn in page.fns.items() if fn.name == name]
+    cancellation = page.fns[index - 1].fn.__self__  # bound to the button's own event
     person("anna")
-    stops.start()
-    stops.stop()
-    found = handler(*asked)
-    if inspect.isgenerator(found):
-        last = deque(found, maxlen=1)
+    cancellation.start()
+    cancellation.stop()
+    result = handler(*arguments)
+    if inspect.isgenerator(result):
+        last = deque(result, maxlen=1)
         assert name != "measure" or "cancelled" in last[0][0]
     else:
-        assert "topped" in str(found)
-    stops.start()  # and begun again it is not over
-    with pytest.raises(pytest.fail.Exception, match="It went on"):
-        deque(handler(*asked), maxlen=1)
+        assert "topped" in str(result)
+    cancellation.start()  # a new start cancels the stop
+    with pytest.raises(pytest.fail.Exception, match="The work continued"):
+        deque(handler(*arguments), maxlen=1)
 
 
 def test_work_is_stopped_by_its_user_or_by_a_new_request(person):
-    stops = Cancellation()
+    cancellation = Cancellation()
     person("anna")
-    stops.start("cat")
-    cat = stops.make_check("cat")
-    assert is_stopped(stops.make_check("dog"))  # which was not asked for
+    cancellation.start("cat")
+    first_check = cancellation.make_check("cat")
+    assert is_stopped(cancellation.make_check("dog"))  # never started
     person("ben")
-    stops.stop()  # he has nothing under way
-    assert is_stopped(stops.make_check("cat"))
-    stops.start("cat")
-    assert not is_stopped(cat)
+    cancellation.stop()  # this session runs nothing
+    assert is_stopped(cancellation.make_check("cat"))
+    cancellation.start("cat")
+    assert not is_stopped(first_check)
     person("anna")
-    stops.stop_different("cat")  # the same drawn once more
-    assert not is_stopped(cat)
-    stops.start("cat")  # begun anew, which ends the first
-    again = stops.make_check("cat")
-    assert (is_stopped(cat), is_stopped(again)) == (True, False)
-    stops.stop_different("dog")
-    assert is_stopped(again)
+    cancellation.stop_different("cat")  # the same request again
+    assert not is_stopped(first_check)
+    cancellation.start("cat")  # a new start ends the first
+    second_check = cancellation.make_check("cat")
+    assert (is_stopped(first_check), is_stopped(second_check)) == (True, False)
+    cancellation.stop_different("dog")
+    assert is_stopped(second_check)
     person("ben")
-    assert not is_stopped(stops.make_check("cat"))
+    assert not is_stopped(cancellation.make_check("cat"))
 
 
 def test_session_state_has_a_time_to_live(page):

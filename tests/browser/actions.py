@@ -1,15 +1,15 @@
-"""What a person does on the page, for its tests: look at a place, wait for it, upload."""
+"""User actions on the page and helpers that wait for its state."""
 
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Page
 
-# Runs before the page's own scripts: what the attention view draws is kept for the tests.
+# Runs before the page's own scripts and records each draw of the attention view.
 JS_RECORD_DRAWS = (
     "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
 )
 
-# Moves the pointer over `count` patches of a grid of `side` rows: seconds of each draw.
+# Moves the pointer over `count` patches of a grid of `side` rows; returns seconds per draw.
 JS_TIME_DRAWS = """async ([count, side]) => {
     const large = document.querySelector("#attention .large"), times = [];
     const box = large.getBoundingClientRect();
@@ -32,7 +32,7 @@ JS_TIME_DRAWS = """async ([count, side]) => {
 
 
 def wait_until_drawn(page: Page, **expected) -> dict:
-    """The last draw of the attention view, once it has these properties (`layer=2`, ...)."""
+    """Return the last draw of the attention view once it has these properties (`layer=2`, ...)."""
     page.wait_for_function(
         """expected => {
             const last = window.drawn.at(-1);
@@ -44,13 +44,13 @@ def wait_until_drawn(page: Page, **expected) -> dict:
 
 
 def get_last_draw(page: Page) -> dict:
-    """The last draw: run, layer, head, token, direction, source, and values (P,) as an array."""
-    last = page.evaluate("({...drawn.at(-1), values: Array.from(drawn.at(-1).values)})")
-    return last | {"values": np.array(last["values"])}
+    """Return the last draw: run, layer, head, token, direction, source and `values` (P,)."""
+    draw = page.evaluate("({...drawn.at(-1), values: Array.from(drawn.at(-1).values)})")
+    return draw | {"values": np.array(draw["values"])}
 
 
 def wait_for_new_values(page: Page, before: dict) -> dict:
-    """The last draw, once its values are others."""
+    """Return the last draw once its values differ from those of `before`."""
     page.wait_for_function(
         "before => drawn.at(-1).values.some((value, i) => value !== before[i])",
         arg=before["values"].tolist(),
@@ -59,7 +59,7 @@ def wait_for_new_values(page: Page, before: dict) -> dict:
 
 
 def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None:
-    """Until the last draw has these values (P,): a draw of the state before may come first."""
+    """Wait until the last draw has the values `wanted` (P,), since an older draw may come first."""
     page.wait_for_function(
         """([wanted, close]) => {
             const { values } = drawn.at(-1);
@@ -74,16 +74,16 @@ JS_IMAGE_SOURCES = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
     : i.src ?? i.style.backgroundImage + i.style.backgroundPosition)"""
 
 
-def list_image_sources(page: Page, place: str) -> list[str]:
-    """The pictures of a place, as they are drawn: images by address, canvases by content."""
+def list_image_sources(page: Page, selector: str) -> list[str]:
+    """Return the drawn images of a place: images by address, canvases by content."""
     return (
-        page.locator(f"{place} figure")
+        page.locator(f"{selector} figure")
         .locator("img, canvas, .vd-cut")
         .evaluate_all(JS_IMAGE_SOURCES)
     )
 
 
-def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
+def wait_for_change(page: Page, selector: str, before: list[str]) -> list[str]:
     page.wait_for_function(
         """([place, before]) => {
             const all = document.querySelectorAll(place + ' figure :is(img, canvas, .vd-cut)');
@@ -92,9 +92,9 @@ def wait_for_change(page: Page, place: str, before: list[str]) -> list[str]:
         + """)([...all]);
             return now.length && JSON.stringify(now) !== JSON.stringify(before);
         }""",
-        arg=[place, before],
+        arg=[selector, before],
     )
-    return list_image_sources(page, place)
+    return list_image_sources(page, selector)
 
 
 def upload(page: Page, path) -> None:
@@ -102,7 +102,7 @@ def upload(page: Page, path) -> None:
 
 
 def mock_camera(page: Page) -> None:
-    """A camera, of which no two pictures are the same."""
+    """Replace the camera by one whose images all differ."""
     page.evaluate("""() => {
         const canvas = document.createElement("canvas");
         [canvas.width, canvas.height] = [64, 48];
@@ -120,7 +120,7 @@ def choose_model(page: Page, name: str) -> None:
 
 
 def download_image(page, button):
-    """The picture that a button saves, and its name."""
+    """Return the image that a button saves, and its file name."""
     with page.expect_download() as download:
         button.focus()
         button.press("Enter")
@@ -134,9 +134,9 @@ def download(page, button):
     return download.value
 
 
-def fill_slider(page: Page, place: str, value) -> None:
-    """A number into the field of a slider."""
-    field = page.locator(f"{place} input[type=number]")
+def fill_slider(page: Page, selector: str, value) -> None:
+    """Enter a number into the field of a slider."""
+    field = page.locator(f"{selector} input[type=number]")
     field.fill(str(value))
     field.press("Enter")
 
@@ -147,17 +147,17 @@ def open_tab(page: Page, *names: str) -> None:
 
 
 def record_requests(page: Page, part: str = "") -> list[str]:
-    """The addresses with this part that the page asks for from now on; the list grows."""
-    asked = []
-    page.on("request", lambda r: part in r.url and asked.append(r.url))
-    return asked
+    """Return the growing list of URLs that contain `part` and are requested from now on."""
+    urls = []
+    page.on("request", lambda r: part in r.url and urls.append(r.url))
+    return urls
 
 
 def record_model_requests(page: Page) -> list[str]:
-    """What the page asks its server of models, from now on; the list grows."""
+    """Return the growing list of model requests that are sent from now on."""
     return record_requests(page, "/queue/join")
 
 
 def fits_window(page: Page) -> bool:
-    """Whether nothing is wider than the window."""
+    """Return whether nothing is wider than the window."""
     return page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]

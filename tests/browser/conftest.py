@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of the page; a test fails on any error in its console."""
+"""Fixtures for tests of the page in a real Chromium; any console error fails the test."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 
-# The first draws a page on the processor alone, for a third of what it costs the second.
+# The headless shell renders on the CPU at a third of the cost of the full browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=TIMEOUT_MS)
@@ -26,7 +26,7 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser of this machine. Raises `FileNotFoundError` where there is none."""
+    """Yield this machine's browser; raises `FileNotFoundError` if there is none."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`")
@@ -48,15 +48,17 @@ def browser():
 
 @pytest.fixture(scope="session")
 def visitor(browser):
-    """One visitor of all pages, whose browser keeps the scripts that it has compiled."""
-    # Chromium without a window has nobody who could allow it.
+    """Browser context that all pages share, so that scripts are compiled once."""
+    # A headless browser cannot ask for these permissions.
     return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
 
 
 @contextmanager
 def opener(browser, visitor):
-    """open_page(address, ...) -> the page there; `script` runs in it before its own, and
-    `stranger` is somebody with no cookie. At the end, no page may have told an error."""
+    """Yield a function that opens a page, and then assert that no page reported an error.
+
+    `script` runs before the page's own scripts; `stranger` opens a page without cookies.
+    """
     opened, faults = [], []
 
     def open_page(
@@ -87,8 +89,7 @@ def opener(browser, visitor):
 
 @pytest.fixture
 def serve_runs(tmp_path):
-    """serve_runs(folder of runs, folder of pictures) -> the address of a page over them, by default
-    over those of the test and no data set. The pages that are open end before their server."""
+    """Return a function that serves run and image folders and returns the page's address."""
     with ExitStack() as servers:
 
         def serve_runs(runs=tmp_path / "runs", data=tmp_path / "none", **options) -> str:
@@ -105,7 +106,7 @@ def open_page(browser, visitor, serve_runs):
 
 @pytest.fixture(scope="module")
 def open_shared(browser, visitor):
-    """`open_page` for a page that the tests of a module share, each of which puts it back."""
+    """Variant of `open_page` for a page that a module's tests share and restore."""
     with opener(browser, visitor) as open_page:
         yield open_page
 
@@ -119,8 +120,7 @@ def page(open_page, page_url) -> Page:
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory):
-    """A folder with a run of each kind of model, two of 14 x 14 patches, of which one looks at few
-    of them, one of far more registers than patches, and a ResNet."""
+    """Run folder with all kinds of models, among them "sinks", which attends to few patches."""
     root = tmp_path_factory.mktemp("kinds")
     specs = {name.replace(" ", "-"): spec for name, spec in TIMM_KINDS.items()}
     specs |= {"fourteen": timm_spec(image_size=112), "resnet": RESNET}
@@ -136,7 +136,7 @@ def kinds(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def kinds_url(kinds):
-    """The address of a page over the models of `kinds`."""
+    """Address of a page over the models of `kinds`."""
     with serve("--runs", str(kinds), "--data", str(kinds / "none")) as address:
         yield address
 
@@ -148,7 +148,7 @@ def context_of_kinds(kinds):
 
 @pytest.fixture(scope="session")
 def look_of(context_of_kinds):
-    """look_of(run name, picture file) -> the trace in Python."""
+    """Return a function from a run name and an image file to the trace in Python."""
     context = context_of_kinds
     return lambda name, file: context.trace_image(
         context.find_run(name), crop_visible_square(load_image(file), position=0.5)

@@ -1,4 +1,4 @@
-"""Pieces and tables as the browser draws them, in a page of their own."""
+"""Document blocks and tables, rendered by the browser in a page of their own."""
 
 import gradio as gr
 import pytest
@@ -31,15 +31,15 @@ def address():
     with gr.Blocks() as page:
         view = Document(make_blocks(), elem_id="view")
         rows = [["a", "1"], ["b", "3"], ["c", "2"]]
-        words = {"file": "some", "folded": [1], "folded_words": "the rest"}
-        Document([Table(["Run", "Count"], rows, **words)], elem_id="folded")
+        options = {"file": "some", "folded": [1], "folded_words": "the rest"}
+        Document([Table(["Run", "Count"], rows, **options)], elem_id="folded")
 
         def pick(event: gr.EventData):
             return make_blocks(event.pick)
 
         view.pick(pick, outputs=view)
-    options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    _, url, _ = page.launch(**options, head=HEAD, css_paths=CSS)
+    launch_options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
+    _, url, _ = page.launch(**launch_options, head=HEAD, css_paths=CSS)
     yield url
     page.close()
 
@@ -64,15 +64,15 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
     assert copied[1] == "| --- | ---: | ---: |"
     assert copied[3] == "| resnet\\|18 | > 95.5 | 1,200 |"
     # A column sorts by keyboard, and its missing values stay last.
-    head = view.get_by_role("columnheader", name="Accuracy")
+    header = view.get_by_role("columnheader", name="Accuracy")
     for key, order, expected in (
         ("Enter", "ascending", ["<b>vit</b>", "resnet|18", "deit"]),
         ("Enter", "descending", ["resnet|18", "<b>vit</b>", "deit"]),
         (" ", None, ["<b>vit</b>", "resnet|18", "deit"]),
     ):
-        head.get_by_role("button").press(key)
+        header.get_by_role("button").press(key)
         expect(names).to_have_text(expected)
-        assert head.get_attribute("aria-sort") == order
+        assert header.get_attribute("aria-sort") == order
         expect(view.locator("tfoot th")).to_have_text("All")
     view.get_by_role("button", name="Count").click()
     file = download(view.page, view.get_by_role("button", name="Download CSV"))
@@ -84,7 +84,7 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
         "resnet|18,> 95.5,1200,,",
         "All,1,2,,",
     ]
-    # Drawn anew, as after a pick, it keeps how it was sorted.
+    # A redraw after a pick keeps the order.
     view.get_by_role("button", name="Accuracy").click()
     view.get_by_role("button", name="Accuracy").click()
     view.get_by_role("button", name="the cats").click()
@@ -94,17 +94,17 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
 
 def test_hidden_rows_are_sorted_and_downloaded_too(open_page, address):
     page = open_page(address)
-    place = page.locator("#folded")
-    names = place.locator("tbody th")
+    table = page.locator("#folded")
+    names = table.locator("tbody th")
     expect(names).to_have_text(["a", "c"])
-    file = download(page, place.get_by_role("button", name="Download CSV"))
+    file = download(page, table.get_by_role("button", name="Download CSV"))
     assert file.path().read_text().split() == ["Run,Count", "a,1", "b,3", "c,2"]
-    place.get_by_role("button", name="Show the rest").press("Enter")
+    table.get_by_role("button", name="Show the rest").press("Enter")
     expect(names).to_have_text(["a", "b", "c"])
-    place.get_by_role("button", name="Count").click()
-    place.get_by_role("button", name="Count").click()
+    table.get_by_role("button", name="Count").click()
+    table.get_by_role("button", name="Count").click()
     expect(names).to_have_text(["b", "c", "a"])
-    fold = place.get_by_role("button", name="Hide the rest")
-    expect(fold).to_have_attribute("aria-expanded", "true")
-    fold.click()
+    toggle = table.get_by_role("button", name="Hide the rest")
+    expect(toggle).to_have_attribute("aria-expanded", "true")
+    toggle.click()
     expect(names).to_have_text(["c", "a"])

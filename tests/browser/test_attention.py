@@ -1,4 +1,4 @@
-"""The attention view, held against `attention.trace` in Python on every kind of model."""
+"""The attention view, compared with `attention.trace` in Python on every kind of model."""
 
 import csv
 import io
@@ -30,35 +30,35 @@ from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.explain import attention, norms, statistics
 
-TOLERANCE = 1e-3  # float16 on the way
+TOLERANCE = 1e-3  # values are sent as float16
 PRESSED = "[aria-pressed=true]"
-ALL_FILES_LOADED = "#attention [data-state=whole]"  # all files of a picture and model have come
+ALL_FILES_LOADED = "#attention [data-state=whole]"  # all files of an image and model
 
 
-def compute_norm_attention(look, products, detail: dict) -> torch.Tensor:
-    """The norm-weighted attention (N, N) that the view must have drawn."""
-    attention, products = (each[detail["layer"] - 1] for each in (look.attention, products))
+def compute_norm_attention(trace, products, detail: dict) -> torch.Tensor:
+    """Return the norm-weighted attention (N, N) that the view must have drawn."""
+    attention, products = (tensor[detail["layer"] - 1] for tensor in (trace.attention, products))
     if detail["source"] == "norm":
         return norms.norms_to_weights(norms.summed_head_norms(attention, products))
     return norms.norms_to_weights(norms.head_norms(attention, products))[detail["head"] - 1]
 
 
-def compute_expected_values(look, detail: dict, products=None) -> np.ndarray:
-    """What the view must have drawn, from the trace, and `products` for norm-weighted attention."""
-    layer, p = detail["layer"], look.num_prefix_tokens
+def compute_expected_values(trace, detail: dict, products=None) -> np.ndarray:
+    """Return the values (P,) that the view must have drawn; `products` are for the norms."""
+    layer, p = detail["layer"], trace.num_prefix_tokens
     matrix = {
-        "head": lambda: look.attention[layer - 1, detail["head"] - 1],
-        "mean": lambda: look.attention[layer - 1].mean(0),
-        "rollout": lambda: attention.rollout(look.attention[:layer, None], num_prefix_tokens=p)[0],
-        "similar": lambda: statistics.token_similarity(look.tokens[layer]),
-        "norm": lambda: compute_norm_attention(look, products, detail),
-        "norm-head": lambda: compute_norm_attention(look, products, detail),
+        "head": lambda: trace.attention[layer - 1, detail["head"] - 1],
+        "mean": lambda: trace.attention[layer - 1].mean(0),
+        "rollout": lambda: attention.rollout(trace.attention[:layer, None], num_prefix_tokens=p)[0],
+        "similar": lambda: statistics.token_similarity(trace.tokens[layer]),
+        "norm": lambda: compute_norm_attention(trace, products, detail),
+        "norm-head": lambda: compute_norm_attention(trace, products, detail),
     }[detail["source"]]()  # (N, N)
     if detail["direction"] == "incoming" and detail["source"] != "similar":
         matrix = matrix.T
     code = detail["token"]
-    if found := re.fullmatch(r"(\d+),(\d+)", code):
-        rows = [p + (int(found[1]) - 1) * look.grid[1] + int(found[2]) - 1]
+    if match := re.fullmatch(r"(\d+),(\d+)", code):
+        rows = [p + (int(match[1]) - 1) * trace.grid[1] + int(match[2]) - 1]
     elif code.startswith("t"):
         rows = [int(code[1:])]
     else:
@@ -66,12 +66,12 @@ def compute_expected_values(look, detail: dict, products=None) -> np.ndarray:
     return matrix[rows].mean(0)[p:].numpy()
 
 
-def assert_draw_equals_trace(page, look, products=None) -> dict:
-    """The last draw equals the trace."""
+def assert_draw_equals_trace(page, trace, products=None) -> dict:
+    """Assert that the last draw equals the trace, and return the draw."""
     detail = get_last_draw(page)
-    assert detail["run"] == look.run.name
+    assert detail["run"] == trace.run.name
     np.testing.assert_allclose(
-        detail["values"], compute_expected_values(look, detail, products), atol=TOLERANCE
+        detail["values"], compute_expected_values(trace, detail, products), atol=TOLERANCE
     )
     return detail
 
@@ -83,7 +83,7 @@ def open_and_wait(open_page, url, query: str = "", **options):
 
 
 def point_at_patch(page, row: int, column: int, side: int, *, inside: float = 0.5):
-    """Move the pointer over a patch of the large map; returns where it is."""
+    """Move the pointer over a patch of the large map, and return its position."""
     box = page.locator("#attention .large").bounding_box()
     x = box["x"] + (column - 1 + inside) * box["width"] / side
     y = box["y"] + (row - 1 + inside) * box["height"] / side
@@ -101,7 +101,7 @@ def select_source(page, source: str) -> None:
     page.locator("#attention .source").select_option(source)
 
 
-SPECIAL_TOKENS = {  # that are no patch, by their buttons
+SPECIAL_TOKENS = {  # model: names of the buttons
     "registers": ["class token", *(f"register {i}" for i in range(1, 5))],
     "distilled": ["class token", "distillation token", "both tokens together"],
     "average-pooled": [],
@@ -115,20 +115,20 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, lo
     large = page.locator("#attention .large")
     for model, names in SPECIAL_TOKENS.items():
         choose_model(page, model)
-        # The model may come before the picture: first this model's map of the picture before.
+        # The new model may be drawn for the previous image first.
         detail = wait_until_drawn(page, run=model)
-        look = look_of(model, photo)
-        wait_for_values(page, compute_expected_values(look, detail))
-        page.wait_for_timeout(300)  # nothing older comes after it
-        assert_draw_equals_trace(page, look)
+        trace = look_of(model, photo)
+        wait_for_values(page, compute_expected_values(trace, detail))
+        page.wait_for_timeout(300)  # no older draw may follow
+        assert_draw_equals_trace(page, trace)
         buttons = page.locator("#attention .tokens button")
         expect(buttons).to_have_count(len(names) + 1)
         for button, name in zip(buttons.all(), [*names, "mean of the patches"], strict=True):
             assert button.inner_text().startswith(name)
-        read = {"distilled": names[-1:], "average-pooled": ["mean of the patches"]}.get(
+        selected = {"distilled": names[-1:], "average-pooled": ["mean of the patches"]}.get(
             model, names[:1]
         )
-        expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(read[0])
+        expect(page.locator(f"#attention .tokens {PRESSED}")).to_contain_text(selected[0])
         last = buttons.nth(max(len(names) - 1, 0))
         last.click()
         expect(last).to_have_attribute("aria-pressed", "true")
@@ -137,18 +137,18 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, lo
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
                 fill_slider(page, "#layer", layer)
-                if name != "similar":  # which goes both ways alike
+                if name != "similar":  # similarity is symmetric
                     page.get_by_role("button", name=direction).click()
-                large.press("Escape")  # back to what the answer is read from
+                large.press("Escape")  # back to the classifier's token
                 wait_until_drawn(page, source=name, layer=layer)
-                assert_draw_equals_trace(page, look)
+                assert_draw_equals_trace(page, trace)
                 point_at_patch(page, 2, 3, 4)
                 assert wait_until_drawn(page, token="2,3")["layer"] == layer
-                assert_draw_equals_trace(page, look)
+                assert_draw_equals_trace(page, trace)
                 page.mouse.move(0, 0)
         page.get_by_role("button", name="mean of the patches").click()
         wait_until_drawn(page, token="mean")
-        assert_draw_equals_trace(page, look)
+        assert_draw_equals_trace(page, trace)
         large.press("Escape")
 
 
@@ -157,12 +157,12 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
 ):
     page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean&layer=1")
     page.locator(ALL_FILES_LOADED).wait_for()
-    asked = record_model_requests(page)
+    requests = record_model_requests(page)
     select_source(page, "norm")
     wait_until_drawn(page, source="norm", run="class-token")
     select_source(page, "norm-head 2")
     wait_until_drawn(page, source="norm-head", head=2)
-    assert len(asked) == 1
+    assert len(requests) == 1
     expect(page.locator("#attention .wall .row").first).to_have_attribute(
         "aria-label", re.compile("norm-weighted, all heads")
     )
@@ -170,8 +170,8 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     for model in SPECIAL_TOKENS:
         choose_model(page, model)
         wait_until_drawn(page, run=model)
-        look = look_of(model, photo)
-        products = context_of_kinds.value_products(look)
+        trace = look_of(model, photo)
+        products = context_of_kinds.value_products(trace)
         for source in ("norm", "norm-head 3"):
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
@@ -180,17 +180,17 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
                 page.get_by_role("button", name=direction).click()
                 page.locator("#attention .large").press("Escape")
                 detail = wait_until_drawn(page, run=model, source=name, layer=layer)
-                wait_for_values(page, compute_expected_values(look, detail, products))
+                wait_for_values(page, compute_expected_values(trace, detail, products))
                 point_at_patch(page, 2, 3, 4)
                 wait_until_drawn(page, token="2,3")
-                assert_draw_equals_trace(page, look, products)
+                assert_draw_equals_trace(page, trace, products)
                 page.mouse.move(0, 0)
-    find_thumbnail(page, 1, 2).click()  # the wall shows norm-weighted heads now
+    find_thumbnail(page, 1, 2).click()  # the grid shows norm-weighted heads now
     wait_until_drawn(page, source="norm-head", layer=1, head=2)
     page.wait_for_url(re.compile("of=norm-head.*head=2|head=2.*of=norm-head"))
     select_source(page, "head 2")
     wait_until_drawn(page, source="head", layer=1, head=2)
-    assert_draw_equals_trace(page, look)
+    assert_draw_equals_trace(page, trace)
 
 
 def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, context_of_kinds):
@@ -198,8 +198,8 @@ def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, contex
         open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2"
     )
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
-    look = look_of("registers", "assets/photos/cat.jpg")
-    assert_draw_equals_trace(page, look, context_of_kinds.value_products(look))
+    trace = look_of("registers", "assets/photos/cat.jpg")
+    assert_draw_equals_trace(page, trace, context_of_kinds.value_products(trace))
     title = (
         "Layer 2, head 3, norm-weighted attention: tokens that pass most to the patch in row 1, "
         "column 2"
@@ -210,7 +210,7 @@ def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, contex
 def test_pointing_and_selecting_send_no_requests(open_page, kinds_url):
     page = open_and_wait(open_page, kinds_url, "model=fourteen")
     page.locator(ALL_FILES_LOADED).wait_for()
-    asked = record_requests(page)
+    requests = record_requests(page)
     for patch in range(1, 15):
         point_at_patch(page, patch, patch, 14)
         wait_until_drawn(page, token=f"{patch},{patch}")
@@ -234,12 +234,12 @@ def test_pointing_and_selecting_send_no_requests(open_page, kinds_url):
     page.get_by_role("checkbox", name="hide the image").check()
     page.locator("#attention .numbers > summary").click()
     page.wait_for_timeout(300)
-    assert asked == []
+    assert requests == []
 
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory):
-    """Runs of 12 layers, of 3 and of 12 heads, on 197 tokens; and a page over them."""
+    """Folder of two runs, with 12 layers and 3 or 12 heads, and the address of their page."""
     root, sizes = tmp_path_factory.mktemp("deep"), {"image_size": 112, "depth": 12}
     make_run(root / "three", timm_spec(**sizes))
     make_run(root / "twelve", timm_spec(**sizes, embed_dim=96, num_heads=12))  # 11 MB of attention
@@ -248,8 +248,7 @@ def deep(tmp_path_factory):
 
 
 def measure_median_draw(page) -> float:
-    """In seconds. The limits are for two idle cores, and twice as much is let pass here, where
-    others work beside."""
+    """Return the median draw time in seconds; callers allow twice the limit of two idle cores."""
     return sorted(page.evaluate(JS_TIME_DRAWS, [40, 14]))[20]
 
 
@@ -261,28 +260,28 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     page.goto(f"{address}?model=twelve&of=mean")
     wait_until_drawn(page, layer=12)
     page.locator(ALL_FILES_LOADED).wait_for()
-    # Rows of the answer, the rollout, similar tokens, and the layer that is looked at.
+    # The classifier's rows, the rollout, token similarity and the selected layer.
     assert len(fetched) == 4
     context = AppContext([root], None, torch.device("cpu"))
     cat = crop_visible_square(load_image("assets/photos/cat.jpg"))
-    look = context.trace_image(context.find_run("twelve"), cat)
-    assert_draw_equals_trace(page, look)
+    trace = context.trace_image(context.find_run("twelve"), cat)
+    assert_draw_equals_trace(page, trace)
     find_thumbnail(page, 3, 7).click()
     wait_until_drawn(page, layer=3, head=7)
-    assert_draw_equals_trace(page, look)
+    assert_draw_equals_trace(page, trace)
     point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6")
-    assert_draw_equals_trace(page, look)
+    assert_draw_equals_trace(page, trace)
     assert len(fetched) == 5
-    waiting = page.locator("#attention .wall .waits")
-    expect(waiting).to_have_count(10 * 12 + 10)  # 12 heads and their mean of ten layers
+    unloaded = page.locator("#attention .wall .waits")
+    expect(unloaded).to_have_count(10 * 12 + 10)  # 12 heads and their mean in ten layers
     page.mouse.move(0, 0)
-    expect(waiting).to_have_count(0)
-    select_source(page, "norm-head 7")  # its files come as those of the weights do
+    expect(unloaded).to_have_count(0)
+    select_source(page, "norm-head 7")  # its files also load on demand
     wait_until_drawn(page, source="norm-head", layer=3, head=7)
     point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6", source="norm-head")
-    assert_draw_equals_trace(page, look, context.value_products(look))
+    assert_draw_equals_trace(page, trace, context.value_products(trace))
     page.mouse.move(0, 0)
     page.locator(ALL_FILES_LOADED).wait_for()
     select_source(page, "rollout")
@@ -323,12 +322,12 @@ def test_patches_are_selected_by_mouse_or_by_keyboard(open_page, kinds_url):
     point_at_patch(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
     expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 receives")
-    page.mouse.move(0, 0)  # leaving returns to the chosen token
+    page.mouse.move(0, 0)  # the chosen token is shown again
     wait_until_drawn(page, token="t0")
     expect(page.locator("#attention .ring.under")).to_be_hidden()
     page.locator("#header .skip").press("Enter")
     expect(page.locator("#attention .large")).to_be_focused()
-    page.keyboard.press("ArrowDown")  # the first press shows where the arrow keys stand
+    page.keyboard.press("ArrowDown")  # the first press shows the keyboard position
     wait_until_drawn(page, token="3,3")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowLeft")
@@ -348,7 +347,7 @@ def test_patches_are_selected_by_mouse_or_by_keyboard(open_page, kinds_url):
 
 def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, photo):
     with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True) as context:
-        page = context.new_page()  # whatever its console says
+        page = context.new_page()  # its console errors are expected
         page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(JS_RECORD_DRAWS)
         page.goto(f"{kinds_url}?model=class-token")
@@ -382,18 +381,18 @@ def test_url_restores_the_view_and_heads_are_ordered_by_value(open_page, kinds_u
     wait_until_drawn(page, head=3, layer=2)
     assert page.locator("#attention .top").inner_text() == top
     page.locator("#attention summary", has_text="Display").click()
-    across = page.get_by_role("checkbox", name="rank across all layers")
+    all_layers = page.get_by_role("checkbox", name="rank across all layers")
     for order in ("distance", "entropy"):
         page.locator("#attention .order").select_option(order)
-        across.check()
+        all_layers.check()
         labels = page.locator("#attention .wall button").evaluate_all(
             "all => all.map(b => b.getAttribute('aria-label'))"
         )
         assert len(labels) == 6
         values = [float(re.search(rf"{order} ([\d.]+)", label)[1]) for label in labels]
         assert values == sorted(values)
-    across.uncheck()
-    expect(page.locator("#attention .wall button")).to_have_count(8)  # and the rollout of each
+    all_layers.uncheck()
+    expect(page.locator("#attention .wall button")).to_have_count(8)  # 6 heads and 2 rollouts
 
 
 def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url):
@@ -401,8 +400,8 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url
     page.locator("#attention .numbers > summary").click()
     cells = page.locator("#attention .tables table").first.locator("td")
     expect(cells).to_have_count(16)
-    shares = 100 * get_last_draw(page)["values"]
-    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(shares, abs=0.006)
+    percent = 100 * get_last_draw(page)["values"]
+    assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(percent, abs=0.006)
     file = download(page, page.get_by_role("button", name="Download CSV").last)
     rows = list(csv.reader(io.StringIO(file.path().read_text())))
     assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
@@ -412,29 +411,29 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url
     image, name = download_image(page, page.get_by_role("button", name="Save map as PNG"))
     assert abs(image.width - 2 * box["width"]) <= 2
     assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
-    assert len(image.getcolors(1 << 24)) > 100  # with the picture: the map alone has 16
+    assert len(image.getcolors(1 << 24)) > 100  # the image is included: the map has only 16
     image, _ = download_image(page, page.get_by_role("button", name="Save all heads as PNG"))
     assert len(image.getcolors(1 << 24)) > 100
 
 
 def test_rollout_settings_are_restored_from_the_url_and_applied(open_page, kinds_url, look_of):
     page = open_and_wait(open_page, kinds_url, "model=class-token&fusion=max&discard=0.5")
-    look = look_of("class-token", "assets/photos/cat.jpg")
-    wanted = attention.rollout(look.attention[:, None], fusion="max", discard_ratio=0.5)[0]
+    trace = look_of("class-token", "assets/photos/cat.jpg")
+    expected = attention.rollout(trace.attention[:, None], fusion="max", discard_ratio=0.5)[0]
     expect(page.locator("#attention .title")).to_contain_text("max")
-    wait_for_values(page, wanted[0, 1:])
+    wait_for_values(page, expected[0, 1:])
     point_at_patch(page, 1, 2, 4)
-    wait_for_values(page, wanted[2, 1:])
+    wait_for_values(page, expected[2, 1:])
     page.mouse.move(0, 0)
     page.get_by_role("button", name="Rollout settings").click()
     expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
-    page.wait_for_timeout(500)  # a field is there before it listens
+    page.wait_for_timeout(500)  # the field appears before its listener
     fill_slider(page, "#first-layer", 2)
-    page.mouse.move(0, 0)  # scrolling may have put the map under the pointer
-    wanted = attention.rollout(
-        look.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
+    page.mouse.move(0, 0)  # scrolling may move the map under the pointer
+    expected = attention.rollout(
+        trace.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
     )[0]
-    wait_for_values(page, wanted[0, 1:])
+    wait_for_values(page, expected[0, 1:])
     expect(page.locator("#attention .title")).to_contain_text("50% discarded")
     find_thumbnail(page, 1, 1).click()
     select_source(page, "rollout")
@@ -447,15 +446,15 @@ def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, k
     choose_model(page, "registers")
     wait_until_drawn(page, run="registers", token="4,3")
     page.locator("#attention .large").press("Escape")
-    words = page.locator("#attention .pointed")
-    for model, little in (("class-token", False), ("crowded", True)):
+    text = page.locator("#attention .pointed")
+    for model, is_low in (("class-token", False), ("crowded", True)):
         choose_model(page, model)
         wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
-        look = look_of(model, "assets/photos/cat.jpg")
-        share = float(look.attention[0, :, 0, look.num_prefix_tokens :].sum(-1).mean())
-        assert (share < 0.2) == little
-        expect(words).to_contain_text(f"All patches together receive {'only ' if little else ''}")
-        assert ("with care" in words.inner_text()) == little
+        trace = look_of(model, "assets/photos/cat.jpg")
+        share = float(trace.attention[0, :, 0, trace.num_prefix_tokens :].sum(-1).mean())
+        assert (share < 0.2) == is_low
+        expect(text).to_contain_text(f"All patches together receive {'only ' if is_low else ''}")
+        assert ("with care" in text.inner_text()) == is_low
     choose_model(page, "resnet")
     expect(page.locator("#attention .sentence")).to_contain_text("has no attention. Use Grad-CAM")
     expect(page.locator("#attention .large")).to_be_hidden()
@@ -468,38 +467,38 @@ def test_attention_concentrated_on_few_patches_is_reported(
     open_page, kinds_url, look_of, context_of_kinds
 ):
     page = open_and_wait(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
-    words = page.locator("#attention .little")
-    for model, few in (("fourteen", False), ("sinks", True)):
+    text = page.locator("#attention .little")
+    for model, concentrated in (("fourteen", False), ("sinks", True)):
         choose_model(page, model)
         wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
-        look = look_of(model, "assets/photos/cat.jpg")
-        patches = look.attention[0, :, 0, look.num_prefix_tokens :].mean(0)
+        trace = look_of(model, "assets/photos/cat.jpg")
+        patches = trace.attention[0, :, 0, trace.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
-        assert (share >= 1 / 3) == few
-        told = f"Three of 196 patches receive {100 * share:.1f}% of the attention on patches."
-        expect(words).to_contain_text(told) if few else expect(words).to_have_text("")
-    products = context_of_kinds.value_products(look)
+        assert (share >= 1 / 3) == concentrated
+        message = f"Three of 196 patches receive {100 * share:.1f}% of the attention on patches."
+        expect(text).to_contain_text(message) if concentrated else expect(text).to_have_text("")
+    products = context_of_kinds.value_products(trace)
     select_source(page, "norm")
     wait_until_drawn(page, source="norm")
-    passed = compute_expected_values(look, get_last_draw(page), products)
-    part = float(passed[patches.topk(3).indices].sum() / passed.sum())
-    words_of_norms = (
-        f"{100 * share:.1f}% of the attention on patches, and {100 * part:.1f}% of the norms"
+    norm_values = compute_expected_values(trace, get_last_draw(page), products)
+    norm_share = float(norm_values[patches.topk(3).indices].sum() / norm_values.sum())
+    norm_message = (
+        f"{100 * share:.1f}% of the attention on patches, and {100 * norm_share:.1f}% of the norms"
     )
-    expect(words).to_contain_text(words_of_norms)
+    expect(text).to_contain_text(norm_message)
     select_source(page, "mean")
-    page.locator("#attention .large").press("ArrowRight")  # of a patch it is nothing strange
-    expect(words).to_have_text("")
+    page.locator("#attention .large").press("ArrowRight")  # a patch query shows no such text
+    expect(text).to_have_text("")
 
 
 @pytest.mark.parametrize(
-    ("query", "shown"),
+    ("query", "expected"),
     [
         ("token=99,99&layer=99&head=99&of=head", {"layer": 2, "head": 3, "token": "4,4"}),
         ("token=t9&head=-3&layer=0&of=<b>&opacity=7&order=x", {"head": 1, "token": "t0"}),
-        ("section=rollout&layer=1&read=patches", {"source": "rollout", "token": "mean"}),  # old
+        ("section=rollout&layer=1&read=patches", {"source": "rollout", "token": "mean"}),  # old URL
     ],
 )
-def test_invalid_url_values_become_the_nearest_valid_ones(open_page, kinds_url, query, shown):
+def test_invalid_url_values_become_the_nearest_valid_ones(open_page, kinds_url, query, expected):
     page = open_and_wait(open_page, kinds_url, f"model=class-token&{query}")
-    wait_until_drawn(page, **shown)
+    wait_until_drawn(page, **expected)

@@ -19,19 +19,19 @@ def why_page(page):
     return page
 
 
-def choose_option(page, place, name):
-    """By keyboard, as any list with many classes is used."""
-    box = page.locator(f"{place} input")
+def choose_option(page, selector, name):
+    """Choose an option of a list by typing its name."""
+    field = page.locator(f"{selector} input")
     options = page.locator("li[role=option]")
-    expect(options).to_have_count(0)  # those of the list before fade away
-    box.click()
-    box.fill(name)
+    expect(options).to_have_count(0)  # the previous list's options fade out first
+    field.click()
+    field.fill(name)
     page.get_by_role("option", name=name, exact=True).click()
 
 
 def test_quick_maps_follow_the_class_and_the_model(why_page):
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
-    # Another class draws other maps, and a second one the difference.
+    # Another class changes the maps; a second class shows the difference.
     before = list_image_sources(why_page, MAPS)
     choose_option(why_page, "#why-class", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
@@ -55,8 +55,8 @@ def test_quick_maps_follow_the_class_and_the_model(why_page):
 def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    for words in ("Rank correlation", "with 19 randomised classifier heads"):
-        expect(why_page.locator(f"{MAPS} figcaption", has_text=words)).to_have_count(5)
+    for text in ("Rank correlation", "with 19 randomised classifier heads"):
+        expect(why_page.locator(f"{MAPS} figcaption", has_text=text)).to_have_count(5)
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(why_page.locator("#why-meter tr")).to_have_count(11)
@@ -68,14 +68,14 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     why_page.get_by_role("radio", name="Mean colour").check()
     expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
     why_page.get_by_role("radio", name="Token dropped").check()
-    expect(why_page.locator("#why-meter svg")).to_have_count(2)  # known, so at once
+    expect(why_page.locator("#why-meter svg")).to_have_count(2)  # cached
     table = why_page.locator("#why-meter table")
-    for words in ("baseline: uses the image, but no model", "baseline: uses the distance"):
-        expect(table).to_contain_text(words)
-    for figure, words in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
-        drawn = why_page.locator(f"{MAPS} figure").nth(figure)
-        drawn.get_by_text("Numbers").click()
-        expect(drawn.locator("caption, table")).to_contain_text([words])
+    for text in ("baseline: uses the image, but no model", "baseline: uses the distance"):
+        expect(table).to_contain_text(text)
+    for figure, text in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
+        panel = why_page.locator(f"{MAPS} figure").nth(figure)
+        panel.get_by_text("Numbers").click()
+        expect(panel.locator("caption, table")).to_contain_text([text])
     before = list_image_sources(why_page, MAPS)
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
@@ -84,7 +84,7 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
 
 
 def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs, tmp_path):
-    """A model of 576 patches, whose test takes far longer than anything here waits."""
+    """Cancel the test of a model with 576 patches, which outlasts every timeout here."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
     make_run(tmp_path / "runs" / "vit")
@@ -93,8 +93,8 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs
     for page in (first, second):
         page.locator(f"{MAPS} figure").nth(4).wait_for()
     first.locator("#why-measure").click()
-    expect(first.locator("#why-meter")).to_contain_text("steps")  # of the progress bar
-    second.locator("#why-measure").click()  # waits its turn
+    expect(first.locator("#why-meter")).to_contain_text("steps")  # the progress bar
+    second.locator("#why-measure").click()  # queued
     first.locator("#why-cancel").click()
     expect(first.locator("#why-cancel")).to_be_hidden()
     expect(first.locator("#why-measure")).to_be_enabled()

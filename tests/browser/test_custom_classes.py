@@ -40,22 +40,22 @@ def tab(open_page, tmp_path):
         page = open_page(f"{address}?tab=own")
         page.locator("#own-classes .name").wait_for()
         yield page
-        page.close()  # before its server is
+        page.close()  # before its server
 
 
 def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_path, open_page):
-    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view, status = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("<b>extra</b>")
     tab.keyboard.press("Enter")
     expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
     view.get_by_role("button", name="Remove class").click()
     expect(view.locator(".own")).to_have_count(0)
     view.locator("input.zip").set_input_files(digits)
-    expect(say).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
+    expect(status).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
     view.get_by_role("button", name="Remove image 2 of digit 4").click()
-    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
+    expect(status).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
     view.get_by_role("button", name="Undo").click()
-    expect(say).to_contain_text(f"{3 * IMAGES_PER_DIGIT} of at most")
+    expect(status).to_contain_text(f"{3 * IMAGES_PER_DIGIT} of at most")
     expect(view.get_by_role("button", name="Undo")).to_be_disabled()
     tab.locator("#own-train").click()
     result = tab.locator("#own-result")
@@ -64,11 +64,11 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save the model").click()
     assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
-    held = zipfile.ZipFile(download.value.path()).namelist()
+    members = zipfile.ZipFile(download.value.path()).namelist()
     assert {
         "own-digit1-digit4-digit7/config.json",
         "own-digit1-digit4-digit7/model.safetensors",
-    } <= {*held}
+    } <= {*members}
     name = "own-digit1-digit4-digit7"
     expect(result).to_contain_text(f"'{name}' was added to the models in every tab.")
     tab.get_by_role("tab", name="Explore").click()
@@ -77,7 +77,7 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
         "aria-label", re.compile("Large map")
     )
     expect(tab.locator("#model select")).to_have_value(name)
-    expect(tab.locator("#answers .card", has_text=name)).to_have_count(1)  # as the tab opened
+    expect(tab.locator("#answers .card", has_text=name)).to_have_count(1)  # on tab opening
     upload(tab, digits.with_name("1.png"))
     expect(tab.locator("#answers .card", has_text=name)).to_contain_text("cross-validated")
     stranger = open_page(tab.url.split("?")[0], stranger=True)
@@ -107,26 +107,26 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
 
 def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path):
     """Add a class by hand and with the camera first, then add a folder."""
-    view, say = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view, status = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("mug")
     view.get_by_role("button", name="Add class").click()
-    expect(say).to_contain_text("1 class, 0 of")
+    expect(status).to_contain_text("1 class, 0 of")
     view.locator(".name").fill("Mug")
     tab.keyboard.press("Enter")
-    expect(say).to_contain_text("A class 'Mug' already exists")
+    expect(status).to_contain_text("A class 'Mug' already exists")
     tab.locator("#own-train").click()
-    told = tab.locator("#own-told")
-    expect(told).to_contain_text("There are too few classes (1)")
+    message = tab.locator("#own-told")
+    expect(message).to_contain_text("There are too few classes (1)")
     view.get_by_role("button", name="Open camera").click()
-    expect(say).to_contain_text("camera")
+    expect(status).to_contain_text("camera")
     mock_camera(tab)
     view.get_by_role("button", name="Open camera").click()
-    take = view.get_by_role("button", name="Hold to take photos")
-    take.click(delay=900)  # held down
-    expect(say).to_contain_text(re.compile("1 class, [2-9] of"))
-    expect(told).to_be_empty()
+    shutter = view.get_by_role("button", name="Hold to take photos")
+    shutter.click(delay=900)  # held down
+    expect(status).to_contain_text(re.compile("1 class, [2-9] of"))
+    expect(message).to_be_empty()
     view.get_by_role("button", name="Close camera").click()
-    expect(take).to_be_hidden()
+    expect(shutter).to_be_hidden()
     tab.get_by_role("button", name="Fine-tune the whole model").click()
     expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
     tab.get_by_role("button", name="Save the model").click()
@@ -136,9 +136,9 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     with zipfile.ZipFile(digits) as file:
         file.extractall(tmp_path / "folder")
     (tmp_path / "folder" / "digits" / "digit 4" / "notes.txt").write_text("none")
-    for left in ("digit 4/.hidden", "digit 4/.ipynb_checkpoints/x.png", "__MACOSX/digit 4/._1.png"):
-        (tmp_path / "folder" / "digits" / left).parent.mkdir(exist_ok=True, parents=True)
-        noise(5).save(tmp_path / "folder" / "digits" / left, "PNG")
+    for path in ("digit 4/.hidden", "digit 4/.ipynb_checkpoints/x.png", "__MACOSX/digit 4/._1.png"):
+        (tmp_path / "folder" / "digits" / path).parent.mkdir(exist_ok=True, parents=True)
+        noise(5).save(tmp_path / "folder" / "digits" / path, "PNG")
     view.locator("input.folder").set_input_files(tmp_path / "folder" / "digits")
     expect(view.locator(".say")).to_have_text(
         f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images."

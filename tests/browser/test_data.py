@@ -20,13 +20,13 @@ COUNTS = {
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """The address of a page over a model that train.py has trained on those pictures."""
+    """Address of a page over a model that train.py has trained on these images."""
     root, handler = tmp_path_factory.mktemp("own"), signal.getsignal(signal.SIGTERM)
     data = write_noise_images(root / "pictures", COUNTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY_RECIPE)
-        options = ["--data", str(data), "--epochs", "1", "--device", "cpu"]
-        assert train.main(["tiny", *options, "--out", str(root / "runs" / "own")]) == 0
+        arguments = ["--data", str(data), "--epochs", "1", "--device", "cpu"]
+        assert train.main(["tiny", *arguments, "--out", str(root / "runs" / "own")]) == 0
         signal.signal(signal.SIGTERM, handler)
     with serve("--runs", str(root / "runs"), "--data", str(data)) as address:
         yield address
@@ -59,7 +59,7 @@ def test_every_tab_shows_a_custom_dataset(page):
     expect(rows.first).to_contain_text("12 (22.2%)")
     expect(rows.first).to_contain_text("3 (16.7%)")
     expect(page.locator("#classes")).to_contain_text("The classes are imbalanced: 'bee' has 24")
-    expect(page.locator("#classes figure")).to_have_count(4)  # colours, and a mean each
+    expect(page.locator("#classes figure")).to_have_count(4)  # colours and one mean image per class
     assert fits_window(page)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
@@ -137,8 +137,8 @@ def test_without_a_dataset_the_tab_explains_how_to_get_one(open_page, page_url):
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
     open_tab(page, "Similar images")
     page.locator("#lay-out").click()
-    told = page.get_by_text("Set --data to a folder with train/<class>/ and test/<class>/")
-    expect(told.filter(visible=True)).to_have_count(2)  # above the sections, and as a message
+    message = page.get_by_text("Set --data to a folder with train/<class>/ and test/<class>/")
+    expect(message.filter(visible=True)).to_have_count(2)  # above the sections and as a toast
     open_tab(page, "Compare models")
     expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()
     page.get_by_role("button", name="Measure robustness").click()

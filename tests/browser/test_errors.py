@@ -24,8 +24,7 @@ FIRST_COUNTS = PREDICTION_COUNTS["first"]
 
 @pytest.fixture(scope="module")
 def address(tested_runs, tmp_path_factory):
-    """A page over two runs, a third without its weights, and the folder of pictures that they were
-    tested on; served from there."""
+    """Address of a page over two runs and a third without weights, served from their images."""
     data = tested_runs[1]
     runs = shutil.copytree(tested_runs[0], tmp_path_factory.mktemp("three") / "runs")
     shutil.copytree(runs / "second", runs / "third")
@@ -43,32 +42,32 @@ def find_cell(page: Page, true: int, predicted: int):
     return page.locator(f"#confusion-matrix [data-pick='{true}-{predicted}']")
 
 
-def expect_image_count(page: Page, place: str, count: int) -> None:
-    """The place says that it holds `count` pictures, and shows them up to 48."""
-    words = "1 image" if count == 1 else f"{count} images" if count else "No image"
-    expect(page.locator(f"#{place} .found")).to_contain_text(words)
-    expect(page.locator(f"#{place} .pictures button")).to_have_count(min(count, 48))
+def expect_image_count(page: Page, element_id: str, count: int) -> None:
+    """Expect that the place reports `count` images and shows at most 48 of them."""
+    text = "1 image" if count == 1 else f"{count} images" if count else "No image"
+    expect(page.locator(f"#{element_id} .found")).to_contain_text(text)
+    expect(page.locator(f"#{element_id} .pictures button")).to_have_count(min(count, 48))
 
 
-def list_image_numbers(page: Page, place: str) -> list[int]:
-    picks = page.locator(f"#{place} .pictures button").evaluate_all(
+def list_image_numbers(page: Page, element_id: str) -> list[int]:
+    numbers = page.locator(f"#{element_id} .pictures button").evaluate_all(
         "all => all.map(b => b.dataset.pick)"
     )
-    return list(map(int, picks))
+    return list(map(int, numbers))
 
 
-def expect_open_in_explore(page: Page, words: re.Pattern | str) -> None:
+def expect_open_in_explore(page: Page, text: re.Pattern | str) -> None:
     expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
-    expect(page.locator("#picture .about")).to_contain_text(words)
+    expect(page.locator("#picture .about")).to_contain_text(text)
     expect(page.locator("#attention .large")).to_be_visible()
 
 
-def press_tab_until(page: Page, place: str) -> None:
+def press_tab_until(page: Page, selector: str) -> None:
     for _ in range(30):
         page.keyboard.press("Tab")
-        if page.evaluate("place => document.activeElement.matches(place)", place):
+        if page.evaluate("place => document.activeElement.matches(place)", selector):
             return
-    raise AssertionError(f"30 times Tab, and '{place}' has no focus")
+    raise AssertionError(f"30 times Tab, and '{selector}' has no focus")
 
 
 # --- a click made while a tab opens --------------------------------------------------------------
@@ -85,9 +84,9 @@ JS_OPEN_TAB_AND_SELECT_MODEL = """([tab, model]) => {
 
 
 def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
-    counted = page.locator("#errors-kinds [data-pick=errors]")
-    for tab, model, place, shows in (
-        ("Errors", "#errors-model", counted, {"first": "Errors 25", "second": "Errors 23"}),
+    error_count = page.locator("#errors-kinds [data-pick=errors]")
+    for tab, model, place, expected in (
+        ("Errors", "#errors-model", error_count, {"first": "Errors 25", "second": "Errors 23"}),
         (
             "Confusion matrix",
             "#confusion-model",
@@ -97,12 +96,12 @@ def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
     ):
         open_tab(page, tab)
         page.locator(f"{model} select").select_option("second")
-        expect(place).to_have_text(shows["second"])
+        expect(place).to_have_text(expected["second"])
         open_tab(page, "Explore")
         page.evaluate(JS_OPEN_TAB_AND_SELECT_MODEL, [tab, f"{model} select"])
-        expect(place).to_have_text(shows["first"])
-        page.wait_for_timeout(500)  # for an answer to the opening that comes after the click's
-        expect(place).to_have_text(shows["first"])
+        expect(place).to_have_text(expected["first"])
+        page.wait_for_timeout(500)  # the response to the opening may come last
+        expect(place).to_have_text(expected["first"])
         expect(page.locator(f"{model} select")).to_have_value("first")
 
 
@@ -116,13 +115,13 @@ def test_two_clicks_open_an_image_of_a_cell(page):
     find_cell(page, 0, 1).click()
     expect_image_count(page, "cell-pictures", FIRST_COUNTS[0, 1])
     expect(find_cell(page, 0, 1)).to_have_attribute("aria-pressed", "true")
-    picture = page.locator("#cell-pictures .pictures button").nth(3)
-    number = picture.get_attribute("data-pick")
-    picture.click()
+    image = page.locator("#cell-pictures .pictures button").nth(3)
+    number = image.get_attribute("data-pick")
+    image.click()
     expect_open_in_explore(page, re.compile(rf"Test image {number}\b.* True class: <b>ant\."))
     wait_for_new_values(page, before)
     wait_until_drawn(page, run="first")
-    # The cell stays chosen for another model.
+    # The cell stays selected for another model.
     open_tab(page, "Confusion matrix")
     page.locator("#confusion-model select").select_option("second")
     expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][0, 1])
@@ -137,11 +136,11 @@ def test_the_keyboard_opens_an_image_of_a_cell(page):
         page.keyboard.press(key)
     expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
     assert page.evaluate("document.activeElement.dataset.pick") == "1-0"
-    shown = list_image_numbers(page, "cell-pictures")
+    numbers = list_image_numbers(page, "cell-pictures")
     press_tab_until(page, "#cell-pictures .pictures button")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect_open_in_explore(page, re.compile(rf"Test image {shown[1]}\b.* True class: bee\."))
+    expect_open_in_explore(page, re.compile(rf"Test image {numbers[1]}\b.* True class: bee\."))
     expect(page.get_by_role("tab", name="Explore")).to_be_focused()
 
 
@@ -152,7 +151,7 @@ def test_cells_show_counts_percentages_and_differences(page):
     )
     find_cell(page, 2, 2).click()
     expect_image_count(page, "cell-pictures", 0)
-    # A sentence of the confused pairs chooses its cell.
+    # A sentence of the confused pairs selects its cell.
     page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"').click()
     expect_image_count(page, "cell-pictures", 10)
     file = download(page, page.get_by_role("button", name="Save as PNG"))
@@ -166,12 +165,12 @@ def test_cells_show_counts_percentages_and_differences(page):
     expect(find_cell(page, 0, 1)).to_have_text("10")
     page.locator("#confusion-other select").select_option("second")
     expect(find_cell(page, 1, 0)).to_have_text("−4")
-    find_cell(page, 1, 0).click()  # the pictures of both
+    find_cell(page, 1, 0).click()  # images of both models
     expect(page.locator("#cell-title")).to_contain_text("5 images for first, 9 for second")
-    pictures = page.locator("#cell-pictures")
-    expect(pictures.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) images"))
-    answers = pictures.locator(".pictures button").first.locator("small")
-    expect(answers).to_contain_text(["first: ", "second: "])
+    images = page.locator("#cell-pictures")
+    expect(images.locator(".found")).to_contain_text(re.compile(r"(9|1[0-4]) images"))
+    predictions = images.locator(".pictures button").first.locator("small")
+    expect(predictions).to_contain_text(["first: ", "second: "])
 
 
 def test_an_image_opens_class_maps_for_models_without_attention(open_page, tested_runs, tmp_path):
@@ -221,22 +220,22 @@ def test_kinds_show_counts_and_all_pages_of_images(errors):
         expect_image_count(
             errors, "errors-pictures", int(find_kind_button(errors, name).locator("b").inner_text())
         )
-    # Pages turn, and hold every picture once.
+    # The pages contain every image once.
     find_kind_button(errors, "All images").click()
-    head, seen = errors.locator("#errors-pictures .found"), []
+    summary, numbers = errors.locator("#errors-pictures .found"), []
     previous = errors.get_by_role("button", name="Previous images")
     following = errors.get_by_role("button", name="Next images")
     for span, count in (("1 to 48", 48), ("49 to 96", 48), ("97 to 110", 14)):
-        if seen:
+        if numbers:
             following.click()
-        expect(head).to_contain_text(f"110 images, {span} shown")
-        expect(previous).to_be_enabled(enabled=bool(seen))
+        expect(summary).to_contain_text(f"110 images, {span} shown")
+        expect(previous).to_be_enabled(enabled=bool(numbers))
         expect(errors.locator("#errors-pictures .pictures button")).to_have_count(count)
-        seen += list_image_numbers(errors, "errors-pictures")
-    assert sorted(seen) == list(range(110))
+        numbers += list_image_numbers(errors, "errors-pictures")
+    assert sorted(numbers) == list(range(110))
     expect(following).to_be_disabled()
     previous.click()
-    expect(head).to_contain_text("110 images, 49 to 96 shown")
+    expect(summary).to_contain_text("110 images, 49 to 96 shown")
     errors.set_viewport_size({"width": 390, "height": 844})
     assert fits_window(errors)
 
@@ -251,27 +250,25 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     assert list_image_numbers(errors, "errors-pictures") == sorted(before)
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
     expect(first.locator("small")).to_have_count(0)
-    errors.locator("#errors-pictures .wanted input").check()  # every model's answer
+    errors.locator("#errors-pictures .wanted input").check()  # predictions of every model
     expect(first.locator("small")).to_have_count(2)
     expect(first.locator("small").nth(1)).to_contain_text("second: ")
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
     expect_image_count(errors, "errors-pictures", FIRST_COUNTS[1, 0])
     expect(find_kind_button(errors, "Correct predictions")).to_have_text("Correct predictions 25")
-    turned = errors.get_by_role("checkbox", name="Both directions")
-    turned.check()
-    expect_image_count(
-        errors, "errors-pictures", 5 + 10 + 6
-    )  # bees, and what was predicted to be one
+    both_directions = errors.get_by_role("checkbox", name="Both directions")
+    both_directions.check()
+    expect_image_count(errors, "errors-pictures", 5 + 10 + 6)  # true bees and predicted bees
     fill_slider(errors, "#errors-high", 40)
     expect_image_count(errors, "errors-pictures", 0)
     fill_slider(errors, "#errors-low", 50)
-    refused = errors.locator("#errors-kinds .vd-notice", has_text="range 0.5 to 0.4")
-    expect(refused).to_be_visible()
+    message = errors.locator("#errors-kinds .vd-notice", has_text="range 0.5 to 0.4")
+    expect(message).to_be_visible()
     fill_slider(errors, "#errors-low", 0)
     errors.get_by_role("button", name="Clear filters").click()
     expect_image_count(errors, "errors-pictures", 25)
-    # A pair filters both its cells; a second click takes it away.
+    # A pair filters by both its cells; a second click removes the filter.
     note = errors.locator("#errors-kinds .only")
     pair = errors.get_by_role("button", name=re.compile("<b>ant and bee: 15 images, 10 of"))
     expect(note).to_be_hidden()
@@ -280,11 +277,11 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     expect_image_count(errors, "errors-pictures", 15)
     expect(errors.locator("#errors-true input")).to_have_value("<b>ant")
     expect(errors.locator("#errors-predicted input")).to_have_value("bee")
-    expect(turned).to_be_checked()
+    expect(both_directions).to_be_checked()
     pair.click()
     expect(note).to_be_hidden()
     expect_image_count(errors, "errors-pictures", 25)
-    expect(turned).not_to_be_checked()
+    expect(both_directions).not_to_be_checked()
     pair.click()
     expect_image_count(errors, "errors-pictures", 15)
     errors.locator("#errors-model select").select_option("second")
@@ -321,17 +318,17 @@ def test_an_image_opens_with_the_queried_model(errors):
     first.click()
     expect_open_in_explore(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="second")
-    errors.go_back()  # to the same picture, for another model
+    errors.go_back()  # to the same image of another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
     errors.locator("#errors-model select").select_option("first")
     find_kind_button(errors, "All images").click()
     expect(errors.locator("#errors-pictures .found")).to_contain_text("110 images")
-    again = errors.locator(f"#errors-pictures [data-pick='{number}']")
-    while not again.count():
+    same_image = errors.locator(f"#errors-pictures [data-pick='{number}']")
+    while not same_image.count():
         before = list_image_numbers(errors, "errors-pictures")
         errors.get_by_role("button", name="Next images").click()
         expect(errors.locator(f"#errors-pictures [data-pick='{before[0]}']")).to_have_count(0)
-    again.click()
+    same_image.click()
     expect_open_in_explore(errors, f"Test image {number}.")
     wait_until_drawn(errors, run="first")
 
@@ -349,8 +346,8 @@ def test_missing_weights_and_a_missing_dataset_are_reported(errors, open_page, p
     expect(place.locator("tbody tr")).to_have_count(5)
     expect(place.locator(".vd-notice")).to_contain_text("python train.py download")
     open_tab(page, "Errors")
-    head = page.locator("#errors-pictures thead th")
-    expect(head).to_contain_text(["Test image", "True class", "timm"])
+    header = page.locator("#errors-pictures thead th")
+    expect(header).to_contain_text(["Test image", "True class", "timm"])
     expect(page.locator("#errors-pictures tbody tr")).to_have_count(5)
 
 
@@ -361,14 +358,14 @@ def test_test_images_open_with_their_true_class(open_page, address):
         first = card.locator("li").first.inner_text()
         assert ("✓" in first) == first.startswith("<b>ant") and ("✗" in first) != ("✓" in first)
     expect(page.locator("#answers [role=status].read")).to_contain_text("True class: <b>ant.")
-    tests = page.locator("#offers .tests .tiles").get_by_role("button")
-    before = tests.first.get_attribute("style")
+    thumbnails = page.locator("#offers .tests .tiles").get_by_role("button")
+    before = thumbnails.first.get_attribute("style")
     page.get_by_role("button", name="Show other images").click()
-    expect(tests.first).not_to_have_attribute("style", before)
-    named = tests.first.get_attribute("aria-label")
-    tests.first.click()
-    number, label = re.fullmatch(r"Test image (\d+): (<b>ant|bee|fly)", named).groups()
+    expect(thumbnails.first).not_to_have_attribute("style", before)
+    description = thumbnails.first.get_attribute("aria-label")
+    thumbnails.first.click()
+    number, label = re.fullmatch(r"Test image (\d+): (<b>ant|bee|fly)", description).groups()
     about = page.locator("#picture .about")
     expect(about).to_have_text(f"Test image {number}. True class: {label}.")
-    page.locator("#offers .photos").get_by_role("button", name="lion").click()  # far from cwd
+    page.locator("#offers .photos").get_by_role("button", name="lion").click()  # outside cwd
     expect(about).to_contain_text("Photo: lion.")

@@ -23,7 +23,7 @@ from vitdemo.models import ModelSpec
 
 @pytest.fixture(scope="module")
 def shown(open_shared, page_url):
-    """A page that the tests share: each leaves the model and the layer as they were."""
+    """Shared page; each test restores the model and the layer."""
     page = open_shared(page_url)
     wait_until_drawn(page)
     return page
@@ -31,7 +31,7 @@ def shown(open_shared, page_url):
 
 @pytest.fixture
 def inside(shown):
-    """The shared page with the section open at its first part."""
+    """Shared page with the section open at its first part."""
     shown.locator("#sections").get_by_role("tab", name="Inside the model").click()
     open_part(shown, "Logit lens")
     shown.locator("#lens-patches table").first.wait_for()
@@ -43,11 +43,11 @@ def open_part(page, title):
 
 
 def open_head_ablation(page):
-    """The wall of heads, and which of them are off."""
+    """Open the part, and return its grid of heads and the heads that are off."""
     open_part(page, "Head ablation")
-    wall = page.locator("#head-effects")
-    expect(wall.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
-    return wall, wall.locator("[aria-pressed=true]")
+    grid = page.locator("#head-effects")
+    expect(grid.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
+    return grid, grid.locator("[aria-pressed=true]")
 
 
 def list_patch_titles(page):
@@ -56,7 +56,7 @@ def list_patch_titles(page):
 
 def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     strip = inside.locator("#lens .vd-strip")
-    expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers, and before them
+    expect(strip.locator("thead button")).to_have_count(3)  # timm's 2 layers and the embedding
     last = strip.locator("tbody tr td:last-child").evaluate_all("all => all.map(c => c.title)")
     cards = inside.locator("#answers .card")
     top = cards.filter(has=inside.get_by_role("heading", name="timm")).locator("li").first
@@ -77,76 +77,76 @@ def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     inside.keyboard.press("End")
     expect(pressed).to_have_text("2")
     assert list_patch_titles(inside) == before
-    # A layer asks only the open part, and that only if it has layers.
-    asked = record_model_requests(inside)
+    # A layer change updates only the open part, and only if the part has layers.
+    requests = record_model_requests(inside)
     for part, key, count in (
         ("Position embeddings", "ArrowLeft", 0),
         ("One head, number by number", "ArrowRight", 1),
     ):
         open_part(inside, part)
         inside.wait_for_timeout(1000)
-        asked.clear()
+        requests.clear()
         slider.press(key)
         inside.wait_for_timeout(1000)
-        assert len(asked) == count
+        assert len(requests) == count
 
 
 def contrast(*colours: str) -> float:
-    """Of two colours "rgb(...)", as WCAG 2.1 defines it."""
-    found = []
+    """Return the contrast of two colours "rgb(...)", as WCAG 2.1 defines it."""
+    luminances = []
     for colour in colours:
         channels = [int(number) / 255 for number in re.findall(r"\d+", colour)]
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        found.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
-    return max(found) / min(found)
+        luminances.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+    return max(luminances) / min(luminances)
 
 
 def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
-    def cells(place):
-        return inside.locator(place).evaluate_all("""all => all.map((cell) => {
+    def cells(selector):
+        return inside.locator(selector).evaluate_all("""all => all.map((cell) => {
             const { backgroundColor, color } = getComputedStyle(cell);
             return [cell.innerText, backgroundColor, color];
         })""")
 
     painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
     assert len(painted) == 3 * 10 + 16
-    wall, off = open_head_ablation(inside)
+    grid, off = open_head_ablation(inside)
     heads = cells("#head-effects [data-pick]")
     assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
     changes = [float(text.replace("−", "-")) for text, *_ in heads]
     for change, (_, ground, _) in zip(changes, heads, strict=True):
         red, _, blue = (int(number) for number in re.findall(r"\d+", ground))
         if abs(change) > 0.2 * max(map(abs, changes)):
-            assert (red > blue) == (change < 0)  # orange is for: there is less without it
-    # Without test pictures the way to them is told.
-    ask = inside.get_by_role("button", name="Measure accuracy on 1,000 test images")
-    told = inside.locator("#accuracy-without")
-    ask.click()
-    expect(told).to_contain_text("Switch off at least one head first")
-    wall.get_by_role("button", name="Layer 1, head 1").click()
+            assert (red > blue) == (change < 0)  # orange supports the class
+    # Without a dataset the page explains how to get one.
+    measure = inside.get_by_role("button", name="Measure accuracy on 1,000 test images")
+    message = inside.locator("#accuracy-without")
+    measure.click()
+    expect(message).to_contain_text("Switch off at least one head first")
+    grid.get_by_role("button", name="Layer 1, head 1").click()
     expect(off).to_have_count(1)
-    ask.click()
-    expect(told).to_contain_text("python train.py download")
-    # A new picture redraws the part, and another model has all its heads on.
+    measure.click()
+    expect(message).to_contain_text("python train.py download")
+    # A new image redraws the part; another model starts with all heads on.
     upload(inside, photo)
-    expect(wall.locator("[data-pick]")).not_to_have_text([text for text, *_ in heads])
+    expect(grid.locator("[data-pick]")).not_to_have_text([text for text, *_ in heads])
     choose_model(inside, "vit")
-    expect(wall).to_contain_text("layer 3")
-    expect(wall.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
+    expect(grid).to_contain_text("layer 3")
+    expect(grid.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
     expect(off).to_have_count(0)
     choose_model(inside, "timm")
-    expect(wall).not_to_contain_text("layer 3")
+    expect(grid).not_to_contain_text("layer 3")
 
 
 def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
-    wall, off = open_head_ablation(inside)
-    answers = inside.locator("#without")
-    title, points = answers.locator("h3"), answers.locator(".points")
+    grid, off = open_head_ablation(inside)
+    predictions = inside.locator("#without")
+    title, changes = predictions.locator("h3"), predictions.locator(".points")
     expect(title).to_have_text("All heads are on")
-    expect(points).to_have_text(["±0.0"] * 5)
-    wall.get_by_role("button", name="Layer 2, head 1").click()
+    expect(changes).to_have_text(["±0.0"] * 5)
+    grid.get_by_role("button", name="Layer 2, head 1").click()
     expect(title).to_have_text("Without layer 2 head 1")
-    assert points.all_inner_texts() != ["±0.0"] * 5
+    assert changes.all_inner_texts() != ["±0.0"] * 5
     for key in ("ArrowUp", "ArrowRight", "Enter"):
         inside.keyboard.press(key)
     expect(title).to_have_text("Without layer 1 head 2, layer 2 head 1")
@@ -157,7 +157,7 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
     inside.get_by_role("button", name="Switch all heads on").click()
     expect(off).to_have_count(0)
     expect(title).to_have_text("All heads are on")
-    wall.locator("[data-pick]").evaluate_all("""async (all) => {
+    grid.locator("[data-pick]").evaluate_all("""async (all) => {
         const names = all.map((button) => button.dataset.pick);
         for (const name of [...names, names[2]]) {  // the third one off, and on again
             document.querySelector(`#head-effects [data-pick="${name}"]`).click();
@@ -181,7 +181,7 @@ JS_RECORD_LAYERS = """new MutationObserver((_, observer) => {
 
 
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
-    """A model of 256 patches, which takes seconds over 150 pictures; and one with two epochs."""
+    """Use a model that is slow on 150 images, and one with the weights of two epochs."""
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
     counts = {"train": 1, "test": 15}
@@ -197,18 +197,18 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     address = f"{serve_runs(data=data)}?section=inside"
     page = open_page(f"{address}&model=large&inside=ablation&off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
-    ask = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
-    told, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
-    ask.click()
-    expect(told).to_contain_text("predictions")  # of the progress bar
+    measure = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
+    message, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
+    measure.click()
+    expect(message).to_contain_text("predictions")  # the progress bar
     cancel.click()
-    expect(told).to_contain_text("The measurement was cancelled.")
+    expect(message).to_contain_text("The measurement was cancelled.")
     expect(cancel).to_be_disabled()
     page.wait_for_timeout(2000)
-    expect(told).to_contain_text("The measurement was cancelled.")
-    ask.click()
-    expect(told).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))
-    expect(told).to_contain_text("95% confidence interval")
+    expect(message).to_contain_text("The measurement was cancelled.")
+    measure.click()
+    expect(message).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))
+    expect(message).to_contain_text("95% confidence interval")
     open_part(page, "Attention distance")
     expect(page.locator("#distances")).to_contain_text("over 32 test images")
     page = open_page(f"{address}&model=vit&inside=epochs", script=JS_RECORD_LAYERS)
@@ -216,18 +216,18 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     expect(strip).to_have_count(2)
     expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
     before = list_image_sources(page, "#epochs-inside")
-    assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # a slide counts
+    assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # set before drawing
     page.locator("#layer input[type=range]").focus()
     page.keyboard.press("ArrowLeft")
     wait_for_change(page, "#epochs-inside", before)
 
 
 def test_distances_positions_filters_and_epochs_are_described(inside):
-    open_part(inside, "Attention distance")  # of all Vision Transformers beside each other
+    open_part(inside, "Attention distance")  # all Vision Transformers next to each other
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
     expect(plots.nth(0)).to_contain_text("over this image only")
-    open_part(inside, "Position embeddings")  # chosen by mouse and by keyboard
+    open_part(inside, "Position embeddings")  # selected by mouse and by keyboard
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("[data-pick]").all_inner_texts()
@@ -253,7 +253,7 @@ def test_distances_positions_filters_and_epochs_are_described(inside):
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
 def test_one_head_view_equals_the_trace(open_page, kinds_url, look_of, photo, name):
     page = open_page(f"{kinds_url}?section=inside&inside=one_head&model={name}&layer=2")
-    look, view = look_of(name, photo), page.locator("#one-head")
+    trace, view = look_of(name, photo), page.locator("#one-head")
     view.locator(".steps li").first.wait_for()
     before = view.locator("img").get_attribute("src")
     upload(page, photo)
@@ -263,21 +263,21 @@ def test_one_head_view_equals_the_trace(open_page, kinds_url, look_of, photo, na
     for query in (0, 5):
         view.locator("select.query").select_option(index=query)
         rows = view.locator(".numbers tbody tr")
-        expect(rows).to_have_count(look.attention.shape[-1])
-        shown = [float(text) / 100 for text in rows.locator("td:last-child").all_inner_texts()]
-        assert shown == pytest.approx(look.attention[1, 2, query].tolist(), abs=1e-6)
-    asked = record_requests(page)
-    key, box = look.num_prefix_tokens + 3, view.locator(".map").bounding_box()
-    cell = box["width"] / look.grid[1]
+        expect(rows).to_have_count(trace.attention.shape[-1])
+        weights = [float(text) / 100 for text in rows.locator("td:last-child").all_inner_texts()]
+        assert weights == pytest.approx(trace.attention[1, 2, query].tolist(), abs=1e-6)
+    requests = record_requests(page)
+    key, box = trace.num_prefix_tokens + 3, view.locator(".map").bounding_box()
+    cell = box["width"] / trace.grid[1]
     view.locator(".map").hover(position={"x": 3.5 * cell, "y": 0.5 * cell})  # row 1, column 4
     share = float(view.locator(".weight").inner_text().removesuffix("%")) / 100
-    assert share == pytest.approx(float(look.attention[1, 2, 5, key]), rel=0.06)
+    assert share == pytest.approx(float(trace.attention[1, 2, 5, key]), rel=0.06)
     view.locator(".map").click(position={"x": 3.5 * cell, "y": 0.5 * cell})
     expect(view.locator("select.query")).to_have_value(str(key))
     view.locator("select.key").focus()
     page.keyboard.press("Home")
     expect(view.locator(".steps li")).to_have_count(4)
-    assert asked == []
+    assert requests == []
 
 
 def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
@@ -285,17 +285,17 @@ def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
     view = inside.locator("#residual-stream")
     view.locator("summary").first.click()
 
-    def adds_up():
-        words = view.locator("details").first.locator("tbody td:last-child").all_inner_texts()
-        *parts, whole = [float(text.replace("\N{MINUS SIGN}", "-")) for text in words]
+    def check_sum():
+        texts = view.locator("details").first.locator("tbody td:last-child").all_inner_texts()
+        *parts, total = [float(text.replace("\N{MINUS SIGN}", "-")) for text in texts]
         assert len(parts) == 2 + 2 * 2  # embedding, two layers' attention and MLP, biases
-        assert sum(parts) == pytest.approx(whole, abs=5e-4) and max(map(abs, parts)) > 0.1
-        return whole
+        assert sum(parts) == pytest.approx(total, abs=5e-4) and max(map(abs, parts)) > 0.1
+        return total
 
-    before = adds_up()
+    before = check_sum()
     view.locator("select.other").select_option(index=2)
     expect(view.locator(".sum")).to_contain_text("minus the logit of")
-    assert adds_up() != before
+    assert check_sum() != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
     open_part(inside, "Architecture")
     inside.locator("#diagram").get_by_role("button", name="Patch embedding").click()

@@ -27,15 +27,15 @@ NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("
 @pytest.fixture(scope="module")
 def lessons() -> dict[str, Lesson]:
     context = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
-    found, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    loaded, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
     assert not problems
-    return {lesson.name: fill_facts(lesson, context) for lesson in found}
+    return {lesson.name: fill_facts(lesson, context) for lesson in loaded}
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    none = tmp_path_factory.mktemp("none")
-    with serve("--runs", str(RUNS), "--runs", str(none), "--data", str(none)) as address:
+    empty = tmp_path_factory.mktemp("none")
+    with serve("--runs", str(RUNS), "--runs", str(empty), "--data", str(empty)) as address:
         yield address
 
 
@@ -44,26 +44,26 @@ def panel(page: Page):
 
 
 def check_view(page: Page, view: str) -> None:
-    """What the step opens is what the page shows."""
-    asked = {name: values[-1] for name, values in parse_qs(view[1:]).items()}
-    tab = asked.get("tab", "look")
+    """Check that the page shows the view that the step opens."""
+    query = {name: values[-1] for name, values in parse_qs(view[1:]).items()}
+    tab = query.get("tab", "look")
     shown = page.locator("#tabs > .tabitem:visible, #tabs > [role=tabpanel]:visible").first
     expect(shown).to_be_visible()
     if tab != "look":
         return expect(page.locator("#look")).to_be_hidden()
     expect(page.locator("#look")).to_be_visible()
-    if "model" in asked:
-        expect(page.locator("#model select")).to_have_value(asked["model"])
-    if "layer" in asked:
-        expect(page.locator("#layer input[type=number]")).to_have_value(asked["layer"])
-    if "inside" in asked:
-        expect(page.locator(f"#part-{asked['inside']}")).to_be_visible()
-    if "section" in asked:
-        if asked["section"] == "hands" and "removed" not in asked:  # whatever was before
+    if "model" in query:
+        expect(page.locator("#model select")).to_have_value(query["model"])
+    if "layer" in query:
+        expect(page.locator("#layer input[type=number]")).to_have_value(query["layer"])
+    if "inside" in query:
+        expect(page.locator(f"#part-{query['inside']}")).to_be_visible()
+    if "section" in query:
+        if query["section"] == "hands" and "removed" not in query:  # also after an earlier step
             expect(page.locator("#hands-picture .cells button").first).to_be_visible()
             expect(page.locator("#hands-picture [aria-pressed=true]")).to_have_count(0)
-        first = {"heads": "#attention", "why": "#why-maps", "hands": "#hands-picture"}
-        expect(page.locator(first.get(asked["section"], "#part"))).to_be_visible()
+        selectors = {"heads": "#attention", "why": "#why-maps", "hands": "#hands-picture"}
+        expect(page.locator(selectors.get(query["section"], "#part"))).to_be_visible()
 
 
 def press(page: Page, button: Locator, keyboard: bool) -> None:
@@ -79,40 +79,40 @@ def do_task(page: Page, step: LessonStep, keyboard: bool) -> None:
     if task.kind == "shown":
         return
     if task.kind == "point":
-        place = page.locator("#attention .large")
-        place.scroll_into_view_if_needed()
+        large_map = page.locator("#attention .large")
+        large_map.scroll_into_view_if_needed()
         if keyboard:
-            place.focus()
+            large_map.focus()
             return page.keyboard.press("ArrowRight")
-        place.hover(position={"x": 20, "y": 20})
-        return place.hover(position={"x": 60, "y": 60})
-    found = page.locator(task.where)
+        large_map.hover(position={"x": 20, "y": 20})
+        return large_map.hover(position={"x": 60, "y": 60})
+    control = page.locator(task.where)
     if task.kind == "set":
-        found = page.locator(f"{task.where}[type=number]")
-        found.fill(task.value)
+        control = page.locator(f"{task.where}[type=number]")
+        control.fill(task.value)
         return page.keyboard.press("Enter")
-    found.first.wait_for()
+    control.first.wait_for()
     if task.kind == "press":
-        return press(page, found.locator("visible=true").first, keyboard)
-    if found.first.evaluate("each => each.tagName") == "SELECT":
+        return press(page, control.locator("visible=true").first, keyboard)
+    if control.first.evaluate("each => each.tagName") == "SELECT":
         if task.value and not keyboard:
-            return found.select_option(label=task.value)
+            return control.select_option(label=task.value)
         if task.value:
-            found.focus()
+            control.focus()
             return page.keyboard.type(task.value)
-        current = found.evaluate("each => each.selectedIndex")
+        current = control.evaluate("each => each.selectedIndex")
         if not keyboard:
-            return found.select_option(index=1 if current != 1 else 2)
-        found.focus()
+            return control.select_option(index=1 if current != 1 else 2)
+        control.focus()
         return page.keyboard.press("ArrowDown")
-    if found.get_by_role("combobox").count():  # gradio's list
-        found.get_by_role("combobox").click()
+    if control.get_by_role("combobox").count():  # gradio's list
+        control.get_by_role("combobox").click()
         if not keyboard:
-            return found.get_by_role("option", name=task.value).click()
+            return control.get_by_role("option", name=task.value).click()
         page.keyboard.press("Control+A")
         page.keyboard.type(task.value)  # filters the options
         return page.keyboard.press("Enter")
-    choice = found.get_by_role("radio", name=task.value, exact=True)
+    choice = control.get_by_role("radio", name=task.value, exact=True)
     if not keyboard:
         return choice.check()
     choice.focus()
@@ -129,20 +129,20 @@ def answer_question(page: Page, step: LessonStep, keyboard: bool) -> None:
     else:
         form.locator("input, textarea").fill(question.number or "I think so.")
     press(page, form.get_by_role("button"), keyboard)
-    told = "Sample answer:" if question.free else "Correct."
-    expect(page.locator("#lesson .told")).to_contain_text(told)
+    feedback = "Sample answer:" if question.free else "Correct."
+    expect(page.locator("#lesson .told")).to_contain_text(feedback)
 
 
 def closing_sentence(lesson: Lesson) -> str:
     tasks = sum(bool(step.task) for step in lesson.steps)
-    asked = sum(bool(step.question and not step.question.free) for step in lesson.steps)
-    told = f"{asked} of {asked} questions answered correctly at the first try."
-    return f"{tasks} of {tasks} tasks done, {told}"
+    questions = sum(bool(step.question and not step.question.free) for step in lesson.steps)
+    score = f"{questions} of {questions} questions answered correctly at the first try."
+    return f"{tasks} of {tasks} tasks done, {score}"
 
 
 @pytest.fixture(scope="module", params=["mouse", "keyboard"])
 def walker(request, address, open_shared):  # the page ends before its server
-    """A page that all lessons are walked on, one after the other; and whether by keyboard."""
+    """Page on which all lessons are completed in turn, and whether by keyboard."""
     keyboard = request.param == "keyboard"
     width, height = (390, 844) if keyboard else (1366, 768)
     page = open_shared(f"{address}?tab=lessons", width=width, height=height, stranger=True)
@@ -173,12 +173,12 @@ def test_every_lesson_can_be_completed(walker, lessons, name):
         if step.then:
             expect(page.locator(step.then).first).to_be_in_viewport()
         expect(page.locator(".toast-body.error")).to_have_count(0)
-        on = panel(page).locator(".on")
-        expect(on).to_have_text("Finish" if number == len(lesson.steps) else "Next")
-        press(page, on, keyboard)
+        next_button = panel(page).locator(".on")
+        expect(next_button).to_have_text("Finish" if number == len(lesson.steps) else "Next")
+        press(page, next_button, keyboard)
     expect(panel(page).locator(".title")).to_have_text("End of the lesson")
     expect(panel(page).locator(".text")).to_contain_text(closing_sentence(lesson))
-    on.click()
+    next_button.click()
     expect(panel(page)).to_be_hidden()
     card = page.locator("#lessons li").filter(has=page.get_by_role("heading", name=lesson.title))
     expect(card).to_contain_text("; done")
@@ -190,9 +190,9 @@ def test_fast_navigation_shows_the_last_view(open_page, address, lessons):
     page.evaluate(
         """() => {
           const [fetch, late] = [window.fetch, () => new Promise((go) => setTimeout(go, 600))];
-          window.fetch = async (...asked) => {
-            if (String(asked[0]).includes("queue/join")) await late();
-            return fetch(...asked);
+          window.fetch = async (...request) => {
+            if (String(request[0]).includes("queue/join")) await late();
+            return fetch(...request);
           };
         }"""
     )
@@ -206,7 +206,7 @@ def test_fast_navigation_shows_the_last_view(open_page, address, lessons):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A page over one model, with a folder of lessons of which one is broken."""
+    """Address of a page over one model, with one valid and one broken lesson."""
     root = tmp_path_factory.mktemp("small")
     make_run(root / "runs" / "vit", VIT)
     folder = root / "lessons"
@@ -228,13 +228,13 @@ def small(tmp_path_factory):
 def test_url_opens_a_lesson_at_a_step(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
     expect(panel(page).locator(".title")).to_have_text("Two")
-    expect(page.locator("#part-distance")).to_be_visible()  # of the step before
+    expect(page.locator("#part-distance")).to_be_visible()  # opened by the previous step
     panel(page).get_by_role("textbox").fill("5")
     panel(page).get_by_role("button", name="Check").click()
     expect(panel(page).locator(".told")).to_contain_text("Not quite. The answer is 4.")
     panel(page).get_by_role("button", name="Back").click()
     expect(panel(page).locator(".text")).to_have_text("The model is vit.")
-    panel(page).get_by_role("button", name="Next").click()  # the answer is still there
+    panel(page).get_by_role("button", name="Next").click()  # the answer is kept
     expect(panel(page).get_by_role("textbox")).to_have_value("5")
     expect(panel(page).locator(".told")).to_contain_text("Not quite. The answer is 4.")
     panel(page).get_by_role("button", name="Back").click()
@@ -250,21 +250,21 @@ def test_url_opens_a_lesson_at_a_step(open_page, small):
 
 def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small):
     page = open_page(f"{small}?tab=lessons")
-    shelf = page.locator("#lessons")
-    expect(shelf).to_contain_text("9-broken.md, line 8: an answer requires the field 'ask'.")
-    expect(shelf).to_contain_text("' are not available. Required: a fine-tuned")
-    expect(shelf).to_contain_text("See <b>it</b>.")
-    shelf.get_by_role("button", name="Start: Our own").click()
-    on = panel(page).locator(".on")
-    on.click()
-    expect(on).to_have_text("Skip")
-    on.click()
+    catalog = page.locator("#lessons")
+    expect(catalog).to_contain_text("9-broken.md, line 8: an answer requires the field 'ask'.")
+    expect(catalog).to_contain_text("' are not available. Required: a fine-tuned")
+    expect(catalog).to_contain_text("See <b>it</b>.")
+    catalog.get_by_role("button", name="Start: Our own").click()
+    next_button = panel(page).locator(".on")
+    next_button.click()
+    expect(next_button).to_have_text("Skip")
+    next_button.click()
     expect(panel(page).locator(".title")).to_have_text("Three")
     panel(page).get_by_role("button", name="Exit lesson").click()
-    page = open_page(f"{small}?tab=lessons")  # the same browser, another day
-    shelf = page.locator("#lessons")
-    expect(shelf).to_contain_text("1 done")
-    shelf.get_by_role("button", name="Continue: Our own").click()
+    page = open_page(f"{small}?tab=lessons")  # a later visit in the same browser
+    catalog = page.locator("#lessons")
+    expect(catalog).to_contain_text("1 done")
+    catalog.get_by_role("button", name="Continue: Our own").click()
     expect(panel(page).locator(".title")).to_have_text("Three")
     page.locator("#data-sections").get_by_role("tab", name="Patches").click()
     expect(panel(page).locator(".do")).to_have_class("do done")
@@ -293,9 +293,9 @@ def test_handouts_print_on_two_sheets_and_costs_are_compared(open_page, address,
     page = open_page(f"{address}?tab=lessons")
     page.locator("#hand-outs .label-wrap").click()
     expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")
-    for button, end in (("#hand-out", ""), ("#answers-out", "-answers")):
+    for button, suffix in (("#hand-out", ""), ("#answers-out", "-answers")):
         file = download(page, page.locator(button))
-        assert file.suggested_filename == f"vitdemo-1-tokens{end}.html"
+        assert file.suggested_filename == f"vitdemo-1-tokens{suffix}.html"
         file.save_as(tmp_path / "sheet.html")
         paper = browser.new_page()
         paper.goto((tmp_path / "sheet.html").as_uri())
@@ -304,10 +304,10 @@ def test_handouts_print_on_two_sheets_and_costs_are_compared(open_page, address,
         assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
     page.locator("#cost-of .label-wrap").click()
     table = page.locator("#cost-table")
-    pairs = table.get_by_role("row", name="Attention matrix products, M")
-    expect(pairs).to_contain_text("× 1.00")  # before a slider is moved
+    row = table.get_by_role("row", name="Attention matrix products, M")
+    expect(row).to_contain_text("× 1.00")  # before a slider is moved
     fill_slider(page, "#cost-width", 256)
-    expect(pairs).to_contain_text("× 2.00")
+    expect(row).to_contain_text("× 2.00")
     page.locator("#cost-measure").click()
     expect(table).to_contain_text("ms (median of")
     fill_slider(page, "#cost-patch", 5)

@@ -19,17 +19,17 @@ from vitdemo import runs
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """The runs "best", "second" (no cat right) and "<i>held", which has validation answers."""
+    """Folder of runs: "best", "second" (all cats wrong), "<i>held" (validation predictions)."""
     root = tmp_path_factory.mktemp("compared")
     make_run(root / "best", VIT)
     second = make_run(root / "second", RESNET, seed=1)
-    said = make_evaluation(1).probabilities.copy()
-    said[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats are dogs
-    runs.write_evaluation(second.path, replace(second.evaluation, probabilities=said))
+    probabilities = make_evaluation(1).probabilities.copy()
+    probabilities[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats predicted as dogs
+    runs.write_evaluation(second.path, replace(second.evaluation, probabilities=probabilities))
     held = make_run(root / "held", VIT, seed=2)
-    answers = held.evaluation
-    sure = {"validation_probabilities": answers.probabilities, "validation_labels": answers.labels}
-    runs.write_evaluation(held.path, replace(answers, **sure))
+    test = held.evaluation
+    both = {"validation_probabilities": test.probabilities, "validation_labels": test.labels}
+    runs.write_evaluation(held.path, replace(test, **both))
     shutil.move(held.path, root / "<i>held")
     return root
 
@@ -44,19 +44,19 @@ def address(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(address, open_shared):  # the page ends before its server
-    """A page that the tests share, each in a tab or a part of one that no other changes."""
+    """Shared page; each test uses a tab, or a part of one, that no other test changes."""
     page = open_shared(address)
     page.locator("#answers .card").first.wait_for()
     return page
 
 
-def choose_option(page, place: str, name: str) -> None:
-    page.locator(f"{place} input").click()
+def choose_option(page, selector: str, name: str) -> None:
+    page.locator(f"{selector} input").click()
     page.get_by_role("option", name=name, exact=True).click()
 
 
-def download_csv(page, place: str, name: str = "Download CSV") -> str:
-    button = page.locator(place).get_by_role("button", name=name)
+def download_csv(page, selector: str, name: str = "Download CSV") -> str:
+    button = page.locator(selector).get_by_role("button", name=name)
     return download(page, button).path().read_text()
 
 
@@ -66,9 +66,9 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     page.locator("#metrics-model select").select_option("best")
     expect(table).to_contain_text("best classifies 97.50% of 200 test images correctly")
     tracks = table.locator("tbody tr td:last-child .vd-track")
-    expect(tracks).to_have_count(10)  # bars of one column are of one scale
+    expect(tracks).to_have_count(10)  # all bars of a column have the same scale
     cell = table.locator("tbody tr:first-child td:last-child .vd-bar b")
-    cell.evaluate("cell => { cell.textContent = '> 0.999'; }")  # the longest text that there is
+    cell.evaluate("cell => { cell.textContent = '> 0.999'; }")  # the longest possible text
     widths = tracks.evaluate_all("all => all.map(track => Math.round(track.clientWidth))")
     assert len(set(widths)) == 1 and widths[0] > 40, widths
     table.get_by_role("button", name="F1", exact=True).click()  # worst first
@@ -107,7 +107,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
 def test_temperature_is_fitted_on_validation_predictions_only(page, root):
     open_tab(page, "Calibration")
     view, model = page.locator("#calibration"), page.locator("#calibration-model select")
-    model.select_option("best")  # which has none
+    model.select_option("best")  # without validation predictions
     expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
     expect(view).not_to_contain_text("temperature of")
     model.select_option("<i>held")
@@ -122,22 +122,22 @@ def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
     expect(page.locator("#models")).to_contain_text("Same value for all models: ")
     titles = table.locator("thead th:visible")
     expect(titles.nth(1)).to_have_text("Test accuracy (%)")
-    timed = table.locator("thead th", has_text="Latency, 1 image (ms)")
-    expect(timed).to_be_hidden()
+    latency = table.locator("thead th", has_text="Latency, 1 image (ms)")
+    expect(latency).to_be_hidden()
     page.get_by_role("button", name="Measure latency", exact=True).click()
     expect(page.locator("#latency")).to_contain_text("Median of at least 5 forward passes")
-    expect(timed).to_be_visible()
-    place = titles.all_text_contents().index("Latency, 1 image (ms)")
-    speed = table.locator("tbody tr").last.locator("td:visible").nth(place - 1)
-    expect(speed).to_have_text(re.compile(r"^\d+\.\d$"))
+    expect(latency).to_be_visible()
+    column = titles.all_text_contents().index("Latency, 1 image (ms)")
+    latency_cell = table.locator("tbody tr").last.locator("td:visible").nth(column - 1)
+    expect(latency_cell).to_have_text(re.compile(r"^\d+\.\d$"))
     text = download_csv(page, "#models")
-    assert "Recipe" in text  # which is not shown: it repeats the names
+    assert "Recipe" in text  # a hidden column, since it repeats the names
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["Test accuracy (%)"] == "97.5"
-    assert float(rows[-1]["Latency, 1 image (ms)"]) == float(speed.inner_text())
+    assert float(rows[-1]["Latency, 1 image (ms)"]) == float(latency_cell.inner_text())
     page.set_viewport_size({"width": 390, "height": 844})
     box = table.locator("tbody td").first.bounding_box()
-    assert box["x"] + box["width"] <= 390  # the accuracy is seen without scrolling
+    assert box["x"] + box["width"] <= 390  # the accuracy is visible without scrolling
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

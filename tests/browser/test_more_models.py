@@ -53,8 +53,8 @@ def start(patch, weights, hurry, shown_runs, tmp_path_factory):
                 "HF_HUB_OFFLINE": str(int(offline)),
                 "HF_HOME": str(tmp_path_factory.mktemp("hub")),
             }
-            known = "--runs", str(shown_runs)
-            return pages.enter_context(serve(*known, *arguments, variables=variables))
+            model_options = "--runs", str(shown_runs)
+            return pages.enter_context(serve(*model_options, *arguments, variables=variables))
 
         yield start
 
@@ -73,33 +73,33 @@ def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, star
     address = start()
     page = open_page(address)
     open_panel(page)
-    own = find_model_row(page, "DeiT-Tiny")
-    expect(own).to_contain_text("23 MB, apache-2.0")
+    row = find_model_row(page, "DeiT-Tiny")
+    expect(row).to_contain_text("23 MB, apache-2.0")
     before = page.locator("#answers .card").count()
-    own.get_by_role("button", name="Add: DeiT-Tiny").click()
-    expect(own).to_contain_text(re.compile(r"\d+ of 23 MB, [\d.]+ MB/s, \d+ s left"))
-    own.get_by_role("button", name="Stop").click()
-    expect(own.get_by_role("button", name="Add")).to_be_visible()
+    row.get_by_role("button", name="Add: DeiT-Tiny").click()
+    expect(row).to_contain_text(re.compile(r"\d+ of 23 MB, [\d.]+ MB/s, \d+ s left"))
+    row.get_by_role("button", name="Stop").click()
+    expect(row.get_by_role("button", name="Add")).to_be_visible()
     hurry.set()
-    own.get_by_role("button", name="Add").click()
-    expect(own.locator(".state")).to_have_text("added")
+    row.get_by_role("button", name="Add").click()
+    expect(row.locator(".state")).to_have_text("added")
     wait_until_drawn(page, run=TINY)
     expect(page.locator("#model select")).to_have_value(TINY)
     expect(page.locator("#answers .card")).to_have_count(before + 1)
     other = open_page(address)  # The model was added for all users.
     expect(other.locator("#answers .card")).to_have_count(before + 1)
-    own.get_by_role("button", name="Remove").click()
+    row.get_by_role("button", name="Remove").click()
     expect(page.locator("#answers .card")).to_have_count(before)
     expect(page.locator("#model select")).not_to_have_value(TINY)
-    expect(own).to_contain_text("already downloaded")
+    expect(row).to_contain_text("already downloaded")
 
 
 def test_failed_downloads_and_unknown_models_show_an_error(open_page, start):
     page = open_page(start(offline=True))
     open_panel(page)
     find_model_row(page, "DINO, ").get_by_role("button", name="Add").click()
-    said = page.get_by_text("could not be downloaded").first
-    expect(said).to_contain_text("Check the network")
+    message = page.get_by_text("could not be downloaded").first
+    expect(message).to_contain_text("Check the network")
     expect(find_model_row(page, "DINO, ").get_by_text("Add", exact=True)).to_be_visible()
     page.locator("#model-name").get_by_role("textbox").fill("nonsense")
     page.locator("#add-model").click()

@@ -1,4 +1,4 @@
-"""The page in a real Chromium, used as a person would: every test ends without a console error."""
+"""The page in a real Chromium, used like a user; no test may cause a console error."""
 
 import re
 
@@ -33,23 +33,23 @@ def get_predictions_text(page) -> str:
 
 def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     expect(page.locator("#answers .card")).to_have_count(3)
-    wall = page.locator("#attention .wall button")
-    expect(wall).to_have_count(8)  # 2 layers: 3 heads, rollout
+    thumbnails = page.locator("#attention .wall button")
+    expect(thumbnails).to_have_count(8)  # 2 layers: 3 heads, rollout
     header = page.locator("#header")
     expect(header).to_contain_text("Runs on CPU")
     expect(header.locator(".vd-notice")).to_contain_text("damaged")
-    expect(page.get_by_text("python train.py download").first).to_be_visible()  # no data set
+    expect(page.get_by_text("python train.py download").first).to_be_visible()  # no dataset
     slider = page.locator("#layer input[type=range]")
     slider.focus()
     slider.press("ArrowLeft")
     wait_until_drawn(page, layer=1)
-    page.wait_for_timeout(1000)  # what was asked for has come
-    asked = record_model_requests(page)
-    choose_model(page, "vit")  # which brings its own heads in one question
+    page.wait_for_timeout(1000)  # earlier requests have finished
+    requests = record_model_requests(page)
+    choose_model(page, "vit")  # loads its own heads in one request
     wait_until_drawn(page, run="vit")
-    expect(wall).to_have_count(9)
-    assert len(asked) == 1
-    for name in ("timm", "vit", "timm"):  # of quick choices the last one is drawn
+    expect(thumbnails).to_have_count(9)
+    assert len(requests) == 1
+    for name in ("timm", "vit", "timm"):  # only the last of several quick choices is drawn
         choose_model(page, name)
     wait_until_drawn(page, run="timm")
     page.wait_for_timeout(1000)
@@ -73,13 +73,13 @@ def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path
     page.locator("#layer input[type=range]").focus()
     page.keyboard.press("ArrowRight")
     wait_until_drawn(page, run="vit", layer=3)
-    choose_model(page, "timm")  # what a person chose stays, as near as there is
+    choose_model(page, "timm")  # the chosen layer stays, or the nearest one
     wait_until_drawn(page, run="timm", layer=2)
     choose_model(page, "vit")
     wait_until_drawn(page, run="vit", layer=2)
     page.locator("#attention .wall").get_by_role("button", name="Layer 3, head 1:").click()
     expect(layer).to_have_value("3")
-    # Sections are drawn for the same layer.
+    # Sections show the same layer.
     page = open_page(f"{url}?model=vit&section=inside&inside=one_head")
     expect(page.locator("#one-head")).to_contain_text("Softmax")
     choose_model(page, "timm")
@@ -101,14 +101,14 @@ def test_first_screen_shows_image_predictions_and_attention(
     for model in ("timm", "vit"):
         choose_model(page, model)
         wait_until_drawn(page, run=model)
-        for place in FIRST_SCREEN:
-            box = page.locator(place).bounding_box()
-            assert box["x"] >= 0 and box["x"] + box["width"] <= 1366, place
-            assert box["y"] >= 0 and box["y"] + box["height"] <= 768, place
-    # On a phone, picture, answers and map come within two screens.
+        for css in FIRST_SCREEN:
+            box = page.locator(css).bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= 1366, css
+            assert box["y"] >= 0 and box["y"] + box["height"] <= 768, css
+    # On a phone, the image, the predictions and the map fit two screens.
     page = open_page(page_url, width=390, height=844)
     wait_until_drawn(page)
-    tops = [page.locator(place).bounding_box() for place in FIRST_SCREEN[:2] + FIRST_SCREEN[4:5]]
+    tops = [page.locator(css).bounding_box() for css in FIRST_SCREEN[:2] + FIRST_SCREEN[4:5]]
     assert tops[0]["y"] < tops[1]["y"] < tops[2]["y"]
     assert tops[2]["y"] + tops[2]["height"] <= 2 * 844
     assert fits_window(page)
@@ -126,10 +126,10 @@ JS_DROP_OR_PASTE = """([place, type, bytes]) => {
 
 
 def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path):
-    about, say = page.locator("#picture .about"), page.locator("#picture .say")
+    about, message = page.locator("#picture .about"), page.locator("#picture .say")
     bus = page.locator("#offers .photos").get_by_role("button", name="bus")
-    page.wait_for_timeout(1000)  # what the first picture asked for has come
-    asked, before, shown = (
+    page.wait_for_timeout(1000)  # the first image's requests have finished
+    requests, before, shown = (
         record_model_requests(page),
         get_last_draw(page),
         get_predictions_text(page),
@@ -138,33 +138,33 @@ def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path)
     wait_for_new_values(page, before)
     expect(page.locator("#answers .cards")).not_to_have_text(shown)
     expect(about).to_have_text("Your photo.")
-    assert len(asked) == 1
-    expect(page.locator("#picture .crop")).to_be_hidden()  # a square has nothing to move
+    assert len(requests) == 1
+    expect(page.locator("#picture .crop")).to_be_hidden()  # a square image has no crop to move
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
     before, shown = get_last_draw(page)["values"], get_predictions_text(page)
     upload(page, tmp_path / "broken.png")
-    expect(say).to_contain_text("'broken.png' is not an image")
-    expect(say).to_contain_text("The previous image is still shown.")
+    expect(message).to_contain_text("'broken.png' is not an image")
+    expect(message).to_contain_text("The previous image is still shown.")
     assert get_predictions_text(page) == shown and (get_last_draw(page)["values"] == before).all()
     bus.click()
     expect(about).to_contain_text("bus")
     upload(page, tmp_path / "broken.png")
-    expect(say).to_contain_text("The previous image is still shown.")
+    expect(message).to_contain_text("The previous image is still shown.")
     crop = page.locator("#picture .crop")
-    crop.press("ArrowLeft")  # of what is still shown
+    crop.press("ArrowLeft")  # of the image that is still shown
     expect(crop).to_have_attribute("aria-valuenow", "45")
     page.wait_for_url(re.compile("crop=0.45"))
     expect(crop).to_be_visible()
-    expect(say).to_be_empty()
-    for place, kind in (("#picture .frame", "drop"), (None, "paste")):
+    expect(message).to_be_empty()
+    for selector, kind in (("#picture .frame", "drop"), (None, "paste")):
         bus.click()
         expect(about).to_contain_text("bus")
-        page.evaluate(JS_DROP_OR_PASTE, [place, kind, list(photo.read_bytes())])
+        page.evaluate(JS_DROP_OR_PASTE, [selector, kind, list(photo.read_bytes())])
         expect(about).to_have_text("Your photo.")
     bus.click()
     expect(about).to_contain_text("bus")
     page.get_by_role("button", name="Open camera").click()
-    expect(say).to_contain_text("camera")  # there is none here
+    expect(message).to_contain_text("camera")  # this machine has none
     mock_camera(page)
     page.get_by_role("button", name="Open camera").click()
     expect(page.locator("#picture .camera")).to_be_visible()
@@ -191,7 +191,7 @@ def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
     photos, about = page.locator("#offers .photos"), page.locator("#picture .about")
     photos.get_by_role("button", name="lion").click()
     wait_for_new_values(page, moved)
-    for name in ("bus", "lion", "tower"):  # of quick choices the last one is drawn
+    for name in ("bus", "lion", "tower"):  # only the last of several quick choices is drawn
         photos.get_by_role("button", name=name).click()
     expect(about).to_contain_text("Photo: tower.")
     photos.get_by_role("button", name="bus").click()

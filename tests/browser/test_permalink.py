@@ -1,4 +1,4 @@
-"""The page's address: written as one chooses, and opened again as it says."""
+"""The URL of the page: it follows the user's choices and restores them."""
 
 import re
 
@@ -31,21 +31,21 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(page, photo):
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
     page.get_by_role("radio", name="mean", exact=True).check()
-    page.wait_for_url(lambda url: "fusion" not in url)  # as the page starts: left out
+    page.wait_for_url(lambda url: "fusion" not in url)  # defaults are left out
     page.locator("#offers .photos").get_by_role("button", name="bus").click()
     page.wait_for_url(re.compile("picture=photo:bus"))
-    copy, said = page.get_by_role("button", name="Copy a link"), page.locator(".toast-body")
+    copy, toast = page.get_by_role("button", name="Copy a link"), page.locator(".toast-body")
     copy.click()
-    expect(said.last).to_contain_text("Link copied.")
-    expect(said.last).not_to_contain_text("your photo")
+    expect(toast.last).to_contain_text("Link copied.")
+    expect(toast.last).not_to_contain_text("your photo")
     upload(page, photo)
     expect(page.locator("#picture .about")).to_have_text("Your photo.")
     copy.click()
-    expect(said.last).to_contain_text("It does not contain your photo")
-    for without in ("writeText = () => Promise.reject()", "writeText = null"):
-        page.evaluate(f"() => {{ navigator.clipboard.{without}; }}")
+    expect(toast.last).to_contain_text("It does not contain your photo")
+    for failure in ("writeText = () => Promise.reject()", "writeText = null"):
+        page.evaluate(f"() => {{ navigator.clipboard.{failure}; }}")
         copy.click()
-        expect(said.last).to_contain_text("Copy the link from the address bar")
+        expect(toast.last).to_contain_text("Copy the link from the address bar")
 
 
 def test_url_restores_model_layer_rollout_and_image(open_page, page_url):
@@ -66,7 +66,7 @@ def test_url_selects_the_explained_class(open_page, page_url):
     expect(page.locator("#why-against input")).to_have_value("cat")
     page = open_page(page_url + "?section=why&why=<b>unicorn</b>")
     expect(page.get_by_text("has no class '<b>unicorn</b>'")).to_be_visible()
-    expect(page.locator("#why-maps figure")).not_to_have_count(0)  # of the predicted class
+    expect(page.locator("#why-maps figure")).not_to_have_count(0)  # for the predicted class
     page.wait_for_url(lambda url: "unicorn" not in url)
 
 
@@ -105,7 +105,7 @@ def find_tab(page, name):
 
 
 def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
-    look, compare, models = (
+    explore, compare, models = (
         find_tab(page, "Explore"),
         find_tab(page, "Compare models"),
         page.locator("#models"),
@@ -118,24 +118,24 @@ def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
     expect(compare).to_have_attribute("aria-selected", "true")
     expect(models.locator("tbody tr")).to_have_count(3)
     page.go_back()
-    expect(look).to_have_attribute("aria-selected", "true")
+    expect(explore).to_have_attribute("aria-selected", "true")
     assert "tab=" not in page.url
     page.go_forward()
     expect(compare).to_have_attribute("aria-selected", "true")
     page.go_back()
-    expect(look).to_have_attribute("aria-selected", "true")
+    expect(explore).to_have_attribute("aria-selected", "true")
     choose_model(page, "vit")
     page.wait_for_url(re.compile("model=vit"))
     find_tab(page, "Data").click()
     page.wait_for_url(re.compile("tab=data"))
-    look.click()
+    explore.click()
     page.wait_for_url(lambda url: "tab=" not in url)
     choose_model(page, "timm")
     page.wait_for_url(re.compile("model=timm"))
     page.go_back()
     page.wait_for_url(re.compile("tab=data"))
     page.go_back()
-    page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # as it is shown
+    page.wait_for_url(lambda url: "tab=" not in url and "model=timm" in url)  # the current view
 
 
 def test_url_opens_its_tab_and_all_tabs_fit_a_phone(open_page, page_url):

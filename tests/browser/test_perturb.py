@@ -21,7 +21,7 @@ NO_CHANGES = "Current changes: none."
 
 
 def open_section(open_page, page_url, **options) -> Page:
-    """A page with its section "Change the image", opened by URL, since phones hide the tab."""
+    """Open the section "Change the image" by URL, since phones hide the tab."""
     page = open_page(page_url + "?section=hands", **options)
     page.locator("#hands-maps figure").first.wait_for()
     return page
@@ -29,7 +29,7 @@ def open_section(open_page, page_url, **options) -> Page:
 
 @pytest.fixture(scope="module")
 def section(open_shared, page_url) -> Page:
-    """A page that the tests share, of whose changes each leaves none."""
+    """Shared page; each test resets its changes of the image."""
     return open_section(open_shared, page_url)
 
 
@@ -62,23 +62,23 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     expect(page.locator("#hands-picture .cells button")).to_have_count(64)
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
     expect(page.locator("#hands-answers .points").first).to_have_text("±0.0")
-    # A hole is seen before any answer, and asks one question.
+    # A removed patch is shown before the response and sends one request.
     page.wait_for_timeout(1000)
-    before, asked = get_image_url(page), record_model_requests(page)
-    hole = page.evaluate("""() => {
+    before, requests = get_image_url(page), record_model_requests(page)
+    button_state = page.evaluate("""() => {
         const button = document.querySelector("#hands-picture .cells button");
         button.click();
         return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
     }""")
-    assert hole[0] == "true" and hole[1] not in ("", "rgba(0, 0, 0, 0)")
+    assert button_state[0] == "true" and button_state[1] not in ("", "rgba(0, 0, 0, 0)")
     expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
-    assert len(asked) == 1
+    assert len(requests) == 1
     expect(find_patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#hands-maps figure")).to_have_count(4)  # untouched and changed
-    find_patch(page, 1, 1).click()  # another click brings it back
+    expect(page.locator("#hands-maps figure")).to_have_count(4)  # original and changed image
+    find_patch(page, 1, 1).click()  # another click restores it
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
     assert get_image_url(page) == before
-    for column in range(1, 7):  # of quick clicks none is lost
+    for column in range(1, 7):  # no quick click is lost
         find_patch(page, 1, column).click()
     expect(find_removed_patches(page)).to_have_count(6)
     page.get_by_role("button", name="Restore all patches").click()
@@ -97,25 +97,25 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     expect(find_removed_patches(page)).to_have_count(16)
     page.get_by_role("button", name="Remove random patches").click()
     expect(find_change_text(page)).to_have_text("Current changes: 16 of 64 patches removed.")
-    places = page.locator("#hands-picture .cells button").evaluate_all(
+    pressed = page.locator("#hands-picture .cells button").evaluate_all(
         "all => all.map(one => one.getAttribute('aria-pressed'))"
     )
-    assert places.count("true") == 16
-    page.get_by_role("button", name="Remove random patches").click()  # others, and as many
+    assert pressed.count("true") == 16
+    page.get_by_role("button", name="Remove random patches").click()  # as many other patches
     page.wait_for_function(
         """before => {
           const buttons = [...document.querySelectorAll("#hands-picture .cells button")];
           const now = buttons.map(one => one.getAttribute("aria-pressed"));
           return now.join() !== before.join() && now.filter(one => one === "true").length === 16;
         }""",
-        arg=places,
+        arg=pressed,
     )
     reset_changes(page)
     page.get_by_role("button", name="Half the patches removed").click()
     expect(find_change_text(page)).to_have_text("Current changes: 32 of 64 patches removed.")
     for card in page.locator("#hands-answers section").all():
-        points = card.locator(".points").all_inner_texts()
-        assert any(text != "±0.0" for text in points)
+        changes = card.locator(".points").all_inner_texts()
+        assert any(text != "±0.0" for text in changes)
     expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
     reset_changes(page)
 
@@ -132,7 +132,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
         assert get_image_url(section) == before
     slider = section.locator("#hands-noise input[type=range]")
     slider.focus()
-    for _ in range(12):  # of many steps the last one counts
+    for _ in range(12):  # only the last of many steps counts
         slider.press("ArrowRight")
     expect(find_change_text(section)).to_have_text("Current changes: noise 12 grey levels.")
     reset_changes(section)
@@ -156,7 +156,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     assert np.asarray(saved).mean() < 100  # darker than the photo
     reset_changes(section)
     presets = ("Half the patches", "Upside down", "Blurred", "JPEG")
-    for i, size in enumerate([(1, 1), (10_000, 1)]):  # of one colour and any shape
+    for i, size in enumerate([(1, 1), (10_000, 1)]):  # one colour, extreme shapes
         first = get_image_url(section)
         Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
         upload(section, tmp_path / f"{i}.png")
@@ -180,12 +180,12 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("not a Vision Transformer")
     section.get_by_role("button", name="Remove most-attended patches").click()
-    told = section.get_by_text("is not a Vision Transformer and has no attention")
-    expect(told.filter(visible=True)).to_have_count(2)  # in place of the maps, and as a message
+    message = section.get_by_text("is not a Vision Transformer and has no attention")
+    expect(message.filter(visible=True)).to_have_count(2)  # instead of the maps and as a toast
     expect(find_removed_patches(section)).to_have_count(1)
     find_patch(section, 3, 3).click()
     expect(find_removed_patches(section)).to_have_count(2)
-    choose_model(section, "timm")  # whose own grid brings all patches back
+    choose_model(section, "timm")  # a new grid restores all patches
     section.get_by_role("radio", name="the model's own").check()
     expect(section.locator("#hands-picture .cells button")).to_have_count(16)
     expect(find_removed_patches(section)).to_have_count(0)
@@ -196,25 +196,25 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
 
 
 def test_users_have_separate_patches_and_every_width_fits(open_page, page_url):
-    one = open_section(open_page, page_url)
-    two = open_section(open_page, page_url, width=390, scheme="dark")
+    first = open_section(open_page, page_url)
+    second = open_section(open_page, page_url, width=390, scheme="dark")
     for width in (390, 800, 1280):
-        two.set_viewport_size({"width": width, "height": 900})
-        assert fits_window(two)
-        image = two.locator("#hands-picture img")
+        second.set_viewport_size({"width": width, "height": 900})
+        assert fits_window(second)
+        image = second.locator("#hands-picture img")
         image.scroll_into_view_if_needed()
         box = image.bounding_box()
-        two.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
-        expect(find_patch(two, 3, 7)).to_have_attribute("aria-pressed", "true")
-        expect(find_removed_patches(two)).to_have_count(1)
-        find_patch(two, 3, 7).click()
-        expect(find_removed_patches(two)).to_have_count(0)
-    find_patch(one, 1, 1).click()
-    find_patch(two, 8, 8).click()
-    find_patch(one, 1, 2).click()
-    expect(find_removed_patches(one)).to_have_count(2)
-    expect(find_removed_patches(two)).to_have_count(1)
-    expect(find_patch(two, 8, 8)).to_have_attribute("aria-pressed", "true")
+        second.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
+        expect(find_patch(second, 3, 7)).to_have_attribute("aria-pressed", "true")
+        expect(find_removed_patches(second)).to_have_count(1)
+        find_patch(second, 3, 7).click()
+        expect(find_removed_patches(second)).to_have_count(0)
+    find_patch(first, 1, 1).click()
+    find_patch(second, 8, 8).click()
+    find_patch(first, 1, 2).click()
+    expect(find_removed_patches(first)).to_have_count(2)
+    expect(find_removed_patches(second)).to_have_count(1)
+    expect(find_patch(second, 8, 8)).to_have_attribute("aria-pressed", "true")
 
 
 def test_url_stores_and_restores_the_changes(open_page, page_url):
@@ -246,7 +246,7 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     page.wait_for_url(lambda url: "barred_first" not in url and "barred_last=3" in url)
     probabilities = find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
     assert len(probabilities) >= 5
-    find_patch(page, 1, 1).click()  # no change of the image reaches the prediction now
+    find_patch(page, 1, 1).click()  # no image change affects the prediction now
     expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
     assert (
         find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
@@ -256,7 +256,7 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     expect(find_knockout_result(page)).to_contain_text("No layer is barred")
     page.wait_for_url(lambda url: "barred_last" not in url)
     fill_slider(page, "#barred-last", 3)
-    choose_model(page, "timm")  # of two layers: the slider ends there
+    choose_model(page, "timm")  # its two layers limit the slider
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 2 layers")
     expect(page.locator("#barred-last input[type=number]")).to_have_value("2")
     choose_model(page, "resnet")

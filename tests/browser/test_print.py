@@ -1,4 +1,4 @@
-"""The models that ship at the widths of a laptop, a phone and paper, tab by tab; their report."""
+"""All tabs with the included models, and their report, on a laptop, a phone and paper."""
 
 import re
 from itertools import pairwise
@@ -12,7 +12,7 @@ from tests.serving import serve
 from vitdemo import runs
 from vitdemo.report import render_report
 
-# What has come into a tab once it is drawn
+# Tab: an element that is present once the tab is rendered.
 TABS = {
     "Explore": "#attention .wall canvas",
     "Training progress": "#learning table",
@@ -22,7 +22,7 @@ TABS = {
     "Calibration": "#calibration table",
     "Compare models": "#models table",
 }
-LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; paper is A4 without margins of 12 mm
+LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; PAPER is A4 minus margins of 12 mm
 CONTROLS = (
     "select, input, textarea, [role=tab], .vd-download, .vd-save, button.sm, button.lg, footer"
 )
@@ -36,7 +36,7 @@ JS_OVERFLOWING_ELEMENTS = """width => [...document.querySelectorAll("main *")]
 
 MODEL_NAMES = "#answers .card h2 span"
 JS_ALL_TEXT_FITS = "all => all.every(part => part.scrollWidth <= part.clientWidth)"
-# Whether the wall is painted in the frame in which its room changes: on paper there is no next one.
+# Whether a resize repaints the grid of heads in the same frame, since printing has no next frame.
 JS_IS_REPAINTED_ON_RESIZE = """() => new Promise(done => {
   const wall = document.querySelector("#attention .wall");
   const painted = () => [...wall.querySelectorAll("canvas")].every(canvas => {
@@ -54,7 +54,7 @@ def list_visible_elements(page, selector: str) -> list[str]:
 
 
 def parse_media_box(pdf: bytes) -> tuple[float, float]:
-    """Width and height of a page, in points."""
+    """Return the width and height of a page, in points."""
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
     return float(box[1]), float(box[2])
 
@@ -62,11 +62,11 @@ def parse_media_box(pdf: bytes) -> tuple[float, float]:
 def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
     with serve("--runs", str(INCLUDED_RUNS), "--data", str(tmp_path / "none")) as address:
         page = open_page(address, width=LAPTOP, scheme="dark")
-        for tab, drawn in TABS.items():
+        for tab, content in TABS.items():
             page.emulate_media(media="screen")
             page.set_viewport_size({"width": LAPTOP, "height": 768})
             open_tab(page, tab)
-            page.locator(drawn).first.wait_for()
+            page.locator(content).first.wait_for()
             levels = page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
                 "all => all.map(heading => Number(heading.tagName[1]))"
             )
@@ -74,13 +74,13 @@ def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
             assert page.evaluate(JS_OVERFLOWING_ELEMENTS, LAPTOP) == [], tab
             assert list_visible_elements(page, CONTROLS), tab
             page.set_viewport_size({"width": PHONE, "height": 844})
-            assert fits_window(page), tab  # a wide table scrolls in its place
+            assert fits_window(page), tab  # a wide table scrolls inside its own box
             assert tab != "Confusion matrix" or page.evaluate(JS_OVERFLOWING_ELEMENTS, PHONE) == []
             page.emulate_media(media="print")
             page.set_viewport_size({"width": PAPER, "height": 1000})
             assert page.evaluate(JS_OVERFLOWING_ELEMENTS, PAPER) == [], tab
             assert list_visible_elements(page, CONTROLS) == [], tab
-            assert list_visible_elements(page, drawn), tab
+            assert list_visible_elements(page, content), tab
             if tab == "Explore":
                 page.set_viewport_size({"width": A4, "height": 1000})
                 assert page.locator(MODEL_NAMES).evaluate_all(JS_ALL_TEXT_FITS)
@@ -88,7 +88,7 @@ def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
         assert parse_media_box(page.pdf(prefer_css_page_size=True)) == pytest.approx(
             (595, 842), abs=1
         )
-        # A dark page is printed light, and is dark again
+        # A dark page is printed light and becomes dark again.
         dark = "document.body.classList.contains('dark')"
         page.emulate_media(color_scheme="dark")
         assert page.evaluate(dark)
@@ -98,8 +98,8 @@ def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
 
 
 def test_a_report_of_all_models_fits_on_paper(open_page, tmp_path):
-    found, _ = runs.find_runs(INCLUDED_RUNS)
-    (tmp_path / "report.html").write_text(render_report(found), encoding="utf-8")
+    included, _ = runs.find_runs(INCLUDED_RUNS)
+    (tmp_path / "report.html").write_text(render_report(included), encoding="utf-8")
     page = open_page((tmp_path / "report.html").as_uri(), width=PAPER)
     page.emulate_media(media="print")
     expect(page.locator("table").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""Two pages behind nginx, as docs/nginx.conf sets it up: a browser stays with one of them."""
+"""Two servers behind nginx with docs/nginx.conf: a browser stays with one of them."""
 
 import re
 import shutil
@@ -18,22 +18,22 @@ NGINX_CONFIG = Path(__file__).parents[2] / "docs" / "nginx.conf"
 
 @contextmanager
 def run_nginx(folder: Path, ports: dict[str, str]):
-    """The address of nginx with the ports of docs/nginx.conf exchanged for free ones."""
+    """Yield the address of nginx, with free ports in place of those in docs/nginx.conf."""
     program = shutil.which("nginx")
     if program is None:
         pytest.skip("no nginx on this machine: `apt-get install nginx-light` to test with it")
-    mine = str(free_port())
+    own_port = str(free_port())
     text = NGINX_CONFIG.read_text().replace("/tmp/", f"{folder}/")
-    text = re.sub("|".join([*ports, "8080"]), lambda m: (ports | {"8080": mine})[m[0]], text)
+    text = re.sub("|".join([*ports, "8080"]), lambda m: (ports | {"8080": own_port})[m[0]], text)
     (folder / "nginx.conf").write_text(text)
     command = [program, "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
-    with run_server(command, int(mine), folder, {}, 30) as address:
+    with run_server(command, int(own_port), folder, {}, 30) as address:
         yield address
 
 
 def test_session_stays_with_its_server_when_the_other_ends(open_page, photo, tmp_path):
-    growing = make_run(tmp_path / "runs" / "vit", epochs=2)
-    options = ["--runs", str(growing.path.parent), "--data", str(tmp_path / "none")]
+    run = make_run(tmp_path / "runs" / "vit", epochs=2)
+    options = ["--runs", str(run.path.parent), "--data", str(tmp_path / "none")]
     with ExitStack() as outer, ExitStack() as first, ExitStack() as second:
         owners = {
             re.search(r":(\d+)/", stack.enter_context(serve(*options)))[1]: stack
@@ -41,36 +41,35 @@ def test_session_stays_with_its_server_when_the_other_ends(open_page, photo, tmp
         }
         ports = dict(zip(("7861", "7862"), owners, strict=True))
         address = outer.enter_context(run_nginx(tmp_path, ports))
-        pages, asked = [], {}
-        for visitor in range(8):  # until both processes have one
+        pages, upstreams_by_page = [], {}
+        for visitor in range(8):  # until both servers have one
             page = open_page("about:blank", stranger=True)
-            seen = asked[page] = set()
-            page.on("response", lambda r, seen=seen: seen.add(r.headers.get("x-page")))
+            names = upstreams_by_page[page] = set()
+            page.on("response", lambda r, names=names: names.add(r.headers.get("x-page")))
             page.goto(address)
             wait_until_drawn(page)
             pages.append(page)
-            if len({frozenset(seen) for seen in asked.values()}) == 2:
+            if len({frozenset(names) for names in upstreams_by_page.values()}) == 2:
                 break
             assert visitor < 7, "eight visitors, one process"
-        stays, leaves = pages[-1], pages[0]
-        before = get_last_draw(stays)
-        upload(stays, photo)
-        wait_for_new_values(stays, before)
-        stays.get_by_role("tab", name="Training progress").click()
-        expect(stays.locator("#learning")).to_contain_text("70.00")
-        (upstream,) = asked[leaves] - {None}
-        for page in pages[:-1]:  # or their browsers would report the loss
+        kept_page, lost_page = pages[-1], pages[0]
+        before = get_last_draw(kept_page)
+        upload(kept_page, photo)
+        wait_for_new_values(kept_page, before)
+        kept_page.get_by_role("tab", name="Training progress").click()
+        expect(kept_page.locator("#learning")).to_contain_text("70.00")
+        (upstream,) = upstreams_by_page[lost_page] - {None}
+        for page in pages[:-1]:  # otherwise they would report lost connections
             page.close()
-        owners[upstream.rpartition(":")[2]].close()  # the other process ends
-        runs.append_record(growing.path, make_history_record(3))
-        expect(stays.locator("#learning")).to_contain_text("80.00")
-        assert len(asked[stays] - {None}) == 1
-        again = open_page(address, stranger=True)
-        wait_until_drawn(again)
-        again.get_by_role(
-            "button", name="More models"
-        ).click()  # who comes through a proxy adds by no name
-        expect(again.locator("#more-models")).to_contain_text("Only you can see an added model")
-        expect(again.locator("#model-name")).to_be_hidden()
-        for page in (stays, again):
+        owners[upstream.rpartition(":")[2]].close()  # the other server ends
+        runs.append_record(run.path, make_history_record(3))
+        expect(kept_page.locator("#learning")).to_contain_text("80.00")
+        assert len(upstreams_by_page[kept_page] - {None}) == 1
+        new_page = open_page(address, stranger=True)
+        wait_until_drawn(new_page)
+        # Users behind a proxy cannot add a model by name.
+        new_page.get_by_role("button", name="More models").click()
+        expect(new_page.locator("#more-models")).to_contain_text("Only you can see an added model")
+        expect(new_page.locator("#model-name")).to_be_hidden()
+        for page in (kept_page, new_page):
             page.close()

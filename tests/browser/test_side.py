@@ -11,30 +11,30 @@ from tests.factories import make_run
 def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "first")
     page = open_page(f"{serve_runs()}?section=side")
-    place, models = page.locator("#side-by-side"), page.locator("#side-models")
-    expect(place.locator("h3")).to_have_text(["first"])
-    expect(page.locator("#look-choices")).not_to_be_visible()  # it has a choice of its own
+    view, models = page.locator("#side-by-side"), page.locator("#side-models")
+    expect(view.locator("h3")).to_have_text(["first"])
+    expect(page.locator("#look-choices")).not_to_be_visible()  # the section has its own choice
     make_run(tmp_path / "runs" / "later", classes=tuple("abcdefghij"))
     page.get_by_role("tab", name="Attention").click()
     expect(page.locator("#model select")).to_be_visible()
     page.get_by_role("tab", name="Side by side").click()
     models.get_by_role("checkbox", name="later", exact=True).check()
-    expect(place.locator("h3")).to_have_text(["first", "later"])
+    expect(view.locator("h3")).to_have_text(["first", "later"])
     expect(models.get_by_role("checkbox", name="first", exact=True)).to_be_checked()
     page.get_by_label("Class (relevance, Grad-CAM)").first.click()
     page.get_by_role("option", name="j", exact=True).click()
     page.get_by_role("radio", name="Relevance for a class").check()
-    expect(place).to_contain_text("Relevance for j")
-    expect(place).to_contain_text("'first' has no class 'j'.")
+    expect(view).to_contain_text("Relevance for j")
+    expect(view).to_contain_text("'first' has no class 'j'.")
 
 
 def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     page = open_page(f"{page_url}?section=side", width=390)
-    place = page.locator("#side-by-side")
-    expect(place.locator("h3")).to_have_text(["timm", "vit", "resnet"])
-    place.locator("figure").nth(2).wait_for()
-    place.locator("figure").first.get_by_text("Numbers").click()
-    numbers = place.locator("figure").first.get_by_role("table", name=re.compile("In percent"))
+    view = page.locator("#side-by-side")
+    expect(view.locator("h3")).to_have_text(["timm", "vit", "resnet"])
+    view.locator("figure").nth(2).wait_for()
+    view.locator("figure").first.get_by_text("Numbers").click()
+    numbers = view.locator("figure").first.get_by_role("table", name=re.compile("In percent"))
     expect(numbers.get_by_role("rowheader").first).to_have_text("1")
     assert fits_window(page)
     page.set_viewport_size({"width": 1280, "height": 900})
@@ -44,19 +44,19 @@ def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     slider.focus()
     slider.press("Home")
     after = wait_for_change(page, "#side-by-side", before)
-    kept = [a == b for a, b in zip(after, before, strict=True)]  # pictures, and maps over them
-    assert kept == [True, False, True, False, True, True]
-    expect(place).to_contain_text("Attention, layer 1 of 3")
+    unchanged = [a == b for a, b in zip(after, before, strict=True)]  # image, map, image, ...
+    assert unchanged == [True, False, True, False, True, True]
+    expect(view).to_contain_text("Attention, layer 1 of 3")
     models = page.locator("#side-models")
     models.get_by_role("checkbox", name="timm").uncheck()
-    expect(place.locator("h3")).to_have_text(["vit", "resnet"])
+    expect(view.locator("h3")).to_have_text(["vit", "resnet"])
     page.get_by_role("radio", name="Relevance for a class").check()
     page.get_by_role("listbox", name="Class").or_(
         page.get_by_label("Class (relevance, Grad-CAM)")
     ).first.click()
     page.get_by_role("option", name="frog").click()
-    expect(place).to_contain_text("Relevance for frog")
-    expect(place).to_contain_text("Grad-CAM for frog")
+    expect(view).to_contain_text("Relevance for frog")
+    expect(view).to_contain_text("Grad-CAM for frog")
     for name in ("vit", "resnet"):
         models.get_by_role("checkbox", name=name).uncheck()
-    expect(place).to_contain_text("Choose a model above.")
+    expect(view).to_contain_text("Choose a model above.")

@@ -27,9 +27,9 @@ def test_ten_users_are_served_at_once(space):
     photo = handle_file(str(ROOT / "assets" / "photos" / "cat.jpg"))
     clients = [Client(space, verbose=False) for _ in range(10)]
     with ThreadPoolExecutor(10) as pool:
-        ask = [pool.submit(each.predict, photo, api_name="/classify") for each in clients]
-        answers = [each.result() for each in ask]
-    assert answers[0]["vit"] and all(answer == answers[0] for answer in answers)
+        requests = [pool.submit(client.predict, photo, api_name="/classify") for client in clients]
+        predictions = [request.result() for request in requests]
+    assert predictions[0]["vit"] and all(prediction == predictions[0] for prediction in predictions)
 
 
 def test_latency_is_measured_on_the_borrowed_gpu(space, open_page):

@@ -14,7 +14,7 @@ def slow_url(page_url):
 
 
 def test_a_slow_stream_loses_no_response(open_page, slow_url):
-    for _ in range(3):  # each time is a race of the questions against the stream's closing
+    for _ in range(3):  # each page races its requests against the closing stream
         page = open_page(slow_url)
         wait_until_drawn(page)
         expect(page.locator("#answers .card").first).to_be_visible()
@@ -31,10 +31,10 @@ def test_a_model_chosen_while_a_section_opens_is_drawn(open_page, slow_url):
 
 
 def test_there_is_at_most_one_stream(open_page, page_url):
-    """A browser has six connections to a page; a stream that is left behind would keep one."""
+    """Browsers allow six connections to a server, and an abandoned stream would hold one."""
     page, streams = open_page("about:blank"), []
     page.on("request", lambda r: "/queue/data" in r.url and streams.append(r))
-    for end in ("requestfinished", "requestfailed"):  # the client breaks off what has ended
+    for end in ("requestfinished", "requestfailed"):  # the client aborts finished streams
         page.on(end, lambda r: r in streams and streams.remove(r))
     page.goto(page_url)
     wait_until_drawn(page)
@@ -46,20 +46,20 @@ def test_there_is_at_most_one_stream(open_page, page_url):
 
 
 def test_waiting_requests_show_their_queue_position(page):
-    tell = "detail => document.dispatchEvent(new CustomEvent('vitdemo:queue', { detail }))"
+    dispatch = "detail => document.dispatchEvent(new CustomEvent('vitdemo:queue', { detail }))"
     estimation = {"msg": "estimation", "event_id": "one", "rank": 3, "rank_eta": 4.2}
-    page.evaluate(tell, estimation)
-    line = page.locator(".vd-waiting")
-    expect(line).to_have_count(0)  # not before a second has gone
-    expect(line).to_have_text("The server is busy: 3 requests are ahead of yours (about 5 s).")
-    page.evaluate(tell, estimation | {"rank": 0, "rank_eta": None})
-    expect(line).to_have_text("The server is busy: your request is next.")
-    page.evaluate(tell, {"msg": "process_starts", "event_id": "one"})
-    expect(line).to_be_hidden()
+    page.evaluate(dispatch, estimation)
+    message = page.locator(".vd-waiting")
+    expect(message).to_have_count(0)  # only after one second
+    expect(message).to_have_text("The server is busy: 3 requests are ahead of yours (about 5 s).")
+    page.evaluate(dispatch, estimation | {"rank": 0, "rank_eta": None})
+    expect(message).to_have_text("The server is busy: your request is next.")
+    page.evaluate(dispatch, {"msg": "process_starts", "event_id": "one"})
+    expect(message).to_be_hidden()
     page.evaluate("window.told = []; document.addEventListener('vitdemo:queue', e => told.push(e))")
-    for name in ("vit", "timm"):  # the first may be chosen already
+    for name in ("vit", "timm"):  # the first may already be selected
         choose_model(page, name)
         wait_until_drawn(page, run=name)
     kinds = ["estimation", "process_starts", "process_completed"]
-    heard = "kinds => kinds.every((kind) => told.some((event) => event.detail.msg === kind))"
-    page.wait_for_function(heard, arg=kinds)
+    received = "kinds => kinds.every((kind) => told.some((event) => event.detail.msg === kind))"
+    page.wait_for_function(received, arg=kinds)

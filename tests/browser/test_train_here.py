@@ -15,12 +15,12 @@ STATE = "#trainings .state"
 
 @pytest.fixture
 def site(tmp_path):
-    """A page over no run yet, with pictures to train on."""
+    """Address of a page without runs, with images for training."""
     source = write_noise_images(tmp_path / "data", IMAGE_COUNTS)
     with serve("--runs", str(tmp_path / "runs"), "--data", str(source)) as address:
         yield address
         jobs = JobQueue(tmp_path / "runs")
-        for job in jobs.list_jobs():  # of a test that failed: no training outlives it
+        for job in jobs.list_jobs():  # a failed test must not leave a training run
             jobs.delete(job.name)
 
 
@@ -33,8 +33,8 @@ def open_panel(open_page, address):
     return page
 
 
-def press(page, words):
-    page.locator("#trainings").get_by_role("button", name=words).first.click()
+def press(page, name):
+    page.locator("#trainings").get_by_role("button", name=name).first.click()
 
 
 def test_a_training_run_from_start_to_animation(site, open_page):  # the page ends before its server
@@ -50,7 +50,7 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
 
     page.reload()
-    page.get_by_role("tab", name="Training progress").click()  # the panel opens by itself
+    page.get_by_role("tab", name="Training progress").click()  # the panel opens automatically
     expect(page.locator(STATE)).to_have_text("training")
     press(page, "Pause")
     expect(page.locator(STATE)).to_have_text("paused")
@@ -62,14 +62,14 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     expect(page.locator(STATE)).to_have_text("stopped")
     expect(page.locator("#trainings .words")).to_contain_text("test accuracy")
 
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    first = page.locator("#film .at input")
-    first.fill("0")
+    urls = []
+    page.on("request", lambda request: urls.append(request.url))
+    slider = page.locator("#film .at input")
+    slider.fill("0")
     expect(page.locator("#film .when")).to_contain_text("after epoch 1:")
     page.locator("#film .play").click()
     expect(page.locator("#film .when")).not_to_contain_text("after epoch 1:")
-    assert not [url for url in asked if ".safetensors" in url or "/file=" in url]
+    assert not [url for url in urls if ".safetensors" in url or "/file=" in url]
 
     press(page, "Delete")
     press(page, "Do not delete first-steps-1")

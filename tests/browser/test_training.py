@@ -15,12 +15,12 @@ from tests.browser.actions import (
 from tests.factories import make_history_record, make_run
 from vitdemo import runs
 
-UPDATE_INTERVAL_MS = 6000  # milliseconds, in which an open tab asks for them
-EVIL = '<b>${alert("1")}`'  # a run's folder may be called so
+UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
+EVIL = '<b>${alert("1")}`'  # a possible name of a run folder
 
 
 def open_with_fake_clock(open_page, address):
-    """The page there, whose time can be wound on."""
+    """Open the page with a clock that the test can advance."""
     page = open_page("about:blank")
     page.clock.install()
     page.goto(address)
@@ -29,7 +29,7 @@ def open_with_fake_clock(open_page, address):
 
 @pytest.fixture(scope="module")
 def progress(open_shared, page_url):
-    """A page that two tests share, the first of which chooses all runs again."""
+    """Page that two tests share; the first one selects all runs again."""
     page = open_shared(page_url)
     open_tab(page, "Training progress")
     page.locator("#plots svg").nth(4).wait_for()
@@ -42,9 +42,9 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(page.locator("#plots .legend strong")).to_have_text(["resnet", "timm", "vit"])
     expect(page.locator("#learning")).to_contain_text("97.50")
     lines, box = page.locator("#plots [id^='curve-']"), page.locator("#runs")
-    expect(lines).to_have_count(21)  # loss and accuracy twice, the others once, three runs
-    every = box.get_by_role("checkbox", name="Select all: Models")
-    every.uncheck()
+    expect(lines).to_have_count(21)  # three runs with seven curves each
+    select_all = box.get_by_role("checkbox", name="Select all: Models")
+    select_all.uncheck()
     expect(page.get_by_text("Choose a run above")).to_be_visible()
     expect(lines).to_have_count(0)
     page.locator("#report").click()
@@ -53,7 +53,7 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(lines).to_have_count(7)
     box.get_by_role("checkbox", name="resnet").check()
     expect(lines).to_have_count(14)
-    assert every.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
+    assert select_all.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
     button = page.locator("#plots figure").first.get_by_role("button", name="Save as PNG")
     image, name = download_image(page, button)
     assert name.startswith("vitdemo-loss-of-")
@@ -64,34 +64,34 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     assert re.fullmatch(name, file.suggested_filename)
     text = file.path().read_text(encoding="utf-8")
     assert "<title>resnet, vit: training report</title>" in text
-    every.check()
+    select_all.check()
     expect(lines).to_have_count(21)
 
 
 def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
-    figures, words = progress.locator("#plots figure"), progress.locator("#plots .said")
+    figures, readouts = progress.locator("#plots figure"), progress.locator("#plots .said")
     strips = figures.first.locator(".strip")
-    expect(strips).to_have_count(3)  # an epoch each
-    said = strips.nth(1).locator("title").text_content()
-    assert said.splitlines()[0] == "epoch 2"
-    assert "vit: validation 1.1, training 1 loss" in said
+    expect(strips).to_have_count(3)  # one per epoch
+    title = strips.nth(1).locator("title").text_content()
+    assert title.splitlines()[0] == "epoch 2"
+    assert "vit: validation 1.1, training 1 loss" in title
     strips.nth(1).hover()
     assert strips.nth(1).evaluate("strip => getComputedStyle(strip).fillOpacity") == "0.07"
     slider = progress.get_by_label("Show values at epoch")
     slider.focus()
     progress.keyboard.press("ArrowLeft")
-    expect(words.first).to_contain_text("epoch 2\n")
-    expect(words.nth(1)).to_contain_text("vit: validation 70.00, training 75.00%")
+    expect(readouts.first).to_contain_text("epoch 2\n")
+    expect(readouts.nth(1)).to_contain_text("vit: validation 70.00, training 75.00%")
     expect(slider).to_have_attribute("aria-valuetext", "epoch 2")
     figures.nth(1).locator(".strip").first.dispatch_event("click")
-    expect(words.first).to_contain_text("epoch 1\n")
+    expect(readouts.first).to_contain_text("epoch 1\n")
     expect(slider).to_have_value("0")
     expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
     progress.get_by_role("radio", name="Minutes").check()
     expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
     fill_slider(progress, "#smoothing", 0.5)
     lines = progress.locator("#plots [id^='curve-']")
-    expect(lines).to_have_count(42)  # each with its true values behind it
+    expect(lines).to_have_count(42)  # each also with its unsmoothed values
     before = figures.first.inner_html()
     progress.get_by_role("radio", name="Logarithmic").check()
     progress.wait_for_function(
@@ -103,51 +103,51 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
     page = open_with_fake_clock(open_page, f"{page_url}?tab=training&runs=timm,gone")
     expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
-    page.wait_for_timeout(1000)  # what the tab asked for has come
+    page.wait_for_timeout(1000)  # the tab's first requests have finished
 
-    def asked():
-        heard = record_model_requests(page)
+    def requests_after_interval():
+        requests = record_model_requests(page)
         page.clock.fast_forward(UPDATE_INTERVAL_MS)
         page.wait_for_timeout(500)
-        return heard
+        return requests
 
-    assert asked()
+    assert requests_after_interval()
     open_tab(page, "Explore")
     page.wait_for_timeout(1000)
-    assert asked() == []
+    assert requests_after_interval() == []
     open_tab(page, "Training progress")
     page.wait_for_timeout(1000)
-    assert asked()
+    assert requests_after_interval()
 
 
 def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "growing", epochs=2)
     page = open_with_fake_clock(open_page, serve_runs())
     open_tab(page, "Training progress")
-    words, box = page.locator("#learning"), page.locator("#runs")
-    expect(words).to_contain_text("70.00")
+    table, box = page.locator("#learning"), page.locator("#runs")
+    expect(table).to_contain_text("70.00")
     runs.append_record(run.path, make_history_record(3))
     page.clock.fast_forward(UPDATE_INTERVAL_MS)
-    expect(words).to_contain_text("80.00")
+    expect(table).to_contain_text("80.00")
     mixed = make_run(tmp_path / "<b>mixed", epochs=3)
     recipe = mixed.config["recipe"] | {"mixup": 0.5, "warmup_epochs": 1.5}
     runs.write_config(mixed.path, mixed.config | {"recipe": recipe})
     worse = [make_history_record(epoch) | {"train_accuracy": 0.2} for epoch in (1, 2, 3)]
     runs.rewrite_history(mixed.path, worse)
-    mixed.path.rename(run.path.with_name("<b>mixed"))  # a newcomer
+    mixed.path.rename(run.path.with_name("<b>mixed"))  # a new run
     page.clock.fast_forward(UPDATE_INTERVAL_MS)
     box.get_by_role("checkbox", name="<b>mixed").check()
     box.get_by_role("checkbox", name="growing").uncheck()
-    expect(words.locator("tbody tr").first).to_contain_text("<b>mixed")
-    expect(words.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80%
-    expect(words).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
+    expect(table.locator("tbody tr").first).to_contain_text("<b>mixed")
+    expect(table.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80%
+    expect(table).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
     expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
-    words.locator("summary").first.click()
-    expect(words.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
+    table.locator("summary").first.click()
+    expect(table.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
 
 
 def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_runs, tmp_path):
-    """A model with its weights, and an ablation without weights."""
+    """Use a model with weights and an ablation without weights."""
     root = tmp_path / "runs"
     make_run(root / "model")
     changes = {EVIL: {}, "longer": {"epochs": 9}, "trivial": {"policy": "trivial"}}
@@ -158,22 +158,22 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
         (run.path / runs.WEIGHTS_FILE).unlink()
     page = open_page(serve_runs())
     open_tab(page, "Training progress")
-    drawn, box = page.locator("#plots .legend strong"), page.locator("#runs")
-    expect(drawn).to_have_text(["model"])
+    legend, box = page.locator("#plots .legend strong"), page.locator("#runs")
+    expect(legend).to_have_text(["model"])
     expect(box.locator("summary")).to_have_text(["Models1 of 1", f"Ablation of {EVIL}0 of 4"])
     expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
     only = box.get_by_role("button", name=f"Select only: Ablation of {EVIL}")
     only.click()
-    expect(drawn).to_have_text([EVIL, "ema", "longer", "trivial"])
+    expect(legend).to_have_text([EVIL, "ema", "longer", "trivial"])
     expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
     make_run(root / "newcomer", epochs=1)
     box.get_by_role("checkbox", name="Select all: Models").check()
-    expect(drawn).to_have_count(6)
+    expect(legend).to_have_count(6)
     box.locator("summary", has_text="Ablation").click()
     box.get_by_role("checkbox", name="ema").uncheck()
-    expect(drawn).to_have_count(5)
+    expect(legend).to_have_count(5)
     only.click()
-    expect(drawn).to_have_count(4)
+    expect(legend).to_have_count(4)
     open_tab(page, "Compare models")
     base = page.locator("#gains-base select")
     expect(base.locator("optgroup").last).to_have_attribute("label", f"Ablation of {EVIL}")
@@ -187,7 +187,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     expect(page.locator("#gains tbody tr").first).to_contain_text(EVIL)
     expect(page.locator("#gains")).to_contain_text("Not significant on these test images: ")
     open_tab(page, "Training progress")
-    # As on a first visit, where all above is drawn only then, and the page is too short to scroll.
+    # On a first visit the content above is rendered late, so the page is too short to scroll.
     page.add_style_tag(content=".late :is(#models, #gains) { display: none; }")
     page.evaluate("document.body.className = 'late'")
     page.evaluate("setTimeout(() => { document.body.className = ''; }, 1000)")
