@@ -227,6 +227,8 @@ def test_auroc_is_the_fraction_of_ordered_pairs():
 
 
 class SyntheticWithLabels(data.SyntheticDataset):
+    """A synthetic dataset with the loaders of real datasets."""
+
     def load_labels(self, part):
         return self.load(part).labels
 

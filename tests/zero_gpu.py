@@ -16,6 +16,8 @@ GPU_LEASE = {"idle": False, "nvidiaIndex": 0, "nvidiaUUID": "GPU-0", "allowToken
 
 
 class GpuLeaseHandler(BaseHTTPRequestHandler):
+    """A stand-in for the scheduler that lends GPUs."""
+
     def do_POST(self) -> None:
         content = json.dumps(GPU_LEASE if self.path.startswith("/schedule") else {}).encode()
         self.send_response(200)

@@ -4,7 +4,7 @@ import sys
 
 
 def escape_unprintable() -> None:
-    """Make stdout and stderr escape characters that their encoding lacks, such as "\\u732b".
+    """Make stdout and stderr escape characters that their encoding lacks.
 
     On Windows, output to a file uses the system code page. Without this function, printing a path
     with other characters would end the program with a traceback.

@@ -33,6 +33,8 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ProcessId(TypedDict):
+    """Process number, and a mark that distinguishes it from a later process of the same number."""
+
     pid: int
     mark: str
 

@@ -124,8 +124,9 @@ def most_confused_pairs(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPai
 
 
 def describe_pair(pair: ConfusedPair, classes: Sequence[str]) -> str:
-    """Describe a confused pair: "146 cats were predicted as dogs (14.6% of all cats)."
+    """Describe a confused pair of classes.
 
+    An example is "146 cats were predicted as dogs (14.6% of all cats)."
     Class names outside CIFAR-10 have unknown plurals and articles (for example "n01440764" or
     "scissors"), so they are quoted: '2 images of "Mouse" were predicted as "cat"'. Names come from
     the user's folders, so escape the sentence before using it in HTML.

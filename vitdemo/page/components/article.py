@@ -23,6 +23,8 @@ from vitdemo.page.components.table import Table
 
 @dataclass(frozen=True)
 class Heading:
+    """A heading of a section."""
+
     text: str
 
 
@@ -44,6 +46,8 @@ class Notice:
 
 @dataclass(frozen=True)
 class Bullets:
+    """A bulleted list of texts."""
+
     items: Sequence[str]
 
 

@@ -104,8 +104,7 @@ class ChangeImageHandlers:
         )
 
     def draw(self, image, name, layer, first, last, choice, *settings) -> tuple:
-        """Return the changed image, all predictions, the chosen model's attention, `code`, and
-        the attention knock-out."""
+        """Return the changed image, all predictions, attention, `removed_code` and knock-out."""
         return self.render_changes(
             name, layer, first, last, *self.parse_changes(image, name, choice, settings)
         )
