@@ -24,6 +24,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,14 +40,14 @@ from vitdemo.analyses.architecture import load_model_parts  # noqa: E402
 from vitdemo.analyses.class_maps import compute_class_maps  # noqa: E402
 from vitdemo.analyses.export import compute_all_maps  # noqa: E402
 from vitdemo.analyses.head_ablation import compute_head_effects  # noqa: E402
-from vitdemo.analyses.logit_attribution import compute_logit_attribution  # noqa: E402
-from vitdemo.analyses.logit_lens import compute_logit_lens  # noqa: E402
-from vitdemo.analyses.qkv import layer_qkv  # noqa: E402
 from vitdemo.analyses.weights import compute_position_similarity, load_first_filters  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.errors import RunError, VitdemoError  # noqa: E402
 from vitdemo.explain.attention import FUSIONS  # noqa: E402
 from vitdemo.explain.attributions import METHODS, list_methods  # noqa: E402
+from vitdemo.explain.logit_attribution import compute_logit_attribution  # noqa: E402
+from vitdemo.explain.logit_lens import compute_logit_lens  # noqa: E402
+from vitdemo.explain.qkv import compute_layer_qkv  # noqa: E402
 from vitdemo.models import count_parameters, patch_side  # noqa: E402
 from vitdemo.runs.timm_run import TimmRun, create_timm_run  # noqa: E402
 
@@ -206,7 +207,7 @@ def check_attention(context: AppContext, run: TimmRun, image: Image.Image) -> tu
     for name, values in (("distance", look.distances), ("entropy", look.entropies)):
         check_values(values, (L, H), name)
     assert look.token_similarity.isfinite().all()
-    layer_qkv(context, run, image, 1)
+    compute_layer_qkv(context.load_model(run), look, 1)
     arrays = compute_all_maps(context, run, image)
     assert ("relevance" in arrays) == bool(C)
     return rows, columns
@@ -241,10 +242,11 @@ def check_quick_maps(
     quick = [m.name for m in list_methods(context.load_model(run)) if not m.is_slow]
     drawn = compute_class_maps(context, run, image, include_slow=False)
     check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
-    lens, L = compute_logit_lens(context, run, image), context.count_layers(run)
-    check_values(lens.predictions, (L + 1, len(run.classes)), "logit lens")
+    model, trace = context.load_model(run), context.trace_image(run, image)
+    lens = compute_logit_lens(model, trace)
+    check_values(lens.predictions, (trace.num_layers + 1, len(run.classes)), "logit lens")
     try:
-        stream = compute_logit_attribution(context, run, image)
+        stream = compute_logit_attribution(model, trace)
     except VitdemoError as error:
         return [f"residual stream refused: {error}"]
     assert np.allclose(stream.contributions.total.numpy(), stream.logits, atol=1e-2)
@@ -264,17 +266,19 @@ def check_slow_maps(context: AppContext, run: TimmRun, image: Image.Image) -> No
 
 def check_refusals(context: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check that a model without classes refuses all views that need a class."""
-    for ask in (
-        compute_class_maps,
-        compute_logit_lens,
-        compute_logit_attribution,
-        compute_head_effects,
-    ):
+    computations = [
+        partial(f, context, run, image) for f in (compute_class_maps, compute_head_effects)
+    ]
+    model, trace = context.load_model(run), context.trace_image(run, image)
+    computations += [
+        partial(f, model, trace) for f in (compute_logit_lens, compute_logit_attribution)
+    ]
+    for compute in computations:
         try:
-            ask(context, run, image)
+            compute()
         except RunError:
             continue
-        raise AssertionError(f"{ask.__name__} does not refuse a model without classes")
+        raise AssertionError(f"{compute.func.__name__} does not refuse a model without classes")
 
 
 if __name__ == "__main__":

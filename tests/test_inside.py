@@ -9,13 +9,14 @@ import torch
 from tests.conftest import write_noise_images
 from tests.factories import VIT, make_run, noise, timm_spec
 from vitdemo import runs
-from vitdemo.analyses import attention_distance, head_ablation, logit_lens, weights
+from vitdemo.analyses import attention_distance, head_ablation, weights
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import example_files
 from vitdemo.errors import DataError, RunError
 from vitdemo.explain import statistics
 from vitdemo.explain.head_ablation import ablate_heads, compute_head_means
+from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.metrics.paired import mcnemar
 
 CPU = torch.device("cpu")
@@ -47,12 +48,12 @@ def balance_predictions(context: AppContext, run: runs.Run) -> None:
 @pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
 def test_logit_lens_ends_in_the_prediction(shown, name, layers):
     run = shown.find_run(name)
-    lens = logit_lens.compute_logit_lens(shown, run, noise(0))
+    lens = compute_logit_lens(shown.load_model(run), shown.trace_image(run, noise(0)))
     assert lens.predictions.shape == (layers + 1, 10)
     assert lens.patches.shape == (layers + 1, 16, 10)
     prediction = shown.predict(run, noise(0))
     assert np.allclose(lens.predictions[-1], prediction.probabilities, atol=1e-5)
-    assert np.array_equal(lens.input_image, prediction.input_image)
+    assert np.array_equal(lens.trace.input_image, prediction.input_image)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
@@ -136,9 +137,11 @@ def test_diverged_model_is_named_in_the_error(tmp_path):
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
     context = AppContext([tmp_path], None, CPU)
-    for compute in (logit_lens.compute_logit_lens, head_ablation.compute_head_effects):
-        with pytest.raises(RunError, match="'bad' predicts NaN"):
-            compute(context, context.find_run("bad"), noise(0))
+    run = context.find_run("bad")
+    with pytest.raises(RunError, match="'bad' predicts NaN"):
+        compute_logit_lens(context.load_model(run), context.trace_image(run, noise(0)))
+    with pytest.raises(RunError, match="'bad' predicts NaN"):
+        head_ablation.compute_head_effects(context, run, noise(0))
 
 
 def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, with_pictures):

@@ -12,9 +12,9 @@ from tests.factories import TIMM, make_run, record_start_weights
 from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
 from vitdemo.analyses.head_ablation import AblationEffects
-from vitdemo.analyses.logit_lens import LogitLens
 from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
+from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components import positions
@@ -48,10 +48,9 @@ def make_effects(L=2, H=3):
 def make_lens(classes, L=2, P=4):
     C = len(classes)
     image = np.zeros((8, 8, 3), np.uint8)
+    trace = SimpleNamespace(run=fake_run(classes), input_image=image, grid=(2, P // 2))
     return LogitLens(
-        fake_run(classes),
-        image,
-        (2, P // 2),
+        trace,
         random_probabilities(L + 1, C),
         random_probabilities(L + 1, P, C, seed=1),
     )

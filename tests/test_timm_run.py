@@ -20,11 +20,11 @@ from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.analyses.export import compute_all_maps
 from vitdemo.analyses.head_ablation import compute_head_effects
-from vitdemo.analyses.logit_attribution import compute_logit_attribution
-from vitdemo.analyses.logit_lens import compute_logit_lens
 from vitdemo.context import AppContext
 from vitdemo.errors import ModelError, RunError
 from vitdemo.explain import attributions
+from vitdemo.explain.logit_attribution import compute_logit_attribution
+from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models import patch_side
 from vitdemo.page.look import side
 from vitdemo.runs import disambiguate_names, timm_run
@@ -303,15 +303,21 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
     assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
 
 
-@pytest.mark.parametrize(
-    "fn", [compute_logit_lens, compute_logit_attribution, compute_head_effects, compute_class_maps]
-)
-def test_class_dependent_views_raise_run_error_without_labels(labelless, fn):
+NO_LABELS = "no classifier with known labels, so it predicts no classes"
+
+
+@pytest.mark.parametrize("compute", [compute_head_effects, compute_class_maps])
+def test_class_dependent_analyses_raise_run_error_without_labels(labelless, compute):
     run, context = labelless
-    with pytest.raises(
-        RunError, match="no classifier with known labels, so it predicts no classes"
-    ):
-        fn(context, run, make_image())
+    with pytest.raises(RunError, match=NO_LABELS):
+        compute(context, run, make_image())
+
+
+@pytest.mark.parametrize("compute", [compute_logit_lens, compute_logit_attribution])
+def test_class_dependent_results_of_a_trace_raise_run_error_without_labels(labelless, compute):
+    run, context = labelless
+    with pytest.raises(RunError, match=NO_LABELS):
+        compute(context.load_model(run), context.trace_image(run, make_image()))
 
 
 def test_suggested_models_are_supported_and_preloaded_in_the_space():

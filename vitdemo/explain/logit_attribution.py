@@ -16,11 +16,18 @@ K chosen classes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from timm.layers import RmsNorm
 from torch import Tensor, nn
 
+from vitdemo.errors import RunError
+from vitdemo.explain.checks import require_finite, to_numpy
 from vitdemo.explain.forward_pass import apply_optional, classifier_rows, compute_heads, upcast
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.runs import Run
+
+MAX_STREAM_CLASSES = 10  # maximum number of classes: the most probable ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +151,42 @@ def _fold_norm(norm: nn.Module | None, x: Tensor, directions: Tensor) -> tuple[T
 def _sum_products(directions: Tensor, x: Tensor) -> Tensor:
     """Compute the sum (K,) of products of directions (K, R, D) and tokens (R, D)."""
     return (directions * upcast(x)).sum((1, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class LogitAttribution:
+    """Contributions `parts` to the `logits` (K,) of `classes` (K), the most probable first.
+
+    The lengths (L+1,) are mean norms, before the first layer and after each layer: of the tokens
+    that the classifier reads, and of the patches.
+    """
+
+    trace: ImageTrace
+    classes: tuple[int, ...]
+    logits: np.ndarray
+    contributions: Contributions
+    classifier_token_norms: np.ndarray
+    patch_norms: np.ndarray
+
+    @property
+    def run(self) -> Run:
+        return self.trace.run
+
+
+@torch.inference_mode()
+def compute_logit_attribution(model: nn.Module, trace: ImageTrace) -> LogitAttribution:
+    """Compute the contributions to the logits of the most probable classes of one image.
+
+    Raises `RunError` for a model without classes, or one that predicts NaN. It is also raised if
+    the final norm or the classifier cannot be split into contributions.
+    """
+    trace.run.require_classes()
+    require_finite(trace.run, to_numpy(trace.logits))
+    classes = trace.logits.topk(min(MAX_STREAM_CLASSES, len(trace.logits))).indices.tolist()
+    try:
+        parts = compute_contributions(model, trace.tokens, classes)
+    except TypeError as error:
+        raise RunError(str(error)) from error
+    rows = trace.classifier_rows, slice(trace.num_prefix_tokens, None)  # classifier token, patches
+    norms = [to_numpy(mean_token_norms(trace.tokens, each)) for each in rows]
+    return LogitAttribution(trace, tuple(classes), to_numpy(trace.logits)[classes], parts, *norms)

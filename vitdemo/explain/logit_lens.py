@@ -7,28 +7,64 @@ the classifier head was trained on the class token.
 
 Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C classes.
 
-    answers, patches = apply_logit_lens(model, trace(model, images).tokens)
-    answers[-1]  # (B, C): the model's own probabilities
+    predictions, patches = apply_logit_lens(model, trace(model, images).tokens)
+    predictions[-1]  # (B, C): the model's own probabilities
 """
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitdemo.explain.checks import require_finite, to_numpy
 from vitdemo.explain.forward_pass import classify_tokens, upcast
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.runs import Run
+
+
+@dataclass(frozen=True, eq=False)
+class LogitLens:
+    """Probabilities before the first block (index 0) and after each of the L blocks.
+
+    `predictions` (L+1, C) are computed from the tokens that the classifier reads, and `patches`
+    (L+1, P, C) from each patch of `trace`.
+    """
+
+    trace: ImageTrace
+    predictions: np.ndarray
+    patches: np.ndarray
+
+    @property
+    def run(self) -> Run:
+        return self.trace.run
+
+
+@torch.inference_mode()
+def compute_logit_lens(model: nn.Module, trace: ImageTrace) -> LogitLens:
+    """Compute the logit lens of one image from its trace.
+
+    Raises `RunError` for a model without classes, and for one that predicts NaN.
+    """
+    trace.run.require_classes()
+    results = apply_logit_lens(model, trace.tokens[:, None])
+    predictions, patches = (to_numpy(each[:, 0]) for each in results)
+    require_finite(trace.run, predictions[-1])
+    return LogitLens(trace, predictions, patches)
 
 
 def apply_logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Apply the model's classifier head to the `tokens` (L+1, B, N, D) of `trace`.
 
-    Returns two arrays of probabilities, where index 0 is before the first block. `answers`
+    Returns two arrays of probabilities, where index 0 is before the first block. `predictions`
     (L+1, B, C) are computed from the tokens that the head normally reads: the class token, both
     special tokens of a distilled model, or the mean of the patch tokens. The last ones are the
     model's prediction. `patches` (L+1, B, P, C) are computed from each single patch token, which
     replaces all tokens that the head reads.
     """
-    answers = [classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
+    predictions = [classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
-    return tuple(upcast(torch.stack(logits)).softmax(dim=-1) for logits in (answers, patches))
+    return tuple(upcast(torch.stack(logits)).softmax(dim=-1) for logits in (predictions, patches))
 
 
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:

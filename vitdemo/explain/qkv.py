@@ -6,9 +6,15 @@
 Letters: B batch, H heads, N tokens, D width.
 """
 
+from dataclasses import dataclass
+
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.forward_pass import compute_block_qkv, upcast
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.runs import Run
 
 
 def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -25,3 +31,33 @@ def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, T
 def head_scale(model: nn.Module, layer: int) -> float:
     """Return the factor of dot products before the softmax, 1 / sqrt(D/H)."""
     return float(model.blocks[layer].attn.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerQKV:
+    """Layer `layer` (1..L): `queries`, `keys` and `values`, each (H, N, D/H), and their `scale`.
+
+    The softmax of `scale * queries @ keys.mT` is the attention of `look`.
+    """
+
+    trace: ImageTrace
+    layer: int
+    scale: float
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def run(self) -> Run:
+        return self.trace.run
+
+    @property
+    def input_image(self) -> np.ndarray:
+        return self.trace.input_image
+
+
+@torch.inference_mode()
+def compute_layer_qkv(model: nn.Module, trace: ImageTrace, layer: int) -> LayerQKV:
+    """Compute queries, keys and values of layer 1..L of a traced image."""
+    qkv = compute_qkv(model, trace.tokens[layer - 1][None], layer - 1)
+    return LayerQKV(trace, layer, head_scale(model, layer - 1), *(each[0] for each in qkv))

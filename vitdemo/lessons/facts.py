@@ -15,13 +15,13 @@ from PIL import Image
 
 from vitdemo.analyses.attention_distance import compute_distances
 from vitdemo.analyses.head_ablation import compute_head_effects
-from vitdemo.analyses.logit_lens import compute_logit_lens
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.data.photos import OURS
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.explain import statistics
+from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.explain.norms import summed_head_norms
 from vitdemo.explain.qkv import head_scale
 from vitdemo.metrics import (
@@ -324,7 +324,9 @@ def _count_below(found: np.ndarray) -> str:
 
 def _settled_layer(context: AppContext, run: Run) -> str:
     """Return the first layer from which on the logit lens predicts the final class."""
-    predicted = compute_logit_lens(context, run, _lesson_image()).predictions.argmax(1)  # (L+1,)
+    predicted = compute_logit_lens(
+        context.load_model(run), context.trace_image(run, _lesson_image())
+    ).predictions.argmax(1)  # (L+1,)
     others = np.flatnonzero(predicted != predicted[-1])
     return str(others[-1] + 1 if len(others) else 0)
 

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.analyses.logit_lens import LogitLens
+from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.page.components import View, serve_image
 
-PROBABILITY_DIGITS = (
-    6  # of a probability, so that the browser rounds to the same percentage as Python
-)
+PROBABILITY_DIGITS = 6  # so that the browser rounds to the same percentage as Python
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +44,8 @@ class LensView(View):
         named, predicted = np.unique(found.patches.argmax(2), return_inverse=True)
         return {
             "run": found.run.name,
-            "seen": serve_image(self, found.input_image),
-            "grid": list(found.grid),
+            "seen": serve_image(self, found.trace.input_image),
+            "grid": list(found.trace.grid),
             "words": list(value.captions),
             "layer": value.layer,
             "classes": [classes[c] for c in value.shown_classes],

@@ -12,7 +12,7 @@ heads of the layer, so another head, query or key token needs no request:
 
 import torch
 
-from vitdemo.analyses.qkv import LayerQKV
+from vitdemo.explain.qkv import LayerQKV
 from vitdemo.page.components import View, serve_image, serve_numbers
 
 ONE_HEAD_CAPTION = (

@@ -10,8 +10,8 @@ K classes, the most probable one first:
 
 import numpy as np
 
-from vitdemo.analyses.logit_attribution import LogitAttribution
 from vitdemo.explain.checks import to_numpy
+from vitdemo.explain.logit_attribution import LogitAttribution
 from vitdemo.page.components import View
 
 LOGIT_DIGITS = 5

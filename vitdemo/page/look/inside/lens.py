@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitdemo.analyses.logit_lens import LogitLens, compute_logit_lens
+from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
 from vitdemo.page.components.lens import LensData, LensView
 from vitdemo.page.kit import clamp_layer
 from vitdemo.page.look.tab import ExploreTab
@@ -39,7 +39,8 @@ def build(look: ExploreTab) -> None:
     view = LensView(elem_id="lens")
 
     def draw(image, name, layer):
-        found = compute_logit_lens(look.context, look.context.find_run(name), image)
+        trace = look.load_trace(name, image)
+        found = compute_logit_lens(look.context.load_model(trace.run), trace)
         return lens_data(found, clamp_layer(layer, len(found.predictions) - 1))
 
     look.add("inside/lens", draw, [look.layer], [view], triggers=[])

@@ -1,6 +1,6 @@
 """The part "Residual stream": contributions of each head and each MLP to a logit."""
 
-from vitdemo.analyses.logit_attribution import compute_logit_attribution
+from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.page.components.residual_stream import ResidualStreamView
 from vitdemo.page.look.tab import ExploreTab
 
@@ -10,6 +10,7 @@ def build(look: ExploreTab) -> None:
     view = ResidualStreamView(elem_id="residual-stream")
 
     def draw(image, name):
-        return compute_logit_attribution(look.context, look.context.find_run(name), image)
+        trace = look.load_trace(name, image)
+        return compute_logit_attribution(look.context.load_model(trace.run), trace)
 
     look.add("inside/residual_stream", draw, [], [view])
