@@ -72,13 +72,14 @@ from vitdemo.training.splits import get_preprocessing, split_training_set
 from vitdemo.training.stopping import Stopper
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-RECIPE_OPTIONS = tuple(f for f in fields(Recipe) if f.type in (int, float, str, bool) and f.name not
-in
-                ("name", "summary", "note"))  # fmt: skip
+RECIPE_OPTIONS = tuple(
+    field
+    for field in fields(Recipe)
+    if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
+)
 # Options of the model, for the families that know them: see `VisionTransformer`.
-MODEL_OPTIONS = {"patch_size": int, "embed_dim": int, "depth": int, "num_heads": int, "pos_embed":
-str,
-         "global_pool": str, "init": str}  # fmt: skip
+MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"), int)
+MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
 
 
 OTHER_COMMANDS = (None, "download", "evaluate", "report")  # commands without training
@@ -99,11 +100,9 @@ def main(argv: list[str] | None = None) -> int:
     except VitdemoError as error:
         print(f"train.py: {error}", file=sys.stderr)
     except OSError as error:  # for example a full disk, or no permission to write
-        where = f" '{error.filename}'" if error.filename else ""
-        told = f"train.py: {error.strerror or error}{where}"
-        print(
-            told + (DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."), file=sys.stderr
-        )
+        location = f" '{error.filename}'" if error.filename else ""
+        hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
+        print(f"train.py: {error.strerror or error}{location}{hint}", file=sys.stderr)
     except KeyboardInterrupt:  # before the first step, or during evaluation
         print("train.py: stopped.", file=sys.stderr)
         return 130
@@ -236,10 +235,10 @@ def evaluate(args: argparse.Namespace) -> int:
 def add_reference(
     run: runs.Run, train: data.LabelledImages, validation: data.LabelledImages, device: str
 ) -> None:
-    """Write `reference_features.npz`, by which the page knows images unlike the training images."""
-    found = compute_reference(run, train, validation, choose_device(device))
-    if found:
-        write_reference(run.path, found, run.config["data"]["fingerprint"])
+    """Write `reference_features.npz`, with which the page detects unfamiliar images."""
+    reference = compute_reference(run, train, validation, choose_device(device))
+    if reference:
+        write_reference(run.path, reference, run.config["data"]["fingerprint"])
 
 
 def write_evaluation(
@@ -247,9 +246,9 @@ def write_evaluation(
 ) -> None:
     """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
     test = source.load("test", run.spec.image_size)
-    found = evaluate_run(run, test, validation, choose_device(device))
-    runs.write_evaluation(run.path, found)
-    result = {"test_accuracy": compute_accuracy(found.probabilities, found.labels)}
+    evaluation = evaluate_run(run, test, validation, choose_device(device))
+    runs.write_evaluation(run.path, evaluation)
+    result = {"test_accuracy": compute_accuracy(evaluation.probabilities, evaluation.labels)}
     print(json.dumps({"run": str(run.path)} | result | {"test_pictures": len(test)}))
 
 
@@ -261,8 +260,8 @@ def write_report(args: argparse.Namespace) -> int:
     from vitdemo.report import render_report
 
     path = args.out or Path("report.html")
-    page = render_report(runs.disambiguate_names(read_supervised_runs(args.runs)))
-    runs.write_atomically(path, lambda file: file.write(page.encode(errors="replace")))
+    html = render_report(runs.disambiguate_names(read_supervised_runs(args.runs)))
+    runs.write_atomically(path, lambda file: file.write(html.encode(errors="replace")))
     print(f"The report is in '{path}': open it in a browser.")
     return 0
 
@@ -288,13 +287,15 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     source = (
         data.SYNTHETIC_DATASET if args.smoke and args.data is None else data.find_dataset(args.data)
     )
-    pictures, classes = source.load("train", recipe.model.image_size), source.classes
-    kept, held = split_training_set(pictures, recipe, classes)
-    fingerprint = data.compute_fingerprint(pictures, classes)
-    saved = read_resume_checkpoint(folder, fingerprint, len(held), recipe) if args.resume else None
+    samples, classes = source.load("train", recipe.model.image_size), source.classes
+    train_idx, val_idx = split_training_set(samples, recipe, classes)
+    fingerprint = data.compute_fingerprint(samples, classes)
+    state = (
+        read_resume_checkpoint(folder, fingerprint, len(val_idx), recipe) if args.resume else None
+    )
     if is_first_process():
-        source.check_images("test")  # now, not after the last epoch
-        print_notes(source, note_on_split(recipe, len(held), len(pictures)))
+        source.check_images("test")  # an error now is better than after the last epoch
+        print_notes(source, note_on_split(recipe, len(val_idx), len(samples)))
     processes, device = join_processes(device)
     origin = read_origin(args.weights)
     check_same_heads(origin, recipe.model)
@@ -303,27 +304,27 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     model = build_model(
         recipe.model,
         len(classes),
-        pretrained=recipe.pretrained and saved is None and not args.smoke,
-        weights=None if saved else args.weights,  # of a resumed run they come from its checkpoint
+        pretrained=recipe.pretrained and state is None and not args.smoke,
+        weights=None if state else args.weights,  # a resumed run loads its checkpoint
         keep_head=has_same_classes(origin, classes),
     ).to(device)
     trainer = make_trainer(
         model,
         recipe,
-        pictures.subset(kept),
-        pictures.subset(held),
+        samples.subset(train_idx),
+        samples.subset(val_idx),
         num_classes=len(classes),
-        preprocessing=get_preprocessing(recipe, source, pictures),
+        preprocessing=get_preprocessing(recipe, source, samples),
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
         stop=stopper,
         compile=compile,
         processes=processes,
         teacher=load_teacher(recipe, classes, fingerprint, device),
     )
-    if saved:
-        trainer.load_state_dict(saved)
+    if state:
+        trainer.load_state_dict(state)
     if processes.is_first:
-        if saved:
+        if state:
             prepare_resumed_folder(folder, trainer, argv)
         else:
             config = build_config(trainer, model, classes, source.name, fingerprint, argv)
@@ -334,7 +335,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     if not processes.is_first:
         return 0  # otherwise torchrun would stop the first process, whose exit code counts
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # may be less than the finished ones
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # may be fewer than the finished ones
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
@@ -355,13 +356,13 @@ def print_notes(source: data.ImageDataset, *more: str) -> None:
         print(note, file=sys.stderr)
 
 
-def note_on_split(recipe: Recipe, held_out: int, count: int) -> str:
+def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
     """Return a sentence if more images are held out than the recipe asks for; else ""."""
-    if held_out <= math.ceil(recipe.validation_share * count):
+    if validation_count <= math.ceil(recipe.validation_share * count):
         return ""
     return (
-        f"{held_out} of {count} images are held out for validation, more than --validation-share "
-        f"{recipe.validation_share:g}, so that every class has one."
+        f"{validation_count} of {count} images are held out for validation, more than "
+        f"--validation-share {recipe.validation_share:g}, so that every class has one."
     )
 
 
@@ -379,36 +380,36 @@ def evaluate_trained(
         add_reference(run, trainer.train, trainer.validation, args.device)
     except (VitdemoError, KeyboardInterrupt) as error:
         command = ["python", "train.py", "evaluate", str(folder), "--data", str(source.root)]
-        saved = (
+        message = (
             f"The training is finished and its weights are saved in '{folder}'. Evaluate them "
             f"with: {shlex.join(command)}"
         )
         if isinstance(error, KeyboardInterrupt):
-            print(saved, file=sys.stderr)
+            print(message, file=sys.stderr)
             raise
-        raise DataError(f"{error} {saved}") from error
+        raise DataError(f"{error} {message}") from error
 
 
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """Return the command that resumes the run in `folder` on the same dataset."""
-    where = ["--data", str(args.data)] if args.data else []
+    dataset = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
-    return format_command([args.recipe, *smoke, *where, "--out", str(folder), "--resume"])
+    return format_command([args.recipe, *smoke, *dataset, "--out", str(folder), "--resume"])
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     """Return the recipe with the options of the command line; with --resume, the run's recipe."""
-    given = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
-    given = {name: value for name, value in given.items() if value is not None}
+    settings = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
+    settings = {name: value for name, value in settings.items() if value is not None}
     size = {"image_size": args.image_size} if args.image_size else {}
-    sizes = {name: getattr(args, f"set_{name}") for name in MODEL_OPTIONS}
-    sizes = {name: value for name, value in sizes.items() if value is not None}
+    options = {name: getattr(args, f"set_{name}") for name in MODEL_OPTIONS}
+    options = {name: value for name, value in options.items() if value is not None}
     if args.resume:
-        return get_resume_recipe(folder, args.recipe, **given, **size, **sizes)
-    recipe = (get_smoke_recipe if args.smoke else get_recipe)(args.recipe, **given)
-    if sizes and recipe.model.family != "vit":
-        raise RecipeError(f"{args.recipe} is not a ViT from scratch: omit --{next(iter(sizes))}.")
-    model = replace(recipe.model, options={**recipe.model.options, **sizes})
+        return get_resume_recipe(folder, args.recipe, **settings, **size, **options)
+    recipe = (get_smoke_recipe if args.smoke else get_recipe)(args.recipe, **settings)
+    if options and recipe.model.family != "vit":
+        raise RecipeError(f"{args.recipe} is not a ViT from scratch: omit --{next(iter(options))}.")
+    model = replace(recipe.model, options={**recipe.model.options, **options})
     return replace(recipe, model=replace(model, **size))
 
 
@@ -419,14 +420,14 @@ def get_run_folder(args: argparse.Namespace) -> Path:
 
 def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
     """Train and save each epoch; return False if Ctrl-C, SIGTERM or the deadline stopped it."""
-    first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
+    is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
     with create_progress_bar(trainer) as bar:
-        if first:
-            log, shown = StepLog(folder, trainer), trainer.on_step
-            trainer.on_step = lambda progress: (shown(progress), log.add(progress))
+        if is_first:
+            log, update_bar = StepLog(folder, trainer), trainer.on_step
+            trainer.on_step = lambda progress: (update_bar(progress), log.add(progress))
         try:
             for record in trainer.fit():
-                if first:
+                if is_first:
                     saver.save(record)
                     bar.write(format_epoch_line(record))
                 if (
@@ -458,8 +459,8 @@ def ignore_stop_signals() -> Iterator[None]:
 def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bool:
     """Return whether another epoch of the same length would end after the deadline."""
     seconds = record["epoch_seconds"] - trainer.compile_seconds
-    late = time.monotonic() + seconds > deadline
-    return trainer.processes.broadcast_flag(late, trainer.device)
+    is_late = time.monotonic() + seconds > deadline
+    return trainer.processes.broadcast_flag(is_late, trainer.device)
 
 
 def exit_process(code: int) -> NoReturn:

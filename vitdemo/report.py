@@ -1,6 +1,6 @@
 """Report on chosen runs: one self-contained HTML file with figures and tables, without scripts.
 
-    Path("report.html").write_text(report(runs), encoding="utf-8")
+    Path("report.html").write_text(render_report(runs), encoding="utf-8")
 
 All content comes from the run folders, so neither a dataset nor a model is needed. If a run has no
 evaluation or no epoch, the report says so. This module computes the content. The template
@@ -122,7 +122,7 @@ def render_report(
 
 
 def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> ReportTable:
-    """Return the size and the results of each run; `tests` has the results of `tested`."""
+    """Return the size and the results of each run; `tests` has their `evaluation_section`."""
     header = (
         *("Run", "Dataset", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
         *("Images/s", "Validation accuracy", "Test accuracy", "Macro F1", "Macro ROC-AUC", "ECE"),
@@ -134,7 +134,7 @@ def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> ReportTable:
 
 
 def model_row(run: Run, test: Mapping) -> list[str]:
-    last, used = run.history[-1] if run.history else None, run.weights_record
+    last, weights_record = run.history[-1] if run.history else None, run.weights_record
     weights, speed = run.path / WEIGHTS_FILE, median_images_per_second(run)
     return [
         run.name,
@@ -145,7 +145,7 @@ def model_row(run: Run, test: Mapping) -> list[str]:
         format_epoch_count(run),
         f"{elapsed_minutes(run)[-1]:.1f}" if last else DASH,
         f"{speed:.0f}" if speed else DASH,
-        format_percent(used["val_accuracy"]) if used else DASH,
+        format_percent(weights_record["val_accuracy"]) if weights_record else DASH,
         *prediction_cells(run, test),
     ]
 
@@ -154,41 +154,41 @@ def prediction_cells(run: Run, test: Mapping) -> list[str]:
     """Return accuracy, macro F1 and ROC-AUC, ECE and the class with the lowest F1."""
     if test["problem"]:
         return [DASH] * 5
-    found = test["metrics"]
-    worst = found.worst_first[0]
+    report = test["metrics"]
+    worst = report.worst_first[0]
     return [
-        f"{format_percent(found.accuracy)} ({format_percent_interval(found.accuracy_interval)})",
-        format_three_decimals(found.macro["f1"]),
-        format_three_decimals(found.macro["roc_auc"]),
+        f"{format_percent(report.accuracy)} ({format_percent_interval(report.accuracy_interval)})",
+        format_three_decimals(report.macro["f1"]),
+        format_three_decimals(report.macro["roc_auc"]),
         format_percent(test["calibration"].reliability.calibration_error),
-        f"{run.classes[worst]} ({format_three_decimals(found.columns['f1'][worst])})",
+        f"{run.classes[worst]} ({format_three_decimals(report.columns['f1'][worst])})",
     ]
 
 
-def training_section(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
+def training_section(runs: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     """Return the training curves, milestones and stages, or None if no run has an epoch.
 
     Also returns the reasons why a training accuracy is below the validation accuracy.
     """
-    if not drawn:
+    if not runs:
         return None
-    names, wholes = [run.name for run in drawn], [with_lineage_history(run) for run in drawn]
-    styles, listed = choose_line_styles(names, order or names), ", ".join(names)
+    names, full_runs = [run.name for run in runs], [with_lineage_history(run) for run in runs]
+    styles, run_names = choose_line_styles(names, order or names), ", ".join(names)
     return {
         "styles": styles,
-        "with_training": len(drawn) <= MAX_TRAINING_CURVES,
+        "with_training": len(runs) <= MAX_TRAINING_CURVES,
         "plots": [
             SvgFigure(
                 title,
-                f"{title} of {listed}, by epoch",
+                f"{title} of {run_names}, by epoch",
                 figures.figure_to_svg(
-                    plot_curves(plot_lines(wholes, styles, title), unit, zero=zero)
+                    plot_curves(plot_lines(full_runs, styles, title), unit, zero=zero)
                 ),
             )
             for title, unit, zero in PLOTS
         ],
-        "milestones": ReportTable(*milestone_rows(wholes)),
-        "stages": [(run.name, list_stage_changes(run)) for run in drawn],
+        "milestones": ReportTable(*milestone_rows(full_runs)),
+        "stages": [(run.name, list_stage_changes(run)) for run in runs],
         "below_validation": [
             {
                 "run": run.name,
@@ -196,7 +196,7 @@ def training_section(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | 
                 "epochs": len(run.history),
                 "reasons": explain_low_training_accuracy(run),
             }
-            for run in drawn
+            for run in runs
             if count_epochs_below_validation(run)
         ],
     }
@@ -204,13 +204,13 @@ def training_section(drawn: Sequence[Run], order: Sequence[str] = ()) -> dict | 
 
 def plot_lines(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
     """Return the lines of a plot, with training curves of at most `MAX_TRAINING_CURVES` runs."""
-    drawn = []
+    curves = []
     for run in runs:
         epochs = [record["epoch"] for record in run.history]
         for values, training in zip(plot_values(run, title), (False, True), strict=False):
             if not training or len(runs) <= MAX_TRAINING_CURVES:
-                drawn.append(styles[run.name].curve(epochs, values, training=training))
-    return drawn
+                curves.append(styles[run.name].curve(epochs, values, training=training))
+    return curves
 
 
 def plot_values(run: Run, title: str) -> list[list[float]]:
@@ -237,19 +237,19 @@ def compare_pairs(runs: Sequence[Run]) -> dict:
         except VitdemoError as error:
             sentences.append(str(error))
     rows = []
-    for found, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
+    for test, p in zip(tests, holm([test.overall.p for test in tests]), strict=True):
         rows.append(
             [
-                f"{found.first}, {found.second}",
-                format_points(found.overall.difference),
-                format_point_range(*found.overall.interval),
-                format_count(found.overall.first_only),
-                format_count(found.overall.second_only),
+                f"{test.first}, {test.second}",
+                format_points(test.overall.difference),
+                format_point_range(*test.overall.interval),
+                format_count(test.overall.first_only),
+                format_count(test.overall.second_only),
                 format_p_value(p),
             ]
         )
         if len(tests) <= MAX_PAIRS:  # more sentences would be harder to read than the table
-            sentence = describe_mcnemar(found.overall, found.first, found.second, p=float(p))
+            sentence = describe_mcnemar(test.overall, test.first, test.second, p=float(p))
             sentences.append(sentence)
     header = ("Models", "Accuracy difference, percentage points", "95% confidence interval")
     header += ("Only first correct", "Only second correct", "McNemar's test (Holm)")
@@ -270,23 +270,23 @@ def ablation_sections(runs: Sequence[Run]) -> list[dict]:
 def ablation_section(base: Run, others: Sequence[Run]) -> dict:
     """Return conclusion, plot and table of the ablation study of `base`, or the problem."""
     try:
-        found = compute_ablation(base, others)
+        ablation = compute_ablation(base, others)
     except VitdemoError as error:
         return {"base": base.name, "sentences": [str(error)], "table": None}
     title = f"Gain in test accuracy over the baseline {base.name}, with 95% confidence intervals"
     label = f"{title}; the numbers are in the table below"
     return {
         "base": base.name,
-        "sentences": summarise_ablation(found),
-        "plots": [SvgFigure(title, label, figures.figure_to_svg(charts.plot_gains(found)))],
-        "table": ReportTable(*ablation_table(found)),
+        "sentences": summarise_ablation(ablation),
+        "plots": [SvgFigure(title, label, figures.figure_to_svg(charts.plot_gains(ablation)))],
+        "table": ReportTable(*ablation_table(ablation)),
     }
 
 
 def evaluation_section(run: Run) -> dict:
     """Return per-class metrics, confusion matrix and calibration of a run, or the problem."""
     try:
-        found, calibration = (
+        metrics, calibration = (
             classification_report.compute_classification_report(run),
             calibration_report.compute_calibration_report(run),
         )
@@ -296,8 +296,8 @@ def evaluation_section(run: Run) -> dict:
     return {
         "run": run.name,
         "problem": "",
-        "metrics": found,
-        "classes": class_metrics_table(found),
+        "metrics": metrics,
+        "classes": class_metrics_table(metrics),
         "matrix": list(zip(matrix, normalise_confusion(matrix, "true"), strict=True)),
         "confused": [
             describe_pair(pair, run.classes) for pair in most_confused_pairs(matrix, MAX_PAIRS)
@@ -309,22 +309,22 @@ def evaluation_section(run: Run) -> dict:
     }
 
 
-def class_metrics_table(found: ClassificationReport) -> ReportTable:
+def class_metrics_table(metrics: ClassificationReport) -> ReportTable:
     """Return all metrics of each class and both averages, with confidence intervals if known."""
     rows = [
         [
             name,
-            format_count(found.support[c]),
+            format_count(metrics.support[c]),
             *(
-                format_with_interval(found.columns[column][c], found.interval(column, c))
+                format_with_interval(metrics.columns[column][c], metrics.interval(column, c))
                 for column in METRIC_NAMES
             ),
         ]
-        for c, name in enumerate(found.classes)
+        for c, name in enumerate(metrics.classes)
     ]
     for title, means, intervals in (
-        ("Macro average", found.macro, found.macro_intervals),
-        ("Weighted average", found.weighted, found.weighted_intervals),
+        ("Macro average", metrics.macro, metrics.macro_intervals),
+        ("Weighted average", metrics.weighted, metrics.weighted_intervals),
     ):
         values = (
             format_with_interval(means[column], intervals.get(column)) for column in METRIC_NAMES
@@ -333,15 +333,15 @@ def class_metrics_table(found: ClassificationReport) -> ReportTable:
     return ReportTable(("Class", "Support", *METRIC_TITLES.values()), rows)
 
 
-def calibration_plots(found: CalibrationReport) -> list[SvgFigure]:
+def calibration_plots(report: CalibrationReport) -> list[SvgFigure]:
     """Return the reliability diagram and the histogram of confidence."""
-    before, scaled = found.reliability, found.scaled
+    before, scaled = report.reliability, report.scaled
     dashed = ", dashed after temperature scaling" if scaled else ""
     bands = (scaled.reliability, scaled.chance.band) if scaled else ()
-    drawn = (
+    plots = (
         (
             f"Reliability: accuracy over confidence{dashed}; wide bars: 95% range if calibrated",
-            charts.plot_reliability(before, found.chance.band, *bands),
+            charts.plot_reliability(before, report.chance.band, *bands),
         ),
         (
             "Confidence of correct and (hatched) incorrect predictions, each adding up to 100%",
@@ -349,8 +349,8 @@ def calibration_plots(found: CalibrationReport) -> list[SvgFigure]:
         ),
     )
     return [
-        SvgFigure(title, f"{title}, of {found.run}", figures.figure_to_svg(figure))
-        for title, figure in drawn
+        SvgFigure(title, f"{title}, of {report.run}", figures.figure_to_svg(figure))
+        for title, figure in plots
     ]
 
 
@@ -366,20 +366,20 @@ def settings_table(runs: Sequence[Run]) -> ReportTable:
         [field, *(recipe.get(field, DASH) for recipe in recipes)]
         for field in dict.fromkeys(itertools.chain.from_iterable(recipes))
     ]
-    differ = [i for i, (_, *values) in enumerate(rows) if len(set(values)) > 1]
-    return ReportTable(("Field", *(run.name for run in runs)), rows, differ)
+    marked = [i for i, (_, *values) in enumerate(rows) if len(set(values)) > 1]
+    return ReportTable(("Field", *(run.name for run in runs)), rows, marked)
 
 
-def split_columns(table: ReportTable, most: int = 12) -> list[ReportTable]:
-    """Split a table into tables of at most `most` columns after the first, which all repeat.
+def split_columns(table: ReportTable, max_columns: int = 12) -> list[ReportTable]:
+    """Split a table into tables of at most `max_columns` columns after the first, which all repeat.
 
     A page of paper is too narrow for more.
     """
     parts = []
-    for start in range(1, len(table.header), most):
-        own = slice(start, start + most)
-        rows = [[row[0], *row[own]] for row in table.rows]
-        parts.append(ReportTable((table.header[0], *table.header[own]), rows, table.marked))
+    for start in range(1, len(table.header), max_columns):
+        columns = slice(start, start + max_columns)
+        rows = [[row[0], *row[columns]] for row in table.rows]
+        parts.append(ReportTable((table.header[0], *table.header[columns]), rows, table.marked))
     return parts
 
 
@@ -388,37 +388,37 @@ def flatten_dict(recipe: dict, prefix: str = "") -> dict[str, str]:
 
     Values become text. Dicts in a list are numbered from 1.
     """
-    found = {}
+    flat = {}
     for key, value in recipe.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            value = {str(number): one for number, one in enumerate(value, 1)}
+            value = {str(number): item for number, item in enumerate(value, 1)}
         if isinstance(value, dict):
-            found |= flatten_dict(value, f"{prefix}{key}.")
+            flat |= flatten_dict(value, f"{prefix}{key}.")
         else:
-            words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[f"{prefix}{key}"] = words or DASH
-    return found
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            flat[f"{prefix}{key}"] = text or DASH
+    return flat
 
 
 def provenance_table(runs: Sequence[Run]) -> ReportTable:
     keys = ("command", "started", "device", "processes", "git_commit", "started_from", "resumed")
     keys += ("data", "split", "packages", "classes")
-    described = [flatten_dict({k: run.config[k] for k in keys if k in run.config}) for run in runs]
-    fields = dict.fromkeys(itertools.chain.from_iterable(described))
-    rows = [[field, *(found.get(field, DASH) for found in described)] for field in fields]
+    entries = [flatten_dict({k: run.config[k] for k in keys if k in run.config}) for run in runs]
+    fields = dict.fromkeys(itertools.chain.from_iterable(entries))
+    rows = [[field, *(entry.get(field, DASH) for entry in entries)] for field in fields]
     return ReportTable(("", *(run.name for run in runs)), rows)
 
 
-def format_percent(share: float) -> str:
-    return DASH if math.isnan(share) else f"{100 * share:.2f}%"
+def format_percent(fraction: float) -> str:
+    return DASH if math.isnan(fraction) else f"{100 * fraction:.2f}%"
 
 
 def format_percent_interval(interval: np.ndarray) -> str:
     return f"{100 * interval[0]:.2f}% to {100 * interval[1]:.2f}%"
 
 
-def format_points(share: float) -> str:
-    return format_signed(100 * share, 2)
+def format_points(fraction: float) -> str:
+    return format_signed(100 * fraction, 2)
 
 
 def format_point_range(low: float, high: float) -> str:

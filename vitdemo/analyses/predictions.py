@@ -1,4 +1,4 @@
-"""Selection of test images by the predictions of the runs in a `AppContext`.
+"""Selection of test images by the predictions of the runs in an `AppContext`.
 
 Models are only compared on the same images in the same order: runs whose evaluations differ in
 fingerprint, classes or labels are never compared.
@@ -24,7 +24,7 @@ MAX_NAMED_RUNS = 3  # maximum number of runs listed in a sentence; others are co
 class ComparablePredictions:
     """Predictions of M runs for the same N test images: `probabilities` (M, N, C), `labels` (N,).
 
-    `left_out` has a sentence for each evaluated run that is not among the `runs`.
+    `exclusion_messages` has a sentence for each evaluated run that is not among the `runs`.
     """
 
     runs: tuple[Run, ...]
@@ -62,9 +62,9 @@ class ImageQuery:
 
 @dataclass(frozen=True, eq=False)
 class ImageSelection:
-    """The `numbers` (n,) of the selected images in order, and how many each run contributed.
+    """The `image_indices` (n,) of the selected images in order, and the number from each run.
 
-    Without a second run, `others` and `shared_count` are 0.
+    Without a second run, `other_count` and `shared_count` are 0.
     """
 
     query: ImageQuery
@@ -81,49 +81,49 @@ def comparable_predictions(context: AppContext, name: str) -> ComparablePredicti
     They are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
     missing or invalid.
     """
-    main = context.find_run(name)
-    runs, left_out = context.cache.call(_comparable_runs, main, context.evaluated_runs())
-    return ComparablePredictions(runs, main.evaluation.labels, left_out)
+    reference = context.find_run(name)
+    runs, messages = context.cache.call(_comparable_runs, reference, context.evaluated_runs())
+    return ComparablePredictions(runs, reference.evaluation.labels, messages)
 
 
 def _comparable_runs(
-    main: Run, evaluated: Sequence[Run]
+    reference: Run, evaluated: Sequence[Run]
 ) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Return the runs tested on the same images as `main`, and sentences about the others."""
-    validated_evaluation(main)
-    runs, left_out = [], []
+    """Return the runs tested on the same images as `reference`, and sentences about the others."""
+    validated_evaluation(reference)
+    runs, messages = [], []
     for run in evaluated:
         try:
-            if run.name != main.name:
-                _check_same_images(main, run)
+            if run.name != reference.name:
+                _check_same_images(reference, run)
             runs.append(run)
         except VitdemoError as error:
-            left_out.append(f"{run.name} is not compared with {main.name}: {error}")
-    return tuple(runs), tuple(left_out)
+            messages.append(f"{run.name} is not compared with {reference.name}: {error}")
+    return tuple(runs), tuple(messages)
 
 
 def available_predictions(context: AppContext, *names: str) -> ComparablePredictions:
-    """Return the `predictions` of the runs `names` and of all runs with weights.
+    """Return the predictions of the runs `names` and of all runs with weights.
 
-    These runs are "all models" when images are selected. Runs without weights, such as those of an
-    ablation, do not count unless they are in `names`. If only one run would remain, all count.
+    These runs are "all models" when images are selected. Runs without weights, for example from
+    an ablation, do not count unless they are in `names`. If only one run would remain, all count.
     """
     group = comparable_predictions(context, names[0])
-    heard = tuple(run for run in group.runs if run.has_weights or run.name in names)
-    if len(heard) in (1, len(group.runs)):
+    included = tuple(run for run in group.runs if run.has_weights or run.name in names)
+    if len(included) in (1, len(group.runs)):
         return group
-    unheard = [run.name for run in group.runs if run not in heard]
-    more = f" and {len(unheard) - MAX_NAMED_RUNS} more" if len(unheard) > MAX_NAMED_RUNS else ""
-    named = ", ".join(unheard[:MAX_NAMED_RUNS]) + more
-    words = f"Not included, because their weights are not available: {named}."
-    return replace(group, runs=heard, exclusion_messages=(*group.exclusion_messages, words))
+    excluded = [run.name for run in group.runs if run not in included]
+    more = f" and {len(excluded) - MAX_NAMED_RUNS} more" if len(excluded) > MAX_NAMED_RUNS else ""
+    names_text = ", ".join(excluded[:MAX_NAMED_RUNS]) + more
+    message = f"Not included, because their weights are not available: {names_text}."
+    return replace(group, runs=included, exclusion_messages=(*group.exclusion_messages, message))
 
 
-def _check_same_images(main: Run, run: Run) -> None:
+def _check_same_images(reference: Run, run: Run) -> None:
     """Raise `RunError` unless both runs were tested on the same images in the same order."""
-    if run.classes != main.classes:
+    if run.classes != reference.classes:
         raise RunError("it has different classes.")
-    first, second = main.evaluation, validated_evaluation(run)
+    first, second = reference.evaluation, validated_evaluation(run)
     if first.fingerprint != second.fingerprint or not np.array_equal(first.labels, second.labels):
         raise RunError("it was tested on different images, or in a different order or size.")
 
@@ -135,9 +135,9 @@ def select_by_query(context: AppContext, query: ImageQuery) -> ImageSelection:
     if query.other_run is None:
         return ImageSelection(query, group, own, len(own))
     others = _select_for_run(group, query.other_run, query.filters)
-    only = others[~np.isin(others, own)]
-    numbers = np.concatenate([own, only])
-    return ImageSelection(query, group, numbers, len(own), len(others), len(others) - len(only))
+    rest = others[~np.isin(others, own)]
+    indices = np.concatenate([own, rest])
+    return ImageSelection(query, group, indices, len(own), len(others), len(others) - len(rest))
 
 
 def _select_for_run(group: ComparablePredictions, name: str, filters: Filters) -> np.ndarray:
@@ -169,20 +169,20 @@ def _filters_of_kind(filters: Filters, kind: str) -> Filters:
 
 
 def load_test_images(context: AppContext, run: Run, image_indices: Sequence[int]) -> np.ndarray:
-    """Return the test images `numbers` at the size of `run`, (n, S, S, 3) uint8.
+    """Return the test images `image_indices` at the size of `run`, (n, S, S, 3) uint8.
 
     Raises `DataError` if the dataset is not available, or is not the one of the run's evaluation.
     """
     tests = context.test_set()
-    wanted = run.evaluation
-    another = DataError(
+    evaluation = run.evaluation
+    mismatch = DataError(
         f"'{run.name}' was tested on a different dataset. Pass the folder of that dataset with "
         "--data."
     )
-    if tests.classes != run.classes or len(tests) != len(wanted.labels):
-        raise another
-    found, fingerprint = tests.load_squares(run.spec.image_size)
-    if fingerprint != wanted.fingerprint:
-        raise another
-    chosen = found.images[np.asarray(image_indices, dtype=np.int64)]  # (n, 3, S, S)
-    return chosen.permute(0, 2, 3, 1).contiguous().numpy()
+    if tests.classes != run.classes or len(tests) != len(evaluation.labels):
+        raise mismatch
+    samples, fingerprint = tests.load_squares(run.spec.image_size)
+    if fingerprint != evaluation.fingerprint:
+        raise mismatch
+    images = samples.images[np.asarray(image_indices, dtype=np.int64)]  # (n, 3, S, S)
+    return images.permute(0, 2, 3, 1).contiguous().numpy()

@@ -1,6 +1,6 @@
 """Robustness of a run: accuracy as a function of the strength of each image change.
 
-    for point in measure(context, run):
+    for point in measure_robustness(context, run):
         print(point.change, point.strength, point.accuracy, f"{point.done} of {point.total}")
 
 All models are tested on the same images, which are changed before the model's preprocessing. The
@@ -55,10 +55,10 @@ def measure_robustness(
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
-        what = (None, None) if neutral else (change, strength)  # equal for all changes
-        key = (perturbed_accuracy, run, source, count, *what)
-        asked = model, run.preprocessing, sample, change, strength
-        accuracy = context.cache.get_or_compute(key, partial(perturbed_accuracy, *asked))
+        cached_change = (None, None) if neutral else (change, strength)  # equal for all changes
+        key = (perturbed_accuracy, run, source, count, *cached_change)
+        arguments = model, run.preprocessing, sample, change, strength
+        accuracy = context.cache.get_or_compute(key, partial(perturbed_accuracy, *arguments))
         yield RobustnessPoint(change, strength, accuracy, done, len(points))
 
 
@@ -72,13 +72,13 @@ def perturbed_accuracy(
 ) -> float:
     """Return the accuracy of `model` on the sample after `change` at `strength`, from 0 to 1."""
     images, labels = sample.images, sample.labels
-    right = 0
+    correct = 0
     for start in range(0, len(images), batch_size):
         part = slice(start, start + batch_size)
-        changed = perturb_images(images[part], change, strength, start)
-        predicted = predict_logits(model, changed, preprocessing).argmax(1)  # (B,)
-        right += int((predicted == labels[part]).sum())
-    return right / len(images)
+        perturbed = perturb_images(images[part], change, strength, start)
+        predicted = predict_logits(model, perturbed, preprocessing).argmax(1)  # (B,)
+        correct += int((predicted == labels[part]).sum())
+    return correct / len(images)
 
 
 def perturb_images(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:
@@ -90,8 +90,8 @@ def perturb_images(images: Tensor, change: str, strength: float, first: int = 0)
     S = images.shape[-1]
     if change == "shuffle" and S % round(strength):
         side = -(-S // round(strength)) * round(strength)
-        grown = nn.functional.interpolate(
+        enlarged = nn.functional.interpolate(
             images.float(), (side, side), mode="bicubic", antialias=True
         )
-        images = grown.round().clamp(0, 255).to(torch.uint8)
+        images = enlarged.round().clamp(0, 255).to(torch.uint8)
     return apply_perturbation(change, images, strength, seeds)

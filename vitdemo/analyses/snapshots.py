@@ -25,7 +25,7 @@ Snapshot = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Predictions and attention of `run` for the image `seen` (S, S, 3) after each of `epochs`.
+    """Predictions and attention of `run` for `input_image` (S, S, 3) after each of `epochs`.
 
     `epochs` are those whose weights were saved before the final ones (`runs.list_saved_weights`),
     and the epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or
@@ -55,35 +55,35 @@ def runs_with_snapshots(context: AppContext) -> list[Run]:
 def load_snapshots(
     context: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
 ) -> Snapshots:
-    """Return the predictions and maps of each saved epoch, or of at most `most` of them.
+    """Return the predictions and maps of each saved epoch, or of at most `max_epochs` of them.
 
     Each epoch is computed once, so a run that is training costs one pass per new epoch. Raises
     `RunError` if no epoch was saved or if weights cannot be loaded.
     """
-    if not (kept := runs.list_saved_weights(run)):
+    if not (saved := runs.list_saved_weights(run)):
         raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
-    seen, pixels = context.prepare_input(run.preprocessing, image)
-    kept = subsample(kept, max_epochs) if max_epochs else kept
-    epochs, frames = [each.epoch for each in kept], []
-    for each in kept:
-        written = runs.weights_path(each.run.path, each.run_epoch).stat().st_mtime_ns
-        key = (_compute_snapshot, each.run.path, each.run_epoch, written, seen)
-        _, own = context.prepare_input(each.run.preprocessing, image)
-        make = partial(_load_snapshot, each, context.device, own)
-        frames.append(context.cache.get_or_compute(key, make))
-    used = get_weights_epoch(run)
-    if run.has_weights and used and used not in epochs:
-        epochs.append(used)
+    input_image, pixels = context.prepare_input(run.preprocessing, image)
+    saved = subsample(saved, max_epochs) if max_epochs else saved
+    epochs, frames = [weights.epoch for weights in saved], []
+    for weights in saved:
+        modified = runs.weights_path(weights.run.path, weights.run_epoch).stat().st_mtime_ns
+        key = (_compute_snapshot, weights.run.path, weights.run_epoch, modified, input_image)
+        _, model_input = context.prepare_input(weights.run.preprocessing, image)
+        compute = partial(_load_snapshot, weights, context.device, model_input)
+        frames.append(context.cache.get_or_compute(key, compute))
+    weights_epoch = get_weights_epoch(run)
+    if run.has_weights and weights_epoch and weights_epoch not in epochs:
+        epochs.append(weights_epoch)
         frames.append(_compute_snapshot(context.load_model(run), pixels))
-    maps, shares = (np.stack(parts) for parts in zip(*frames, strict=True))
+    maps, probabilities = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # images and patches are square
-    return Snapshots(run, seen, (side, side), tuple(epochs), maps, shares)
+    return Snapshots(run, input_image, (side, side), tuple(epochs), maps, probabilities)
 
 
 def subsample(items: list, max_items: int) -> list:
-    """Select at most `most` items: the first, the last, and items evenly spaced between them."""
-    places = np.linspace(0, len(items) - 1, min(max_items, len(items))).round().astype(int)
-    return [items[place] for place in places]
+    """Select at most `max_items` evenly spaced items, including the first and the last."""
+    indices = np.linspace(0, len(items) - 1, min(max_items, len(items))).round().astype(int)
+    return [items[index] for index in indices]
 
 
 def _load_snapshot(saved: runs.SavedWeights, device: torch.device, pixels: Tensor) -> Snapshot:
@@ -105,16 +105,16 @@ def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
     """Describe after which epochs an image was classified correctly, and when it was forgotten."""
     if not any(correct):
         return "The prediction was incorrect after all of these epochs."
-    last_wrong = max((i for i, is_right in enumerate(correct) if not is_right), default=-1)
+    last_error = max((i for i, is_correct in enumerate(correct) if not is_correct), default=-1)
     forgotten = [
         epoch
         for before, now, epoch in zip(correct, correct[1:], epochs[1:], strict=False)
         if before and not now
     ]
-    if last_wrong == len(correct) - 1:
-        words = f"First correct after epoch {epochs[list(correct).index(True)]}, but not at the end"
+    if last_error == len(correct) - 1:
+        text = f"First correct after epoch {epochs[list(correct).index(True)]}, but not at the end"
     else:
-        words = f"Correct from epoch {epochs[last_wrong + 1]} on"
+        text = f"Correct from epoch {epochs[last_error + 1]} on"
     if forgotten:
-        words += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
-    return words + "."
+        text += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
+    return text + "."

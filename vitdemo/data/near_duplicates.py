@@ -33,16 +33,16 @@ def group_images(
     """
     from scipy.sparse.csgraph import connected_components
 
-    alike = pairwise_cosines(features, labels) >= MIN_COSINE
-    alike &= pairwise_correlations(images, labels) >= MIN_CORRELATION
-    _, found = connected_components(alike, directed=False)
-    return found
+    near_identical = pairwise_cosines(features, labels) >= MIN_COSINE
+    near_identical &= pairwise_correlations(images, labels) >= MIN_CORRELATION
+    _, groups = connected_components(near_identical, directed=False)
+    return groups
 
 
 def pairwise_cosines(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the cosine similarity (N, N) of all pairs of centred `features` (N, D)."""
-    unit = _normalise(_subtract_class_mean(np.asarray(features, np.float64), labels))
-    return unit @ unit.T
+    normalised = _normalise(_subtract_class_mean(np.asarray(features, np.float64), labels))
+    return normalised @ normalised.T
 
 
 def _subtract_class_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -53,18 +53,16 @@ def _subtract_class_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
     """Return the highest correlation (N, N) of all pairs of centred images over small shifts."""
     size = (SMALL_SIDE, SMALL_SIDE)
-    small = np.stack(
-        [np.asarray(each.resize(size, Image.Resampling.BOX), float) for each in images]
-    )  # (N, S, S, 3)
-    small = _subtract_class_mean(small, labels)
+    small = [np.asarray(image.resize(size, Image.Resampling.BOX), float) for image in images]
+    small = _subtract_class_mean(np.stack(small), labels)  # (N, S, S, 3)
     inner = slice(MAX_SHIFT, SMALL_SIDE - MAX_SHIFT)
-    middle, width = _normalise_windows(small[:, inner, inner]), SMALL_SIDE - 2 * MAX_SHIFT
-    best = np.full((len(small), len(small)), -1.0)
+    centre, width = _normalise_windows(small[:, inner, inner]), SMALL_SIDE - 2 * MAX_SHIFT
+    highest = np.full((len(small), len(small)), -1.0)
     for top in range(2 * MAX_SHIFT + 1):
         for left in range(2 * MAX_SHIFT + 1):
-            moved = _normalise_windows(small[:, top : top + width, left : left + width])
-            np.maximum(best, middle @ moved.T, out=best)
-    return np.maximum(best, best.T)
+            shifted = _normalise_windows(small[:, top : top + width, left : left + width])
+            np.maximum(highest, centre @ shifted.T, out=highest)
+    return np.maximum(highest, highest.T)
 
 
 def _normalise_windows(windows: np.ndarray) -> np.ndarray:
@@ -93,13 +91,13 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int =
     classes, sizes = _main_classes(labels, groups), np.bincount(groups)  # each (G,)
     order = np.random.default_rng(seed).permutation(len(sizes))
     order = order[np.argsort(-sizes[order], kind="stable")]
-    held, chosen = np.zeros((labels.max() + 1, folds), int), np.empty(len(sizes), int)
+    fold_counts, group_folds = np.zeros((labels.max() + 1, folds), int), np.empty(len(sizes), int)
     for group in order:
-        counts = held[classes[group]]
+        counts = fold_counts[classes[group]]
         # Ties are broken by the total number of images in the fold.
-        chosen[group] = np.lexsort((held.sum(axis=0), counts))[0]
-        held[classes[group], chosen[group]] += sizes[group]
-    return chosen[groups]
+        group_folds[group] = np.lexsort((fold_counts.sum(axis=0), counts))[0]
+        fold_counts[classes[group], group_folds[group]] += sizes[group]
+    return group_folds[groups]
 
 
 def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:

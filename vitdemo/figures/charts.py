@@ -1,8 +1,8 @@
 """Charts: ranking curves, reliability, confidence, gains, faithfulness test, attention distance.
 
-Each function takes arrays and returns a new figure for `figures.svg`. Fractions from 0 to 1 are
-drawn in percent. Colour-blind readers can distinguish the colours, and lines also differ in dashes
-or markers.
+Each function takes arrays and returns a new figure for `figures.figure_to_svg`. Fractions from 0
+to 1 are drawn in percent. Colour-blind readers can distinguish the colours, and lines also differ
+in dashes or markers.
 """
 
 import textwrap
@@ -50,7 +50,7 @@ def plot_percent_curves(
 
 
 def plot_reliability(
-    found: ReliabilityDiagram,
+    diagram: ReliabilityDiagram,
     band: np.ndarray,
     scaled: ReliabilityDiagram | None = None,
     scaled_band: np.ndarray | None = None,
@@ -62,44 +62,44 @@ def plot_reliability(
     """
     figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
-    _chance_bars(axes, found, band, TEXT_COLOUR, "chance")
+    _chance_bars(axes, diagram, band, TEXT_COLOUR, "chance")
     if scaled and scaled_band is not None:
         _chance_bars(axes, scaled, scaled_band, BETTER_COLOUR, "scaled-chance")
-    _reliability_line(axes, found, CORRECT_COLOUR, "o", "solid")
+    _reliability_line(axes, diagram, CORRECT_COLOUR, "o", "solid")
     if scaled:
         _reliability_line(axes, scaled, BETTER_COLOUR, "D", DASHES)
     return figure
 
 
 def _chance_bars(
-    axes: Axes, found: ReliabilityDiagram, band: np.ndarray, colour: str, name: str
+    axes: Axes, diagram: ReliabilityDiagram, band: np.ndarray, colour: str, name: str
 ) -> None:
     """Draw the range expected by chance as a wide bar at the mean confidence of each bin."""
-    filled = found.count > 0
-    x, low, high = (100 * values[filled] for values in (found.confidence, *band))
+    filled = diagram.count > 0
+    x, low, high = (100 * values[filled] for values in (diagram.confidence, *band))
     axes.vlines(x, low, high, color=colour, alpha=0.22, linewidth=9, gid=name)
 
 
 def _reliability_line(
-    axes: Axes, found: ReliabilityDiagram, colour: str, marker: str, line: str | tuple
+    axes: Axes, diagram: ReliabilityDiagram, colour: str, marker: str, line: str | tuple
 ) -> None:
-    filled = found.count > 0
-    x, y = 100 * found.confidence[filled], 100 * found.accuracy[filled]
+    filled = diagram.count > 0
+    x, y = 100 * diagram.confidence[filled], 100 * diagram.accuracy[filled]
     axes.plot(x, y, color=colour, linestyle=line, linewidth=1, alpha=0.7)
-    share = found.count[filled] / found.count.max()
-    axes.scatter(x, y, s=12 + 90 * np.sqrt(share), c=colour, marker=marker, zorder=3)
+    fraction = diagram.count[filled] / diagram.count.max()
+    axes.scatter(x, y, s=12 + 90 * np.sqrt(fraction), c=colour, marker=marker, zorder=3)
 
 
-def plot_confidence(edges: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Figure:
+def plot_confidence(edges: np.ndarray, correct: np.ndarray, incorrect: np.ndarray) -> Figure:
     """Plot histograms of correct and of incorrect predictions: counts (B,), edges (B+1,)."""
     figure, axes = create_plot("confidence, %", "proportion of predictions, %")
-    half = (edges[1:] - edges[:-1]) * 45  # width of a bar in percent, slightly below half a bin
+    width = (edges[1:] - edges[:-1]) * 45  # width of a bar in percent, slightly below half a bin
     for number, (counts, colour, hatch) in enumerate(
-        [(right, CORRECT_COLOUR, None), (wrong, INCORRECT_COLOUR, "///")]
+        [(correct, CORRECT_COLOUR, None), (incorrect, INCORRECT_COLOUR, "///")]
     ):
-        share = 100 * counts / max(counts.sum(), 1)
-        left = 100 * edges[:-1] + number * half
-        bars = axes.bar(left, share, half, align="edge", color=colour, hatch=hatch, linewidth=0)
+        percent = 100 * counts / max(counts.sum(), 1)
+        left = 100 * edges[:-1] + number * width
+        bars = axes.bar(left, percent, width, align="edge", color=colour, hatch=hatch, linewidth=0)
         for bar in bars:
             bar.set_edgecolor("white" if hatch else colour)
     axes.set_xlim(0, 100)
@@ -148,53 +148,53 @@ def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figur
     return figure
 
 
-def plot_gains(found: RecipeAblation) -> Figure:
+def plot_gains(ablation: RecipeAblation) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
     Marker and colour have the same meaning: a filled dot is significantly above 0, a square
     significantly below 0, an empty dot is not significant. Small diamonds are gains with other
     seeds. A grey band is `RecipeAblation.seed_threshold` to both sides of 0.
     """
-    texts = [textwrap.fill(gain.description, LINE_CHARACTERS) for gain in found.single_changes]
+    texts = [textwrap.fill(gain.description, LINE_CHARACTERS) for gain in ablation.single_changes]
     heights = [1.6 + text.count("\n") for text in texts]  # in lines, including the interval
-    places = np.cumsum(heights) - 0.3
+    positions = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
     figure, axes = create_plot("gain in test accuracy, percentage points", "", size)
-    if found.seed_threshold is not None:
-        reach = 100 * found.seed_threshold
-        axes.axvspan(-reach, reach, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="seeds")
+    if ablation.seed_threshold is not None:
+        threshold = 100 * ablation.seed_threshold
+        axes.axvspan(-threshold, threshold, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="seeds")
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
-    across = axes.get_yaxis_transform()
-    rows = zip(places, texts, found.single_changes, strict=True)
-    for number, (place, text, gain) in enumerate(rows):
-        is_clear, difference = gain.is_significant, gain.test.difference
+    transform = axes.get_yaxis_transform()
+    rows = zip(positions, texts, ablation.single_changes, strict=True)
+    for number, (y, text, gain) in enumerate(rows):
+        is_significant, difference = gain.is_significant, gain.test.difference
         colour = (
             NOT_SIGNIFICANT_COLOUR
-            if not is_clear
+            if not is_significant
             else BETTER_COLOUR
             if difference > 0
             else WORSE_COLOUR
         )
-        axes.plot(100 * gain.test.interval, [place, place], color=colour, linewidth=LINE_WIDTH)
+        axes.plot(100 * gain.test.interval, [y, y], color=colour, linewidth=LINE_WIDTH)
         axes.plot(
             100 * difference,
-            place,
+            y,
             color=colour,
-            marker="s" if is_clear and difference < 0 else "o",
-            markerfacecolor=colour if is_clear else "none",
+            marker="s" if is_significant and difference < 0 else "o",
+            markerfacecolor=colour if is_significant else "none",
             markersize=6,
             gid=f"gain-{number}",
         )
-        for each in found.other_seed_gains(gain):
+        for seed_gain in ablation.other_seed_gains(gain):
             axes.plot(
-                100 * each,
-                place,
+                100 * seed_gain,
+                y,
                 color=TEXT_COLOUR,
                 marker="D",
                 markersize=3,
                 gid=f"again-{number}",
             )
-        label = axes.text(0.01, place - 0.4, text, transform=across, color=TEXT_COLOUR, va="bottom")
+        label = axes.text(0.01, y - 0.4, text, transform=transform, color=TEXT_COLOUR, va="bottom")
         label.set_parse_math(False)  # names of runs may contain dollar signs
         label.set_in_layout(False)
     axes.set_yticks([])

@@ -14,9 +14,8 @@ from vitdemo.figures.style import create_plot, draw_curve
 HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
 LIGHTER_HUES = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
 COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # per run: for validation and for training
-MAX_TRAINING_CURVES = len(
-    COLOURS
-)  # with more runs, training curves would hide the validation curves
+# With more runs, training curves would hide the validation curves.
+MAX_TRAINING_CURVES = len(COLOURS)
 # Markers and their symbols in text. The first marker is too small to see, so it has no symbol.
 # Each marker is used for as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
@@ -41,23 +40,23 @@ class LineStyle:
         return Curve(x, y, colour, dashed=training, marker=self.marker)
 
 
-def choose_line_styles(shown: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
-    """Return the style of each name in `shown`, which are among `order`.
+def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
+    """Return the style of each name in `names`, which are among `order`.
 
     A name has the colour of its position in `order`, whichever other names are shown. If an
     earlier name uses this colour already, it gets a free colour. If no colour is free, the colours
     repeat with the next marker.
     """
-    every = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
-    found: dict[str, LineStyle] = {}
-    for name in shown:
-        own = every[order.index(name) % len(COLOURS)]
-        if own not in found.values():
-            found[name] = own
-    late = [name for name in shown if name not in found]
-    free = [style for style in every if style not in found.values()]
-    found |= dict(zip(late, itertools.chain(free, itertools.cycle(every)), strict=False))
-    return {name: found[name] for name in shown}
+    styles = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
+    chosen: dict[str, LineStyle] = {}
+    for name in names:
+        style = styles[order.index(name) % len(COLOURS)]
+        if style not in chosen.values():
+            chosen[name] = style
+    others = [name for name in names if name not in chosen]
+    free = [style for style in styles if style not in chosen.values()]
+    chosen |= dict(zip(others, itertools.chain(free, itertools.cycle(styles)), strict=False))
+    return {name: chosen[name] for name in names}
 
 
 def plot_curves(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
@@ -75,5 +74,5 @@ def _marker_options(curve: Curve) -> dict:
     """Return matplotlib's marker options: small dots, or a larger marker on a few points."""
     if not MARKERS.get(curve.marker):
         return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
-    every = max(1, -(-len(curve.x) // MAX_MARKERS))
-    return {"marker": curve.marker, "markersize": 6, "markevery": every}
+    interval = max(1, -(-len(curve.x) // MAX_MARKERS))
+    return {"marker": curve.marker, "markersize": 6, "markevery": interval}

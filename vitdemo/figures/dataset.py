@@ -18,8 +18,8 @@ def plot_channel_histograms(histograms: np.ndarray) -> Figure:
     """Plot the histograms (3, 256) of red, green and blue in percent of all pixels."""
     figure, axes = create_plot("intensity, 0 to 255", "% of the pixels", (6, 3))
     for counts, (name, colour, dashes) in zip(histograms, CHANNEL_STYLES, strict=True):
-        share = 100 * counts / max(counts.sum(), 1)
-        axes.plot(range(256), share, color=colour, linestyle=dashes, linewidth=1.6, label=name)
+        percent = 100 * counts / max(counts.sum(), 1)
+        axes.plot(range(256), percent, color=colour, linestyle=dashes, linewidth=1.6, label=name)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, labelcolor=TEXT_COLOUR)
     return figure
@@ -37,7 +37,7 @@ def arrange_patches(patches: np.ndarray, side: int) -> np.ndarray:
     )
     for row in range(rows):
         for column in range(columns):
-            big = patches[row, column].repeat(scale, 0).repeat(scale, 1)
+            enlarged = patches[row, column].repeat(scale, 0).repeat(scale, 1)
             top, left = row * (height * scale + gap), column * (width * scale + gap)
-            canvas[top : top + height * scale, left : left + width * scale] = big
+            canvas[top : top + height * scale, left : left + width * scale] = enlarged
     return canvas

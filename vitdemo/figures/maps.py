@@ -15,10 +15,10 @@ MAP_OPACITY = 0.6
 GRID_LINE_COLOUR = "#ffffff"
 
 
-def draw_map(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str) -> None:
-    """Draw the image `seen` (S, S, 3) and, over it, a map (rows, columns) scaled to its maximum."""
-    side = len(seen)
-    axes.imshow(seen, interpolation="nearest")
+def draw_map(axes: Axes, image: np.ndarray, values: np.ndarray | None, title: str) -> None:
+    """Draw the `image` (S, S, 3) and, over it, a map (rows, columns) scaled to its maximum."""
+    side = len(image)
+    axes.imshow(image, interpolation="nearest")
     if values is not None:
         top = float(values.max()) or 1.0
         extent = (-0.5, side - 0.5, side - 0.5, -0.5)
@@ -29,39 +29,39 @@ def draw_map(axes: Axes, seen: np.ndarray, values: np.ndarray | None, title: str
     axes.set_axis_off()
 
 
-def plot_map_row(seen: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
-    """Draw a row of maps with their titles, each over the image `seen` (S, S, 3)."""
+def plot_map_row(image: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
+    """Draw a row of maps with their titles, each over the `image` (S, S, 3)."""
     figure = Figure(figsize=(1.7 * len(maps), 1.95), layout="constrained")
     for axes, (title, values) in zip(
         figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
     ):
-        draw_map(axes, seen, values, title)
+        draw_map(axes, image, values, title)
     return figure
 
 
-def plot_head_grid(seen: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
+def plot_head_grid(image: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figure:
     """Draw the maps (H, rows, columns) of several layers, one column per layer."""
     heads = len(next(iter(layers.values())))
     figure = Figure(figsize=(1.1 * len(layers), 1.2 * heads), layout="constrained")
     grid = figure.subplots(heads, len(layers), squeeze=False)
     for column, (title, maps) in enumerate(layers.items()):
         for head, values in enumerate(maps):
-            draw_map(grid[head, column], seen, values, f"{title}, head {head + 1}")
+            draw_map(grid[head, column], image, values, f"{title}, head {head + 1}")
     return figure
 
 
-def plot_patch_grid(seen: np.ndarray, rows: int, columns: int) -> Figure:
-    """Draw the image `seen` (S, S, 3) with lines between its patches and their numbers."""
+def plot_patch_grid(image: np.ndarray, rows: int, columns: int) -> Figure:
+    """Draw the `image` (S, S, 3) with lines between its patches and their numbers."""
     figure = Figure(figsize=(3.2, 3.2), layout="constrained")
     axes = figure.subplots()
-    draw_map(axes, seen, None, f"{rows} x {columns} patches")
-    height, width = len(seen) / rows, len(seen) / columns
+    draw_map(axes, image, None, f"{rows} x {columns} patches")
+    height, width = len(image) / rows, len(image) / columns
     for i in range(1, rows):
         axes.axhline(i * height - 0.5, color=GRID_LINE_COLOUR, linewidth=0.8)
     for j in range(1, columns):
         axes.axvline(j * width - 0.5, color=GRID_LINE_COLOUR, linewidth=0.8)
     for number in range(rows * columns):
         row, column = divmod(number, columns)
-        place = ((column + 0.08) * width - 0.5, (row + 0.08) * height - 0.5)
-        axes.text(*place, str(number + 1), color=GRID_LINE_COLOUR, fontsize=4.5, va="top")
+        position = ((column + 0.08) * width - 0.5, (row + 0.08) * height - 0.5)
+        axes.text(*position, str(number + 1), color=GRID_LINE_COLOUR, fontsize=4.5, va="top")
     return figure

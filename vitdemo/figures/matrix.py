@@ -44,14 +44,14 @@ def plot_confusion_matrix(
     axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
     axes.set_yticks(range(c), classes, parse_math=False)
     if c <= MAX_CLASSES_WITH_NUMBERS:
-        for (row, column), light in np.ndenumerate(_perceived_lightness(colours(norm(values)))):
+        for (row, column), lightness in np.ndenumerate(_perceived_lightness(colours(norm(values)))):
             axes.text(
                 column,
                 row,
                 texts[row][column],
                 ha="center",
                 va="center",
-                color="black" if light > 0.5 else "white",
+                color="black" if lightness > 0.5 else "white",
                 fontsize=9,
             )
     figure.colorbar(image, ax=axes, label=label, shrink=0.8, extend="both" if signed else "max")

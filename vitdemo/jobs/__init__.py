@@ -98,8 +98,8 @@ class JobQueue:
     def list_jobs(self) -> list[Job]:
         """Return all jobs, newest first."""
         folders = [entry for entry in self.root.glob("[!.]*") if entry.is_dir()]
-        found = [job for folder in folders if (job := read_job_state(folder))]
-        return sorted(found, key=lambda job: (-job.record.get("at", 0), job.name))
+        jobs = [job for folder in folders if (job := read_job_state(folder))]
+        return sorted(jobs, key=lambda job: (-job.record.get("at", 0), job.name))
 
     def find_job(self, name: object) -> Job:
         """Return the job called `name`. Raises `JobError` if there is none."""
@@ -111,8 +111,8 @@ class JobQueue:
     def resolve_recipe(self, preset: object, values: Mapping[str, object]) -> Recipe:
         """Return the recipe for the settings and the available dataset. Raises `VitdemoError`."""
         recipe = build_recipe(preset, values)
-        enough = recipe.train_pictures < self.count_training_images(recipe)
-        return recipe if enough else replace(recipe, train_pictures=0)
+        has_enough = recipe.train_pictures < self.count_training_images(recipe)
+        return recipe if has_enough else replace(recipe, train_pictures=0)
 
     def count_training_images(self, recipe: Recipe) -> int:
         """Return the number of training images without the recipe's validation images.
@@ -132,72 +132,72 @@ class JobQueue:
         self,
         preset: object,
         values: Mapping[str, object],
-        beside: str | None = None,
+        baseline: str | None = None,
         guess: float | None = None,
     ) -> Job:
         """Queue a training run, which starts at once if no other is in progress.
 
-        `guess` is the user's expected gain of validation accuracy over the run `beside`, in
+        `guess` is the user's expected gain of validation accuracy over the run `baseline`, in
         percentage points. Raises `VitdemoError`.
         """
         recipe = self.resolve_recipe(preset, values)
         get_preset(preset)
-        asked = {"preset": preset, "beside": beside, "guess": guess}
-        return self._enqueue(str(preset), train_arguments(recipe), asked)
+        record = {"preset": preset, "beside": baseline, "guess": guess}
+        return self._enqueue(str(preset), train_arguments(recipe), record)
 
-    def start_on_images(self, stem: str, words: list[str], lay_down: Callable[[Path], None]) -> Job:
-        """Queue a training run on images that `lay_down(folder)` writes as train/ and test/.
+    def start_on_images(self, stem: str, args: list[str], write: Callable[[Path], None]) -> Job:
+        """Queue a training run on images that `write_images(folder)` writes as train/ and test/.
 
-        The images are stored in the run folder and deleted with it. `words` are arguments of
+        The images are stored in the run folder and deleted with it. `args` are arguments of
         train.py and must not come from a browser. Raises `VitdemoError`.
         """
-        return self._enqueue(stem, words, {"own_pictures": True}, lay_down)
+        return self._enqueue(stem, args, {"own_pictures": True}, write)
 
     def register_run(
-        self, stem: str, make: Callable[[Path], None], instead: Job | None = None
+        self, stem: str, write_run: Callable[[Path], None], replaced: Job | None = None
     ) -> Job:
-        """Register a run that `make(folder)` writes directly, without a training process.
+        """Register a run that `write_run(folder)` writes directly, without a training process.
 
-        It counts towards the limits and is deleted like other jobs. The job `instead`, which the
+        It counts towards the limits and is deleted like other jobs. The job `replaced`, which the
         caller deletes afterwards, does not count. Raises `VitdemoError`.
         """
         with self.locked():
-            self._check_room(instead)
+            self._check_room(replaced)
             name = self._create_job(stem, {"arguments": [], "process": None, "made": True})
         with _remove_on_error(self.root / name):
-            make(self.root / name)
+            write_run(self.root / name)
         return self.find_job(name)
 
     def _enqueue(
         self,
         stem: str,
-        words: list[str],
-        asked: dict,
-        lay_down: Callable[[Path], None] | None = None,
+        args: list[str],
+        record: dict,
+        write: Callable[[Path], None] | None = None,
     ) -> Job:
         if not processes.IS_SUPPORTED:
             raise JobError(
                 "Training from the page requires Linux or macOS. Use train.py on this system."
             )
-        asked = {"arguments": words, "process": None} | asked
+        record = {"arguments": args, "process": None} | record
         self.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as place:
-            if lay_down:  # before taking the lock, in a folder that is not visible yet
-                lay_down(Path(place) / IMAGES_FOLDER)
+        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as staging:
+            if write:  # before taking the lock, in a folder that is not visible yet
+                write(Path(staging) / IMAGES_FOLDER)
             with self.locked():
                 self._check_waiting()
                 self._check_room()
-                name = self._create_job(stem, asked, *Path(place).iterdir())
+                name = self._create_job(stem, record, *Path(staging).iterdir())
                 self._start_next()
         return self.find_job(name)
 
-    def _create_job(self, stem: str, asked: dict, *content: Path) -> str:
-        """Create a job folder with `content` and return its name."""
+    def _create_job(self, stem: str, record: dict, *files: Path) -> str:
+        """Create a job folder with `files` and return its name."""
         name = self._new_folder(stem)
         with _remove_on_error(self.root / name):
-            for part in content:
-                os.rename(part, self.root / name / part.name)
-            write_job(self.root / name, {"at": time.time()} | asked)
+            for file in files:
+                os.rename(file, self.root / name / file.name)
+            write_job(self.root / name, {"at": time.time()} | record)
         return name
 
     def pause(self, name: object) -> None:
@@ -233,21 +233,21 @@ class JobQueue:
             processes.send_signal(job.record["process"], FINISH_SIGNAL)
             processes.send_signal(job.record["process"], signal.SIGCONT)
 
-    def delete(self, name: object, asked: dict | None = None) -> None:
+    def delete(self, name: object, expected: dict | None = None) -> None:
         """End a job and delete its folder.
 
-        With `asked`, only if the job still has this content. Raises `JobError`.
+        With `expected`, only if the job still has this content. Raises `JobError`.
         """
         with self.locked():
             job = self.find_job(name)
-            if asked is not None and asked != job.record:
+            if expected is not None and expected != job.record:
                 raise JobError(f"{job.name} was replaced by a newer run. Reload the page.")
             if job.record.get("process"):
                 processes.kill_process(job.record["process"])
-            away = self.root / f".discarded-{job.name}-{time.time_ns()}"
-            os.rename(job.path, away)  # atomic, so that a partly deleted run is never visible
+            trash = self.root / f".discarded-{job.name}-{time.time_ns()}"
+            os.rename(job.path, trash)  # atomic, so that a partly deleted run is never visible
             self._start_next()
-        shutil.rmtree(away, ignore_errors=True)
+        shutil.rmtree(trash, ignore_errors=True)
 
     def start_next(self) -> None:
         """Start the next queued job if none is in progress."""
@@ -258,7 +258,7 @@ class JobQueue:
     def start_watching(self) -> None:
         """Call `start_next` regularly in a background thread until this process ends."""
 
-        def keep_looking():
+        def watch():
             while True:
                 try:
                     self.start_next()
@@ -266,7 +266,7 @@ class JobQueue:
                     print(f"cannot start the next training run: {error}", file=sys.stderr)
                 time.sleep(QUEUE_CHECK_SECONDS)
 
-        threading.Thread(target=keep_looking, name="jobs", daemon=True).start()
+        threading.Thread(target=watch, name="jobs", daemon=True).start()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -282,48 +282,48 @@ class JobQueue:
             yield
 
     def _start_next(self) -> None:
-        every = self.list_jobs()
-        if any(job.state in ACTIVE_STATES for job in every):
+        jobs = self.list_jobs()
+        if any(job.state in ACTIVE_STATES for job in jobs):
             return
-        waiting = [job for job in every if job.state == QUEUED]
+        waiting = [job for job in jobs if job.state == QUEUED]
         if waiting:
             self._launch(waiting[-1])  # the oldest
 
     def _launch(self, job: Job) -> None:
-        pictures = job.path / IMAGES_FOLDER if job.record.get("own_pictures") else self.data_root
-        words = [*job.record["arguments"], "--out", str(job.path), "--data", str(pictures)]
-        words += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
-        words += ["--resume"] if (job.path / runs.CONFIG_FILE).exists() else []
+        folder = job.path / IMAGES_FOLDER if job.record.get("own_pictures") else self.data_root
+        arguments = [*job.record["arguments"], "--out", str(job.path), "--data", str(folder)]
+        arguments += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
+        arguments += ["--resume"] if (job.path / runs.CONFIG_FILE).exists() else []
         with open(job.path / LOG_FILE, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"{LAUNCH_MARKER} {' '.join(words)}\n")
-        process, known = processes.launch_process(
-            [*self.command, *words], PROJECT_ROOT, job.path / LOG_FILE
+            log.write(f"{LAUNCH_MARKER} {' '.join(arguments)}\n")
+        process, process_id = processes.launch_process(
+            [*self.command, *arguments], PROJECT_ROOT, job.path / LOG_FILE
         )
-        told = {"process": known, "launched": time.time(), "keeping": False}
-        write_job(job.path, job.record | told)
+        changes = {"process": process_id, "launched": time.time(), "keeping": False}
+        write_job(job.path, job.record | changes)
         processes.release_process(process)
 
     def _check_waiting(self) -> None:
         """Raise `JobError` if the queue is full."""
-        most = self.limits.waiting
-        if sum(job.state == QUEUED for job in self.list_jobs()) >= most:
+        limit = self.limits.waiting
+        if sum(job.state == QUEUED for job in self.list_jobs()) >= limit:
             raise JobError(
-                f"The queue is full: {most} training runs are waiting. Try again when one of them "
+                f"The queue is full: {limit} training runs are waiting. Try again when one of them "
                 "has started."
             )
 
-    def _check_room(self, instead: Job | None = None) -> None:
-        """Raise `JobError` if there is no room for one more run; `instead` does not count."""
-        left = instead.record if instead else None
-        every, limits = [job for job in self.list_jobs() if job.record != left], self.limits
-        if len(every) >= limits.kept:
+    def _check_room(self, replaced: Job | None = None) -> None:
+        """Raise `JobError` if there is no room for one more run; `replaced` does not count."""
+        ignored = replaced.record if replaced else None
+        jobs, limits = [job for job in self.list_jobs() if job.record != ignored], self.limits
+        if len(jobs) >= limits.kept:
             raise JobError(
                 f"The limit of {limits.kept} stored training runs is reached. Delete one of them."
             )
-        taken = sum(_file_size(path) for job in every for path in job.path.rglob("*"))
-        if taken > limits.mib * MIB:
+        used_bytes = sum(_file_size(path) for job in jobs for path in job.path.rglob("*"))
+        if used_bytes > limits.mib * MIB:
             raise JobError(
-                f"The training runs take {taken / MIB:,.0f} MB, more than the limit of "
+                f"The training runs take {used_bytes / MIB:,.0f} MB, more than the limit of "
                 f"{limits.mib:,} MB. Delete one of them."
             )
         if shutil.disk_usage(self.root).free < limits.free_mib * MIB:

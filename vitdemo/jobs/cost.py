@@ -20,7 +20,7 @@ from vitdemo.training.recipes import Recipe
 SPEEDS_FILE = ".speeds.json"
 PROBE_SECONDS = 2.0
 MAX_PROBE_STEPS = 40  # maximum number of steps of a probe
-STARTUP_SECONDS = 15  # time to start train.py, to load the images, and to load the best weights
+STARTUP_SECONDS = 15  # time to start train.py and to load the images and the best weights
 TEST_IMAGES = 10_000  # size of the test set
 STEP_TO_FORWARD_RATIO = 3  # a training step takes about as long as three forward passes
 CLASSES = 10
@@ -46,19 +46,19 @@ class TrainingCost:
 
 
 def estimate_training_cost(
-    recipe: Recipe, pictures: int, folder: Path, device: torch.device, *, busy: bool = False
+    recipe: Recipe, image_count: int, folder: Path, device: torch.device, *, busy: bool = False
 ) -> TrainingCost:
-    """Estimate the cost of `recipe` with up to `pictures` training images.
+    """Estimate the cost of `recipe` with up to `image_count` training images.
 
     Speeds are cached in `folder`, except if the machine is `busy`. Raises `ModelError` if the
     model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
     speed = _training_speed(recipe, folder, device, busy)
-    trained = recipe.train_pictures or pictures
-    held = pictures * recipe.validation_share / (1 - recipe.validation_share)
+    train_count = recipe.train_pictures or image_count
+    validation_count = image_count * recipe.validation_share / (1 - recipe.validation_share)
     passes = (
-        recipe.total_epochs * (trained + held / STEP_TO_FORWARD_RATIO)
+        recipe.total_epochs * (train_count + validation_count / STEP_TO_FORWARD_RATIO)
         + TEST_IMAGES / STEP_TO_FORWARD_RATIO
     )
     minutes = (passes / speed + STARTUP_SECONDS) / 60
@@ -67,8 +67,8 @@ def estimate_training_cost(
 
 
 def _training_speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
-    known, key = known_speeds(folder), _speed_key(recipe, device)
-    if key not in known:
+    speeds, key = known_speeds(folder), _speed_key(recipe, device)
+    if key not in speeds:
         speed = measure_training_speed(recipe, device)
         if busy:
             return speed
@@ -76,36 +76,36 @@ def _training_speed(recipe: Recipe, folder: Path, device: torch.device, busy: bo
         text = json.dumps(known_speeds(folder) | {key: round(speed, 1)}, indent=1)
         runs.write_atomically(folder / SPEEDS_FILE, lambda file: file.write(text.encode()))
         return speed
-    return known[key]
+    return speeds[key]
 
 
 def _speed_key(recipe: Recipe, device: torch.device) -> str:
     """Return a key of all settings that determine the speed of a step."""
-    parts = ("batch_size", "optimizer", "policy", "mixup", "cutmix", "ema_decay", "patch_dropout")
-    found = {name: getattr(recipe, name) for name in parts}
+    fields = ("batch_size", "optimizer", "policy", "mixup", "cutmix", "ema_decay", "patch_dropout")
+    settings = {name: getattr(recipe, name) for name in fields}
     model = {"image_size": recipe.model.image_size, **recipe.model.options}
-    return json.dumps(found | model | {"device": device_name(device)}, sort_keys=True)
+    return json.dumps(settings | model | {"device": device_name(device)}, sort_keys=True)
 
 
 def known_speeds(folder: Path) -> dict[str, float]:
-    """Return the training images per second that were measured before, by what they depend on."""
+    """Return the cached speeds in images per second, by the key of `_speed_key`."""
     try:
-        found = json.loads((folder / SPEEDS_FILE).read_text(encoding="utf-8-sig"))
+        speeds = json.loads((folder / SPEEDS_FILE).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return {}
-    items = found.items() if isinstance(found, dict) else ()
+    items = speeds.items() if isinstance(speeds, dict) else ()
     return {key: speed for key, speed in items if isinstance(speed, int | float) and speed > 0}
 
 
 def measure_training_speed(recipe: Recipe, device: torch.device) -> float:
     """Measure the training speed of `recipe`, in images per second."""
-    rests = {"unmixed_epochs": 0, "whole_epochs": 0, "head_epochs": 0, "train_pictures": 0}
-    recipe = replace(recipe, epochs=1, warmup_epochs=0, keep="", teacher="", **rests)
-    ends: list[float] = []  # time at the end of each step
+    disabled = {"unmixed_epochs": 0, "whole_epochs": 0, "head_epochs": 0, "train_pictures": 0}
+    recipe = replace(recipe, epochs=1, warmup_epochs=0, keep="", teacher="", **disabled)
+    step_ends: list[float] = []  # time at the end of each step
 
-    def enough() -> bool:
-        ends.append(time.perf_counter())
-        return len(ends) > 2 and ends[-1] - ends[0] > PROBE_SECONDS
+    def should_stop() -> bool:
+        step_ends.append(time.perf_counter())
+        return len(step_ends) > 2 and step_ends[-1] - step_ends[0] > PROBE_SECONDS
 
     trainer = Trainer(
         build_model(recipe.model, CLASSES).to(device),
@@ -114,10 +114,10 @@ def measure_training_speed(recipe: Recipe, device: torch.device) -> float:
         _random_images(CLASSES, recipe.model.image_size),
         num_classes=CLASSES,
         preprocessing=Preprocessing(recipe.model.image_size, data.CIFAR10_MEAN, data.CIFAR10_STD),
-        stop=enough,
+        stop=should_stop,
     )
     next(trainer.fit())
-    return recipe.batch_size * (len(ends) - 1) / (ends[-1] - ends[0])
+    return recipe.batch_size * (len(step_ends) - 1) / (step_ends[-1] - step_ends[0])
 
 
 def _random_images(count: int, side: int) -> data.LabelledImages:

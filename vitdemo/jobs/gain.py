@@ -21,38 +21,38 @@ class ValidationGain:
     paired: bool
 
 
-def measure_validation_gain(run: Run, beside: Run) -> ValidationGain:
-    """Return the gain of `run` over `beside` on the validation set.
+def measure_validation_gain(run: Run, baseline: Run) -> ValidationGain:
+    """Return the gain of `run` over `baseline` on the validation set.
 
     The test set is not used, since the result may guide further choices. Raises `RunError` if a
     run has no validation predictions.
     """
-    new, old = _correct_predictions(run), _correct_predictions(beside)
-    if _split_key(run) == _split_key(beside) and len(new) == len(old):
-        test = mcnemar(new, old)
+    first, second = _correct_predictions(run), _correct_predictions(baseline)
+    if _split_key(run) == _split_key(baseline) and len(first) == len(second):
+        test = mcnemar(first, second)
         low, high = test.interval
         return ValidationGain(100 * test.difference, 100 * low, 100 * high, True)
-    difference = new.mean() - old.mean()
+    difference = first.mean() - second.mean()
     # Interval for two independent samples (Agresti & Caffo 2000: add one success and one failure).
-    shares = [((each.sum() + 1) / (len(each) + 2), len(each) + 2) for each in (new, old)]
-    spread = NORMAL_QUANTILE * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
-    middle = shares[0][0] - shares[1][0]
-    ends = (100 * (middle - spread), 100 * (middle + spread))
-    return ValidationGain(100 * float(difference), *ends, False)
+    estimates = [((hits.sum() + 1) / (len(hits) + 2), len(hits) + 2) for hits in (first, second)]
+    half_width = NORMAL_QUANTILE * math.sqrt(sum(p * (1 - p) / n for p, n in estimates))
+    centre = estimates[0][0] - estimates[1][0]
+    limits = (100 * (centre - half_width), 100 * (centre + half_width))
+    return ValidationGain(100 * float(difference), *limits, False)
 
 
 def _correct_predictions(run: Run) -> np.ndarray:
     """Return which validation predictions are correct, (M,) bool."""
-    found = run.evaluation
-    if found.validation_probabilities is None:
+    evaluation = run.evaluation
+    if evaluation.validation_probabilities is None:
         raise RunError(
             f"'{run.name}' has no predictions for a validation set. Choose another baseline."
         )
-    return is_correct(found.validation_probabilities, found.validation_labels)
+    return is_correct(evaluation.validation_probabilities, evaluation.validation_labels)
 
 
 def _split_key(run: Run) -> tuple:
     """Return the settings that determine the validation split."""
     recipe = run.config["recipe"]
-    print_ = run.config.get("data", {}).get("fingerprint")
-    return print_, recipe.get("seed"), recipe.get("validation_share")
+    fingerprint = run.config.get("data", {}).get("fingerprint")
+    return fingerprint, recipe.get("seed"), recipe.get("validation_share")

@@ -24,7 +24,7 @@ Value = str | int | float | bool
 class TrainingOption:
     """One setting: `kind` is its type, limited by `choices` or the range `low` to `high`.
 
-    `words` are the labels of the choices.
+    `choice_labels` are their texts on the page.
     """
 
     label: str
@@ -39,19 +39,19 @@ class TrainingOption:
     def validate(self, value: object) -> Value:
         """Return `value` converted to the option's type. Raises `JobError` if it is not allowed."""
         if self.choices:
-            found = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
-            if found is None:
+            choice = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
+            if choice is None:
                 raise JobError(f"{self.label} must be one of {', '.join(map(str, self.choices))}.")
-            return found
+            return choice
         if self.kind is bool:
             if not isinstance(value, bool):
                 raise JobError(f"{self.label} must be on or off.")
             return value
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        whole = known and (self.kind is float or float(value).is_integer())
-        if not (whole and math.isfinite(value) and self.low <= value <= self.high):
-            what = "a whole number" if self.kind is int else "a number"
-            raise JobError(f"{self.label} must be {what} from {self.low:g} to {self.high:g}.")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits_type = is_number and (self.kind is float or float(value).is_integer())
+        if not (fits_type and math.isfinite(value) and self.low <= value <= self.high):
+            noun = "a whole number" if self.kind is int else "a number"
+            raise JobError(f"{self.label} must be {noun} from {self.low:g} to {self.high:g}.")
         return self.kind(value)
 
 
@@ -98,11 +98,8 @@ OPTIONS: dict[str, TrainingOption] = {
     "seed": TrainingOption("Seed", int, 0, 1_000_000),
 }
 
-
-DEFAULT_MODEL_OPTIONS = {
-    "pos_embed": "learn",
-    "global_pool": "token",
-}  # defaults for recipes without these options
+# Defaults for recipes without these options.
+DEFAULT_MODEL_OPTIONS = {"pos_embed": "learn", "global_pool": "token"}
 
 
 @dataclass(frozen=True)
@@ -169,9 +166,9 @@ def preset_values(name: object) -> dict[str, Value]:
     """Return the value of every option for a preset. Raises `JobError`."""
     preset = get_preset(name)
     recipe = get_recipe(preset.recipe)
-    sizes = DEFAULT_MODEL_OPTIONS | recipe.model.options
-    own = {n: sizes[n] if o.of_model else getattr(recipe, n) for n, o in OPTIONS.items()}
-    return own | dict(preset.values)
+    options = DEFAULT_MODEL_OPTIONS | recipe.model.options
+    settings = {n: options[n] if o.of_model else getattr(recipe, n) for n, o in OPTIONS.items()}
+    return settings | dict(preset.values)
 
 
 def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
@@ -179,44 +176,44 @@ def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
 
     Raises `JobError` for a value that is not allowed, and `RecipeError` for contradictory values.
     """
-    strangers = set(values) - set(OPTIONS)
-    if strangers:
-        raise JobError(f"Unknown setting '{min(strangers)}'. Reload the page.")
-    found = preset_values(name) | {n: OPTIONS[n].validate(value) for n, value in values.items()}
-    if found["embed_dim"] % found["num_heads"]:
+    unknown = set(values) - set(OPTIONS)
+    if unknown:
+        raise JobError(f"Unknown setting '{min(unknown)}'. Reload the page.")
+    settings = preset_values(name) | {n: OPTIONS[n].validate(value) for n, value in values.items()}
+    if settings["embed_dim"] % settings["num_heads"]:
         raise JobError(
-            f"The embedding dimension ({found['embed_dim']}) is not a multiple of the number of "
-            f"heads ({found['num_heads']}). Change one of them."
+            f"The embedding dimension ({settings['embed_dim']}) is not a multiple of the number of "
+            f"heads ({settings['num_heads']}). Change one of them."
         )
     recipe = get_recipe(get_preset(name).recipe)
-    if recipe.model.options.get("init") == "mimetic" and found["embed_dim"] % 4:
+    if recipe.model.options.get("init") == "mimetic" and settings["embed_dim"] % 4:
         raise JobError(
-            f"The embedding dimension must be a multiple of 4; it is {found['embed_dim']}."
+            f"The embedding dimension must be a multiple of 4; it is {settings['embed_dim']}."
         )
-    plain = {n: value for n, value in found.items() if not OPTIONS[n].of_model}
-    sizes = {n: value for n, value in found.items() if OPTIONS[n].of_model}
-    model = replace(recipe.model, options={**recipe.model.options, **sizes})
-    return replace(recipe, model=model, keep=snapshot_epochs(found["epochs"]), **plain)
+    recipe_fields = {n: value for n, value in settings.items() if not OPTIONS[n].of_model}
+    model_options = {n: value for n, value in settings.items() if OPTIONS[n].of_model}
+    model = replace(recipe.model, options={**recipe.model.options, **model_options})
+    return replace(recipe, model=model, keep=snapshot_epochs(settings["epochs"]), **recipe_fields)
 
 
 def snapshot_epochs(epochs: int) -> str:
     """Return the epochs to save: all, or `MAX_SNAPSHOTS` of them including first and last."""
-    places = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
-    return ",".join(map(str, places.tolist()))
+    saved = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
+    return ",".join(map(str, saved.tolist()))
 
 
 def train_arguments(recipe: Recipe) -> list[str]:
     """Return the arguments of train.py for `recipe`: its name and the changed settings."""
-    named = get_recipe(recipe.name)
-    words = [recipe.name]
+    original = get_recipe(recipe.name)
+    arguments = [recipe.name]
     for name in (f.name for f in fields(Recipe) if f.name in (*OPTIONS, "keep")):
         value = getattr(recipe, name)
-        if value != getattr(named, name):
-            words += _option_arguments(name, value)
+        if value != getattr(original, name):
+            arguments += _option_arguments(name, value)
     for name, value in recipe.model.options.items():
-        if name in OPTIONS and value != (DEFAULT_MODEL_OPTIONS | named.model.options).get(name):
-            words += _option_arguments(name, value)
-    return words
+        if name in OPTIONS and value != (DEFAULT_MODEL_OPTIONS | original.model.options).get(name):
+            arguments += _option_arguments(name, value)
+    return arguments
 
 
 def _option_arguments(name: str, value: Value) -> list[str]:

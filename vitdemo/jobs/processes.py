@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypedDict
 
 IS_SUPPORTED = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
-TRAINING_NICENESS = 10  # of a training process, so that the page has priority
+TRAINING_NICENESS = 10  # gives the page priority over a training process
 SESSION_NICENESS = 5  # gives a third of the CPU time of another session under full load
 RELEASED_LINE = "--- released"  # first line of the output of a released process
 # The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
@@ -25,15 +25,15 @@ WAIT_SCRIPT = (
     f'read -r _ && {{ echo "{RELEASED_LINE}"; exec nice -n {TRAINING_NICENESS} "$@"; }}'
 )
 # Limit how long OpenMP threads spin while they wait; otherwise "first steps" hardly advances when
-# other processes use the cores. On two idle cores the limit does not slow down training (12.8
-# steps per second, 12.4 without it), while threads that sleep at once reach only 8.5.
+# other processes use the cores. On two idle cores, training takes 12.8 steps per second with the
+# limit and 12.4 without it. With threads that sleep at once, it takes only 8.5.
 OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
 GONE, SUSPENDED, RUNNING = "gone", "held", "alive"
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ProcessId(TypedDict):
-    """Process number, and a mark that distinguishes it from a later process of the same number."""
+    """Process number, and a mark that distinguishes it from a later process of that number."""
 
     pid: int
     mark: str
@@ -64,29 +64,29 @@ def release_process(process: subprocess.Popen) -> None:
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def process_state(known: ProcessId) -> str:
+def process_state(process_id: ProcessId) -> str:
     """Return the state of a process: `GONE`, `SUSPENDED` (by SIGSTOP) or `RUNNING`."""
-    mark, letter = _process_status(known["pid"])
-    if not mark or mark != known["mark"] or letter in "ZX":
+    mark, letter = _process_status(process_id["pid"])
+    if not mark or mark != process_id["mark"] or letter in "ZX":
         return GONE
     return SUSPENDED if letter in "Tt" else RUNNING
 
 
-def send_signal(known: ProcessId, number: int) -> bool:
+def send_signal(process_id: ProcessId, number: int) -> bool:
     """Send a signal to a process (SIGKILL: to its group); return False if it is gone."""
-    if process_state(known) == GONE:
+    if process_state(process_id) == GONE:
         return False
     try:
-        (os.killpg if number == signal.SIGKILL else os.kill)(known["pid"], number)
+        (os.killpg if number == signal.SIGKILL else os.kill)(process_id["pid"], number)
     except ProcessLookupError:
         return False
     return True
 
 
-def kill_process(known: ProcessId, seconds: float = 10) -> None:
+def kill_process(process_id: ProcessId, seconds: float = 10) -> None:
     """Kill a process and wait until it is gone."""
-    until = time.monotonic() + seconds
-    while send_signal(known, signal.SIGKILL) and time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while send_signal(process_id, signal.SIGKILL) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -103,7 +103,7 @@ def _process_status(pid: int) -> tuple[str, str]:
 
 
 def _status_from_ps(pid: int) -> tuple[str, str]:
-    words = subprocess.run(
+    fields = subprocess.run(
         ["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True
     ).stdout.split()
-    return (" ".join(words[1:]), words[0][0]) if words else ("", "X")
+    return (" ".join(fields[1:]), fields[0][0]) if fields else ("", "X")

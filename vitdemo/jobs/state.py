@@ -31,7 +31,7 @@ MAX_MESSAGE_LENGTH = 400
 
 @dataclass(frozen=True)
 class Job:
-    """Current state of a job. `asked` is the content of job.json, `words` the reason of a failure.
+    """Current state of a job: content of job.json (`record`) and reason of a failure (`message`).
 
     `begun` means that its process has reached the first step and handles signals. `done` is the
     completed fraction of the epochs; speed and time left are None until they are known.
@@ -53,49 +53,50 @@ class Job:
 def read_job(folder: Path) -> dict | None:
     """Return the content of job.json, or None if the folder does not belong to a job."""
     try:
-        found = json.loads((folder / JOB_FILE).read_text(encoding="utf-8-sig"))
+        job = json.loads((folder / JOB_FILE).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("arguments"), list) else None
+    return job if isinstance(job, dict) and isinstance(job.get("arguments"), list) else None
 
 
-def write_job(folder: Path, asked: dict) -> None:
-    text = json.dumps(asked, indent=1)
+def write_job(folder: Path, record: dict) -> None:
+    text = json.dumps(record, indent=1)
     runs.write_atomically(folder / JOB_FILE, lambda file: file.write(text.encode()))
 
 
 def read_job_state(folder: Path) -> Job | None:
     """Return the current state of the job in `folder`, or None if there is none."""
-    asked = read_job(folder)
-    if asked is None:
+    record = read_job(folder)
+    if record is None:
         return None
-    known = asked.get("process")
-    if not known:
-        return Job(folder.name, folder, asked, FINISHED if asked.get("made") else QUEUED)
-    process = processes.process_state(known)  # read first, so that the files below are complete
-    tested = (folder / runs.EVALUATION_FILE).is_file()
+    process_id = record.get("process")
+    if not process_id:
+        return Job(folder.name, folder, record, FINISHED if record.get("made") else QUEUED)
+    # Read the process first, so that the files below are complete.
+    process = processes.process_state(process_id)
+    is_evaluated = (folder / runs.EVALUATION_FILE).is_file()
     config = _config(folder)
     lines = read_steps(folder) if process != processes.GONE else []
-    how_far = _progress(folder, config, lines) if config else {}
+    progress = _progress(folder, config, lines) if config else {}
     if process == processes.GONE:
-        if tested:
+        if is_evaluated:
             state = STOPPED if "stopped" in config else FINISHED
-            return Job(folder.name, folder, asked, state, **how_far)
+            return Job(folder.name, folder, record, state, **progress)
         if not config and not last_log_message(folder):
-            return Job(folder.name, folder, asked, QUEUED)  # the process was never released
-        words = last_log_message(folder) or UNKNOWN_FAILURE_MESSAGE
-        if words == UNKNOWN_FAILURE_MESSAGE and shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-            words = DISK_FULL_MESSAGE
-        return Job(folder.name, folder, asked, FAILED, words, **how_far)
-    begun = bool(how_far) and _modification_time(folder / STEPS_FILE) > asked.get("launched", 0)
+            return Job(folder.name, folder, record, QUEUED)  # the process was never released
+        message = last_log_message(folder) or UNKNOWN_FAILURE_MESSAGE
+        if message == UNKNOWN_FAILURE_MESSAGE and shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+            message = DISK_FULL_MESSAGE
+        return Job(folder.name, folder, record, FAILED, message, **progress)
+    begun = bool(progress) and _modification_time(folder / STEPS_FILE) > record.get("launched", 0)
     if process == processes.SUSPENDED:
         state = PAUSED
     elif not begun:
         state = STARTING
     else:
-        ended = how_far["epoch"] >= how_far["epochs"] or "stopped" in config
+        ended = progress["epoch"] >= progress["epochs"] or "stopped" in config
         state = EVALUATING if ended or (folder / runs.WEIGHTS_FILE).is_file() else TRAINING
-    return Job(folder.name, folder, asked, state, begun=begun, **how_far)
+    return Job(folder.name, folder, record, state, begun=begun, **progress)
 
 
 def _modification_time(file: Path) -> float:
@@ -118,21 +119,21 @@ def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
     recipe, history = config["recipe"], runs.read_history(folder)
     epochs = recipe.get("head_epochs", 0) + recipe["epochs"]
     epoch = history[-1]["epoch"] if history else 0
-    within = [line for line in lines if line["epoch"] > epoch]
-    part = within[-1]["step"] / within[-1]["steps"] if within else 0.0
-    found = {"epoch": epoch, "epochs": epochs, "done": min((epoch + part) / epochs, 1.0)}
+    current = [line for line in lines if line["epoch"] > epoch]
+    fraction = current[-1]["step"] / current[-1]["steps"] if current else 0.0
+    progress = {"epoch": epoch, "epochs": epochs, "done": min((epoch + fraction) / epochs, 1.0)}
     recent = lines[-SPEED_WINDOW:]
     if len(recent) < 2:
-        return found
+        return progress
     first, last = recent[0], recent[-1]
     steps = (last["epoch"] - first["epoch"]) * last["steps"] + last["step"] - first["step"]
     seconds = last["seconds"] - first["seconds"]
     if steps <= 0 or seconds <= 0:
-        return found
-    pictures = config.get("split", {}).get("train_pictures", recipe["batch_size"])
-    left = (1 - found["done"]) * epochs * last["steps"] * seconds / steps
-    speed = steps * min(recipe["batch_size"], pictures) / seconds
-    return found | {"images_per_second": speed, "seconds_left": left}
+        return progress
+    image_count = config.get("split", {}).get("train_pictures", recipe["batch_size"])
+    seconds_left = (1 - progress["done"]) * epochs * last["steps"] * seconds / steps
+    speed = steps * min(recipe["batch_size"], image_count) / seconds
+    return progress | {"images_per_second": speed, "seconds_left": seconds_left}
 
 
 def last_log_message(folder: Path) -> str:
@@ -144,8 +145,8 @@ def last_log_message(folder: Path) -> str:
     lines = re.split(r"[\r\n]+", log.rpartition(LAUNCH_MARKER)[2])[1:]
     if any(re.match(r"Stopped\. \d+ of \d+ epochs are saved", line) for line in lines):
         return STOPPED_OUTSIDE_MESSAGE
-    said = [line.strip() for line in lines if line.startswith("train.py: ")]
-    raised = [line.strip() for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    if said or raised:
-        return (raised or said)[-1].removeprefix("train.py: ")[:MAX_MESSAGE_LENGTH]
+    messages = [line.strip() for line in lines if line.startswith("train.py: ")]
+    errors = [line.strip() for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    if messages or errors:
+        return (errors or messages)[-1].removeprefix("train.py: ")[:MAX_MESSAGE_LENGTH]
     return UNKNOWN_FAILURE_MESSAGE if any(line.strip() for line in lines) else ""

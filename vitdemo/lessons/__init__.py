@@ -126,14 +126,14 @@ def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
 
     A file in a later folder replaces one of the same name, so that teachers can change a lesson.
     """
-    found: dict[str, Lesson] = {}
+    lessons: dict[str, Lesson] = {}
     problems = []
     for path in [path for folder in folders for path in sorted(folder.glob("*.md"))]:
         try:
-            found[path.stem] = read_lesson(path)
+            lessons[path.stem] = read_lesson(path)
         except LessonError as error:
             problems.append(str(error))
-    return [found[name] for name in sorted(found)], problems
+    return [lessons[name] for name in sorted(lessons)], problems
 
 
 def read_lesson(path: Path) -> Lesson:
@@ -163,26 +163,26 @@ def parse_lesson(text: str, file: str) -> Lesson:
         raise LessonError(f"{file}, line {error.line}: {error}") from error
 
 
-def fill_facts(lesson: Lesson, context: AppContext, tell: ReadFact = lookup_fact) -> Lesson:
-    """Replace the facts in a lesson by the values of `tell`. Raises `MissingFact`."""
-    find = cache(partial(find_run, context))  # search for each run only once
+def fill_facts(lesson: Lesson, context: AppContext, read_fact: ReadFact = lookup_fact) -> Lesson:
+    """Replace the facts in a lesson by the values of `read_fact`. Raises `MissingFact`."""
+    find_cached = cache(partial(find_run, context))  # search for each run only once
 
     def fill(value):
         if isinstance(value, str):
-            return substitute_facts(value, context, find, tell)
+            return substitute_facts(value, context, find_cached, read_fact)
         if isinstance(value, tuple):
-            return tuple(fill(each) for each in value)
+            return tuple(fill(item) for item in value)
         if is_dataclass(value):
-            found = {each.name: fill(getattr(value, each.name)) for each in fields(value)}
-            return type(value)(**found)
+            values = {item.name: fill(getattr(value, item.name)) for item in fields(value)}
+            return type(value)(**values)
         return value
 
     return fill(lesson)
 
 
 class _LessonSyntaxError(Exception):
-    def __init__(self, line: int, words: str):
-        super().__init__(words)
+    def __init__(self, line: int, message: str):
+        super().__init__(message)
         self.line = line
 
 
@@ -190,25 +190,25 @@ NumberedLine = tuple[int, str]  # line number and text
 
 
 def _parse_header(lines: list[NumberedLine]) -> tuple[dict, list[NumberedLine]]:
-    ends = [i for i, (_, text) in enumerate(lines) if text.strip() == "---"]
-    if not lines or len(ends) < 2 or ends[0] != 0:
+    separators = [i for i, (_, text) in enumerate(lines) if text.strip() == "---"]
+    if not lines or len(separators) < 2 or separators[0] != 0:
         raise _LessonSyntaxError(1, "the file must begin with a header between two lines '---'.")
-    found = {}
-    for number, text in lines[1 : ends[1]]:
+    head = {}
+    for number, text in lines[1 : separators[1]]:
         name, colon, value = text.partition(":")
         if not colon or name.strip() not in (*HEADER_FIELDS, *FIGURE_FIELDS):
-            known = ", ".join((*HEADER_FIELDS, *FIGURE_FIELDS))
+            choices = ", ".join((*HEADER_FIELDS, *FIGURE_FIELDS))
             raise _LessonSyntaxError(
-                number, f"unknown field '{text[:40]}'. The fields are {known}."
+                number, f"unknown field '{text[:40]}'. The fields are {choices}."
             )
-        found[name.strip()] = _checked_text(number, value.strip())
+        head[name.strip()] = _checked_text(number, value.strip())
     for name in HEADER_FIELDS:
-        if not found.get(name):
+        if not head.get(name):
             raise _LessonSyntaxError(1, f"the field '{name}' is missing in the header.")
-    if not found["minutes"].isdecimal() or not 0 < int(found["minutes"]) < 1000:
+    if not head["minutes"].isdecimal() or not 0 < int(head["minutes"]) < 1000:
         raise _LessonSyntaxError(1, "'minutes' must be a whole number from 1 to 999.")
-    drawn = {name: tuple(found.get(name, "").replace(",", " ").split()) for name in FIGURE_FIELDS}
-    return found | drawn | {"minutes": int(found["minutes"])}, lines[ends[1] + 1 :]
+    figures = {name: tuple(head.get(name, "").replace(",", " ").split()) for name in FIGURE_FIELDS}
+    return head | figures | {"minutes": int(head["minutes"])}, lines[separators[1] + 1 :]
 
 
 def _split_steps(lines: Iterable[NumberedLine]) -> list[list[NumberedLine]]:
@@ -230,40 +230,40 @@ def _split_steps(lines: Iterable[NumberedLine]) -> list[list[NumberedLine]]:
 
 def _parse_step(lines: list[NumberedLine]) -> LessonStep:
     (first, title), *rest = lines
-    text, given, choices = _parse_fields(rest)
-    words = sum(len(paragraph.split()) for paragraph in text)
-    if words > MAX_STEP_WORDS:
+    text, parsed, choices = _parse_fields(rest)
+    word_count = sum(len(paragraph.split()) for paragraph in text)
+    if word_count > MAX_STEP_WORDS:
         raise _LessonSyntaxError(
-            first, f"the text has {words} words, more than the limit of {MAX_STEP_WORDS}."
+            first, f"the text has {word_count} words, more than the limit of {MAX_STEP_WORDS}."
         )
-    if not text and "ask" not in given:
+    if not text and "ask" not in parsed:
         raise _LessonSyntaxError(first, "the step has neither a text nor a question.")
-    for one, other in (("do", "task"), ("task", "do")):
-        if one in given and other not in given:
+    for name, needed in (("do", "task"), ("task", "do")):
+        if name in parsed and needed not in parsed:
             raise _LessonSyntaxError(
-                given[one][0], f"the field '{one}' requires the field '{other}'."
+                parsed[name][0], f"the field '{name}' requires the field '{needed}'."
             )
-    if "task" in given and "ask" in given:
+    if "task" in parsed and "ask" in parsed:
         raise _LessonSyntaxError(
-            given["ask"][0], "a step cannot have both a task and a question. Use two steps."
+            parsed["ask"][0], "a step cannot have both a task and a question. Use two steps."
         )
-    opens = given.get("open", (0, ""))
+    opens = parsed.get("open", (0, ""))
     if opens[1] and not re.fullmatch(r"\?[^\s#]*", opens[1]):
         raise _LessonSyntaxError(opens[0], "'open' must be a query string that begins with '?'.")
-    selectors = {name: given[name][1] for name in SELECTOR_FIELDS if name in given}
+    selectors = {name: parsed[name][1] for name in SELECTOR_FIELDS if name in parsed}
     for name, selector in selectors.items():
         if set(selector) & set("{}<;@"):
-            raise _LessonSyntaxError(given[name][0], f"'{name}' must be a single CSS selector.")
+            raise _LessonSyntaxError(parsed[name][0], f"'{name}' must be a single CSS selector.")
     return LessonStep(
         _checked_text(first, title.removeprefix("## ").strip()),
         text,
         opens[1],
         **selectors,
-        do=given.get("do", (0, ""))[1],
-        task=_parse_task(*given["task"], given.get("because", (0, ""))[1])
-        if "task" in given
+        do=parsed.get("do", (0, ""))[1],
+        task=_parse_task(*parsed["task"], parsed.get("because", (0, ""))[1])
+        if "task" in parsed
         else None,
-        question=_parse_question(given, choices),
+        question=_parse_question(parsed, choices),
         line=first,
     )
 
@@ -273,7 +273,7 @@ def _parse_fields(
 ) -> tuple[tuple[str, ...], dict[str, NumberedLine], list[tuple[NumberedLine, bool]]]:
     """Return paragraphs, fields by name, and choices with whether each is correct."""
     paragraphs: list[list[str]] = [[]]
-    given: dict[str, NumberedLine] = {}
+    parsed: dict[str, NumberedLine] = {}
     choices: list[tuple[NumberedLine, bool]] = []
     last = ""
     for number, line in lines:
@@ -282,67 +282,67 @@ def _parse_fields(
         if choice:
             choices.append(((number, _checked_text(number, choice[2])), choice[1] == "x"))
         elif colon and name in STEP_FIELDS:
-            if name in given:
+            if name in parsed:
                 raise _LessonSyntaxError(number, f"the field '{name}' occurs twice in one step.")
-            given[name], last = (number, _checked_text(number, value.strip())), name
+            parsed[name], last = (number, _checked_text(number, value.strip())), name
         elif last and line.startswith(" ") and line.strip():
-            given[last] = (
-                given[last][0],
-                f"{given[last][1]} {_checked_text(number, line.strip())}",
+            parsed[last] = (
+                parsed[last][0],
+                f"{parsed[last][1]} {_checked_text(number, line.strip())}",
             )
         elif not line.strip():
             paragraphs.append([])
-        elif given or choices:
-            known = ", ".join(sorted(STEP_FIELDS))
+        elif parsed or choices:
+            choices_text = ", ".join(sorted(STEP_FIELDS))
             raise _LessonSyntaxError(
-                number, f"unknown field '{line[:40]}'. The fields are {known}."
+                number, f"unknown field '{line[:40]}'. The fields are {choices_text}."
             )
         else:
             paragraphs[-1].append(_checked_text(number, line.strip()))
-    return tuple(" ".join(each) for each in paragraphs if each), given, choices
+    return tuple(" ".join(part) for part in paragraphs if part), parsed, choices
 
 
 def _parse_task(line: int, text: str, because: str) -> LessonTask:
-    for kind, form in TASK_PATTERNS.items():
-        if found := form.fullmatch(text):
-            needs = {name: each or "" for name, each in found.groupdict().items()}
-            return LessonTask(kind, **needs, because=because)
+    for kind, pattern in TASK_PATTERNS.items():
+        if match := pattern.fullmatch(text):
+            groups = {name: value or "" for name, value in match.groupdict().items()}
+            return LessonTask(kind, **groups, because=because)
     raise _LessonSyntaxError(
         line, f"'{text[:60]}' is not a task. A task begins with {', '.join(TASK_PATTERNS)}."
     )
 
 
 def _parse_question(
-    given: dict[str, NumberedLine], choices: list[tuple[NumberedLine, bool]]
+    parsed: dict[str, NumberedLine], choices: list[tuple[NumberedLine, bool]]
 ) -> LessonQuestion | None:
-    kinds = [name for name in ("number", "free") if name in given] + ["choices"] * bool(choices)
-    if "ask" not in given:
-        if kinds or ("because" in given and "task" not in given):
+    kinds = [name for name in ("number", "free") if name in parsed] + ["choices"] * bool(choices)
+    if "ask" not in parsed:
+        if kinds or ("because" in parsed and "task" not in parsed):
             raise _LessonSyntaxError(
-                min(line for line, _ in given.values()), "an answer requires the field 'ask'."
+                min(line for line, _ in parsed.values()), "an answer requires the field 'ask'."
             )
         return None
-    line, words = given["ask"]
+    line, question = parsed["ask"]
     if len(kinds) != 1:
         raise _LessonSyntaxError(
             line, "a question needs either a number, choices or a free answer."
         )
-    because = given.get("because", (0, ""))[1]
+    because = parsed.get("because", (0, ""))[1]
     if kinds == ["free"]:
-        return LessonQuestion(words, free=given["free"][1], because=because)
+        return LessonQuestion(question, free=parsed["free"][1], because=because)
     if kinds == ["number"]:
-        at, text = given["number"]
+        number_line, text = parsed["number"]
         value, _, tolerance = (part.strip() for part in text.replace("±", "+-").partition("+-"))
         for part in (value, tolerance or "0"):
             if not re.fullmatch(r"-?\d+(\.\d+)?|\{[^{}\s]+\}", part):
-                raise _LessonSyntaxError(at, f"'{part}' is not a number.")
-        return LessonQuestion(words, number=value, tolerance=tolerance or "0", because=because)
-    right = [i for i, (_, is_right) in enumerate(choices) if is_right]
+                raise _LessonSyntaxError(number_line, f"'{part}' is not a number.")
+        return LessonQuestion(question, number=value, tolerance=tolerance or "0", because=because)
+    right = [i for i, (_, is_correct) in enumerate(choices) if is_correct]
     if len(choices) < 2 or len(right) != 1:
         raise _LessonSyntaxError(
             line, "a question needs two or more choices, exactly one of them correct ('- [x] ...')."
         )
-    return LessonQuestion(words, tuple(text for (_, text), _ in choices), right[0], because=because)
+    return LessonQuestion(question, tuple(t for (_, t), _ in choices), right[0], because=because)
 
 
 def _checked_text(line: int, text: str) -> str:

@@ -52,10 +52,8 @@ from vitdemo.models.cost import count_attention_matrix_macs
 from vitdemo.runs import Run, find_pretraining
 
 LESSON_IMAGE = OURS / "cat.jpg"  # image used by all lessons
-SHORT_DISTANCE, LONG_DISTANCE = (
-    0.5,
-    0.85,
-)  # relative to the attention distance of a head with uniform attention
+# Relative to the attention distance of a head with uniform attention.
+SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
 FEW_PATCHES = 3  # number of patches for `few_share`
 CANVAS_SIDE = 224  # side of the image in "Change the image" with the included models, in pixels
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
@@ -77,27 +75,27 @@ class MissingFact(VitdemoError):
 
 def check_fact_names(text: str) -> None:
     """Raise `LessonError` if `text` contains an unknown fact."""
-    left = FACT_PATTERN.sub("", text)
-    if "{" in left or "}" in left:
+    rest = FACT_PATTERN.sub("", text)
+    if "{" in rest or "}" in rest:
         raise LessonError(
-            f"'{left.strip()[:60]}' contains a brace. Write facts as {{vit.patches}}."
+            f"'{rest.strip()[:60]}' contains a brace. Write facts as {{vit.patches}}."
         )
     for _, fact in FACT_PATTERN.findall(text):
         if fact not in FACTS:
             raise LessonError(f"unknown fact '{fact}'. The facts are {', '.join(FACTS)}.")
 
 
-def substitute_facts(text: str, context: AppContext, find: FindRun, tell: ReadFact) -> str:
-    """Replace each fact in `text` by the result of `tell` for the run returned by `find`.
+def substitute_facts(text: str, context: AppContext, find: FindRun, read: ReadFact) -> str:
+    """Replace each fact in `text` by the result of `read` for the run returned by `find`.
 
     Raises `MissingFact`.
     """
-    return FACT_PATTERN.sub(lambda found: tell(context, find(found[1]), found[2]), text)
+    return FACT_PATTERN.sub(lambda match: read(context, find(match[1]), match[2]), text)
 
 
-def read_fact(context: AppContext, of: str, name: str) -> str:
+def read_fact(context: AppContext, role: str, name: str) -> str:
     """Return the fact `name` of a role or run. Raises `MissingFact`."""
-    return lookup_fact(context, find_run(context, of), name)
+    return lookup_fact(context, find_run(context, role), name)
 
 
 def lookup_fact(context: AppContext, run: Run, name: str) -> str:
@@ -117,20 +115,20 @@ def fact_placeholder(context: AppContext, run: Run, name: str) -> str:
     return "…"
 
 
-def find_run(context: AppContext, of: str) -> Run:
-    """Return the run with the role or name `of`. Raises `MissingFact` if there is none."""
-    if of in RUN_ROLES:
+def find_run(context: AppContext, role: str) -> Run:
+    """Return the run with the role or name `role`. Raises `MissingFact` if there is none."""
+    if role in RUN_ROLES:
         # The default run of the test result tabs for "tested", otherwise the best of its kind.
-        tested = of == "tested"
-        runs = context.evaluated_runs() if tested else context.explainable_runs()
-        found = next((run for run in runs if tested or run_role(run) == of), None)
-        if found is None:
-            raise MissingFact(RUN_ROLES[of] if tested else f"{RUN_ROLES[of]}, with weights")
-        return found
+        is_tested = role == "tested"
+        runs = context.evaluated_runs() if is_tested else context.explainable_runs()
+        match = next((run for run in runs if is_tested or run_role(run) == role), None)
+        if match is None:
+            raise MissingFact(RUN_ROLES[role] if is_tested else f"{RUN_ROLES[role]}, with weights")
+        return match
     try:
-        return context.find_run(of)
+        return context.find_run(role)
     except VitdemoError as error:
-        raise MissingFact(f"the run '{of}'") from error
+        raise MissingFact(f"the run '{role}'") from error
 
 
 def run_role(run: Run) -> str:
@@ -142,11 +140,11 @@ def run_role(run: Run) -> str:
 
 
 def _evaluation_fact(read: Callable[[np.ndarray, np.ndarray, Run], str]):
-    def of(context: AppContext, run: Run) -> str:
-        found = validated_evaluation(run)
-        return read(found.probabilities, found.labels, run)
+    def fact(context: AppContext, run: Run) -> str:
+        evaluation = validated_evaluation(run)
+        return read(evaluation.probabilities, evaluation.labels, run)
 
-    return of
+    return fact
 
 
 def _error_count(probabilities, labels) -> int:
@@ -208,8 +206,8 @@ def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
 
     It is measured on test images, or on the lessons' image if there is no dataset.
     """
-    found = compute_distances(context, run, _lesson_image())
-    return found.heads / found.uniform
+    distances = compute_distances(context, run, _lesson_image())
+    return distances.heads / distances.uniform
 
 
 def _near_layers(context: AppContext, run: Run) -> str:
@@ -230,18 +228,18 @@ def _format_layers(chosen: np.ndarray) -> str:
 
 def _largest_weight(context: AppContext, run: Run) -> str:
     """Return the mean over all rows of the largest attention weight, in percent."""
-    look = context.trace_image(run, _lesson_image())
-    return percent_text(statistics.largest_weight(look.attention.float()).mean().item())
+    trace = context.trace_image(run, _lesson_image())
+    return percent_text(statistics.largest_weight(trace.attention.float()).mean().item())
 
 
 def _unscaled_weight(context: AppContext, run: Run) -> str:
     """Return `_largest_weight` for scores without the division by the square root."""
-    look, model = context.trace_image(run, _lesson_image()), context.load_model(run)
+    trace, model = context.trace_image(run, _lesson_image()), context.load_model(run)
     layers = [
         statistics.softmax_without_scale(weights.float(), head_scale(model, i))
-        for i, weights in enumerate(look.attention)
+        for i, weights in enumerate(trace.attention)
     ]  # L of (H, N, N)
-    means = [statistics.largest_weight(each).mean().item() for each in layers]
+    means = [statistics.largest_weight(weights).mean().item() for weights in layers]
     return percent_text(sum(means) / len(means))
 
 
@@ -252,18 +250,18 @@ def _self_share(context: AppContext, run: Run) -> str:
 
 def _few_share(context: AppContext, run: Run) -> str:
     """Return the fraction of last-layer attention on the `FEW_PATCHES` most attended patches."""
-    look = context.trace_image(run, _lesson_image())
-    shares = np.sort(look.head_maps(look.num_layers).mean(0), axis=None)
-    return percent_text(shares[-FEW_PATCHES:].sum() / shares.sum())
+    trace = context.trace_image(run, _lesson_image())
+    weights = np.sort(trace.head_maps(trace.num_layers).mean(0), axis=None)
+    return percent_text(weights[-FEW_PATCHES:].sum() / weights.sum())
 
 
 def _few_norm(context: AppContext, run: Run) -> str:
     """Return the same patches' percentage of the norms of all patches in the last layer."""
-    look = context.trace_image(run, _lesson_image())
-    few = np.argsort(look.head_maps(look.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
-    received = summed_head_norms(look.attention[-1], context.value_products(look)[-1])  # (N, N)
-    norms = look.classifier_maps(received[None]).ravel()  # (P,)
-    return percent_text(norms[few].sum() / norms.sum())
+    trace = context.trace_image(run, _lesson_image())
+    top_patches = np.argsort(trace.head_maps(trace.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
+    received = summed_head_norms(trace.attention[-1], context.value_products(trace)[-1])  # (N, N)
+    norms = trace.classifier_maps(received[None]).ravel()  # (P,)
+    return percent_text(norms[top_patches].sum() / norms.sum())
 
 
 def lesson_canvas() -> Image.Image:
@@ -287,9 +285,11 @@ def _class_probability(context: AppContext, run: Run, changes: ImageChanges) -> 
 
 def _shuffled_same(context: AppContext, run: Run) -> str:
     """Return how many shuffles of the image, with seeds 0 to 7, leave the prediction the same."""
-    own = _photo_class(context, run)
+    original = _photo_class(context, run)
     shuffles = (ImageChanges(pieces=PIECES, seed=seed) for seed in range(SHUFFLE_DRAWS))
-    return str(sum(_probabilities(context, run, each).argmax() == own for each in shuffles))
+    return str(
+        sum(_probabilities(context, run, change).argmax() == original for change in shuffles)
+    )
 
 
 def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
@@ -299,17 +299,17 @@ def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
     With `few`, `FEW_PATCHES` of the model's own patches are removed, ranked by the mean of the
     heads in the last layer. Otherwise, half of 8 x 8 patches are removed, ranked by rollout.
     """
-    look = context.trace_image(run, lesson_canvas())
-    values = look.rollout_map(look.num_layers, fusion="mean", discard_ratio=0.0)
-    grid = look.grid if few else (PIECES, PIECES)
-    values = look.head_maps(look.num_layers).mean(0) if few else values
+    trace = context.trace_image(run, lesson_canvas())
+    values = trace.rollout_map(trace.num_layers, fusion="mean", discard_ratio=0.0)
+    grid = trace.grid if few else (PIECES, PIECES)
+    values = trace.head_maps(trace.num_layers).mean(0) if few else values
     values = F.adaptive_avg_pool2d(torch.from_numpy(values)[None], grid).flatten().numpy()
     draws = (np.random.default_rng(seed).permutation(values.size) for seed in range(REMOVAL_DRAWS))
     orders = [np.argsort(-values, kind="stable"), *draws]
     count = FEW_PATCHES if few else values.size // 2
     removed = (RemovedPatches(grid, tuple(order[:count].tolist())) for order in orders)
     return np.array(
-        [_class_probability(context, run, ImageChanges(removed=each)) for each in removed]
+        [_class_probability(context, run, ImageChanges(removed=patches)) for patches in removed]
     )
 
 
@@ -318,33 +318,33 @@ def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
     return lambda context, run: read(context.cache.call(_removal_results, context, run, few))
 
 
-def _count_below(found: np.ndarray) -> str:
-    return str((found[1:] < found[0]).sum())
+def _count_below(confidences: np.ndarray) -> str:
+    return str((confidences[1:] < confidences[0]).sum())
 
 
 def _settled_layer(context: AppContext, run: Run) -> str:
     """Return the first layer from which on the logit lens predicts the final class."""
-    predicted = compute_logit_lens(
-        context.load_model(run), context.trace_image(run, _lesson_image())
-    ).predictions.argmax(1)  # (L+1,)
-    others = np.flatnonzero(predicted != predicted[-1])
-    return str(others[-1] + 1 if len(others) else 0)
+    trace = context.trace_image(run, _lesson_image())
+    lens = compute_logit_lens(context.load_model(run), trace)
+    predicted = lens.predictions.argmax(1)  # (L+1,)
+    other_layers = np.flatnonzero(predicted != predicted[-1])
+    return str(other_layers[-1] + 1 if len(other_layers) else 0)
 
 
 def _strongest_head(context: AppContext, run: Run) -> str:
     """Return the head without which the logit of the predicted class drops most, as "9.1"."""
-    change = compute_head_effects(context, run, _lesson_image()).logit_change
-    layer, head = np.unravel_index(change.argmin(), change.shape)
+    changes = compute_head_effects(context, run, _lesson_image()).logit_change
+    layer, head = np.unravel_index(changes.argmin(), changes.shape)
     return f"{layer + 1}.{head + 1}"
 
 
 def _ablation(context: AppContext, run: Run) -> RecipeAblation:
     """Return the first ablation that contains `run`."""
-    tested = context.evaluated_runs()
-    for base, names in context.cache.call(find_ablations, tested).items():
+    evaluated = context.evaluated_runs()
+    for baseline, names in context.cache.call(find_ablations, evaluated).items():
         if run.name in names:
-            others = [context.find_run(name) for name in names if name != base]
-            return context.cache.call(compute_ablation, context.find_run(base), others)
+            others = [context.find_run(name) for name in names if name != baseline]
+            return context.cache.call(compute_ablation, context.find_run(baseline), others)
     raise MissingFact(f"an ablation with '{run.name}'")
 
 
@@ -375,12 +375,12 @@ def _seed_threshold(context: AppContext, run: Run) -> str:
 
 def _training_signals(context: AppContext, run: Run) -> str:
     """Name the training signals of `run`: labels, a teacher model, self-supervised pretraining."""
-    found = "labels"
+    signals = "labels"
     if teacher := recipe_field(run, "teacher"):
-        found += f" and the predictions of the teacher model {Path(teacher).name}"
-    if before := find_pretraining(run):
-        found += f", after {len(before.history)} epochs of self-supervised pretraining"
-    return found if found != "labels" else "labels only"
+        signals += f" and the predictions of the teacher model {Path(teacher).name}"
+    if pretraining := find_pretraining(run):
+        signals += f", after {len(pretraining.history)} epochs of self-supervised pretraining"
+    return signals if signals != "labels" else "labels only"
 
 
 def _train_accuracy(context: AppContext, run: Run) -> str:
@@ -398,9 +398,8 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "classes": lambda context, run: str(len(run.classes)),
     "epochs": lambda context, run: str(len(with_lineage_history(run).history)),
     "learnt_from": _training_signals,
-    "parameters": _model_fact(
-        lambda model, run: f"{count_parameters(model) / 1e6:.1f}"
-    ),  # millions
+    # Number of parameters and of multiply-adds, in millions
+    "parameters": _model_fact(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),
     "macs": _model_fact(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Facts of Vision Transformers
     "patch": _model_fact(lambda model, run: patch_side(model)),
@@ -434,15 +433,14 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
         _class_probability(context, run, ImageChanges())
     ),
     "shuffled_same": _shuffled_same,
-    "attended_confidence": _removal_fact(
-        lambda found: percent_text(found[0])
-    ),  # half of 8 x 8 removed
-    "random_low": _removal_fact(lambda found: percent_text(found[1:].min())),
-    "random_high": _removal_fact(lambda found: percent_text(found[1:].max())),
+    # Half of 8 x 8 patches removed
+    "attended_confidence": _removal_fact(lambda values: percent_text(values[0])),
+    "random_low": _removal_fact(lambda values: percent_text(values[1:].min())),
+    "random_high": _removal_fact(lambda values: percent_text(values[1:].max())),
     "random_below": _removal_fact(_count_below),  # draws below `attended_confidence`
-    "few_confidence": _removal_fact(lambda found: percent_text(found[0]), few=True),
-    "few_low": _removal_fact(lambda found: percent_text(found[1:].min()), few=True),
-    "few_high": _removal_fact(lambda found: percent_text(found[1:].max()), few=True),
+    "few_confidence": _removal_fact(lambda values: percent_text(values[0]), few=True),
+    "few_low": _removal_fact(lambda values: percent_text(values[1:].min()), few=True),
+    "few_high": _removal_fact(lambda values: percent_text(values[1:].max()), few=True),
     "few_below": _removal_fact(_count_below, few=True),
     # Facts of tested runs; fractions in percent
     "tests": _evaluation_fact(lambda p, labels, run: f"{len(labels):,}"),

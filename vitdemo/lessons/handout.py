@@ -30,11 +30,11 @@ def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False
 
     Raises `LessonError` for an unknown figure.
     """
-    shown = [*lesson.figures, *(lesson.answers if answers else ())]
+    names = [*lesson.figures, *(lesson.answers if answers else ())]
     return TEMPLATES.get_template("handout.html").render(
         lesson=lesson,
         answers=answers,
-        figures=[draw_figure(name, context) for name in shown],
+        figures=[draw_figure(name, context) for name in names],
         tasks=[step for step in lesson.steps if step.task],
         questions=[step for step in lesson.steps if step.question],
     )
@@ -58,51 +58,53 @@ def _svg(title: str, figure) -> SvgFigure:
     return SvgFigure(title, title, figures.figure_to_svg(figure))
 
 
-def _trace_lesson_image(context: AppContext, of: str):
-    return context.trace_image(find_run(context, of), crop_visible_square(load_image(LESSON_IMAGE)))
+def _trace_lesson_image(context: AppContext, role: str):
+    return context.trace_image(
+        find_run(context, role), crop_visible_square(load_image(LESSON_IMAGE))
+    )
 
 
 def _patches(context: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(context, "vit")
+    trace = _trace_lesson_image(context, "vit")
     return _svg(
-        f"Input patches of {found.run.name}", maps.plot_patch_grid(found.input_image, *found.grid)
+        f"Input patches of {trace.run.name}", maps.plot_patch_grid(trace.input_image, *trace.grid)
     )
 
 
 def _heads(context: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(context, "vit")
-    step = -(-found.num_layers // MAX_LAYERS_SHOWN)
-    layers = range(1, found.num_layers + 1, step)
-    shown = {f"layer {layer}": found.head_maps(layer) for layer in layers}
-    title = f"Attention of the class token, {found.run.name}"
-    return _svg(title, maps.plot_head_grid(found.input_image, shown))
+    trace = _trace_lesson_image(context, "vit")
+    step = -(-trace.num_layers // MAX_LAYERS_SHOWN)
+    layers = range(1, trace.num_layers + 1, step)
+    maps_by_title = {f"layer {layer}": trace.head_maps(layer) for layer in layers}
+    title = f"Attention of the class token, {trace.run.name}"
+    return _svg(title, maps.plot_head_grid(trace.input_image, maps_by_title))
 
 
 def _rollout(context: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(context, "tuned")
-    last, middle = found.num_layers, found.num_layers // 2
+    trace = _trace_lesson_image(context, "tuned")
+    last, middle = trace.num_layers, trace.num_layers // 2
 
-    def rolled(layer: int):
-        return found.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+    def rollout(layer: int):
+        return trace.rollout_map(layer, fusion="mean", discard_ratio=0.0)
 
-    row = [
+    panels = [
         ("input image", None),
-        (f"mean of heads, layer {last}", found.head_maps(last).mean(0)),
-        (f"rollout to layer {middle}", rolled(middle)),
-        (f"rollout to layer {last}", rolled(last)),
+        (f"mean of heads, layer {last}", trace.head_maps(last).mean(0)),
+        (f"rollout to layer {middle}", rollout(middle)),
+        (f"rollout to layer {last}", rollout(last)),
     ]
     return _svg(
-        f"Attention and attention rollout, {found.run.name}",
-        maps.plot_map_row(found.input_image, row),
+        f"Attention and attention rollout, {trace.run.name}",
+        maps.plot_map_row(trace.input_image, panels),
     )
 
 
 def _distance(context: AppContext) -> SvgFigure:
-    found = _trace_lesson_image(context, "tuned")
-    heads = found.distances / found.grid[0]  # (L, H), as fractions of the image side
-    even = float(heads.mean())
-    title = f"Attention distance of the heads of {found.run.name}; dashed: mean of all heads"
-    return _svg(title, charts.plot_attention_distance(heads, even, float(heads.max()) * 1.1))
+    trace = _trace_lesson_image(context, "tuned")
+    heads = trace.distances / trace.grid[0]  # (L, H), as fractions of the image side
+    mean = float(heads.mean())
+    title = f"Attention distance of the heads of {trace.run.name}; dashed: mean of all heads"
+    return _svg(title, charts.plot_attention_distance(heads, mean, float(heads.max()) * 1.1))
 
 
 def _matrix(context: AppContext) -> SvgFigure:
@@ -116,24 +118,24 @@ def _matrix(context: AppContext) -> SvgFigure:
 
 
 def _reliability(context: AppContext) -> SvgFigure:
-    found = compute_calibration_report(find_run(context, "tested"))
-    title = f"Accuracy by confidence, {found.run}; grey: 95% range for a calibrated model"
-    return _svg(title, charts.plot_reliability(found.reliability, found.chance.band))
+    report = compute_calibration_report(find_run(context, "tested"))
+    title = f"Accuracy by confidence, {report.run}; grey: 95% range for a calibrated model"
+    return _svg(title, charts.plot_reliability(report.reliability, report.chance.band))
 
 
 def _gains(context: AppContext) -> SvgFigure:
-    tested = context.evaluated_runs()
-    groups = find_ablations(tested)
+    evaluated = context.evaluated_runs()
+    groups = find_ablations(evaluated)
     if not groups:
         raise LessonError("No ablation runs were found.")
-    base, names = next(iter(groups.items()))
-    others = [run for run in tested if run.name in names and run.name != base]
-    found = compute_ablation(context.find_run(base), others)
-    return _svg(f"Effect of each change to {base}", charts.plot_gains(found))
+    baseline, names = next(iter(groups.items()))
+    others = [run for run in evaluated if run.name in names and run.name != baseline]
+    ablation = compute_ablation(context.find_run(baseline), others)
+    return _svg(f"Effect of each change to {baseline}", charts.plot_gains(ablation))
 
 
 def _curves(context: AppContext) -> SvgFigure:
-    runs = [find_run(context, of) for of in ("vit", "conv")]
+    runs = [find_run(context, role) for role in ("vit", "conv")]
     plot = training_section(runs)["plots"][1]
     return SvgFigure(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
 

@@ -50,7 +50,7 @@ class ClassMetrics:
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """`count` images of class `true` predicted as `predicted`; `share` is their fraction of it."""
+    """`count` images of `true` predicted as `predicted`, and their `fraction` of the class."""
 
     true: int
     predicted: int
@@ -81,29 +81,29 @@ def _as_square_matrix(matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _divide(part: np.ndarray, whole: np.ndarray, empty: float = 0.0) -> np.ndarray:
-    """Divide `part` by `whole`; the result is `empty` where `whole` is 0."""
-    return np.divide(part, whole, out=np.full(part.shape, empty), where=whole > 0)
+def _divide(part: np.ndarray, total: np.ndarray, empty: float = 0.0) -> np.ndarray:
+    """Divide `part` by `total`; the result is `empty` where `total` is 0."""
+    return np.divide(part, total, out=np.full(part.shape, empty), where=total > 0)
 
 
 def compute_class_metrics(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Return precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
-    # Not with scikit-learn 1.7, which warns of too many classes for few images (its #32309).
+    # scikit-learn 1.7 would warn of too many classes for few images (its #32309).
     matrix = confusion_matrix(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
-    shares = _precision_recall_f1(hits, predicted, support)
-    return ClassMetrics(**shares, roc_auc=roc_auc_by_class(probabilities, labels), support=support)
+    metrics = _precision_recall_f1(hits, predicted, support)
+    return ClassMetrics(**metrics, roc_auc=roc_auc_by_class(probabilities, labels), support=support)
 
 
 def _precision_recall_f1(
     hits: np.ndarray, predicted: np.ndarray, support: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return precision, recall and F1 from counts (..., C); NaN for a class without images."""
-    there = support > 0
+    has_images = support > 0
     return {
-        "precision": np.where(there, _divide(hits, predicted), np.nan),
+        "precision": np.where(has_images, _divide(hits, predicted), np.nan),
         "recall": _divide(hits, support, np.nan),
-        "f1": np.where(there, _divide(2 * hits, predicted + support), np.nan),
+        "f1": np.where(has_images, _divide(2 * hits, predicted + support), np.nan),
     }
 
 
@@ -124,34 +124,33 @@ def most_confused_pairs(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPai
 
 
 def describe_pair(pair: ConfusedPair, classes: Sequence[str]) -> str:
-    """Describe a confused pair of classes.
+    """Describe a confused pair, as in "146 cats were predicted as dogs (14.6% of all cats)".
 
-    An example is "146 cats were predicted as dogs (14.6% of all cats)."
     Class names outside CIFAR-10 have unknown plurals and articles (for example "n01440764" or
     "scissors"), so they are quoted: '2 images of "Mouse" were predicted as "cat"'. Names come from
     the user's folders, so escape the sentence before using it in HTML.
     """
-    true, predicted, one = classes[pair.true], classes[pair.predicted], pair.count == 1
+    true, predicted, is_single = classes[pair.true], classes[pair.predicted], pair.count == 1
     if true in CIFAR10_NOUNS and predicted in CIFAR10_NOUNS:
-        everything = CIFAR10_NOUNS[true][1]
-        subject = true if one else everything
-        target = CIFAR10_NOUNS[predicted][0 if one else 1]
+        plural = CIFAR10_NOUNS[true][1]
+        subject = true if is_single else plural
+        target = CIFAR10_NOUNS[predicted][0 if is_single else 1]
     else:
-        everything = f'images of "{true}"'
-        subject = f'image of "{true}"' if one else everything
+        plural = f'images of "{true}"'
+        subject = f'image of "{true}"' if is_single else plural
         target = f'"{predicted}"'
-    verb = "was" if one else "were"
-    share = _format_fraction(pair.fraction)
-    return f"{pair.count} {subject} {verb} predicted as {target} ({share} of all {everything})."
+    verb = "was" if is_single else "were"
+    percentage = _format_fraction(pair.fraction)
+    return f"{pair.count} {subject} {verb} predicted as {target} ({percentage} of all {plural})."
 
 
-def _format_fraction(share: float) -> str:
+def _format_fraction(fraction: float) -> str:
     """Format a percentage with one decimal, without rounding to 0% or 100%."""
-    if 0 < share < 0.0005:
+    if 0 < fraction < 0.0005:
         return "less than 0.1%"
-    if 0.9995 <= share < 1:
+    if 0.9995 <= fraction < 1:
         return "more than 99.9%"
-    return f"{100 * share:.1f}%"
+    return f"{100 * fraction:.1f}%"
 
 
 def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -170,9 +169,9 @@ def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
     return indices, row[indices]
 
 
-def percent_text(share: float) -> str:
+def percent_text(fraction: float) -> str:
     """Format 0.973 as "97.3", NaN as a dash."""
-    return DASH if math.isnan(share) else f"{100 * share:.1f}"
+    return DASH if math.isnan(fraction) else f"{100 * fraction:.1f}"
 
 
 def format_with_noun(count: float, noun: str) -> str:

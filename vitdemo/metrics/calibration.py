@@ -59,11 +59,11 @@ def compute_reliability(
         raise ValueError(f"bins must be 1 or more, not {bins}")
     edges = np.linspace(0, 1, bins + 1)
     confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
-    right = np.argmax(probabilities, axis=1) == labels
-    which = np.digitize(confidence, edges[1:-1])
-    count = np.bincount(which, minlength=bins)
-    hits = np.bincount(which[right], minlength=bins)
-    sums = np.bincount(which, weights=confidence, minlength=bins)
+    correct = np.argmax(probabilities, axis=1) == labels
+    bin_indices = np.digitize(confidence, edges[1:-1])
+    count = np.bincount(bin_indices, minlength=bins)
+    hits = np.bincount(bin_indices[correct], minlength=bins)
+    sums = np.bincount(bin_indices, weights=confidence, minlength=bins)
     return ReliabilityDiagram(edges, count, hits, _divide(sums, count, np.nan))
 
 
@@ -85,62 +85,62 @@ class ConfidenceRange:
     @property
     def is_significant(self) -> bool:
         """Whether the gap exceeds two standard errors of a calibrated model's accuracy."""
-        error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
-        return self.count > 0 and abs(self.gap) > 2 * error
+        standard_error = np.sqrt(self.confidence * (1 - self.confidence) / max(self.count, 1))
+        return self.count > 0 and abs(self.gap) > 2 * standard_error
 
 
-def _merge_bins(found: ReliabilityDiagram, start: int, stop: int) -> ConfidenceRange:
+def _merge_bins(diagram: ReliabilityDiagram, start: int, stop: int) -> ConfidenceRange:
     """Merge the bins `start` to `stop` - 1."""
-    count = int(found.count[start:stop].sum())
-    sums = np.nan_to_num(found.confidence * found.count)[start:stop].sum()
-    whole = max(count, 1)
-    ends = float(found.edges[start]), float(found.edges[stop])
+    count = int(diagram.count[start:stop].sum())
+    sums = np.nan_to_num(diagram.confidence * diagram.count)[start:stop].sum()
+    total = max(count, 1)
+    limits = float(diagram.edges[start]), float(diagram.edges[stop])
     return ConfidenceRange(
-        *ends, count, float(sums / whole), float(found.correct[start:stop].sum() / whole)
+        *limits, count, float(sums / total), float(diagram.correct[start:stop].sum() / total)
     )
 
 
 def split_by_overconfidence(
-    found: ReliabilityDiagram,
+    diagram: ReliabilityDiagram,
 ) -> tuple[ConfidenceRange, ConfidenceRange] | None:
     """Split the predictions at a confidence into overconfident and underconfident ones.
 
     The split is at the bin edge where the two sides differ most. Returns None if at no edge the
     gaps of the two sides are significant and have opposite signs.
     """
-    parted = [
-        (_merge_bins(found, 0, edge), _merge_bins(found, edge, len(found.count)))
-        for edge in range(1, len(found.count))
+    splits = [
+        (_merge_bins(diagram, 0, edge), _merge_bins(diagram, edge, len(diagram.count)))
+        for edge in range(1, len(diagram.count))
     ]
-    parted = [
+    splits = [
         sides
-        for sides in parted
+        for sides in splits
         if all(side.is_significant for side in sides) and sides[0].gap * sides[1].gap < 0
     ]
-    apart = [abs(one.gap * one.count - two.gap * two.count) for one, two in parted]
-    return parted[int(np.argmax(apart))] if parted else None
+    contrasts = [abs(lower.gap * lower.count - upper.gap * upper.count) for lower, upper in splits]
+    return splits[int(np.argmax(contrasts))] if splits else None
 
 
-def find_worst_bin(found: ReliabilityDiagram) -> ConfidenceRange | None:
+def find_worst_bin(diagram: ReliabilityDiagram) -> ConfidenceRange | None:
     """Return the bin with the largest excess or deficit of correct predictions.
 
     The accuracy of each bin is tested against its mean confidence (binomial test with Holm's
     correction). Returns None if no bin is significant.
     """
-    bins = [_merge_bins(found, b, b + 1) for b in np.flatnonzero(found.count)]
-    right = found.correct[found.count > 0]
+    bins = [_merge_bins(diagram, b, b + 1) for b in np.flatnonzero(diagram.count)]
+    correct = diagram.correct[diagram.count > 0]
     tests = [
-        scipy.stats.binomtest(int(hits), one.count, min(one.confidence, 1))
-        for one, hits in zip(bins, right, strict=True)
+        scipy.stats.binomtest(int(hits), part.count, min(part.confidence, 1))
+        for part, hits in zip(bins, correct, strict=True)
     ]
-    clear = holm([test.pvalue for test in tests]) < SIGNIFICANCE_THRESHOLD
-    sure = [one for one, is_clear in zip(bins, clear, strict=True) if is_clear]
-    return max(sure, key=lambda one: abs(one.gap) * one.count, default=None)
+    significant = holm([test.pvalue for test in tests]) < SIGNIFICANCE_THRESHOLD
+    candidates = [part for part, keep in zip(bins, significant, strict=True) if keep]
+    return max(candidates, key=lambda part: abs(part.gap) * part.count, default=None)
 
 
-def describe_worst_bin(found: ReliabilityDiagram) -> str:
+def describe_worst_bin(diagram: ReliabilityDiagram) -> str:
     """Name the worst-calibrated bin after temperature scaling; "" if no bin is significant."""
-    worst = find_worst_bin(found)
+    worst = find_worst_bin(diagram)
     if worst is None:
         return ""
     return (
@@ -160,15 +160,14 @@ def negative_log_likelihood(probabilities: np.ndarray, labels: np.ndarray) -> fl
 
 
 def _log_probabilities(probabilities: np.ndarray) -> np.ndarray:
-    return np.log(
-        np.maximum(np.asarray(probabilities, dtype=np.float64), MIN_PROBABILITY)
-    )  # (N, C)
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    return np.log(np.maximum(probabilities, MIN_PROBABILITY))  # (N, C)
 
 
 def _cross_entropy(logs: np.ndarray, labels: np.ndarray, temperature: float) -> float:
     """Return the cross-entropy of softmax(`logs` / `temperature`); `logs` has shape (N, C)."""
-    found = scipy.special.log_softmax(logs / temperature, axis=1)
-    return -float(found[np.arange(len(labels)), labels].mean())
+    log_softmax = scipy.special.log_softmax(logs / temperature, axis=1)
+    return -float(log_softmax[np.arange(len(labels)), labels].mean())
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -184,13 +183,13 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
     if np.ptp(logs, axis=1).max() < 1e-9:
         return 1.0
     # The loss is convex in 1 / T, so it has one minimum along log T.
-    found = scipy.optimize.minimize_scalar(
+    result = scipy.optimize.minimize_scalar(
         lambda t: _cross_entropy(logs, labels, np.exp(t)),
         bounds=np.log(TEMPERATURE_RANGE),
         method="bounded",
         options={"xatol": 1e-7},
     )
-    return float(np.exp(found.x))
+    return float(np.exp(result.x))
 
 
 def apply_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
@@ -217,12 +216,12 @@ def compute_chance_calibration(
     times. The result depends on `probabilities` (N, C): compute it again after scaling.
     """
     confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
-    which = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
-    filled, starts, counts = np.unique(which, return_index=True, return_counts=True)
-    random = np.random.default_rng(seed)
+    bin_indices = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+    filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
+    rng = np.random.default_rng(seed)
     hits = np.empty((resamples, len(filled)))
     for row in hits:  # drawing row by row needs memory for N numbers only and is as fast
-        row[:] = np.add.reduceat(random.random(len(confidence)) < confidence, starts, dtype=int)
+        row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)
     band[:, filled] = np.percentile(hits / counts, [2.5, 97.5], axis=0)

@@ -1,7 +1,7 @@
 """Calibration of a run on its test set, before and after temperature scaling.
 
-    found = compute_calibration_report(read_run("assets/runs/vit-scratch"))
-    found.before.error, found.scaled  # None if the run has no validation predictions
+    report = compute_calibration_report(read_run("assets/runs/vit-scratch"))
+    report.scaled  # None if the run has no validation predictions
 
 The temperature is fitted on the run's validation set and evaluated on its test set.
 """
@@ -55,8 +55,8 @@ class CalibrationReport:
     @property
     def mean_confidence(self) -> float:
         """Mean confidence of all predictions, 0 to 1."""
-        held = self.reliability.count > 0
-        sums = self.reliability.confidence[held] * self.reliability.count[held]
+        filled = self.reliability.count > 0
+        sums = self.reliability.confidence[filled] * self.reliability.count[filled]
         return float(sums.sum() / self.reliability.count.sum())
 
     @property
@@ -66,8 +66,8 @@ class CalibrationReport:
 
 def compute_calibration_report(run: Run) -> CalibrationReport:
     """Compute the calibration of `run`. Raises `RunError` if it has no valid evaluation."""
-    found = validated_evaluation(run)
-    probabilities, labels = found.probabilities, found.labels
+    evaluation = validated_evaluation(run)
+    probabilities, labels = evaluation.probabilities, evaluation.labels
     return CalibrationReport(
         run.name,
         compute_reliability(probabilities, labels),
@@ -88,20 +88,20 @@ def get_true_class_target(run: Run) -> float:
 
 
 def _compute_scaled_calibration(run: Run) -> ScaledCalibration | None:
-    found = run.evaluation
-    if found.validation_probabilities is None or found.validation_labels is None:
+    saved = run.evaluation
+    if saved.validation_probabilities is None or saved.validation_labels is None:
         return None
     try:
-        temperature = fit_temperature(found.validation_probabilities, found.validation_labels)
+        temperature = fit_temperature(saved.validation_probabilities, saved.validation_labels)
     except ValueError as error:
         raise RunError(
             f"The validation predictions of '{run.name}' are invalid: {error}."
         ) from error
-    test = apply_temperature(found.probabilities, temperature)
+    scaled = apply_temperature(saved.probabilities, temperature)
     return ScaledCalibration(
         temperature,
-        len(found.validation_labels),
-        compute_reliability(test, found.labels),
-        negative_log_likelihood(test, found.labels),
-        compute_chance_calibration(test),
+        len(saved.validation_labels),
+        compute_reliability(scaled, saved.labels),
+        negative_log_likelihood(scaled, saved.labels),
+        compute_chance_calibration(scaled),
     )

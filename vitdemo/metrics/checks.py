@@ -19,8 +19,8 @@ def check_predictions(probabilities: np.ndarray, labels: np.ndarray) -> None:
         raise ValueError(f"labels must be integers of shape ({n},), not {describe_array(labels)}")
     _raise_if_any(~np.isfinite(probabilities).all(axis=1), "NaN or infinite probabilities")
     _raise_if_any((probabilities < 0).any(axis=1), "negative probabilities")
-    off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE
-    _raise_if_any(off, f"probabilities that do not sum to one within {SUM_TOLERANCE}")
+    wrong_sums = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE
+    _raise_if_any(wrong_sums, f"probabilities that do not sum to one within {SUM_TOLERANCE}")
     _raise_if_any((labels < 0) | (labels >= c), f"labels outside 0 to {c - 1}")
 
 
@@ -29,8 +29,8 @@ def describe_array(array: np.ndarray) -> str:
     return f"{array.dtype} of shape {array.shape}"
 
 
-def _raise_if_any(bad: np.ndarray, fault: str) -> None:
+def _raise_if_any(invalid: np.ndarray, problem: str) -> None:
     """Raise ValueError if any of the rows (N,) is bad."""
-    if bad.any():
-        where = f"the first is row {bad.argmax()}, counted from 0"
-        raise ValueError(f"{fault} in {bad.sum()} of {len(bad)} rows; {where}")
+    if invalid.any():
+        location = f"the first is row {invalid.argmax()}, counted from 0"
+        raise ValueError(f"{problem} in {invalid.sum()} of {len(invalid)} rows; {location}")

@@ -1,8 +1,8 @@
 """Per-class metrics of a run with confidence intervals, ranking curves, and paired tests of runs.
 
-    table = compute_classification_report(read_run("assets/runs/vit-scratch"))
-    table.columns["f1"], table.intervals["f1"]  # (C,), (2, C)
-    compare_runs(one_run, another).sentence()
+    report = compute_classification_report(read_run("assets/runs/vit-scratch"))
+    report.columns["f1"], report.intervals["f1"]  # (C,), (2, C)
+    compare_runs(first, second).sentence()
 
 All values are computed from `evaluation.npz`. Letters: N images, C classes.
 """
@@ -40,7 +40,7 @@ METRIC_NAMES = tuple(METRIC_TITLES)
 
 @dataclass(frozen=True)
 class TopKAccuracy:
-    """Top-k accuracy: `share` (0 to 1) of the images have their class among the `k` likeliest."""
+    """Top-k `accuracy` (0 to 1): fraction of images whose class is among the `k` most probable."""
 
     k: int
     accuracy: float
@@ -125,12 +125,12 @@ class PairedTest:
 
 def validated_evaluation(run: Run) -> Evaluation:
     """Return the run's evaluation; raises `RunError` with the problem if it is not valid."""
-    found = run.evaluation
+    evaluation = run.evaluation
     try:
-        check_predictions(found.probabilities, found.labels)
+        check_predictions(evaluation.probabilities, evaluation.labels)
     except ValueError as error:
         raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
-    return found
+    return evaluation
 
 
 def format_three_decimals(value: float) -> str:
@@ -142,10 +142,10 @@ def format_three_decimals(value: float) -> str:
 
 def compute_classification_report(run: Run) -> ClassificationReport:
     """Compute all metrics of the `run`; raises `RunError` without a valid evaluation."""
-    found = validated_evaluation(run)
-    probabilities, labels = found.probabilities, found.labels
+    evaluation = validated_evaluation(run)
+    probabilities, labels = evaluation.probabilities, evaluation.labels
     metrics = compute_class_metrics(probabilities, labels)
-    spread = intervals.compute_metric_intervals(confusion_matrix(probabilities, labels))
+    bounds = intervals.compute_metric_intervals(confusion_matrix(probabilities, labels))
     columns = {name: getattr(metrics, name) for name in METRIC_NAMES if name != "average_precision"}
     columns["average_precision"] = ranking_curves.average_precision_by_class(probabilities, labels)
     return ClassificationReport(
@@ -153,25 +153,25 @@ def compute_classification_report(run: Run) -> ClassificationReport:
         classes=run.classes,
         support=metrics.support,
         columns=columns,
-        intervals={name: getattr(spread, name) for name in ("precision", "recall", "f1")},
+        intervals={name: getattr(bounds, name) for name in ("precision", "recall", "f1")},
         macro={name: ranking_curves.macro_mean(column) for name, column in columns.items()},
         weighted={
             name: ranking_curves.weighted_mean(column, metrics.support)
             for name, column in columns.items()
         },
-        macro_intervals=spread.macro,
-        weighted_intervals=spread.weighted,
+        macro_intervals=bounds.macro,
+        weighted_intervals=bounds.weighted,
         accuracy=compute_accuracy(probabilities, labels),
-        accuracy_interval=spread.accuracy,
-        top=tuple(compute_top_k(found, k) for k in TOP_K if k < max(len(run.classes), 2)),
+        accuracy_interval=bounds.accuracy,
+        top=tuple(compute_top_k(evaluation, k) for k in TOP_K if k < max(len(run.classes), 2)),
     )
 
 
-def compute_top_k(found: Evaluation, k: int) -> TopKAccuracy:
+def compute_top_k(evaluation: Evaluation, k: int) -> TopKAccuracy:
     """Return the top-k accuracy with its confidence interval."""
-    share = ranking_curves.top_k_accuracy(found.probabilities, found.labels, k)
-    n = len(found.labels)
-    return TopKAccuracy(k, share, intervals.wilson_interval(round(share * n), n))
+    accuracy = ranking_curves.top_k_accuracy(evaluation.probabilities, evaluation.labels, k)
+    n = len(evaluation.labels)
+    return TopKAccuracy(k, accuracy, intervals.wilson_interval(round(accuracy * n), n))
 
 
 def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
@@ -180,21 +180,21 @@ def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
     Raises `RunError` if the class is unknown or has no test images.
     """
     if class_name not in run.classes:
-        known = ", ".join(run.classes)
-        raise RunError(f"'{run.name}' has no class '{class_name}': choose one of {known}.")
+        choices = ", ".join(run.classes)
+        raise RunError(f"'{run.name}' has no class '{class_name}': choose one of {choices}.")
     c = run.classes.index(class_name)
-    found = validated_evaluation(run)
-    probabilities, labels = found.probabilities, found.labels
+    evaluation = validated_evaluation(run)
+    probabilities, labels = evaluation.probabilities, evaluation.labels
     if not (labels == c).any():
         raise RunError(
             f"The test set of '{run.name}' has no images of '{run.classes[c]}': choose another "
             "class."
         )
-    everything = bool((labels == c).all())
+    is_only_class = bool((labels == c).all())
     return RankingReport(
         run.name,
         run.classes[c],
-        None if everything else ranking_curves.compute_roc_curve(probabilities, labels, c),
+        None if is_only_class else ranking_curves.compute_roc_curve(probabilities, labels, c),
         ranking_curves.compute_precision_recall_curve(probabilities, labels, c),
         *intervals.ranking_interval(probabilities, labels, c),
     )
@@ -202,26 +202,26 @@ def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
 
 def compare_runs(first: Run, second: Run) -> PairedTest:
     """Return McNemar's tests of two runs; raises `RunError` if their test images differ."""
-    one, two = validated_evaluation(first), validated_evaluation(second)
-    same = one.fingerprint == two.fingerprint and np.array_equal(one.labels, two.labels)
-    if not same or first.classes != second.classes:
+    a, b = validated_evaluation(first), validated_evaluation(second)
+    same_images = a.fingerprint == b.fingerprint and np.array_equal(a.labels, b.labels)
+    if not same_images or first.classes != second.classes:
         raise RunError(
             f"'{first.name}' and '{second.name}' were tested on different images and cannot be "
             "compared. Choose two runs with the same test set."
         )
-    right = (
-        paired.is_correct(one.probabilities, one.labels),
-        paired.is_correct(two.probabilities, two.labels),
+    correct = (
+        paired.is_correct(a.probabilities, a.labels),
+        paired.is_correct(b.probabilities, b.labels),
     )
-    tests = paired.mcnemar_by_class(*right, one.labels, len(first.classes))
-    overall = paired.mcnemar(*right)
-    whole, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
+    tests = paired.mcnemar_by_class(*correct, a.labels, len(first.classes))
+    overall = paired.mcnemar(*correct)
+    overall_p, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
     return PairedTest(
         first.name,
         second.name,
         first.classes,
         overall,
         tuple(tests),
-        float(whole),
+        float(overall_p),
         np.array(adjusted),
     )

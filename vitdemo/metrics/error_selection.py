@@ -78,9 +78,9 @@ def check_model_predictions(probabilities: np.ndarray, labels: np.ndarray) -> No
     probabilities = np.asarray(probabilities)
     if probabilities.ndim != 3 or not len(probabilities):
         raise ValueError(f"probabilities must be (M, N, C), M 1 or more, not {probabilities.shape}")
-    for number, one in enumerate(probabilities):
+    for number, model_probabilities in enumerate(probabilities):
         try:
-            check_predictions(one, labels)
+            check_predictions(model_probabilities, labels)
         except ValueError as error:
             raise ValueError(f"model {number}: {error}") from error
 
@@ -94,8 +94,8 @@ def compute_margin(probabilities: np.ndarray) -> np.ndarray:
 def compute_self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the probability of the given label, averaged over the models, (N,) float64."""
     check_model_predictions(probabilities, labels)
-    given = np.asarray(probabilities)[:, np.arange(len(labels)), labels]  # (M, N)
-    return given.mean(axis=0, dtype=np.float64)
+    confidence = np.asarray(probabilities)[:, np.arange(len(labels)), labels]  # (M, N)
+    return confidence.mean(axis=0, dtype=np.float64)
 
 
 def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -110,15 +110,15 @@ def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarr
     check_model_predictions(probabilities, labels)
     labels = np.asarray(labels)
     mean = np.mean(probabilities, axis=0, dtype=np.float64)  # (M, N, C) -> (N, C)
-    given = mean[np.arange(len(labels)), labels]  # (N,)
+    confidence = mean[np.arange(len(labels)), labels]  # (N,)
     c = mean.shape[1]
     support = np.bincount(labels, minlength=c)  # (C,)
-    threshold = _divide(np.bincount(labels, weights=given, minlength=c), support)
+    threshold = _divide(np.bincount(labels, weights=confidence, minlength=c), support)
     threshold[support == 0] = np.inf  # a class without images has no threshold
-    likely = np.where(mean >= threshold, mean, -1)  # (N, C)
-    elsewhere = (likely.max(axis=1) >= 0) & (likely.argmax(axis=1) != labels)
-    found = np.flatnonzero(elsewhere)
-    return found[np.argsort(given[found], kind="stable")]
+    candidates = np.where(mean >= threshold, mean, -1)  # (N, C)
+    contradicts = (candidates.max(axis=1) >= 0) & (candidates.argmax(axis=1) != labels)
+    indices = np.flatnonzero(contradicts)
+    return indices[np.argsort(confidence[indices], kind="stable")]
 
 
 def select_images(
@@ -139,9 +139,9 @@ def select_images(
     passes = _kind_mask(filters.kind, probabilities, labels, predicted == labels, model)
     passes &= _class_mask(filters, labels, predicted[model])
     passes &= (confidence >= filters.low) & ((confidence <= filters.high) | (filters.high >= 1))
-    numbers = np.flatnonzero(passes)
-    first = _sort_keys(filters.order, probabilities, labels, model)
-    return numbers[np.argsort(first[numbers], kind="stable")]
+    indices = np.flatnonzero(passes)
+    keys = _sort_keys(filters.order, probabilities, labels, model)
+    return indices[np.argsort(keys[indices], kind="stable")]
 
 
 def _check_filters(filters: Filters, c: int) -> None:
@@ -161,35 +161,35 @@ def _check_filters(filters: Filters, c: int) -> None:
 
 
 def _kind_mask(
-    kind: str, probabilities: np.ndarray, labels: np.ndarray, right: np.ndarray, model: int
+    kind: str, probabilities: np.ndarray, labels: np.ndarray, correct: np.ndarray, model: int
 ) -> np.ndarray:
-    """Return the mask (N,) of the images of a kind; `right` (M, N) marks correct predictions."""
+    """Return the mask (N,) of the images of a kind; `correct` (M, N) marks correct predictions."""
     if kind == "label_errors":
-        found = np.zeros(len(labels), dtype=bool)
-        found[find_label_errors(probabilities, labels)] = True
-        return found
+        mask = np.zeros(len(labels), dtype=bool)
+        mask[find_label_errors(probabilities, labels)] = True
+        return mask
     return {
-        "errors": ~right[model],
-        "right": right[model],
+        "errors": ~correct[model],
+        "right": correct[model],
         "all": np.ones(len(labels), dtype=bool),
-        "only_right": right[model] & (right.sum(axis=0) == 1),
-        "all_wrong": ~right.any(axis=0),
+        "only_right": correct[model] & (correct.sum(axis=0) == 1),
+        "all_wrong": ~correct.any(axis=0),
     }[kind]
 
 
 def _class_mask(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Return the mask (N,) of the images with the chosen true and predicted class."""
 
-    def between(true: int | None, answer: int | None) -> np.ndarray:
-        wanted = np.ones(len(labels), dtype=bool)
+    def match(true: int | None, prediction: int | None) -> np.ndarray:
+        mask = np.ones(len(labels), dtype=bool)
         if true is not None:
-            wanted &= labels == true
-        if answer is not None:
-            wanted &= predicted == answer
-        return wanted
+            mask &= labels == true
+        if prediction is not None:
+            mask &= predicted == prediction
+        return mask
 
-    found = between(filters.true, filters.predicted)
-    return found | between(filters.predicted, filters.true) if filters.either_way else found
+    selected = match(filters.true, filters.predicted)
+    return selected | match(filters.predicted, filters.true) if filters.either_way else selected
 
 
 def _sort_keys(order: str, probabilities: np.ndarray, labels: np.ndarray, model: int) -> np.ndarray:
@@ -203,18 +203,22 @@ def _sort_keys(order: str, probabilities: np.ndarray, labels: np.ndarray, model:
     return np.arange(len(labels))
 
 
-def normalise_confusion(matrix: np.ndarray, by: str = "count") -> np.ndarray:
+def normalise_confusion(matrix: np.ndarray, normalisation: str = "count") -> np.ndarray:
     """Normalise a confusion matrix (C, C) by "true" or "predicted" class; "count" does nothing.
 
     The fractions are 0 for a class without images, or for one that is never predicted.
     """
-    if by not in NORMALISATIONS:
-        raise ValueError(f"unknown normalisation '{by}': choose {', '.join(NORMALISATIONS)}")
-    matrix, axis = _as_square_matrix(matrix), NORMALISATIONS[by]
+    if normalisation not in NORMALISATIONS:
+        raise ValueError(
+            f"unknown normalisation '{normalisation}': choose {', '.join(NORMALISATIONS)}"
+        )
+    matrix, axis = _as_square_matrix(matrix), NORMALISATIONS[normalisation]
     return matrix if axis is None else _divide(matrix, matrix.sum(axis=axis, keepdims=True))
 
 
-def subtract_confusion(first: np.ndarray, second: np.ndarray, by: str = "count") -> np.ndarray:
+def subtract_confusion(
+    first: np.ndarray, second: np.ndarray, normalisation: str = "count"
+) -> np.ndarray:
     """Subtract the second model's normalised confusion matrix from the first model's.
 
     Raises ValueError if their row sums differ, since the matrices must be of the same images. For
@@ -223,7 +227,7 @@ def subtract_confusion(first: np.ndarray, second: np.ndarray, by: str = "count")
     first, second = _as_square_matrix(first), _as_square_matrix(second)
     if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():
         raise ValueError("the confusion matrices are of different images: choose two other models")
-    return normalise_confusion(first, by) - normalise_confusion(second, by)
+    return normalise_confusion(first, normalisation) - normalise_confusion(second, normalisation)
 
 
 def mutual_confusions(matrix: np.ndarray, limit: int = 10) -> list[MutualConfusion]:

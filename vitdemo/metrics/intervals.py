@@ -29,7 +29,7 @@ from vitdemo.metrics.ranking_curves import one_vs_rest
 
 NUM_RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95
-NORMAL_QUANTILE = 1.959964  # 95% of the standard normal distribution are between -Z and Z
+NORMAL_QUANTILE = 1.959964  # 95% of the standard normal distribution are within plus or minus this
 MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 
 
@@ -63,16 +63,16 @@ def compute_metric_intervals(
     _check_draws(matrix.sum(), resamples, level)
     # correct predictions, predictions and support of each class in each resample, each (R, C)
     hits, predicted, support = _resample_counts(matrix, resamples, np.random.default_rng(seed))
-    values, drawn = _precision_recall_f1(hits, predicted, support), support > 0
-    n, right, there = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
-    called = np.where(there > 0, matrix.sum(axis=0), 0)
+    values, has_images = _precision_recall_f1(hits, predicted, support), support > 0
+    n, correct, true_counts = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
+    predicted_counts = np.where(true_counts > 0, matrix.sum(axis=0), 0)
     return MetricIntervals(
-        accuracy=wilson_interval(right.sum(), n, level),
-        precision=wilson_interval(right, called, level),
-        recall=wilson_interval(right, there, level),
+        accuracy=wilson_interval(correct.sum(), n, level),
+        precision=wilson_interval(correct, predicted_counts, level),
+        recall=wilson_interval(correct, true_counts, level),
         f1=_percentile_interval(values["f1"], level),
         macro={
-            name: _percentile_interval(np.nansum(samples, axis=1) / drawn.sum(axis=1), level)
+            name: _percentile_interval(np.nansum(samples, axis=1) / has_images.sum(axis=1), level)
             for name, samples in values.items()
         },
         weighted={
@@ -92,41 +92,42 @@ def _check_draws(n: int, resamples: int, level: float) -> None:
 
 
 def _resample_counts(
-    matrix: np.ndarray, resamples: int, random: np.random.Generator
+    matrix: np.ndarray, resamples: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return correct predictions, predictions and support of each class, each (R, C) int64."""
     c = len(matrix)
     true, predicted = np.nonzero(matrix)  # (K,) cells; most are empty with 1,000 classes
     counts = matrix[true, predicted]
-    shares = counts / counts.sum()
+    probabilities = counts / counts.sum()
     out = np.zeros((3, resamples, c), dtype=np.int64)
     step = max(1, MAX_CELLS_AT_ONCE // len(counts))
     for start in range(0, resamples, step):
         rows = slice(start, min(start + step, resamples))
-        drawn = random.multinomial(counts.sum(), shares, size=rows.stop - rows.start)  # (r, K)
-        right = true == predicted
-        out[0, rows, true[right]] = drawn[:, right].T
-        out[1, rows] = _sum_by(predicted, drawn, c)
-        out[2, rows] = _sum_by(true, drawn, c)
+        size = rows.stop - rows.start
+        samples = rng.multinomial(counts.sum(), probabilities, size=size)  # (r, K)
+        correct = true == predicted
+        out[0, rows, true[correct]] = samples[:, correct].T
+        out[1, rows] = _sum_by_class(predicted, samples, c)
+        out[2, rows] = _sum_by_class(true, samples, c)
     return out[0], out[1], out[2]
 
 
-def _sum_by(group: np.ndarray, drawn: np.ndarray, c: int) -> np.ndarray:
-    """Sum the columns (r, K) of each group 0..C-1 -> (r, C)."""
+def _sum_by_class(group: np.ndarray, samples: np.ndarray, c: int) -> np.ndarray:
+    """Sum the columns (r, K) of each class 0..C-1 -> (r, C)."""
     order = np.argsort(group, kind="stable")
     present, starts = np.unique(group[order], return_index=True)
-    sums = np.zeros((len(drawn), c), dtype=np.int64)
-    sums[:, present] = np.add.reduceat(drawn[:, order], starts, axis=1)
+    sums = np.zeros((len(samples), c), dtype=np.int64)
+    sums[:, present] = np.add.reduceat(samples[:, order], starts, axis=1)
     return sums
 
 
 def _percentile_interval(samples: np.ndarray, level: float) -> np.ndarray:
     """Return the interval (2, ...) of the middle `level` of (R, ...) samples, ignoring NaN."""
     tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
-    nowhere = np.isnan(samples).all(axis=0)
+    undefined = np.isnan(samples).all(axis=0)
     # nanpercentile warns about all-NaN columns, and warnings cannot be silenced for one thread.
-    known = np.where(nowhere, 0.0, samples)
-    return np.where(nowhere, np.nan, np.nanpercentile(known, tails, axis=0))
+    filled = np.where(undefined, 0.0, samples)
+    return np.where(undefined, np.nan, np.nanpercentile(filled, tails, axis=0))
 
 
 def wilson_interval(hits: np.ndarray, n: np.ndarray, level: float = CONFIDENCE_LEVEL) -> np.ndarray:
@@ -138,18 +139,18 @@ def wilson_interval(hits: np.ndarray, n: np.ndarray, level: float = CONFIDENCE_L
     if ((hits < 0) | (hits > n) & (n > 0)).any():
         raise ValueError(f"hits must be from 0 to the number of images ({n}), not {hits}")
 
-    def ends(hits: int, n: int) -> tuple[float, float]:
+    def limits(hits: int, n: int) -> tuple[float, float]:
         if n < 1:
             return np.nan, np.nan
         return scipy.stats.binomtest(hits, n).proportion_ci(level, method="wilson")
 
-    return np.array(np.vectorize(ends, otypes=[float, float])(hits, n))
+    return np.array(np.vectorize(limits, otypes=[float, float])(hits, n))
 
 
 def wilson_interval_of_fraction(
     fraction: float, n: float, level: float = CONFIDENCE_LEVEL
 ) -> np.ndarray:
-    """Return Wilson's score interval (2,) of the proportion `share` (0 to 1) of `n` images.
+    """Return Wilson's score interval (2,) of the proportion `fraction` (0 to 1) of `n` images.
 
     Unlike `wilson_interval`, it accepts a fractional `n`, such as an effective sample size. Raises
     ValueError for a proportion outside 0 to 1 or an `n` below 1.
@@ -157,9 +158,9 @@ def wilson_interval_of_fraction(
     if not 0 <= fraction <= 1 or n < 1:
         raise ValueError(f"share must be 0 to 1 and n at least 1, not {fraction} and {n}")
     z = scipy.special.ndtri((1 + level) / 2)
-    middle = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
-    reach = z * math.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return np.clip([middle - reach, middle + reach], 0.0, 1.0)
+    centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
+    half_width = z * math.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return np.clip([centre - half_width, centre + half_width], 0.0, 1.0)
 
 
 def ranking_interval(
@@ -178,22 +179,22 @@ def ranking_interval(
     truth, scores = one_vs_rest(probabilities, labels, c)
     _check_draws(len(truth), resamples, level)
     cells = _ranked_counts(truth, scores)  # (G, 2)
-    random = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     areas, precisions = [], []
     step = max(1, MAX_CELLS_AT_ONCE // cells.size)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        drawn = random.multinomial(len(truth), cells.ravel() / len(truth), size=size)
-        others, own = np.moveaxis(drawn.reshape(size, *cells.shape), 2, 0)  # each (r, G)
-        areas.append(_roc_aucs(own, others))
-        precisions.append(_average_precisions(own, others))
+        samples = rng.multinomial(len(truth), cells.ravel() / len(truth), size=size)
+        negatives, positives = np.moveaxis(samples.reshape(size, *cells.shape), 2, 0)  # each (r, G)
+        areas.append(_roc_aucs(positives, negatives))
+        precisions.append(_average_precisions(positives, negatives))
     return _percentile_interval(np.concatenate(areas), level), _percentile_interval(
         np.concatenate(precisions), level
     )
 
 
 def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Sort images (N,) by score, highest first, into G groups -> counts (G, 2): others, own.
+    """Sort images (N,) by score, highest first, into G groups -> counts (G, 2): rest, class.
 
     Images with equal scores are in one group. Consecutive images of other classes are also merged,
     because their order affects neither metric. This saves time: 90% of CIFAR-10 are other classes.
@@ -201,32 +202,33 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     order = np.argsort(-scores, kind="stable")
     truth, scores = truth[order], scores[order]
     tie = np.cumsum(np.append(True, scores[1:] != scores[:-1])) - 1  # (N,)
-    has_own = np.bincount(tie, weights=truth) > 0
-    starts = np.append(True, has_own[1:] | has_own[:-1])
+    has_positives = np.bincount(tie, weights=truth) > 0
+    starts = np.append(True, has_positives[1:] | has_positives[:-1])
     group = (np.cumsum(starts) - 1)[tie]
     return np.bincount(2 * group + truth, minlength=2 * (group[-1] + 1)).reshape(-1, 2)
 
 
-def _roc_aucs(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _roc_aucs(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
     """Return the ROC AUC (r,) of counts (r, G).
 
     It is the fraction of pairs in which the image of the class ranks higher; a tie counts as half.
     NaN where one side has no images.
     """
-    above = np.cumsum(own, axis=1) - own / 2  # own images ranked above each group's others
-    pairs = own.sum(axis=1) * others.sum(axis=1)
-    return _divide((above * others).sum(axis=1), pairs, np.nan)
+    # Number of positives that are ranked above the negatives of each group
+    above = np.cumsum(positives, axis=1) - positives / 2
+    pairs = positives.sum(axis=1) * negatives.sum(axis=1)
+    return _divide((above * negatives).sum(axis=1), pairs, np.nan)
 
 
-def _average_precisions(own: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
     """Return the average precision (r,) of counts (r, G).
 
     The precision at each group is weighted by the group's images of the class. NaN if there are no
     images of the class.
     """
-    found = np.cumsum(own, axis=1)
-    precision = _divide(found, found + np.cumsum(others, axis=1))
-    return _divide((precision * own).sum(axis=1), found[:, -1], np.nan)
+    true_positives = np.cumsum(positives, axis=1)
+    precision = _divide(true_positives, true_positives + np.cumsum(negatives, axis=1))
+    return _divide((precision * positives).sum(axis=1), true_positives[:, -1], np.nan)
 
 
 def margin_of_error(hits: int, n: int) -> float:
@@ -244,7 +246,7 @@ def difference_margin_of_error(hits: int, n: int) -> float:
     """Return half the width of the 95% interval of a difference between two proportions.
 
     The two are independent and each about `hits` / `n`, as the recalls of two classes. Their
-    variances add up, so the interval is sqrt(2) times as wide as that of one proportion. For two
+    variances add up, so the interval is sqrt(2) times as wide as for one proportion. For two
     models on the same images, use the paired interval, `difference_interval`.
     """
     return math.sqrt(2) * margin_of_error(hits, n)
@@ -263,12 +265,10 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
         raise ValueError("there are no images to compare")
     if min(first_only, second_only) < 0 or first_only + second_only > n:
         raise ValueError(f"the counts {first_only} and {second_only} do not fit {n} images")
-    ahead, apart = first_only - second_only, first_only + second_only
-    middle = ahead / (n + 2)
-    spread = math.sqrt(apart + 1 - ahead**2 / (n + 2)) / (n + 2)
-    return np.clip(
-        [middle - NORMAL_QUANTILE * spread, middle + NORMAL_QUANTILE * spread], -1.0, 1.0
-    )
+    difference, discordant = first_only - second_only, first_only + second_only
+    centre = difference / (n + 2)
+    error = math.sqrt(discordant + 1 - difference**2 / (n + 2)) / (n + 2)
+    return np.clip([centre - NORMAL_QUANTILE * error, centre + NORMAL_QUANTILE * error], -1.0, 1.0)
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
@@ -279,9 +279,9 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     """
     if len(values) < 2:
         raise ValueError(f"at least 2 values are needed, not {len(values)}")
-    mean, spread = float(np.mean(values)), float(scipy.stats.sem(values))
-    reach = _t_quantile(len(values)) * spread
-    return mean, mean - reach, mean + reach
+    mean, standard_error = float(np.mean(values)), float(scipy.stats.sem(values))
+    half_width = _t_quantile(len(values)) * standard_error
+    return mean, mean - half_width, mean + half_width
 
 
 def seed_difference_threshold(accuracies: Sequence[float]) -> float:

@@ -73,11 +73,9 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
             f"both must be bool arrays of the same length, not {first.dtype} {first.shape} and "
             f"{second.dtype} {second.shape}"
         )
-    both, one, two = (
-        int(each.sum()) for each in (first & second, first & ~second, second & ~first)
-    )
-    p = scipy.stats.binomtest(one, one + two).pvalue if one + two else 1.0
-    return McNemarResult(both, one, two, len(first), float(p) if len(first) else float("nan"))
+    both, b, c = (int(mask.sum()) for mask in (first & second, first & ~second, second & ~first))
+    p = scipy.stats.binomtest(b, b + c).pvalue if b + c else 1.0
+    return McNemarResult(both, b, c, len(first), float(p) if len(first) else float("nan"))
 
 
 def mcnemar_by_class(
@@ -98,9 +96,9 @@ def holm(p: Sequence[float]) -> np.ndarray:
     p = np.asarray(p, dtype=np.float64)
     tests = np.flatnonzero(~np.isnan(p))
     order = tests[np.argsort(p[tests], kind="stable")]
-    raised = p[order] * np.arange(len(order), 0, -1)
+    scaled = p[order] * np.arange(len(order), 0, -1)
     adjusted = np.full(p.shape, np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1)
     return adjusted
 
 
@@ -111,7 +109,7 @@ def describe_mcnemar(
 
     "Only vit-a is correct on 312 cats, only vit-b on 120: the difference is significant (p <
     0.001)." `name` is the class of the images (None: all); `p` is the corrected p-value (default:
-    that of the test). Names come from folders: escape the sentence before it goes into HTML.
+    the test's p-value). Names come from folders: escape the sentence before it goes into HTML.
     """
     p = test.p if p is None else p
     if test.n == 0:
@@ -131,8 +129,8 @@ def describe_mcnemar(
 def _name_images(name: str | None, count: int) -> str:
     """Name `count` images of a class: "cats", "cat", 'images of "n0144"' or "images"."""
     if name in CIFAR10_NOUNS:
-        article_and_one, many = CIFAR10_NOUNS[name]
-        return article_and_one.split(" ", 1)[1] if count == 1 else many
+        singular, plural = CIFAR10_NOUNS[name]
+        return singular.split(" ", 1)[1] if count == 1 else plural
     images = "image" if count == 1 else "images"
     return images if name is None else f'{images} of "{name}"'
 

@@ -128,15 +128,15 @@ def macro_mean(values: np.ndarray) -> float:
 
 def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
     """Return the mean of values (C,) weighted by the `support` of the classes, without NaN."""
-    found = ~np.isnan(values)
-    if not found.any():
+    defined = ~np.isnan(values)
+    if not defined.any():
         return float("nan")
-    return float(np.average(values[found], weights=support[found]))
+    return float(np.average(values[defined], weights=support[defined]))
 
 
 def precision_at(curve: RankingCurve, recall: float) -> float:
     """Return the precision of a curve at the highest threshold with at least this `recall`."""
     if not 0 <= recall <= 1:
         raise ValueError(f"recall must be 0 to 1, not {recall}")
-    reached = np.flatnonzero(curve.x >= recall)  # recall falls along the curve
-    return float(curve.y[reached[-1]])
+    indices = np.flatnonzero(curve.x >= recall)  # recall falls along the curve
+    return float(curve.y[indices[-1]])

@@ -1,7 +1,7 @@
 """Ablation: settings in which runs differ from a baseline, and the effect on the accuracy.
 
-    found = compute_ablation(run, others)
-    found.gains[0].words, found.gains[0].test.difference  # "augmentation: none → …", 0.031
+    gain = compute_ablation(run, others).gains[0]
+    gain.description, gain.test.difference  # "augmentation: none → …", 0.031
 
 Both runs predicted the same test images, so the comparison is paired. The interval and p of a gain
 cover the variation between test images only. If the baseline was also trained with other seeds,
@@ -38,11 +38,8 @@ MIXING_PREFIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one cha
 # Training failed if the accuracy covers less than this fraction of the way from chance to 100%.
 MIN_LEARNED_FRACTION = 1 / 9
 MIN_SINGLE_CHANGES = 3  # minimum number of single changes in an ablation
-_IGNORED_FIELDS = (
-    "note",
-    "pretrained",
-    "keep",
-)  # without effect on training, or described by `_describe_start`
+# Fields without effect on training, or described by `_describe_start`
+_IGNORED_FIELDS = ("note", "pretrained", "keep")
 # Fields that have an effect only if another setting is on.
 _FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
     "momentum": lambda run: recipe_field(run, "optimizer") in ("sgd", "muon"),
@@ -109,7 +106,7 @@ _OFF_AT_ZERO = (
     *("ema_decay", "patience", "head_epochs"),
 )
 # Defaults of vitdemo's ViT. The defaults of timm's models are not known here.
-_VIT_DEFAULTS = {name: one.default for name, one in signature(VisionTransformer).parameters.items()}
+_VIT_DEFAULTS = {n: p.default for n, p in signature(VisionTransformer).parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class AblationGain:
     @property
     def seed_change(self) -> str:
         """Difference in the seed, such as "seed: 0 → 1"; empty if both have the same seed."""
-        return next((word for word in self.differences if word not in self.recipe_changes), "")
+        return next((text for text in self.differences if text not in self.recipe_changes), "")
 
     @property
     def is_single_change(self) -> bool:
@@ -161,12 +158,12 @@ class AblationGain:
 
 @dataclass(frozen=True)
 class RecipeAblation:
-    """Comparison of runs with the baseline `base`, evaluated on the same images.
+    """Comparison of runs with the `baseline`, evaluated on the same images.
 
     `accuracy` is the baseline's test accuracy. In `gains`, runs with a single change
     (`is_single_change`) come first, then repeats of the baseline with other seeds, then other runs.
     Each group is sorted by validation gain, because the test set must not be used for a choice.
-    `left_out` has a sentence for each run that cannot be compared.
+    `exclusion_messages` has a sentence for each run that cannot be compared.
     """
 
     baseline: str
@@ -177,9 +174,9 @@ class RecipeAblation:
     @property
     def single_changes(self) -> list[AblationGain]:
         """Gains of single changes, one per change, with the baseline's seed if available."""
-        near = [gain for gain in self.gains if gain.is_single_change]
-        known = {gain.recipe_changes for gain in near if not gain.seed_change}
-        return [gain for gain in near if not gain.seed_change or gain.recipe_changes not in known]
+        single = [gain for gain in self.gains if gain.is_single_change]
+        covered = {gain.recipe_changes for gain in single if not gain.seed_change}
+        return [g for g in single if not g.seed_change or g.recipe_changes not in covered]
 
     @property
     def seed_repeats(self) -> list[AblationGain]:
@@ -191,11 +188,11 @@ class RecipeAblation:
 
         Each is compared with the baseline's repeat with that seed.
         """
-        bases = {repeat.seed_change: repeat.test.difference for repeat in self.seed_repeats}
+        baselines = {repeat.seed_change: repeat.test.difference for repeat in self.seed_repeats}
         return [
-            other.test.difference - bases[other.seed_change]
+            other.test.difference - baselines[other.seed_change]
             for other in self.gains
-            if other.seed_change in bases and other.recipe_changes == gain.recipe_changes != ()
+            if other.seed_change in baselines and other.recipe_changes == gain.recipe_changes != ()
         ]
 
     @property
@@ -203,7 +200,7 @@ class RecipeAblation:
         """Test accuracies of the baseline and of its repeats with other seeds, 0 to 1."""
         return [
             self.accuracy,
-            *(self.accuracy + each.test.difference for each in self.seed_repeats),
+            *(self.accuracy + repeat.test.difference for repeat in self.seed_repeats),
         ]
 
     @property
@@ -213,8 +210,8 @@ class RecipeAblation:
 
     def paired_seed_gains(self, gain: AblationGain) -> list[float]:
         """Return the paired gain for each seed with which both recipes were trained."""
-        own = [] if gain.seed_change else [gain.test.difference]
-        return own + self.other_seed_gains(gain)
+        same_seed = [] if gain.seed_change else [gain.test.difference]
+        return same_seed + self.other_seed_gains(gain)
 
     def exceeds_seed_variation(self, gain: AblationGain) -> bool | None:
         """Return whether `gain` exceeds the variation between seeds; None with only one seed.
@@ -232,78 +229,78 @@ class RecipeAblation:
 
 
 def compute_ablation(
-    base: Run, others: Sequence[Run], left_out: Sequence[str] = ()
+    baseline: Run, others: Sequence[Run], exclusion_messages: Sequence[str] = ()
 ) -> RecipeAblation:
-    """Compare `others` with `base`. Raises `RunError` if their test images differ."""
-    tests = [compare_runs(run, base).overall for run in others]
-    chances = holm([test.p for test in tests])
-    found = [
+    """Compare `others` with `baseline`. Raises `RunError` if their test images differ."""
+    tests = [compare_runs(run, baseline).overall for run in others]
+    p_values = holm([test.p for test in tests])
+    gains = [
         AblationGain(
             run.name,
-            tuple(list_differences(base, run)),
+            tuple(list_differences(baseline, run)),
             test,
             float(p),
-            compute_validation_gain(run, base),
+            compute_validation_gain(run, baseline),
             not is_at_chance(run),
         )
-        for run, test, p in zip(others, tests, chances, strict=True)
+        for run, test, p in zip(others, tests, p_values, strict=True)
     ]
-    found.sort(key=_sort_key)
-    tested = validated_evaluation(base)
-    right = compute_accuracy(tested.probabilities, tested.labels)
-    return RecipeAblation(base.name, right, tuple(found), tuple(left_out))
+    gains.sort(key=_sort_key)
+    evaluation = validated_evaluation(baseline)
+    accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
+    return RecipeAblation(baseline.name, accuracy, tuple(gains), tuple(exclusion_messages))
 
 
-def summarise_ablation(found: RecipeAblation) -> list[str]:
+def summarise_ablation(ablation: RecipeAblation) -> list[str]:
     """Return sentences that group the changes by verdict, and one about the seeds."""
-    clear = [gain for gain in found.single_changes if gain.is_significant]
-    clear.sort(key=lambda gain: -abs(gain.test.difference))
-    by_seed = [gain for gain in clear if found.exceeds_seed_variation(gain) is False]
-    kept = [gain for gain in clear if gain not in by_seed]
-    better = [gain for gain in kept if gain.test.difference > 0]
-    worse = [gain for gain in kept if gain.test.difference <= 0]
-    rest = [gain for gain in found.single_changes if not gain.is_significant]
+    significant = [gain for gain in ablation.single_changes if gain.is_significant]
+    significant.sort(key=lambda gain: -abs(gain.test.difference))
+    unclear = [gain for gain in significant if ablation.exceeds_seed_variation(gain) is False]
+    confirmed = [gain for gain in significant if gain not in unclear]
+    better = [gain for gain in confirmed if gain.test.difference > 0]
+    worse = [gain for gain in confirmed if gain.test.difference <= 0]
+    others = [gain for gain in ablation.single_changes if not gain.is_significant]
     sentences = [
-        f"{words}: "
-        f"{'; '.join(_describe_gain(gain, found.other_seed_gains(gain)) for gain in gains)}."
-        for words, gains in (
-            (f"More accurate than {found.baseline}", better),
-            (f"Less accurate than {found.baseline}", worse),
-            ("Significant on these test images, but within the variation between seeds", by_seed),
-            ("Not significant on these test images", rest),
+        f"{heading}: "
+        f"{'; '.join(_describe_gain(gain, ablation.other_seed_gains(gain)) for gain in gains)}."
+        for heading, gains in (
+            (f"More accurate than {ablation.baseline}", better),
+            (f"Less accurate than {ablation.baseline}", worse),
+            ("Significant on these test images, but within the variation between seeds", unclear),
+            ("Not significant on these test images", others),
         )
         if gains
     ]
-    return sentences + ([_describe_seed_variation(found)] if found.single_changes else [])
+    return sentences + ([_describe_seed_variation(ablation)] if ablation.single_changes else [])
 
 
-def _describe_seed_variation(found: RecipeAblation) -> str:
+def _describe_seed_variation(ablation: RecipeAblation) -> str:
     """State the variation between the baseline's seeds."""
-    if not found.seed_repeats:
+    if not ablation.seed_repeats:
         return (
-            f"{found.baseline} was trained with only one seed. These verdicts cover the variation "
-            "between test images, but not between training seeds."
+            f"{ablation.baseline} was trained with only one seed. These verdicts cover the "
+            "variation between test images, but not between training seeds."
         )
-    reached = " and ".join(f"{100 * each:.2f}" for each in sorted(found.seed_accuracies[1:]))
-    n = len(found.seed_accuracies)
-    spread = 100 * float(np.std(found.seed_accuracies, ddof=1))
+    accuracies = " and ".join(f"{100 * a:.2f}" for a in sorted(ablation.seed_accuracies[1:]))
+    n = len(ablation.seed_accuracies)
+    deviation = 100 * float(np.std(ablation.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"With {_seed_phrase(found.seed_repeats)}, the baseline's recipe reaches {reached}%, "
+        f"With {_seed_phrase(ablation.seed_repeats)}, the baseline's recipe reaches {accuracies}%, "
         "compared with "
-        f"{100 * found.accuracy:.2f}%. The standard deviation over {n} seeds is {spread:.2f} "
+        f"{100 * ablation.accuracy:.2f}%. The standard deviation over {n} seeds is {deviation:.2f} "
         "percentage points. A gain measured with one seed must therefore exceed "
-        f"{100 * found.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
+        f"{100 * ablation.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
         "measured with several seeds, the 95% interval of the mean must exclude 0."
     )
 
 
-def ablation_table(found: RecipeAblation) -> tuple[list[str], list[list[str]]]:
+def ablation_table(ablation: RecipeAblation) -> tuple[list[str], list[list[str]]]:
     """Return the header, and a row for the baseline and for each run; gains in points."""
     header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
     header += ["Validation gain", "What differs"]
-    first = [found.baseline, f"{100 * found.accuracy:.2f}", *[DASH] * 5]
-    return header, [first, *map(_gain_row, found.gains)]
+    baseline_row = [ablation.baseline, f"{100 * ablation.accuracy:.2f}", *[DASH] * 5]
+    return header, [baseline_row, *map(_gain_row, ablation.gains)]
 
 
 def _gain_row(gain: AblationGain) -> list[str]:
@@ -322,39 +319,39 @@ def _gain_row(gain: AblationGain) -> list[str]:
 def _describe_gain(gain: AblationGain, other_gains: Sequence[float]) -> str:
     """Describe a change, its gain in points, and the gains with other seeds and their mean."""
     points = f"{format_signed(100 * gain.test.difference)} points"
-    gained = " and ".join(format_signed(100 * each) for each in other_gains)
-    more = f"; with {_seed_phrase(other_gains)} {gained}" if other_gains else ""
+    gains = " and ".join(format_signed(100 * value) for value in other_gains)
+    details = f"; with {_seed_phrase(other_gains)} {gains}" if other_gains else ""
     if other_gains and not gain.seed_change:
         paired = np.array([gain.test.difference, *other_gains])
-        mean, low, high = (format_signed(100 * each) for each in mean_interval(paired))
-        more += f"; mean {mean}, 95% interval over seeds {low} to {high}"
-    return f"{' and '.join(gain.differences)} ({points}{more})"
+        mean, low, high = (format_signed(100 * value) for value in mean_interval(paired))
+        details += f"; mean {mean}, 95% interval over seeds {low} to {high}"
+    return f"{' and '.join(gain.differences)} ({points}{details})"
 
 
-def _seed_phrase(found: Sequence) -> str:
-    return "another seed" if len(found) == 1 else "other seeds"
+def _seed_phrase(seeds: Sequence) -> str:
+    return "another seed" if len(seeds) == 1 else "other seeds"
 
 
-def compute_validation_gain(run: Run, base: Run) -> float | None:
+def compute_validation_gain(run: Run, baseline: Run) -> float | None:
     """Return the difference in validation accuracy, -1 to 1.
 
     None if a run has no validation predictions or the validation images differ.
     """
-    pair = [validated_evaluation(each) for each in (run, base)]
-    labels = [found.validation_labels for found in pair]
-    if any(each is None or not len(each) for each in labels) or not np.array_equal(*labels):
+    evaluations = [validated_evaluation(member) for member in (run, baseline)]
+    labels = [e.validation_labels for e in evaluations]
+    if any(member is None or not len(member) for member in labels) or not np.array_equal(*labels):
         return None
-    right = [is_correct(found.validation_probabilities, found.validation_labels) for found in pair]
-    return float(right[0].mean() - right[1].mean())
+    correct = [is_correct(e.validation_probabilities, e.validation_labels) for e in evaluations]
+    return float(correct[0].mean() - correct[1].mean())
 
 
 def _sort_key(gain: AblationGain) -> tuple:
-    known = gain.validation_gain is not None
-    gained = gain.validation_gain if known else gain.test.difference
-    return not gain.is_single_change, not gain.is_seed_only, not known, -gained
+    is_validated = gain.validation_gain is not None
+    value = gain.validation_gain if is_validated else gain.test.difference
+    return not gain.is_single_change, not gain.is_seed_only, not is_validated, -value
 
 
-def find_ablations(found: Iterable[Run]) -> dict[str, list[str]]:
+def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
     """Find the ablations among runs: baseline -> names of the baseline and of its near runs.
 
     A near run differs from the baseline in a single change (`is_single_change`) or only in the
@@ -364,24 +361,20 @@ def find_ablations(found: Iterable[Run]) -> dict[str, list[str]]:
     by name. Runs on different datasets are never compared. Runs that failed to train
     (`is_at_chance`) are ignored.
     """
-    found = sorted((run for run in found if not is_at_chance(run)), key=lambda run: run.name)
-    told = {
-        run.name: describe_settings(run) for run in found
-    }  # read once per run, not once per pair
+    runs = sorted((run for run in runs if not is_at_chance(run)), key=lambda run: run.name)
+    settings = {run.name: describe_settings(run) for run in runs}  # once per run, not per pair
     groups, ranks, repeats = {}, {}, {}
-    for base in found:
+    for base in runs:
         dataset = base.classes, base.dataset_name
-        others = [run for run in found if (run.classes, run.dataset_name) == dataset]
-        first = told[base.name]
-        apart = {run.name: _list_differences(base, run, first, told[run.name]) for run in others}
-        single = {_changed_fields(words) for words in apart.values() if is_single_change(words)}
+        others = [run for run in runs if (run.classes, run.dataset_name) == dataset]
+        own = settings[base.name]
+        diffs = {run.name: _list_differences(base, run, own, settings[run.name]) for run in others}
+        single = {_changed_fields(diff) for diff in diffs.values() if is_single_change(diff)}
         if len(single) >= MIN_SINGLE_CHANGES:
-            repeats[base.name] = [n for n, words in apart.items() if is_seed_only(words)]
-            near = [
-                n for n, words in apart.items() if is_single_change(words) or is_seed_only(words)
-            ]
-            own = [n for n in near if len(_without_seed(apart[n])) == len(apart[n])]
-            groups[base.name], ranks[base.name] = [base.name, *near], (-len(own), base.name)
+            repeats[base.name] = [n for n, diff in diffs.items() if is_seed_only(diff)]
+            near = [n for n, diff in diffs.items() if is_single_change(diff) or is_seed_only(diff)]
+            same_seed = [n for n in near if len(_without_seed(diffs[n])) == len(diffs[n])]
+            groups[base.name], ranks[base.name] = [base.name, *near], (-len(same_seed), base.name)
     return {
         base: names
         for base, names in sorted(groups.items(), key=lambda group: ranks[group[0]])
@@ -394,55 +387,55 @@ def is_at_chance(run: Run) -> bool:
     if not run.has_evaluation:
         return False
     try:
-        found = validated_evaluation(run)
+        evaluation = validated_evaluation(run)
     except RunError:
         return False
-    guess = 1 / len(run.classes)
-    return compute_accuracy(found.probabilities, found.labels) < guess + MIN_LEARNED_FRACTION * (
-        1 - guess
-    )
+    chance = 1 / len(run.classes)
+    return compute_accuracy(
+        evaluation.probabilities, evaluation.labels
+    ) < chance + MIN_LEARNED_FRACTION * (1 - chance)
 
 
-def is_single_change(words: Sequence[str]) -> bool:
-    """Return whether these `differences` are a single change; the seed does not count."""
+def is_single_change(differences: Sequence[str]) -> bool:
+    """Return whether the `differences` are a single change; the seed does not count."""
     return (
         len(
             {
-                MIXING_PREFIXES if word.startswith(MIXING_PREFIXES) else word
-                for word in _without_seed(words)
+                MIXING_PREFIXES if difference.startswith(MIXING_PREFIXES) else difference
+                for difference in _without_seed(differences)
             }
         )
         == 1
     )
 
 
-def is_seed_only(words: Sequence[str]) -> bool:
-    """Return whether these `differences` consist of the seed only."""
-    return len(words) > 0 and not _without_seed(words)
+def is_seed_only(differences: Sequence[str]) -> bool:
+    """Return whether the seed is the only one of the `differences`."""
+    return len(differences) > 0 and not _without_seed(differences)
 
 
-def _changed_fields(words: Sequence[str]) -> frozenset[str]:
+def _changed_fields(differences: Sequence[str]) -> frozenset[str]:
     """Return the names of the settings that differ, except the seed."""
-    return frozenset(word.partition(": ")[0] for word in _without_seed(words))
+    return frozenset(difference.partition(": ")[0] for difference in _without_seed(differences))
 
 
-def _without_seed(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if not word.startswith("seed: "))
+def _without_seed(differences: Sequence[str]) -> tuple[str, ...]:
+    return tuple(difference for difference in differences if not difference.startswith("seed: "))
 
 
-def list_differences(base: Run, run: Run) -> list[str]:
+def list_differences(baseline: Run, run: Run) -> list[str]:
     """List the settings that differ, such as "augmentation: none → RandAugment".
 
     Dependent settings are not listed separately: two optimizers also differ in the learning rate,
     and only one of them may have a momentum or betas.
     """
-    return _list_differences(base, run, describe_settings(base), describe_settings(run))
+    return _list_differences(baseline, run, describe_settings(baseline), describe_settings(run))
 
 
 def _list_differences(
     base: Run, run: Run, first: dict[str, str], second: dict[str, str]
 ) -> list[str]:
-    """Compute `differences`; `first` and `second` are the settings of `base` and `run`."""
+    """List the differences, given the settings of both runs."""
     changes = {}
     if (before := _model_name(base)) != (after := _model_name(run)):
         changes["model"] = before, after
@@ -461,8 +454,8 @@ def _list_differences(
 
 def _merge_learning_rate(setting_texts: dict[str, str]) -> dict[str, str]:
     """Merge the optimizer and its learning rate into one setting."""
-    rest = {field: words for field, words in setting_texts.items() if field != "learning_rate"}
-    return rest | {
+    others = {field: text for field, text in setting_texts.items() if field != "learning_rate"}
+    return others | {
         "optimizer": f"{setting_texts['optimizer']}, learning rate {setting_texts['learning_rate']}"
     }
 
@@ -472,14 +465,14 @@ def describe_settings(run: Run) -> dict[str, str]:
 
     Fields without effect are omitted. Fields that are missing in an older run have their default.
     """
-    found = {"image_size": str(run.spec.image_size), "start": _describe_start(run)}
+    texts = {"image_size": str(run.spec.image_size), "start": _describe_start(run)}
     for field in RECIPE_DEFAULTS:
         if field not in _IGNORED_FIELDS and (
             field not in _FIELD_CONDITIONS or _FIELD_CONDITIONS[field](run)
         ):
             value = recipe_field(run, field)
-            found[field] = _format_setting(field, value)
-    return found
+            texts[field] = _format_setting(field, value)
+    return texts
 
 
 def _format_setting(field: str, value: Any) -> str:
@@ -511,7 +504,7 @@ def _format_option(run: Run, name: str) -> str:
 
 def _describe_start(run: Run) -> str:
     if run.origin:
-        name, epochs = (run.origin.get(word, "?") for word in ("run", "epochs"))
+        name, epochs = (run.origin.get(key, "?") for key in ("run", "epochs"))
         # Starting weights may depend on the seed; removing it makes repeats count as one change.
         name = str(name).replace(f"-seed-{recipe_field(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"

@@ -16,9 +16,8 @@ from vitdemo.metrics import DASH, format_with_noun
 from vitdemo.runs import Run, get_lineage
 from vitdemo.training.recipes import Recipe
 
-MILESTONE_STEP = (
-    5  # minimum distance between two milestones, in percentage points of validation accuracy
-)
+# Minimum distance between two milestones, in percentage points of validation accuracy
+MILESTONE_STEP = 5
 RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
 
 
@@ -36,7 +35,7 @@ class StageChange:
 
 @dataclass(frozen=True)
 class Milestone:
-    """First epoch with a validation accuracy of at least `share`, and the minutes up to its end."""
+    """First epoch that reaches a validation `accuracy`, and the training minutes until its end."""
 
     accuracy: float
     epoch: int
@@ -88,12 +87,12 @@ def choose_milestones(runs: Sequence[Run]) -> list[float]:
     if not best:
         return []
     steps = {
-        math.floor(100 * share / MILESTONE_STEP + 1e-9)
-        for share in (min(best), median(best), max(best))
+        math.floor(100 * accuracy / MILESTONE_STEP + 1e-9)
+        for accuracy in (min(best), median(best), max(best))
     }
-    for below in (1, 2):
+    for offset in (1, 2):
         if len(steps) < 3:
-            steps.add(max(steps) - below)
+            steps.add(max(steps) - offset)
     return sorted(MILESTONE_STEP * step / 100 for step in steps if step > 0)
 
 
@@ -102,15 +101,15 @@ def median_images_per_second(run: Run) -> float | None:
     return median(r["images_per_second"] for r in run.history) if run.history else None
 
 
-def first_epochs_reaching(run: Run, shares: Sequence[float]) -> list[Milestone]:
+def first_epochs_reaching(run: Run, accuracies: Sequence[float]) -> list[Milestone]:
     """Return when the run first reached each of these validation accuracies, if at all."""
-    found = []
-    for share in shares:
-        for record, total in zip(run.history, elapsed_minutes(run), strict=True):
-            if record["val_accuracy"] >= share:
-                found.append(Milestone(share, record["epoch"], total))
+    milestones = []
+    for accuracy in accuracies:
+        for record, minutes in zip(run.history, elapsed_minutes(run), strict=True):
+            if record["val_accuracy"] >= accuracy:
+                milestones.append(Milestone(accuracy, record["epoch"], minutes))
                 break
-    return found
+    return milestones
 
 
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -118,18 +117,18 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
     Runs without an epoch are left out.
     """
-    shares, rows = choose_milestones(runs), []
+    accuracies, rows = choose_milestones(runs), []
     for run in runs:
         if not run.history:
             continue
-        known = {found.accuracy: found for found in first_epochs_reaching(run, shares)}
+        milestones = {m.accuracy: m for m in first_epochs_reaching(run, accuracies)}
         cells = [
-            f"epoch {first.epoch}, {first.minutes:.1f} min" if (first := known.get(share)) else DASH
-            for share in shares
+            f"epoch {m.epoch}, {m.minutes:.1f} min" if (m := milestones.get(accuracy)) else DASH
+            for accuracy in accuracies
         ]
         best = max(record["val_accuracy"] for record in run.history)
         rows.append((-best, [run.name, *cells, f"{100 * best:.2f}%"]))
-    header = ["Run", *(f"{100 * share:.0f}%" for share in shares), "Best"]
+    header = ["Run", *(f"{100 * accuracy:.0f}%" for accuracy in accuracies), "Best"]
     return header, [row for _, row in sorted(rows)]
 
 
@@ -144,45 +143,45 @@ def with_lineage_history(run: Run) -> Run:
 
     Epochs and seconds are counted from the first of these runs.
     """
-    line = get_lineage(run)
-    history = [r | {"epoch": before + r["epoch"]} for before, each in line for r in each.history]
-    started = {"started_from": line[0][1].config.get("started_from")}
-    return replace(run, history=history, config=run.config | started) if line[1:] else run
+    lineage = get_lineage(run)
+    history = [r | {"epoch": before + r["epoch"]} for before, part in lineage for r in part.history]
+    started = {"started_from": lineage[0][1].config.get("started_from")}
+    return replace(run, history=history, config=run.config | started) if lineage[1:] else run
 
 
 def list_stage_changes(run: Run) -> list[StageChange]:
     """Return the stage changes of a run and its ancestors, with epochs counted over all of them."""
     return [
         replace(stage, after=before + stage.after)
-        for before, training in get_lineage(run)
-        for stage in _run_stage_changes(training, left=training is not run)
+        for before, member in get_lineage(run)
+        for stage in _run_stage_changes(member, was_continued=member is not run)
     ]
 
 
-def _run_stage_changes(run: Run, left: bool) -> list[StageChange]:
-    """Return the stage changes of one run, up to its last epoch if it was stopped or `left`."""
-    head, epochs = recipe_field(run, "head_epochs"), recipe_field(run, "epochs")
-    warmup, resting = recipe_field(run, "warmup_epochs"), recipe_field(run, "unmixed_epochs")
-    total = head + epochs
-    found = []
+def _run_stage_changes(run: Run, was_continued: bool) -> list[StageChange]:
+    """Return the stage changes of one run, up to its last epoch if it was stopped or continued."""
+    head_epochs, epochs = recipe_field(run, "head_epochs"), recipe_field(run, "epochs")
+    warmup, unmixed = recipe_field(run, "warmup_epochs"), recipe_field(run, "unmixed_epochs")
+    total = head_epochs + epochs
+    changes = []
     if run.origin:
-        found.append(StageChange(0, _describe_origin(run)))
-    if head:
-        found.append(StageChange(head, "the first stage (classifier head only) ends"))
+        changes.append(StageChange(0, _describe_origin(run)))
+    if head_epochs:
+        changes.append(StageChange(head_epochs, "the first stage (classifier head only) ends"))
     if recipe_field(run, "schedule") == "one-cycle":
-        found.append(StageChange(head + 0.3 * epochs, "the learning rate is at its peak"))
+        changes.append(StageChange(head_epochs + 0.3 * epochs, "the learning rate is at its peak"))
     elif warmup:
-        found.append(StageChange(head + warmup, "warm-up of the learning rate ends"))
-    if resting and uses_mixing(run) and resting < total:
-        found.append(StageChange(total - resting, "MixUp and CutMix end"))
-    whole = recipe_field(run, "whole_epochs")
-    if recipe_field(run, "patch_dropout") and 0 < whole < total:
-        found.append(StageChange(total - whole, "PatchDropout ends"))
+        changes.append(StageChange(head_epochs + warmup, "warm-up of the learning rate ends"))
+    if unmixed and uses_mixing(run) and unmixed < total:
+        changes.append(StageChange(total - unmixed, "MixUp and CutMix end"))
+    whole_epochs = recipe_field(run, "whole_epochs")
+    if recipe_field(run, "patch_dropout") and 0 < whole_epochs < total:
+        changes.append(StageChange(total - whole_epochs, "PatchDropout ends"))
     if recipe_field(run, "patience") and (best := run.weights_record):
-        found.append(StageChange(best["epoch"], "lowest validation loss (saved weights)"))
-    ended = run.history and (left or "stopped" in run.config)
-    end = run.history[-1]["epoch"] if ended else math.inf
-    return sorted((stage for stage in found if stage.after <= end), key=lambda stage: stage.after)
+        changes.append(StageChange(best["epoch"], "lowest validation loss (saved weights)"))
+    has_ended = run.history and (was_continued or "stopped" in run.config)
+    end = run.history[-1]["epoch"] if has_ended else math.inf
+    return sorted((stage for stage in changes if stage.after <= end), key=lambda stage: stage.after)
 
 
 def _describe_origin(run: Run) -> str:
@@ -200,23 +199,23 @@ def uses_mixing(run: Run) -> bool:
 
 def explain_low_training_accuracy(run: Run) -> list[str]:
     """Return reasons why training can look worse than validation, strongest reason first."""
-    found = []
+    reasons = []
     if uses_mixing(run):
         names = [n for n in ("mixup", "cutmix") if recipe_field(run, n)]
-        words = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
-        found.append(
-            f"With {words}, each training image is a mixture of two images. A prediction is "
+        description = " and ".join({"mixup": "MixUp", "cutmix": "CutMix"}[n] for n in names)
+        reasons.append(
+            f"With {description}, each training image is a mixture of two images. A prediction is "
             "correct only if it is the class of the larger part. The loss cannot approach 0."
         )
     if recipe_field(run, "patch_dropout"):
-        found.append(
+        reasons.append(
             f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of "
             "each image "
             "are dropped; in validation, none."
         )
-    harder = [
-        words
-        for field, words in (
+    augmentations = [
+        description
+        for field, description in (
             ("policy", "changed by random operations"),
             ("erasing", "partly erased"),
             ("cutout", "partly masked"),
@@ -225,31 +224,31 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
         )
         if field in RECIPE_DEFAULTS and recipe_field(run, field) not in (0, False, "none")
     ]
-    if harder:
-        found.append(
-            f"Training images are {join_words(harder)}; validation images are not changed."
+    if augmentations:
+        reasons.append(
+            f"Training images are {join_words(augmentations)}; validation images are not changed."
         )
     options = run.spec.options
     if options.get("drop_rate") or options.get("drop_path_rate"):
-        found.append(
+        reasons.append(
             "Dropout or drop path switches off parts of the model in training, but not in "
             "validation."
         )
     if recipe_field(run, "label_smoothing"):
-        found.append(
+        reasons.append(
             "With label smoothing, the training loss stays above 0 even for perfect predictions. "
             "The validation loss is cross-entropy without label smoothing."
         )
     if recipe_field(run, "ema_decay"):
-        found.append(
+        reasons.append(
             "Validation uses an exponential moving average (EMA) of the weights. The training "
             "accuracy is measured with the weights of each step."
         )
-    found.append(
+    reasons.append(
         "Training results are means over the epoch, and the model is worse at its start. "
         "Validation takes place at the end of the epoch."
     )
-    return found
+    return reasons
 
 
 def count_epochs_below_validation(run: Run) -> int:

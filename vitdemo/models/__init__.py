@@ -54,8 +54,8 @@ def build_model(
             classifier head (see `weights.find_tensors` for the layouts).
         keep_head: for the family "vit", also load the classifier head. Otherwise it is new.
 
-    Raises `ModelError` for an unknown family or name, for options that contradict each other, and
-    for weights that are not available or belong to another model.
+    Raises `ModelError` for an unknown family or name and for contradictory options. It is
+    also raised for weights that are not available or belong to another model.
     """
     if spec.family == "vit":
         try:
@@ -99,8 +99,8 @@ def has_separate_patches(model: nn.Module) -> bool:
     """
     embed = model.patch_embed
     proj = getattr(embed, "proj", None)
-    one_step = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
-    return one_step and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
+    is_linear = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
+    return is_linear and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
 
 
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
@@ -124,7 +124,7 @@ def patch_side(model: nn.Module) -> int:
 def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
     """Return the names of the tokens before the patches: "class token", "register 1", ..."""
     names = {"cls_token": "class token", "dist_token": "distillation token"}
-    found = [name for part, name in names.items() if getattr(model, part, None) is not None]
+    found = [name for attr, name in names.items() if getattr(model, attr, None) is not None]
     registers = getattr(model, "reg_token", None)  # (1, number, D)
     count = 0 if registers is None else registers.shape[1]
     return (*found, *(f"register {i}" for i in range(1, count + 1)))
@@ -152,10 +152,10 @@ def features_and_logits(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return features (B, D) and logits (B, C) of `images` (B, 3, S, S) from one pass."""
     if not hasattr(model, "forward_head"):
-        found = extract_features(model, images)
-        return found, get_classifier_head(model)(found)
-    hidden = model.forward_features(images)
-    return model.forward_head(hidden, pre_logits=True), model.forward_head(hidden)
+        features = extract_features(model, images)
+        return features, get_classifier_head(model)(features)
+    tokens = model.forward_features(images)
+    return model.forward_head(tokens, pre_logits=True), model.forward_head(tokens)
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -174,13 +174,13 @@ def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
     was_training = model.training
     model.eval()
     # Explicit attention, because torch 2.11 does not count the fused CPU kernel.
-    written_out, counted = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
-    with _SDPA_LOCK, written_out, counted as counter, torch.no_grad():
+    explicit_attention, counting = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
+    with _SDPA_LOCK, explicit_attention, counting as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
-    found = {"": counter.get_total_flops() // 2}
+    macs = {"": counter.get_total_flops() // 2}
     for name, kinds in counter.get_flop_counts().items():
-        _, _, inside = name.partition(".")  # the first part is the name of the model's class
-        if inside:
-            found[inside] = sum(kinds.values()) // 2
-    return found
+        _, _, submodule = name.partition(".")  # the first part is the name of the model's class
+        if submodule:
+            macs[submodule] = sum(kinds.values()) // 2
+    return macs

@@ -13,8 +13,8 @@ NUM_CLASSES = 10
 class VitCost:
     """Cost of one forward pass on one image.
 
-    `macs` are all multiply-adds. `pair_macs` are the part in the attention matrix products:
-    queries with keys, and attention weights with values.
+    `macs` are all multiply-adds. `attention_matrix_macs` is the part in the attention
+    matrix products: queries with keys, and attention weights with values.
     """
 
     tokens: int

@@ -49,8 +49,8 @@ class MaskedAutoencoder(nn.Module):
         nn.init.normal_(self.mask_token, std=0.02)
 
     def no_weight_decay(self) -> set[str]:
-        own = {f"encoder.{name}" for name in self.encoder.no_weight_decay()}
-        return own | {"mask_token"}
+        names = {f"encoder.{name}" for name in self.encoder.no_weight_decay()}
+        return names | {"mask_token"}
 
     def encode(self, images: Tensor, visible: Tensor) -> Tensor:
         """Encode the patches at `visible` (B, K) and the class token: (B, 1 + K, D)."""
@@ -65,22 +65,22 @@ class MaskedAutoencoder(nn.Module):
         """Predict the normalised pixels (B, P, 3 * p * p) from images and positions (B, K)."""
         x = self.decoder_embed(self.encode(images, visible))  # (B, 1 + K, E)
         masked = self.mask_token.expand(len(x), len(self.positions), -1)  # (B, P, E)
-        places = visible[..., None].expand(-1, -1, x.shape[-1])
-        patches = masked.scatter(1, places, x[:, 1:].to(masked.dtype)) + self.positions
+        positions = visible[..., None].expand(-1, -1, x.shape[-1])
+        patches = masked.scatter(1, positions, x[:, 1:].to(masked.dtype)) + self.positions
         x = torch.cat([x[:, :1].to(masked.dtype), patches], dim=1)
         for block in self.decoder_blocks:
             x = block(x)
         return self.decoder_pred(self.decoder_norm(x[:, 1:]))
 
 
-def gather_tokens(tokens: Tensor, places: Tensor) -> Tensor:
-    """Select the tokens (B, K, D) at `places` (B, K) from tokens (B, P, D)."""
-    return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1]))
+def gather_tokens(tokens: Tensor, positions: Tensor) -> Tensor:
+    """Select the tokens (B, K, D) at `positions` (B, K) from tokens (B, P, D)."""
+    return tokens.gather(1, positions[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 def patchify(images: Tensor, patch_size: int) -> Tensor:
     """Cut images (B, 3, S, S) into patches, row by row: (B, P, 3 * p * p)."""
-    B, C, H, W = images.shape  # not F.unfold, which launches one kernel per image on CUDA
+    B, C, H, W = images.shape  # F.unfold launches one kernel per image on CUDA
     grid = images.reshape(B, C, H // patch_size, patch_size, W // patch_size, patch_size)
     return grid.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch_size**2)
 
@@ -108,6 +108,6 @@ def sample_visible_patches(
     count: int, patches: int, mask_ratio: float, generator: torch.Generator
 ) -> Tensor:
     """Draw the positions (count, K) of the visible patches, on the generator's device."""
-    kept = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
-    chance = torch.rand((count, patches), generator=generator, device=generator.device)
-    return chance.argsort(1)[:, :kept]
+    visible = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
+    keys = torch.rand((count, patches), generator=generator, device=generator.device)
+    return keys.argsort(1)[:, :visible]

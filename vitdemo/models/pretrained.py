@@ -51,22 +51,22 @@ def build_timm(
         downloaded: local copy of timm's file of these weights.
         keep_head: `weights` must contain a classifier head for `num_classes`.
 
-    Raises `ModelError` for an unknown name, for weights that are not available or belong to another
-    model, and for an image size that is not a multiple of the patch size.
+    Raises `ModelError` for an unknown name, and for an image size that is not a multiple of the
+    patch size. It is also raised for weights that are not available or belong to another model.
     """
     check_name(name)
-    plan = {"num_classes": num_classes, "img_size": image_size, **options}
+    args = {"num_classes": num_classes, "img_size": image_size, **options}
     if weights is not None:
         require_weights_file(weights)
-    check_patches(name, image_size, _without_memory(name, plan))
+    check_patches(name, image_size, _without_memory(name, args))
     if weights is not None:
-        return _from_file(name, Path(weights), plan, keep_head)
+        return _from_file(name, Path(weights), args, keep_head)
     if not pretrained and downloaded is None:
-        return timm.create_model(name, pretrained=False, **plan)
+        return timm.create_model(name, pretrained=False, **args)
     check_has_weights(name)
     overlay = {"file": str(downloaded)} if downloaded else None
     try:
-        return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
+        return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **args)
     except Exception as error:  # hub, network and safetensors errors have no common base class
         raise ModelError(
             f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}). Check the "
@@ -84,9 +84,9 @@ def check_name(name: str) -> None:
         get_pretrained_cfg(name)
     except RuntimeError as error:
         pattern = f"{architecture}.*"
-        tags = [known.partition(".")[2] for known in timm.list_models(pattern, pretrained=True)]
-        few = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
-        choices = f"choose one of {few}" if tags else "it has none"
+        tags = [weights.partition(".")[2] for weights in timm.list_models(pattern, pretrained=True)]
+        listed = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
+        choices = f"choose one of {listed}" if tags else "it has none"
         raise ModelError(f"timm has no weights '{tag}' for '{architecture}': {choices}.") from error
 
 
@@ -120,23 +120,23 @@ def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
     return tuple(patch_embed.patch_size)
 
 
-def _without_memory(name: str, plan: dict) -> nn.Module:
+def _without_memory(name: str, args: dict) -> nn.Module:
     """Build the model on the meta device, with shapes but without values."""
     with torch.device("meta"):
-        return timm.create_model(name, pretrained=False, **plan)
+        return timm.create_model(name, pretrained=False, **args)
 
 
-def _from_file(name: str, file: Path, plan: dict, keep_head: bool) -> nn.Module:
-    content, model = read_weights_file(file), _without_memory(name, plan)
+def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
+    content, model = read_weights_file(file), _without_memory(name, args)
     tensors = _fitting(name, file, content, model, keep_head)
-    classes = plan["num_classes"]
-    same = count_saved_classes(tensors) == classes > 0
-    keeps = same and (keep_head or classes == get_pretrained_cfg(name).num_classes)
+    classes = args["num_classes"]
+    has_classes = count_saved_classes(tensors) == classes > 0
+    keeps_head = has_classes and (keep_head or classes == get_pretrained_cfg(name).num_classes)
     # timm keeps the head if this number equals the model's number of classes, or else drops it.
-    overlay = {"num_classes": classes if keeps else OTHER_HEAD, "classifier": VIT_HEAD_NAMES}
+    overlay = {"num_classes": classes if keeps_head else OTHER_HEAD, "classifier": VIT_HEAD_NAMES}
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:
-        model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **plan)
+        model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **args)
     except (RuntimeError, ValueError, KeyError) as error:  # from timm's filter or load_state_dict
         raise misfit_error(file, _reason(error)) from error
     model.pretrained_cfg.pop("state_dict", None)  # it would keep a second copy of the weights
@@ -150,14 +150,14 @@ def _fitting(
 
     Raises `ModelError` if neither fits.
     """
-    asked = {"with_head": keep_head, "resize": True}
+    options = {"with_head": keep_head, "resize": True}
     tensors = drop_extra_tensors(find_tensors(content, model), model)
-    misfit = describe_misfit(tensors, model, **asked)
+    misfit = describe_misfit(tensors, model, **options)
     if not misfit:
         return tensors
     renamed = _renamed(name, content, model)
     # With the same names, timm has only resized patches, so the weights are of another model.
-    if set(renamed) == set(tensors) or describe_misfit(renamed, model, **asked):
+    if set(renamed) == set(tensors) or describe_misfit(renamed, model, **options):
         raise misfit_error(file, misfit)
     return renamed
 
@@ -171,8 +171,8 @@ def _renamed(name: str, content: Mapping, model: nn.Module) -> NamedTensors:
     rename = getattr(module, "checkpoint_filter_fn", None)
     if rename is None:
         return {}
-    known = inspect.signature(rename).parameters
-    options = {"adapt_layer_scale": True} if "adapt_layer_scale" in known else {}
+    parameters = inspect.signature(rename).parameters
+    options = {"adapt_layer_scale": True} if "adapt_layer_scale" in parameters else {}
     try:
         renamed = rename(dict(content), model, **options)
         return drop_extra_tensors(upcast_tensors(renamed), model)
@@ -194,9 +194,9 @@ def load_pretrained_weights(
         )
     tensors = drop_extra_tensors(find_tensors(read_weights_file(Path(weights)), model), model)
     check_fit(tensors, model, file=weights, with_head=keep_head)
-    own = model.state_dict()
-    new = {name: t for name, t in own.items() if name.startswith("head.") and not keep_head}
-    model.load_state_dict({name: t for name, t in tensors.items() if name in own} | new)
+    initial = model.state_dict()
+    head = {name: t for name, t in initial.items() if name.startswith("head.") and not keep_head}
+    model.load_state_dict({name: t for name, t in tensors.items() if name in initial} | head)
     return model
 
 

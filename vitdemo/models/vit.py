@@ -82,7 +82,7 @@ class Attention(nn.Module):
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.scale = self.head_dim**-0.5
-        self.fused_attn = True  # timm's name; see training.devices.fuse_attention
+        self.fused_attn = True  # timm's name; see training.devices.choose_fused_attention
         self.qkv = nn.Linear(embed_dim, 3 * embed_dim)
         self.proj = nn.Linear(embed_dim, embed_dim)
         self.proj_drop = nn.Dropout(drop)
@@ -272,9 +272,9 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
             query, key = _low_rank_factors(scale, scale, D, attention.head_dim)
             attention.qkv.weight[:D][span] = query  # (D/H, D)
             attention.qkv.weight[D : 2 * D][span] = key
-        value, out = _low_rank_factors(value_scale, -value_scale, D, D)
+        value, output = _low_rank_factors(value_scale, -value_scale, D, D)
         attention.qkv.weight[2 * D :] = value
-        attention.proj.weight.copy_(out.T)
+        attention.proj.weight.copy_(output.T)
 
 
 def _low_rank_factors(

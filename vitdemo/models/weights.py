@@ -3,7 +3,7 @@
 Public code saves the same tensors in many layouts: under "state_dict", "model" or "teacher", with
 "module." or "backbone." before each name. `find_tensors` finds them by the model's names:
 
-    content = read_weights_file(Path("dino.pth"))  # {"teacher": {"backbone....": ...}}
+    content = read_weights_file(Path("dino.pth"))  # {"teacher": {"backbone....": ...}, ...}
     tensors = find_tensors(content, model)  # {"cls_token": ..., "blocks.0.norm1.weight": ...}
     check_fit(tensors, model, file="dino.pth")  # raises ModelError if they differ
 """
@@ -38,10 +38,8 @@ MAX_NESTING = 4  # {"teacher": {"backbone": {...}}} has 2
 MAX_KEYS_NAMED = 2  # maximum number of keys of each kind in a message
 
 _LFS_START = b"version https://git-lfs"
-_ZIP_START, _PICKLE_START = (
-    b"PK\x03\x04",
-    b"\x80",
-)  # first bytes of torch.save files, since and before 1.6
+# First bytes of files of torch.save, since and before torch 1.6
+_ZIP_START, _PICKLE_START = b"PK\x03\x04", b"\x80"
 
 
 def read_weights_file(path: Path) -> Mapping[str, Any]:
@@ -81,8 +79,8 @@ def require_weights_file(weights: Path | str) -> Path:
     """Return `weights` as a path. Raises `ModelError` if it is not a file."""
     path = Path(weights)
     if not path.is_file():
-        inside = " It is a folder: specify a file in it." if path.is_dir() else ""
-        raise ModelError(f"The weights file '{weights}' does not exist.{inside}")
+        hint = " It is a folder: specify a file in it." if path.is_dir() else ""
+        raise ModelError(f"The weights file '{weights}' does not exist.{hint}")
     return path
 
 
@@ -121,11 +119,11 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
     copy that fits is used, preferably one with averaged weights. If none fits, the copy with most
     of the model's names is used. Tensors without the prefix of the copy are left out.
     """
-    wanted = model.state_dict()
-    found = list(_iter_layouts(content, wanted))
-    if not found:
+    expected = model.state_dict()
+    layouts = list(_iter_layouts(content, expected))
+    if not layouts:
         return upcast_tensors(_strip_wrappers(_select_tensors(content)))
-    best = min(found, key=lambda layout: (_count_mismatches(layout[1], wanted), layout[0]))
+    best = min(layouts, key=lambda layout: (_count_mismatches(layout[1], expected), layout[0]))
     return upcast_tensors(best[1])
 
 
@@ -156,13 +154,13 @@ def describe_misfit(
         with_head: the classifier must exist and fit. Otherwise it is ignored.
         resize: accept position embeddings of another square grid.
     """
-    faults = _list_mismatches(tensors, model, with_head, resize)
-    if not faults:
+    mismatches = _list_mismatches(tensors, model, with_head, resize)
+    if not mismatches:
         return ""
-    own = {name for name in model.state_dict() if not _is_head(name)}
-    if not own & set(tensors):
-        return "; ".join(["no tensor has a name of this model", *faults])
-    return "; ".join([*_describe_size_mismatches(tensors, model, with_head, resize), *faults])
+    expected = {name for name in model.state_dict() if not _is_head(name)}
+    if not expected & set(tensors):
+        return "; ".join(["no tensor has a name of this model", *mismatches])
+    return "; ".join([*_describe_size_mismatches(tensors, model, with_head, resize), *mismatches])
 
 
 def count_saved_classes(tensors: Mapping[str, Tensor]) -> int:
@@ -173,8 +171,8 @@ def count_saved_classes(tensors: Mapping[str, Tensor]) -> int:
 
 def drop_extra_tensors(tensors: Mapping[str, Tensor], model: nn.Module) -> NamedTensors:
     """Remove known extra parts, such as a decoder, that `model` does not have."""
-    wanted = model.state_dict()
-    return {name: t for name, t in tensors.items() if name in wanted or not _is_ignored(name)}
+    expected = model.state_dict()
+    return {name: t for name, t in tensors.items() if name in expected or not _is_ignored(name)}
 
 
 def _is_ignored(name: str) -> bool:
@@ -190,23 +188,23 @@ def _list_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
     """Describe tensors of another shape, missing tensors and unexpected tensors."""
-    known = model.state_dict()
-    wanted = {name: t for name, t in known.items() if with_head or not _is_head(name)}
+    own = model.state_dict()
+    expected = {name: t for name, t in own.items() if with_head or not _is_head(name)}
     shapes = [
         f"'{name}' has shape {_format_shape(tensors[name])}, not {_format_shape(tensor)}"
-        for name, tensor in wanted.items()
+        for name, tensor in expected.items()
         if name in tensors and tensors[name].shape != tensor.shape
         if not (resize and name == "pos_embed" and _can_resize(tensors[name], model))
     ]
-    missing = [f"'{name}'" for name in wanted if name not in tensors]
-    unexpected = [f"'{n}'" for n in tensors if n not in known and not _is_ignored(n)]
+    missing = [f"'{name}'" for name in expected if name not in tensors]
+    unexpected = [f"'{n}'" for n in tensors if n not in own and not _is_ignored(n)]
     kinds = {"": shapes, "missing: ": missing, "unexpected: ": unexpected}
-    return [words + _join_first(found) for words, found in kinds.items() if found]
+    return [prefix + _join_first(names) for prefix, names in kinds.items() if names]
 
 
-def _join_first(found: list[str]) -> str:
-    rest = len(found) - MAX_KEYS_NAMED
-    return ", ".join(found[:MAX_KEYS_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def _join_first(names: list[str]) -> str:
+    rest = len(names) - MAX_KEYS_NAMED
+    return ", ".join(names[:MAX_KEYS_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _format_shape(tensor: Tensor) -> str:
@@ -235,50 +233,48 @@ def _describe_size_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
     """Describe the sizes that differ: "a depth of 3, not 12"."""
-    ours, theirs = _infer_sizes(model.state_dict(), model), _infer_sizes(tensors, model)
+    own_sizes, saved_sizes = _infer_sizes(model.state_dict(), model), _infer_sizes(tensors, model)
     positions = tensors.get("pos_embed")
     if positions is not None and resize and _can_resize(positions, model):
-        ours.pop(IMAGE_SIZE_TEXT, None)
+        own_sizes.pop(IMAGE_SIZE_TEXT, None)
     if not with_head:
-        ours.pop(CLASSES_TEXT, None)
+        own_sizes.pop(CLASSES_TEXT, None)
     return [
-        f"{words.format(theirs[words])}, not {value}"
-        for words, value in ours.items()
-        if theirs.get(words, value) != value
+        f"{text.format(saved_sizes[text])}, not {value}"
+        for text, value in own_sizes.items()
+        if saved_sizes.get(text, value) != value
     ]
 
 
 def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
     """Determine the sizes of a Vision Transformer from tensors, by the text of a message."""
-    found = {}
+    sizes = {}
     if classes := count_saved_classes(tensors):
-        found[CLASSES_TEXT] = classes
+        sizes[CLASSES_TEXT] = classes
     blocks = [int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", name) for name in tensors) if m]
     if blocks:
-        found["a depth of {}"] = max(blocks) + 1
+        sizes["a depth of {}"] = max(blocks) + 1
     norm = tensors.get("norm.weight", tensors.get("fc_norm.weight"))
     if norm is not None:
-        found["a width of {}"] = norm.shape[0]
+        sizes["a width of {}"] = norm.shape[0]
     proj, positions = tensors.get("patch_embed.proj.weight"), tensors.get("pos_embed")
     reads_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # without a stem
     if reads_pixels and hasattr(model, "patch_embed"):
-        found["a patch size of {} px"] = proj.shape[-1]
+        sizes["a patch size of {} px"] = proj.shape[-1]
         if positions is not None and (side := _grid_side(positions, model)):
-            found[IMAGE_SIZE_TEXT] = side * proj.shape[-1]
-    return found
+            sizes[IMAGE_SIZE_TEXT] = side * proj.shape[-1]
+    return sizes
 
 
 def _iter_layouts(
-    content: Mapping[str, Any], wanted: Mapping[str, Tensor]
+    content: Mapping[str, Any], expected: Mapping[str, Tensor]
 ) -> Iterator[tuple[int, NamedTensors]]:
     """Yield each possible copy of the model in `content` with its rank; averaged weights have 0.
 
     A copy is a group of tensors that contains a name of the model, with or without a prefix.
     """
-    anchors = [name for name in wanted if not _is_head(name)]
-    anchors = sorted(anchors, key=lambda name: "." not in name)[
-        :8
-    ]  # names with dots are more specific
+    anchors = [name for name in expected if not _is_head(name)]
+    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are specific
     for path, tensors in _iter_nested(content):
         tensors = _strip_wrappers(tensors)
         prefixes = dict.fromkeys(
@@ -288,20 +284,20 @@ def _iter_layouts(
             if name == anchor or name.endswith(f".{anchor}")
         )
         for prefix in prefixes:
-            own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-            yield _rank_layout(f"{path}.{prefix}"), own
+            copy = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+            yield _rank_layout(f"{path}.{prefix}"), copy
 
 
 def _rank_layout(path: str) -> int:
-    words = re.split(r"[._]", path.lower())
-    if any(word in words for word in AVERAGED_KEYS):
+    keys = re.split(r"[._]", path.lower())
+    if any(key in keys for key in AVERAGED_KEYS):
         return 0
-    return 2 if any(word in words for word in STUDENT_KEYS) else 1
+    return 2 if any(key in keys for key in STUDENT_KEYS) else 1
 
 
-def _count_mismatches(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> int:
+def _count_mismatches(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> int:
     """Count the model's tensors that are missing or have another shape."""
-    needed = {name: tensor for name, tensor in wanted.items() if not _is_head(name)}
+    needed = {name: tensor for name, tensor in expected.items() if not _is_head(name)}
     return sum(
         name not in tensors or (name != "pos_embed" and tensors[name].shape != tensor.shape)
         for name, tensor in needed.items()

@@ -38,9 +38,7 @@ EVALUATION_FILE, CHECKPOINT_FILE, EPOCHS_FOLDER = "evaluation.npz", "checkpoint.
 REFERENCE = "reference_features.npz"  # features of training images, see `reference`
 CUSTOM_CLASSES_RECIPE = "own-classes"  # recipe for custom classes
 JOB_FILE = "job.json"  # state of a run that the page started; it exists before the other files
-FAITHFULNESS_FILE = (
-    "faithfulness.json"  # results of the faithfulness test, see faithfulness.measured
-)
+FAITHFULNESS_FILE = "faithfulness.json"  # results of the faithfulness test
 RECORD_FIELDS = (
     "epoch",
     "stage",
@@ -52,7 +50,7 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
-SIGNIFICANT_BITS = 16  # of a stored probability; more bits are noise and make files 20% larger
+SIGNIFICANT_BITS = 16  # bits of a stored probability; more are noise and make files 20% larger
 MAX_ORIGINS = 8  # maximum number of earlier runs that a run is traced back to
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # do not affect predictions
 
@@ -92,7 +90,7 @@ class Run:
 
     @property
     def place(self) -> str:
-        """What tells it from another run of its name: the folder that it lies in."""
+        """Parent folder, which distinguishes runs with the same name."""
         return str(self.path.parent)
 
     @property
@@ -110,9 +108,9 @@ class Run:
         Examples: "NVIDIA H200"; "2 × NVIDIA H200" for two processes; "NVIDIA H200, then AMD EPYC"
         for a run that was resumed on other hardware.
         """
-        trainings = [self.config, *self._earlier_entries][::-1]
-        legs = [leg for training in trainings for leg in (training, *resume_entries(training))]
-        return ", then ".join(dict.fromkeys(filter(None, map(_entry_device, legs)))) or None
+        entries = [self.config, *self._earlier_entries][::-1]
+        segments = [segment for entry in entries for segment in (entry, *resume_entries(entry))]
+        return ", then ".join(dict.fromkeys(filter(None, map(_entry_device, segments)))) or None
 
     @property
     def dataset_name(self) -> str | None:
@@ -194,8 +192,8 @@ class Run:
     @cached_property
     def evaluation(self) -> Evaluation:
         """Predictions of the run; raises `RunError` if they are missing, damaged or do not fit."""
-        found = read_evaluation(self.path)
-        for probabilities in (found.probabilities, found.validation_probabilities):
+        evaluation = read_evaluation(self.path)
+        for probabilities in (evaluation.probabilities, evaluation.validation_probabilities):
             if probabilities is None:
                 continue
             if probabilities.ndim != 2 or probabilities.shape[1] != len(self.classes):
@@ -204,21 +202,21 @@ class Run:
                     f"{probabilities.shape}, but the run has {len(self.classes)} classes. Evaluate "
                     "the run again."
                 )
-        return found
+        return evaluation
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a temporary file with `write`, then rename it to `path`."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, 0o644)  # with mkstemp's 0600, the user of the page could not read it
-        os.replace(beside, path)
+        os.chmod(temporary, 0o644)  # with mkstemp's 0600, the user of the page could not read it
+        os.replace(temporary, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
@@ -300,8 +298,8 @@ def read_config(folder: Path) -> dict:
         raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG_FILE}.") from error
     except (OSError, ValueError) as error:
         raise RunError(f"'{folder / CONFIG_FILE}' cannot be read: {error}.") from error
-    wanted = ("recipe", "model", "classes", "normalisation")
-    missing = [key for key in wanted if not isinstance(config, dict) or key not in config]
+    required = ("recipe", "model", "classes", "normalisation")
+    missing = [key for key in required if not isinstance(config, dict) or key not in config]
     if missing:
         raise RunError(
             f"'{folder / CONFIG_FILE}' has no field '{missing[0]}': the run cannot be loaded."
@@ -336,15 +334,15 @@ def read_evaluation(folder: Path) -> Evaluation:
     path = folder / EVALUATION_FILE
     try:
         # The file is opened here because np.load does not close a damaged zip file.
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as npz:
             names = ("validation_probabilities", "validation_labels")
-            held = [file[name] for name in names] if names[0] in file.files else (None, None)
+            validation = [npz[name] for name in names] if names[0] in npz.files else (None, None)
             return Evaluation(
-                file["probabilities"],
-                file["labels"],
-                str(file["fingerprint"]),
-                float(file["seconds_per_image"]),
-                *held,
+                npz["probabilities"],
+                npz["labels"],
+                str(npz["fingerprint"]),
+                float(npz["seconds_per_image"]),
+                *validation,
             )
     except FileNotFoundError as error:
         raise RunError(f"'{folder}' has no {EVALUATION_FILE}: the run is not finished.") from error
@@ -382,8 +380,8 @@ def read_run(folder: Path | str) -> Run:
 
 def resume_entries(config: dict) -> list[dict]:
     """Return the entries in `config.json` about each --resume of a run."""
-    found = config.get("resumed")
-    return [leg for leg in found if isinstance(leg, dict)] if isinstance(found, list) else []
+    resumed = config.get("resumed")
+    return [e for e in resumed if isinstance(e, dict)] if isinstance(resumed, list) else []
 
 
 def _entry_device(config: dict) -> str | None:
@@ -403,7 +401,7 @@ def iter_origins(run: Run) -> Iterator[Run]:
 
     Only folders next to run's are found. A newer run with the same name is not an origin.
     """
-    seen = {run.path}
+    visited = {run.path}
     for _ in range(MAX_ORIGINS):
         origin = run.origin
         if not (name := origin.get("run")):
@@ -412,9 +410,9 @@ def iter_origins(run: Run) -> Iterator[Run]:
             run = read_any_run(run.path.parent / Path(str(name)).name)
         except (RunError, OSError, ValueError):  # not found, or not readable
             return
-        if run.path in seen or run.config.get("started") != origin.get("started"):
+        if run.path in visited or run.config.get("started") != origin.get("started"):
             return
-        seen.add(run.path)
+        visited.add(run.path)
         yield run
 
 
@@ -426,8 +424,8 @@ def read_any_run(folder: Path) -> Run:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(normalize_name(str(name)) for name in config["classes"])
-        for part in (spec.options, config["recipe"], config.get("data", {})):
-            part.keys()  # raises AttributeError if it is not a dict
+        for section in (spec.options, config["recipe"], config.get("data", {})):
+            section.keys()  # raises AttributeError if it is not a dict
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{folder / CONFIG_FILE}' is not the file of a run: {error!r}.") from error
     history = read_history(folder)
@@ -478,14 +476,14 @@ def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
 
     If that name is taken too, a number follows.
     """
-    found = {}
+    named = {}
     for run in runs:
         name, number = run.name, 1
-        while name in found:
+        while name in named:
             count = f", {number}" if number > 1 else ""
             name, number = f"{run.name} ({run.place}{count})", number + 1
-        found[name] = run if name == run.name else replace(run, name=name)
-    return list(found.values())
+        named[name] = run if name == run.name else replace(run, name=name)
+    return list(named.values())
 
 
 def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
@@ -501,13 +499,13 @@ def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
 
 def _is_hidden_or_waiting(folder: Path) -> bool:
     """Return whether a folder is hidden, or belongs to a run that has not started yet."""
-    waits = (folder / JOB_FILE).exists() and not (folder / CONFIG_FILE).exists()
-    return waits or folder.name.startswith(".")
+    is_waiting = (folder / JOB_FILE).exists() and not (folder / CONFIG_FILE).exists()
+    return is_waiting or folder.name.startswith(".")
 
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """Weights saved after `run_epoch` of `run`; `epoch` counts those of its ancestors as well."""
+    """Weights saved after `run_epoch` of `run`; `epoch` also counts the epochs of its ancestors."""
 
     epoch: int
     run: Run
@@ -520,14 +518,14 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
     The list goes from first to last and holds (epochs before, run up to its last used epoch). Only
     runs whose folders are next to run's are found.
     """
-    line, counts = [run], run.epochs_before
+    lineage, counts = [run], run.epochs_before
     for origin, epochs in zip(iter_origins(run), counts, strict=False):
         if origin.is_pretraining or _model_identity(origin) != _model_identity(run):
             break
         history = [record for record in origin.history if record["epoch"] <= epochs]
-        line.append(replace(origin, history=history))
-    counts = counts[: len(line) - 1]  # epochs of each earlier run, the latest first
-    return [(sum(counts[i:]), training) for i, training in enumerate(line)][::-1]
+        lineage.append(replace(origin, history=history))
+    counts = counts[: len(lineage) - 1]  # epochs of each earlier run, the latest first
+    return [(sum(counts[i:]), member) for i, member in enumerate(lineage)][::-1]
 
 
 def _model_identity(run: Run) -> tuple:
@@ -538,13 +536,13 @@ def _model_identity(run: Run) -> tuple:
 
 def list_saved_weights(run: Run) -> list[SavedWeights]:
     """Return the weights that the runs of its `get_lineage` saved, first to last."""
-    line = get_lineage(run)
-    ends = [*(before for before, _ in line[1:]), math.inf]  # epoch at which the next run started
+    lineage = get_lineage(run)
+    ends = [*(before for before, _ in lineage[1:]), math.inf]  # epoch at which the next run started
     return [
-        SavedWeights(before + own, training, own)
-        for (before, training), end in zip(line, ends, strict=True)
-        for own in list_saved_epochs(training)
-        if before + own <= end
+        SavedWeights(before + epoch, member, epoch)
+        for (before, member), end in zip(lineage, ends, strict=True)
+        for epoch in list_saved_epochs(member)
+        if before + epoch <= end
     ]
 
 
@@ -566,9 +564,9 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
         model = _load_strictly(run, weights_path(run.path, epoch))
     except FileNotFoundError as error:
         if epoch is not None:
-            kept = ", ".join(map(str, list_saved_epochs(run))) or "none"
+            available = ", ".join(map(str, list_saved_epochs(run))) or "none"
             raise RunError(
-                f"'{run.name}' has no weights of epoch {epoch}. Epochs with weights: {kept}."
+                f"'{run.name}' has no weights of epoch {epoch}. Epochs with weights: {available}."
             ) from error
         raise RunError(
             f"'{run.name}' has no weights: it is still training, or it is included without them."

@@ -27,20 +27,20 @@ def split_of(
 
     None if `source` has other images, or if an earlier version split them in another way.
     """
-    pictures = source.load("train", run.spec.image_size)
-    begun = run.config.get("data", {}).get("fingerprint")
-    if data.compute_fingerprint(pictures, source.classes) != begun:
+    samples = source.load("train", run.spec.image_size)
+    fingerprint = run.config.get("data", {}).get("fingerprint")
+    if data.compute_fingerprint(samples, source.classes) != fingerprint:
         return None
     recipe = run.config["recipe"]
-    kept, held = split_labels(
-        pictures.labels,
+    train_idx, val_idx = split_labels(
+        samples.labels,
         recipe["validation_share"],
         recipe["seed"],
         recipe.get("train_pictures", 0),
     )
-    if run.config.get("split", {}).get("validation_pictures", len(held)) != len(held):
+    if run.config.get("split", {}).get("validation_pictures", len(val_idx)) != len(val_idx):
         return None
-    return pictures.subset(kept), pictures.subset(held)
+    return samples.subset(train_idx), samples.subset(val_idx)
 
 
 def evaluate_run(
@@ -52,13 +52,13 @@ def evaluate_run(
     """Predict the `test` and the `validation` images with the run's saved weights (float16)."""
     model = runs.load_model(run, device)
 
-    def probabilities(pictures: data.LabelledImages) -> np.ndarray:  # (N, C)
-        return predict_logits(model, pictures.images, run.preprocessing).softmax(1).numpy()
+    def predict(samples: data.LabelledImages) -> np.ndarray:  # (N, C)
+        return predict_logits(model, samples.images, run.preprocessing).softmax(1).numpy()
 
     predict_logits(model, test.images[:1000], run.preprocessing)  # the first forward pass is slower
     started = time.perf_counter()
-    predicted = probabilities(test)
+    predicted = predict(test)
     seconds = (time.perf_counter() - started) / len(test)
-    held = (probabilities(validation), validation.labels.cpu().numpy()) if validation else ()
+    val = (predict(validation), validation.labels.cpu().numpy()) if validation else ()
     fingerprint = data.compute_fingerprint(test, run.classes)
-    return runs.Evaluation(predicted, test.labels.numpy(), fingerprint, seconds, *held)
+    return runs.Evaluation(predicted, test.labels.numpy(), fingerprint, seconds, *val)

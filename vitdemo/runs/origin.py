@@ -39,11 +39,9 @@ def origin_entry(source: runs.Run | None) -> dict:
     """
     if not source:
         return {}
-    words = ("command", "device", "processes", "git_commit", "started")
+    copied = ("command", "device", "processes", "git_commit", "started")
     last = source.history[-1]["epoch"] if source.history else 0
-    legs = [
-        leg for leg in runs.resume_entries(source.config) if (leg.get("after_epoch") or 0) < last
-    ]
+    resumes = [e for e in runs.resume_entries(source.config) if (e.get("after_epoch") or 0) < last]
     return {
         "started_from": {
             "run": source.path.name,
@@ -51,8 +49,8 @@ def origin_entry(source: runs.Run | None) -> dict:
             "epochs": len(source.history),
             "seconds": source.train_seconds,
         }
-        | {word: source.config.get(word) for word in words}
-        | ({"resumed": legs} if legs else {})
+        | {field: source.config.get(field) for field in copied}
+        | ({"resumed": resumes} if resumes else {})
         | ({"started_from": source.origin} if source.origin else {})
     }
 
@@ -70,11 +68,11 @@ def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
     """
     if source is None or source.spec.family != spec.family:
         return
-    begun, ours = (each.options.get("num_heads") for each in (source.spec, spec))
-    if begun != ours:
+    source_heads, heads = (model.options.get("num_heads") for model in (source.spec, spec))
+    if source_heads != heads:
         raise RunError(
-            f"The weights of '{source.path}' are of a model with {begun} attention heads, not "
-            f"{ours}. Choose a model with {begun} heads (num_heads)."
+            f"The weights of '{source.path}' are of a model with {source_heads} attention heads, "
+            f"not {heads}. Choose a model with {source_heads} heads (num_heads)."
         )
 
 
@@ -87,10 +85,10 @@ def check_origin_split(
     """
     if not has_same_classes(source, classes):
         return
-    same = source.config.get("data", {}).get("fingerprint") == fingerprint
+    has_same_images = source.config.get("data", {}).get("fingerprint") == fingerprint
     # The fingerprint of a folder depends on the image size, so the images may still be the same.
-    resized = source.spec.image_size != recipe.model.image_size
-    if same or (resized and source.dataset_name != "cifar10"):
+    is_resized = source.spec.image_size != recipe.model.image_size
+    if has_same_images or (is_resized and source.dataset_name != "cifar10"):
         _check_same_split(source, f"The weights of '{source.path}' were", recipe)
 
 
@@ -128,9 +126,9 @@ def _check_same_split(run: runs.Run, subject: str, recipe: Recipe) -> None:
         _check_same(subject, field, run.config["recipe"], getattr(recipe, field))
 
 
-def _check_same(subject: str, field: str, begun: dict, ours: object) -> None:
-    if begun.get(field) != ours:
+def _check_same(subject: str, field: str, settings: dict, expected: object) -> None:
+    if settings.get(field) != expected:
         raise RunError(
-            f"{subject} trained with {field} {begun.get(field)}, not {ours}, and therefore on "
-            "validation images of this run. Use the same seed, validation_share and dataset."
+            f"{subject} trained with {field} {settings.get(field)}, not {expected}, and therefore "
+            "on validation images of this run. Use the same seed, validation_share and dataset."
         )

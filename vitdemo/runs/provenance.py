@@ -44,9 +44,9 @@ def cpu_name() -> str:
 
 def git_commit() -> str | None:
     """Return the current commit, with "+" if tracked files have changes; None outside a clone."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
-        git = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=40"]
+        git = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=40"]
         return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -55,8 +55,8 @@ class ReferenceFeatures:
 
 def _normalise(features: np.ndarray) -> np.ndarray:
     features = np.asarray(features, np.float32)
-    lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    return features / np.maximum(lengths, np.finfo(np.float32).tiny)
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.maximum(norms, np.finfo(np.float32).tiny)
 
 
 def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatures:
@@ -64,9 +64,9 @@ def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatu
 
     The validation scores are computed with the rounded features, as they are stored.
     """
-    stored = ReferenceFeatures(_normalise(train).astype(np.float16), np.empty(0, np.float32))
-    scores = np.sort(stored.score(validation).astype(np.float32))
-    return ReferenceFeatures(stored.features, scores)
+    reference = ReferenceFeatures(_normalise(train).astype(np.float16), np.empty(0, np.float32))
+    scores = np.sort(reference.score(validation).astype(np.float32))
+    return ReferenceFeatures(reference.features, scores)
 
 
 def compute_reference(
@@ -79,20 +79,20 @@ def compute_reference(
     if len(validation) < MIN_VALIDATION or len(train) < NUM_NEIGHBOURS:
         return None
     model = runs.load_model(run, device)
-    found = [
-        _compute_features(model, run, _sample_images(part, most), device)
-        for part, most in ((train, NUM_REFERENCE_IMAGES), (validation, MAX_VALIDATION))
+    features = [
+        _compute_features(model, run, _sample_images(samples, max_images), device)
+        for samples, max_images in ((train, NUM_REFERENCE_IMAGES), (validation, MAX_VALIDATION))
     ]
-    if not all(np.isfinite(part).all() for part in found):
+    if not all(np.isfinite(rows).all() for rows in features):
         raise RunError(
             f"The features of '{run.name}' are NaN, because its training diverged. Train it again."
         )
-    return build_reference(*found)
+    return build_reference(*features)
 
 
-def _sample_images(pictures: LabelledImages, max_images: int) -> torch.Tensor:
-    chosen = torch.from_numpy(sample_stratified(pictures.labels.cpu().numpy(), max_images))
-    return pictures.images[chosen.to(pictures.images.device)]
+def _sample_images(samples: LabelledImages, max_images: int) -> torch.Tensor:
+    indices = torch.from_numpy(sample_stratified(samples.labels.cpu().numpy(), max_images))
+    return samples.images[indices.to(samples.images.device)]
 
 
 @torch.inference_mode()
@@ -119,11 +119,11 @@ def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str
 def read_reference(run: runs.Run) -> ReferenceFeatures | None:
     """Return the reference of `run`, or None if it is missing, damaged or of other data."""
     try:
-        with open(run.path / runs.REFERENCE, "rb") as opened, np.load(opened) as file:
-            found = ReferenceFeatures(file["features"], file["validation_scores"])
-            fingerprint = str(file["fingerprint"])
+        with open(run.path / runs.REFERENCE, "rb") as stream, np.load(stream) as archive:
+            reference = ReferenceFeatures(archive["features"], archive["validation_scores"])
+            fingerprint = str(archive["fingerprint"])
     except Exception:  # zipfile, zlib and numpy have no common error class
         return None
-    own = run.config.get("data", {}).get("fingerprint")
-    fits = found.features.ndim == 2 and found.validation_scores.ndim == 1
-    return found if fits and fingerprint == own else None
+    expected = run.config.get("data", {}).get("fingerprint")
+    fits = reference.features.ndim == 2 and reference.validation_scores.ndim == 1
+    return reference if fits and fingerprint == expected else None

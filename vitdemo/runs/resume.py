@@ -14,11 +14,11 @@ from vitdemo.training import Trainer
 from vitdemo.training.recipes import Recipe, get_recipe, resolve_recipe_name
 
 
-def get_resume_recipe(folder: Path, name: str, **given) -> Recipe:
-    """Return the recipe of the run in `folder`, with `epochs` from `given` if present.
+def get_resume_recipe(folder: Path, name: str, **overrides) -> Recipe:
+    """Return the recipe of the run in `folder`, with `epochs` from `overrides` if present.
 
-    `given` has fields of the recipe, options of the model and `image_size`. Raises `RunError` if
-    the run has another recipe than `name`, or if a field other than `epochs` differs. The
+    `overrides` has fields of the recipe, options of the model and `image_size`. Raises `RunError`
+    if the run has another recipe than `name`, or if a field other than `epochs` differs. The
     learning-rate schedule follows the new number of epochs.
     """
     saved = read_recipe(folder)
@@ -27,36 +27,36 @@ def get_resume_recipe(folder: Path, name: str, **given) -> Recipe:
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
             "that recipe, or choose another --out."
         )
-    begun = asdict(saved) | {"image_size": saved.model.image_size}
-    built = {k: p.default for k, p in signature(VisionTransformer).parameters.items()}
-    begun = built | saved.model.options | begun
-    for field, value in given.items():
-        if begun[field] != value and field != "epochs":
+    settings = asdict(saved) | {"image_size": saved.model.image_size}
+    defaults = {k: p.default for k, p in signature(VisionTransformer).parameters.items()}
+    settings = defaults | saved.model.options | settings
+    for field, value in overrides.items():
+        if settings[field] != value and field != "epochs":
             raise RunError(
-                f"'{folder}' was started with {field} {begun[field]}, not {value}: omit the option "
-                "to resume, or choose another --out."
+                f"'{folder}' was started with {field} {settings[field]}, not {value}: omit the "
+                "option to resume, or choose another --out."
             )
-    return replace(saved, epochs=given.get("epochs", saved.epochs))
+    return replace(saved, epochs=overrides.get("epochs", saved.epochs))
 
 
 def read_recipe(folder: Path) -> Recipe:
     """Read the recipe of a run; raises `RunError` if a field is unknown or missing."""
     saved = runs.read_config(folder)["recipe"]
-    strange = sorted(set(saved) - {field.name for field in fields(Recipe)})
-    if strange:
+    unknown = sorted(set(saved) - {field.name for field in fields(Recipe)})
+    if unknown:
         raise RunError(
-            f"The run's recipe has a field '{strange[0]}' that this version does not know: use "
+            f"The run's recipe has a field '{unknown[0]}' that this version does not know: use "
             "the version that made the run."
         )
     try:
-        own = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
-        return Recipe(**saved | own)
+        converted = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
+        return Recipe(**saved | converted)
     except (KeyError, TypeError) as error:
         raise RunError(f"The run's recipe has a missing or invalid field: {error}.") from error
 
 
 def read_resume_checkpoint(
-    folder: Path, fingerprint: str, validation_pictures: int, recipe: Recipe
+    folder: Path, fingerprint: str, validation_count: int, recipe: Recipe
 ) -> dict:
     """Return the checkpoint of `folder`, to continue with `recipe`.
 
@@ -64,20 +64,20 @@ def read_resume_checkpoint(
     has already reached the new last epoch. A finished run cannot be made longer.
     """
     config = runs.read_config(folder)
-    begun, begun_with = config.get("data", {}).get("fingerprint"), config["recipe"]
-    if begun != fingerprint:
+    saved_fingerprint, saved_recipe = config.get("data", {}).get("fingerprint"), config["recipe"]
+    if saved_fingerprint != fingerprint:
         raise RunError(
-            f"'{folder}' was started with another training set (fingerprint {begun}, now "
-            f"{fingerprint}): choose its dataset with --data, or choose another --out."
+            f"'{folder}' was started with another training set (fingerprint {saved_fingerprint}, "
+            f"now {fingerprint}): choose its dataset with --data, or choose another --out."
         )
-    before = config.get("split", {}).get("validation_pictures", validation_pictures)
-    if before != validation_pictures:
+    saved_count = config.get("split", {}).get("validation_pictures", validation_count)
+    if saved_count != validation_count:
         raise RunError(
-            f"'{folder}' was started by a version that held out {before} images for validation, "
-            f"not {validation_pictures}: choose another --out."
+            f"'{folder}' was started by a version that held out {saved_count} images for "
+            f"validation, not {validation_count}: choose another --out."
         )
     state = runs.read_checkpoint(folder)
-    total = begun_with["head_epochs"] + begun_with["epochs"]
+    total = saved_recipe["head_epochs"] + saved_recipe["epochs"]
     if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
         raise RunError(
             f"'{folder}' has {state['epoch']} of {total} epochs and cannot end after "
@@ -97,11 +97,11 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
         for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)
-        before, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
-        changed = {"epochs_before": before} if before != epochs else {}
+        previous_epochs, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
+        changes = {"epochs_before": previous_epochs} if previous_epochs != epochs else {}
         resumed = [
             *config.get("resumed", ()),
-            {"after_epoch": trainer.epoch} | changed | get_provenance(trainer, argv),
+            {"after_epoch": trainer.epoch} | changes | get_provenance(trainer, argv),
         ]
         recipe = config["recipe"] | {"epochs": epochs}
         config.pop("stopped", None)  # the run continues beyond this step

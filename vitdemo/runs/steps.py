@@ -23,16 +23,16 @@ def read_steps(folder: Path) -> list[dict]:
         lines = (folder / STEPS_FILE).read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return []
-    return [found for line in lines if (found := _parse_step_line(line))]
+    return [record for line in lines if (record := _parse_step_line(line))]
 
 
 def _parse_step_line(line: str) -> dict | None:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return None
-    numbers = [found.get(name) for name in STEP_FIELDS] if isinstance(found, dict) else [None]
-    return found if all(isinstance(number, int | float) for number in numbers) else None
+    numbers = [record.get(name) for name in STEP_FIELDS] if isinstance(record, dict) else [None]
+    return record if all(isinstance(number, int | float) for number in numbers) else None
 
 
 def truncate_steps(folder: Path, epoch: int) -> None:
@@ -67,13 +67,13 @@ class StepLog:
         # `progress` has means over the epoch so far, a line has means since the previous line.
         sums = (progress.step * progress.loss, progress.step * progress.accuracy)
         loss, accuracy = (
-            (now - then) / (progress.step - self.step)
-            for now, then in zip(sums, self.sums, strict=True)
+            (total - previous) / (progress.step - self.step)
+            for total, previous in zip(sums, self.sums, strict=True)
         )
         self.step, self.sums = progress.step, sums
-        place = {"epoch": progress.epoch, "step": progress.step, "steps": progress.steps}
+        position = {"epoch": progress.epoch, "step": progress.step, "steps": progress.steps}
         means = {"loss": round(loss, 5), "accuracy": round(accuracy, 5)}
-        self._write(place | means | {"seconds": round(seconds, 2)})
+        self._write(position | means | {"seconds": round(seconds, 2)})
 
     def _write(self, line: dict) -> None:
         self.lines.append(line)

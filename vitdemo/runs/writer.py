@@ -19,7 +19,7 @@ from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS_FILE
 from vitdemo.training import Trainer
 
-CHECKPOINT_INTERVAL = 20.0  # time between two checkpoints, if epochs are shorter
+CHECKPOINT_INTERVAL = 20.0  # seconds between two checkpoints, if epochs are shorter
 
 
 def check_folder_unused(folder: Path, *, smoke: bool) -> None:
@@ -78,8 +78,8 @@ def build_config(
 
 def record_stop(folder: Path, trainer: Trainer) -> None:
     """Record in `config.json` that the run was stopped before its last epoch, and at which step."""
-    where = {"epoch": trainer.epoch, "step": trainer.stopped_step, "steps": trainer.steps}
-    runs.write_config(folder, runs.read_config(folder) | {"stopped": where})
+    position = {"epoch": trainer.epoch, "step": trainer.stopped_step, "steps": trainer.steps}
+    runs.write_config(folder, runs.read_config(folder) | {"stopped": position})
 
 
 def get_provenance(trainer: Trainer, argv: list[str]) -> dict:

@@ -66,9 +66,7 @@ __all__ = [
     "supports_fast_bfloat16",
 ]
 
-STOP_CHECK_STEPS = (
-    16  # between two checks of whether to stop, since these synchronise the processes
-)
+STOP_CHECK_STEPS = 16  # steps between two stop checks, which synchronise the processes
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def augment_batch(
 ) -> tuple[Tensor, Tensor]:
     """Augment uint8 images (R, 3, S, S) and their targets (R, C) with the random `draws`.
 
-    If `theirs` is given, the first images are mixed with the images at these indices (see
+    If `partners` is given, the first images are mixed with the images at these indices (see
     `mix_images`). Returns float images and targets. This is a pure function, so it can be compiled
     as a whole.
     """
@@ -124,10 +122,10 @@ class Trainer:
         train, validation: images as uint8 tensors, which are moved to the device.
         num_classes: C.
         preprocessing: normalisation and size of the model input.
-        on_step: called with a `StepProgress` about once per second and at the last step of an
-        epoch. stop: called after each step. If it returns True, the epoch ends, is validated and is
-        the
-            last one. With several processes, only the first calls it, after every 16th step.
+        on_step: called with a `StepProgress` about once per second and after the last step of an
+            epoch.
+        stop: called after each step. If it returns True, the epoch is cut short and is the last
+            one. With several processes, only the first calls it, after every 16th step.
         on_note: called with a sentence if a feature is not available; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile_mode`.
         processes: the processes that share each batch.
@@ -164,9 +162,7 @@ class Trainer:
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
         self.stop = stop
-        self.stopped_step: int | None = (
-            None  # step of the last epoch after which `stop` ended the run
-        )
+        self.stopped_step: int | None = None  # last step of a run that `stop` ended
         self.clock = TrainingClock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
@@ -207,13 +203,13 @@ class Trainer:
         if not patience or not self.best:
             return False
         # The first stage is not counted: there the validation loss may stop falling.
-        since = self.epoch - max(self.best.epoch, self.recipe.head_epochs)
-        return since >= patience
+        stagnant_epochs = self.epoch - max(self.best.epoch, self.recipe.head_epochs)
+        return stagnant_epochs >= patience
 
     @property
     def is_finished(self) -> bool:
-        ended = self.is_stopped_early or self.stopped_step is not None
-        return ended or self.epoch >= self.recipe.total_epochs
+        is_stopped = self.is_stopped_early or self.stopped_step is not None
+        return is_stopped or self.epoch >= self.recipe.total_epochs
 
     def ema_model(self) -> nn.Module:
         """Return the model that is validated: with EMA weights if the recipe has an EMA."""
@@ -304,19 +300,19 @@ class Trainer:
     def _prepare_forward(self) -> None:
         """Prepare the model for this stage: distribute it over the processes and compile it."""
         gc.collect()  # the previous stage may have left hooks on the gradients
-        shared = self.processes.distribute_model(self.model)
-        self._forward = shared
+        distributed = self.processes.distribute_model(self.model)
+        self._forward = distributed
         if self.compile == "off":
             return
         self._draw_epoch()
         if not self._try_compiled("augmentation", lambda: self._load_batch(0)):
             self._augment = augment_batch
-        self._forward = compile_static(shared, self.compile)
+        self._forward = compile_static(distributed, self.compile)
         if not self._try_compiled("model", lambda: self._compute_loss(0)[0].backward()):
-            self.compile, self._forward, self._augment = "off", shared, augment_batch
+            self.compile, self._forward, self._augment = "off", distributed, augment_batch
 
-    def _try_compiled(self, what: str, call: Callable) -> bool:
-        """Return whether `call`, which compiles `what`, succeeds; the model stays unchanged.
+    def _try_compiled(self, part: str, call: Callable) -> bool:
+        """Return whether `call`, which compiles `part`, succeeds; the model stays unchanged.
 
         The first call compiles, the second one records CUDA graphs.
         """
@@ -332,7 +328,7 @@ class Trainer:
         except Exception as error:  # Triton or a missing C++ compiler may raise any exception
             reason = next(iter(str(error).splitlines()), "")[:160]
             self.on_note(
-                f"torch.compile failed on the {what} ({type(error).__name__}: {reason}). The "
+                f"torch.compile failed on the {part} ({type(error).__name__}: {reason}). The "
                 "training run continues without compilation."
             )
             return False
@@ -355,30 +351,30 @@ class Trainer:
         # processes, because each of them trains on other images.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
         self.order = torch.randperm(len(self.train), generator=generator, device=self.device)
-        mixed = self.epoch < recipe.total_epochs - recipe.unmixed_epochs
+        is_mixing = self.epoch < recipe.total_epochs - recipe.unmixed_epochs
         if self.patch_dropout:
-            whole = self.epoch >= recipe.total_epochs - recipe.whole_epochs
-            self.patch_dropout.prob = 0.0 if whole else recipe.patch_dropout
+            keeps_all = self.epoch >= recipe.total_epochs - recipe.whole_epochs
+            self.patch_dropout.prob = 0.0 if keeps_all else recipe.patch_dropout
         self.augmentation = Augmentation(
             recipe.crop_padding,
             recipe.flip,
             recipe.policy,
             recipe.erasing,
             recipe.cutout,
-            mixup=recipe.mixup * mixed,
-            cutmix=recipe.cutmix * mixed,
+            mixup=recipe.mixup * is_mixing,
+            cutmix=recipe.cutmix * is_mixing,
         )
         self.draws = self.augmentation.draw(count, self.train.images.shape[-1], generator)
         if recipe.alternating_flip:
             self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
-        if self.compile != "off" and not mixed and (recipe.mixup or recipe.cutmix):
+        if self.compile != "off" and not is_mixing and (recipe.mixup or recipe.cutmix):
             # Mixing weights of 1 keep the compiled function; no mixing would need another one.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.mixing_partners = None
         if "share" in self.draws:
             shape = (self.steps, self.batch_size)
-            places = torch.rand(shape, generator=generator, device=self.device)
-            self.mixing_partners = places.argsort(1)  # a permutation of each batch
+            keys = torch.rand(shape, generator=generator, device=self.device)
+            self.mixing_partners = keys.argsort(1)  # a permutation of each batch
 
     def _flips_of_epoch(self) -> Tensor:
         """Return which training images (N,) this epoch flips; the next epoch flips the others."""
@@ -405,8 +401,8 @@ class Trainer:
     def _should_stop(self, step: int) -> bool:
         if self.processes.count == 1:
             return self.stop()
-        asked = (self.epoch * self.steps + step + 1) % STOP_CHECK_STEPS == 0
-        return asked and self.processes.broadcast_flag(self.stop(), self.device)
+        is_check_step = (self.epoch * self.steps + step + 1) % STOP_CHECK_STEPS == 0
+        return is_check_step and self.processes.broadcast_flag(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
         """Train one epoch; return mean loss, accuracy and last learning rate."""
@@ -414,7 +410,7 @@ class Trainer:
         # A frozen backbone is in evaluation mode: no dropout, and fixed BatchNorm statistics.
         self.model.train(self.stage != "head")
         sums = torch.zeros(2, device=self.device)  # loss, number of correct predictions
-        shown = self.clock.seconds()
+        last_report = self.clock.seconds()
         learning_rate = 0.0
         for step in range(self.steps):
             learning_rate = self._set_learning_rate(step)
@@ -424,26 +420,26 @@ class Trainer:
             if self._should_stop(step):
                 self.stopped_step = step + 1
             now = self.clock.seconds()
-            last = step + 1 == self.steps or self.stopped_step is not None
-            if now - shown > 1 or last:
-                shown = now
+            is_last = step + 1 == self.steps or self.stopped_step is not None
+            if now - last_report > 1 or is_last:
+                last_report = now
                 self._report(step + 1, sums)
-            if last:
+            if is_last:
                 break
-        loss, right = (self.processes.all_reduce_sum(sums) / (step + 1)).tolist()
-        return loss / self.processes.count, right / self.batch_size, learning_rate
+        loss, correct = (self.processes.all_reduce_sum(sums) / (step + 1)).tolist()
+        return loss / self.processes.count, correct / self.batch_size, learning_rate
 
     def _train_step(self, step: int) -> Tensor:
         """Take one optimizer step; return loss and number of correct predictions, (2,)."""
         if self.compile != "off":
             torch.compiler.cudagraph_mark_step_begin()
-        loss, right = self._compute_loss(step)
+        loss, correct = self._compute_loss(step)
         loss.backward()
         if self.recipe.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return torch.stack([loss.detach(), right])
+        return torch.stack([loss.detach(), correct])
 
     def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
         """Return the loss of this process's part of a batch and the number of correct predictions.
@@ -472,14 +468,14 @@ class Trainer:
     @torch.no_grad()
     def _load_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Return augmented pixels (B, 3, S, S) and label targets (B, C) for this process."""
-        rows, theirs = self._batch_rows(step)
-        pictures = self.order[rows]  # (R,)
+        rows, partners = self._batch_rows(step)
+        indices = self.order[rows]  # (R,)
         return self._augment(
             self.augmentation,
-            self.train.images[pictures],
-            F.one_hot(self.train.labels[pictures], self.num_classes).float(),
+            self.train.images[indices],
+            F.one_hot(self.train.labels[indices], self.num_classes).float(),
             select_draws(self.draws, rows),
-            theirs,
+            partners,
             self.fill,
         )
 
@@ -495,14 +491,14 @@ class Trainer:
         return rate
 
     def _report(self, step: int, sums: Tensor) -> None:
-        loss, right = (sums / step).tolist()
+        loss, correct = (sums / step).tolist()
         self.on_step(
             StepProgress(
                 epoch=self.epoch + 1,
                 step=step,
                 steps=self.steps,
                 loss=loss,
-                accuracy=right / self.images_per_process,
+                accuracy=correct / self.images_per_process,
             )
         )
 
@@ -510,12 +506,12 @@ class Trainer:
         """Return cross-entropy without smoothing or mixing, and accuracy, on the validation set."""
         model, processes = self.ema_model(), self.processes
         processes.broadcast_buffers(model)
-        mine = slice(processes.rank, None, processes.count)
-        images = self.validation.images[mine]
+        own_part = slice(processes.rank, None, processes.count)
+        images = self.validation.images[own_part]
         logits = predict_logits(model, images, self.preprocessing, use_float16=True)
         if not logits.isfinite().all():  # values above 65,504 overflow in float16
             logits = predict_logits(model, images, self.preprocessing)
-        labels = self.validation.labels[mine].cpu()
+        labels = self.validation.labels[own_part].cpu()
         loss = F.cross_entropy(logits, labels, reduction="sum")
         sums = torch.stack([loss, (logits.argmax(1) == labels).sum()])  # (2,)
         if processes.count > 1:

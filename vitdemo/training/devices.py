@@ -13,8 +13,8 @@ from vitdemo.errors import VitdemoError
 from vitdemo.models.vit import ConvEmbed
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants from glibc's malloc.h
-MAX_RETAINED_BYTES = 2**20  # bytes; memory of larger arrays is returned to the system at once
-TRIM_INTERVAL = 10.0  # between two calls of `trim_memory`
+MAX_RETAINED_BYTES = 2**20  # memory of larger arrays is returned to the system at once
+TRIM_INTERVAL = 10.0  # seconds between two calls of `trim_memory`
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
 
@@ -32,16 +32,16 @@ def choose_device(name: str = "auto") -> torch.device:
 
     Raises `VitdemoError` if the device is unknown or not available.
     """
-    found = {
+    available = {
         "cuda": torch.cuda.is_available() and not is_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
     if name == "auto":
-        return torch.device(next(kind for kind, there in found.items() if there))
-    if name not in found:
+        return torch.device(next(kind for kind, is_available in available.items() if is_available))
+    if name not in available:
         raise VitdemoError(f"Unknown device '{name}': choose auto, cuda, mps or cpu.")
-    if not found[name]:
+    if not available[name]:
         raise VitdemoError(
             f"The device '{name}' is not available on this computer: omit --device, or choose cpu."
         )

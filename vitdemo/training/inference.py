@@ -37,7 +37,7 @@ def predict_logits(
 
     Args:
         batch_size: images per forward pass; 0: 1000 on CUDA, 250 elsewhere.
-        half: use float16 autocast on CUDA. This is for validation during training; final results
+        use_float16: autocast to float16 on CUDA, for validation during training. Final results
             use float32, in which torch lets CUDA's convolutions round to TF32.
     """
     device = next(model.parameters()).device

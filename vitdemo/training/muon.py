@@ -36,16 +36,16 @@ class BatchedMuon(Muon):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        held = []  # set aside, because timm's step skips parameters without a gradient
+        skipped = []  # set aside, because timm's step skips parameters without a gradient
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None and self._uses_muon(p)]
             if matrices:
                 self._step_matrices(matrices, group)
-            held += [(p, p.grad) for p in matrices]
-        for param, _ in held:
+            skipped += [(p, p.grad) for p in matrices]
+        for param, _ in skipped:
             param.grad = None
         super().step()  # the other parameters; in the first step all of them
-        for param, grad in held:
+        for param, grad in skipped:
             param.grad = grad
         return loss
 
@@ -60,10 +60,10 @@ class BatchedMuon(Muon):
         torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_lerp_(buffers, grads, 1 - momentum)
         updates = torch._foreach_lerp(grads, buffers, momentum) if group["nesterov"] else buffers
-        members = defaultdict(list)
+        by_shape = defaultdict(list)
         for param, update in zip(params, updates, strict=True):
-            members[update.flatten(1).shape].append((param, update.flatten(1)))
-        for shape, pairs in members.items():
+            by_shape[update.flatten(1).shape].append((param, update.flatten(1)))
+        for shape, pairs in by_shape.items():
             targets, matrices = zip(*pairs, strict=True)
             batch = torch.stack(matrices)  # (M, R, C)
             batch = zeropower_via_newtonschulz(

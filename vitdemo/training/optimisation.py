@@ -19,18 +19,18 @@ default_registry.register(
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
     """Return the fraction of the peak learning rate at `epoch` of a stage of `total` epochs."""
     if recipe.schedule == "one-cycle":  # Smith & Topin 2017, with torch's default proportions
-        rise = 0.3 * total
-        if epoch < rise:
-            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / rise))
-        return 0.5 * (1 + math.cos(math.pi * min((epoch - rise) / (total - rise), 1.0)))
+        peak_epoch = 0.3 * total
+        if epoch < peak_epoch:
+            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / peak_epoch))
+        return 0.5 * (1 + math.cos(math.pi * min((epoch - peak_epoch) / (total - peak_epoch), 1.0)))
     if epoch < recipe.warmup_epochs:
         return epoch / recipe.warmup_epochs
     if recipe.schedule == "constant":
         return 1.0
-    left = (epoch - recipe.warmup_epochs) / max(total - recipe.warmup_epochs, 1e-9)
+    progress = (epoch - recipe.warmup_epochs) / max(total - recipe.warmup_epochs, 1e-9)
     if recipe.schedule == "linear":
-        return max(1 - left, 0.0)
-    return 0.5 * (1 + math.cos(math.pi * min(left, 1.0)))
+        return max(1 - progress, 0.0)
+    return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
 
 
 def build_optimizer(

@@ -72,13 +72,13 @@ class Pretrainer(Trainer):
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
         """Return the mean error on the validation set; every epoch masks the same patches."""
-        model, mine = self.ema_model(), slice(self.processes.rank, None, self.processes.count)
-        visible = self._draw_visible(len(self.validation), seed=0)[mine]
-        images = self.validation.images[mine]
+        model, own_part = self.ema_model(), slice(self.processes.rank, None, self.processes.count)
+        visible = self._draw_visible(len(self.validation), seed=0)[own_part]
+        images = self.validation.images[own_part]
         model.eval()
         size = 2500 if self.device.type == "cuda" else 500
         total = sum(
-            self._reconstruction_errors(model, self.preprocessing(part), places).sum()
-            for part, places in zip(images.split(size), visible.split(size), strict=True)
+            self._reconstruction_errors(model, self.preprocessing(part), positions).sum()
+            for part, positions in zip(images.split(size), visible.split(size), strict=True)
         )
         return (self.processes.all_reduce_sum(total.float()) / len(self.validation)).item(), 0.0

@@ -48,7 +48,7 @@ class Processes:
                 dist.broadcast(buffer, 0)
 
     def broadcast_flag(self, flag: bool, device: torch.device) -> bool:
-        """Return the first process's `answer` in all processes."""
+        """Return the first process's `flag` in all processes."""
         return bool(
             self.all_reduce_sum(torch.tensor(float(flag and self.is_first), device=device)).item()
         )
@@ -82,5 +82,5 @@ def join_processes(device: torch.device) -> tuple[Processes, torch.device]:
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    dist.barrier()  # nobody may write to the run folder before all processes have read it
+    dist.barrier()  # no process may write to the run folder before all have read it
     return Processes(rank, count), device

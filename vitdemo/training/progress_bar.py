@@ -8,10 +8,10 @@ from vitdemo.training import StepProgress, Trainer
 def format_epoch_line(record: dict) -> str:
     """Return the line that is printed after an epoch."""
     accuracy = record["val_accuracy"]
-    reached = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
+    accuracy_text = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
     return (
         f"epoch {record['epoch']:3d}  loss {record['train_loss']:.4f}  "
-        f"validation loss {record['val_loss']:.4f}  {reached}"
+        f"validation loss {record['val_loss']:.4f}  {accuracy_text}"
         f"{record['epoch_seconds']:.0f} s  {record['images_per_second']:.0f} images/s"
     )
 

@@ -12,22 +12,22 @@ from vitdemo.training.recipes import Recipe
 
 
 def split_training_set(
-    pictures: data.LabelledImages, recipe: Recipe, classes: Sequence[str] = ()
+    samples: data.LabelledImages, recipe: Recipe, classes: Sequence[str] = ()
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
     Every class is in both. Raises `VitdemoError` if the crop padding or the number of training
-    images is too large, `DataError` naming a class (by its name in `classes`) with a single image.
+    images is too large. Raises `DataError` for a class with one image, named as in `classes`.
     """
-    kept, held = split_labels(
-        pictures.labels, recipe.validation_share, recipe.seed, recipe.train_pictures, classes
+    train_idx, val_idx = split_labels(
+        samples.labels, recipe.validation_share, recipe.seed, recipe.train_pictures, classes
     )
-    if recipe.crop_padding >= pictures.images.shape[-1]:
+    if recipe.crop_padding >= samples.images.shape[-1]:
         raise VitdemoError(
             f"crop_padding {recipe.crop_padding} is too large for images of "
-            f"{pictures.images.shape[-1]} pixels: choose a smaller value."
+            f"{samples.images.shape[-1]} pixels: choose a smaller value."
         )
-    return kept, held
+    return train_idx, val_idx
 
 
 def split_labels(
@@ -41,30 +41,30 @@ def split_labels(
 
     Raises `DataError` for a class with a single image, `VitdemoError` if `count` is too large.
     """
-    kept, held = data.stratified_split(labels, validation_fraction, seed, classes)
-    if count >= len(kept):
+    train_idx, val_idx = data.stratified_split(labels, validation_fraction, seed, classes)
+    if count >= len(train_idx):
         raise VitdemoError(
-            f"train_pictures is {count}, but the training set has only {len(kept)} "
+            f"train_pictures is {count}, but the training set has only {len(train_idx)} "
             "images after the validation split: choose a smaller number, or 0 for all."
         )
     if count:
-        kept = kept[data.stratified_subset(labels[kept], count, seed)]
-    return kept, held
+        train_idx = train_idx[data.stratified_subset(labels[train_idx], count, seed)]
+    return train_idx, val_idx
 
 
-def shuffle_labels(pictures: data.LabelledImages, seed: int) -> data.LabelledImages:
+def shuffle_labels(samples: data.LabelledImages, seed: int) -> data.LabelledImages:
     """Return the same images with permuted labels; the number of images per class is unchanged."""
     generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(pictures), generator=generator).to(pictures.labels.device)
-    return data.LabelledImages(pictures.images, pictures.labels[order])
+    order = torch.randperm(len(samples), generator=generator).to(samples.labels.device)
+    return data.LabelledImages(samples.images, samples.labels[order])
 
 
 def get_preprocessing(
-    recipe: Recipe, dataset: data.ImageDataset, pictures: data.LabelledImages
+    recipe: Recipe, dataset: data.ImageDataset, samples: data.LabelledImages
 ) -> Preprocessing:
     """Return the preprocessing of a recipe's model.
 
-    The normalisation is that of the pretrained weights, of CIFAR-10 or of the training images.
+    The mean and std are those of the pretrained weights, of CIFAR-10 or of the training images.
     """
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
@@ -72,5 +72,5 @@ def get_preprocessing(
     elif dataset.is_cifar10:
         mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
     else:
-        mean, std = data.pixel_statistics(pictures.images)
+        mean, std = data.pixel_statistics(samples.images)
     return Preprocessing(recipe.model.image_size, mean, std)

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 # Signal after which train.py stops, saves and evaluates the model; None: not on this system.
 FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
 CLOCK_INTERVAL = 1.0  # seconds between two readings of the clock
-SUSPENDED_AFTER = (
-    5.0  # a longer gap in seconds between two readings means that the process was suspended
-)
+# A longer gap in seconds between two readings means that the process was suspended.
+SUSPENDED_AFTER = 5.0
 
 
 def never_stop() -> bool:
@@ -41,20 +40,20 @@ class TrainingClock:
     @contextmanager
     def detect_suspension(self) -> Iterator[None]:
         """Detect suspensions from a background thread within this context."""
-        left = threading.Event()
+        is_over = threading.Event()
 
-        def keep_looking():
-            while not left.wait(CLOCK_INTERVAL):
+        def read_clock():
+            while not is_over.wait(CLOCK_INTERVAL):
                 self.seconds()
 
         self.seconds()
         self.is_watching = True
-        threading.Thread(target=keep_looking, name="clock", daemon=True).start()
+        threading.Thread(target=read_clock, name="clock", daemon=True).start()
         try:
             yield
         finally:
             self.is_watching = False
-            left.set()
+            is_over.set()
 
 
 class Stopper:
@@ -70,8 +69,8 @@ class Stopper:
         self.clock, self.started = clock, clock.seconds()
 
     def __call__(self) -> bool:
-        worked = (self.clock.seconds() - self.started) / 60
-        return self.is_stop_requested or 0 < self.minutes < worked
+        elapsed = (self.clock.seconds() - self.started) / 60
+        return self.is_stop_requested or 0 < self.minutes < elapsed
 
     def request_stop(self, number: int = 0, frame: object = None) -> None:
         self.is_stop_requested = True
@@ -82,8 +81,8 @@ class Stopper:
         if FINISH_SIGNAL is None:
             yield
             return
-        before = signal.signal(FINISH_SIGNAL, self.request_stop)
+        previous_handler = signal.signal(FINISH_SIGNAL, self.request_stop)
         try:
             yield
         finally:
-            signal.signal(FINISH_SIGNAL, before)
+            signal.signal(FINISH_SIGNAL, previous_handler)

@@ -25,5 +25,5 @@ class Teacher:
     def mix_targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Mix label targets (B, C) with predictions for pixels (B, 3, S, S) in 0..255: (B, C)."""
         inputs = self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
-        answers = self.model(inputs).float().softmax(1)  # (B, C)
-        return torch.lerp(labels, answers, self.distillation_weight)
+        predictions = self.model(inputs).float().softmax(1)  # (B, C)
+        return torch.lerp(labels, predictions, self.distillation_weight)

@@ -109,18 +109,18 @@ def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
     B, _, S, _ = images.shape
     padded = F.pad(images, (padding,) * 4, mode="reflect")  # (B, 3, S+2p, S+2p)
     span = torch.arange(S, device=images.device)
-    picture = torch.arange(B, device=images.device).view(B, 1, 1)
+    index = torch.arange(B, device=images.device).view(B, 1, 1)
     rows, columns = corner[:, :1] + span, corner[:, 1:] + span  # each (B, S)
-    window = padded.permute(0, 2, 3, 1)[picture, rows[:, :, None], columns[:, None, :]]
+    window = padded.permute(0, 2, 3, 1)[index, rows[:, :, None], columns[:, None, :]]
     return window.permute(0, 3, 1, 2)  # (B, 3, S, S)
 
 
-def draw_erasing(count: int, size: int, chance: float, generator: Generator) -> Tensor:
-    """Draw boxes (N, 4) of 2% to 33% of an image (Zhong et al. 2020), empty with 1 - `chance`."""
+def draw_erasing(count: int, size: int, probability: float, generator: Generator) -> Tensor:
+    """Draw boxes (N, 4) of 2% to 33% (Zhong et al. 2020); a box is empty with 1 - `probability`."""
     area = size * size * (0.02 + 0.31 * draw_uniform((count,), generator))
     aspect = (2.4 * draw_uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
     box = _draw_box(size, (area * aspect).sqrt(), (area / aspect).sqrt(), generator)
-    return box * (draw_uniform((count, 1), generator) < chance)
+    return box * (draw_uniform((count, 1), generator) < probability)
 
 
 def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tensor:
@@ -147,9 +147,9 @@ def box_mask(box: Tensor, size: int) -> Tensor:
     return (rows[:, :, None] & columns[:, None, :])[:, None]
 
 
-def paste_box(images: Tensor, box: Tensor, filling: Tensor) -> Tensor:
-    """Replace the pixels in each image's box (B, 4) by `filling`, an image or one colour."""
-    return torch.where(box_mask(box, images.shape[-1]), filling, images)
+def paste_box(images: Tensor, box: Tensor, fill: Tensor) -> Tensor:
+    """Replace the pixels in each image's box (B, 4) by `fill`, an image or one colour."""
+    return torch.where(box_mask(box, images.shape[-1]), fill, images)
 
 
 class Mixture(NamedTuple):
@@ -167,10 +167,9 @@ def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Gene
     If both are above 0, each image uses one of them with probability 0.5.
     """
     cut = draw_uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
-    chance = draw_uniform((count,), generator)
-    share = torch.where(
-        cut, _beta_from_uniform(cutmix, chance), _beta_from_uniform(mixup, chance)
-    )  # (N,)
+    uniform = draw_uniform((count,), generator)
+    cutmix_share, mixup_share = (_beta_from_uniform(a, uniform) for a in (cutmix, mixup))
+    share = torch.where(cut, cutmix_share, mixup_share)  # (N,)
     side = (size * (1 - share).sqrt()).round()
     pasted = _draw_box(size, side, side, generator) * cut[:, None]
     blend = torch.where(cut, 1.0, share)
@@ -178,30 +177,29 @@ def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Gene
 
 
 def mix_images(
-    images: Tensor, targets: Tensor, theirs: Tensor, mixture: Mixture
+    images: Tensor, targets: Tensor, partners: Tensor, mixture: Mixture
 ) -> tuple[Tensor, Tensor]:
-    """Mix the first B images (R, 3, S, S) and targets (R, C) with their partners `theirs` (B,).
+    """Mix the first B images (R, 3, S, S) and targets (R, C) with their `partners` (B,).
 
-    With one process, R equals B and `theirs` is a permutation. Returns mixed images (B, 3, S, S)
+    With one process, R equals B and `partners` is a permutation. Returns mixed images (B, 3, S, S)
     and targets (B, C).
     """
-    B = len(theirs)
+    B = len(partners)
     share, weight = mixture.share[:B, None], mixture.blend[:B].view(B, 1, 1, 1)
-    weight = torch.where(
-        box_mask(mixture.pasted[:B], images.shape[-1]), 0.0, weight
-    )  # (B, 1, S, S)
-    mixed = weight * images[:B] + (1 - weight) * images[theirs]
-    return mixed, share * targets[:B] + (1 - share) * targets[theirs]
+    pasted = box_mask(mixture.pasted[:B], images.shape[-1])
+    weight = torch.where(pasted, 0.0, weight)  # (B, 1, S, S)
+    mixed = weight * images[:B] + (1 - weight) * images[partners]
+    return mixed, share * targets[:B] + (1 - share) * targets[partners]
 
 
-def _beta_from_uniform(alpha: float, chance: Tensor) -> Tensor:
+def _beta_from_uniform(alpha: float, uniform: Tensor) -> Tensor:
     """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) with a table of its quantiles."""
     if not alpha:
-        return torch.ones_like(chance)
-    table = _beta_quantiles(alpha).to(chance.device)  # (Q,)
-    place = chance * (len(table) - 1)
-    low = place.floor().long().clamp(max=len(table) - 2)
-    return torch.lerp(table[low], table[low + 1], place - low)
+        return torch.ones_like(uniform)
+    table = _beta_quantiles(alpha).to(uniform.device)  # (Q,)
+    position = uniform * (len(table) - 1)
+    low = position.floor().long().clamp(max=len(table) - 2)
+    return torch.lerp(table[low], table[low + 1], position - low)
 
 
 @lru_cache

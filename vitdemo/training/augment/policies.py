@@ -17,12 +17,7 @@ from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 BLENDS = ("brightness", "colour", "contrast", "sharpness")
 TONES = ("posterize", "solarize", "autocontrast", "equalize")
-RANDOM_OPERATIONS = (
-    "identity",
-    *GEOMETRY,
-    *BLENDS,
-    *TONES,
-)  # used by TrivialAugment and RandAugment
+RANDOM_OPERATIONS = ("identity", *GEOMETRY, *BLENDS, *TONES)  # of TrivialAugment and RandAugment
 OPERATIONS = (*RANDOM_OPERATIONS, "invert")
 # Maximum magnitudes: shear as a slope, translation as a fraction of the side, rotation in degrees,
 # blend factor minus 1, number of bits that posterize removes.
@@ -107,11 +102,10 @@ def draw_auto(count: int, generator: Generator) -> Operations:
     """Draw AutoAugment (Cubuk et al. 2019): one of the 25 CIFAR-10 pairs per image."""
     rows = [[(OPERATIONS.index(n), c / 10, m / 9) for n, c, m in pair] for pair in CIFAR10_PAIRS]
     pairs = torch.tensor(rows, device=generator.device)  # (25, 2, 3)
-    operation, chance, strength = pairs[draw_integers(len(rows), count, generator)].unbind(
-        2
-    )  # (N, 2)
-    happens = draw_uniform((count, 2), generator) < chance
-    operation = torch.where(happens, operation.long(), OPERATIONS.index("identity"))
+    chosen = pairs[draw_integers(len(rows), count, generator)]  # (N, 2, 3)
+    operation, probability, strength = chosen.unbind(2)  # each (N, 2)
+    is_applied = draw_uniform((count, 2), generator) < probability
+    operation = torch.where(is_applied, operation.long(), OPERATIONS.index("identity"))
     return Operations(operation, strength, _draw_signs(strength, generator))
 
 
@@ -138,10 +132,10 @@ def apply_operations(
         ranges: `WIDE_RANGES` or `NARROW_RANGES`.
     """
 
-    def turn(name: str) -> Tensor:  # (B, 1, 1, 1)
+    def is_chosen(name: str) -> Tensor:  # (B, 1, 1, 1)
         return (chosen == OPERATIONS.index(name)).view(-1, 1, 1, 1)
 
-    moved = _transform_geometry(images, chosen, sign * strength, ranges)
+    augmented = _transform_geometry(images, chosen, sign * strength, ranges)
     for name, operation in {
         "posterize": lambda: _posterize(images, strength * ranges["posterize"]),
         "solarize": lambda: _solarize(images, 255 * (1 - strength)),
@@ -149,7 +143,7 @@ def apply_operations(
         "equalize": lambda: _equalize(images),
         "invert": lambda: 255 - images,
     }.items():
-        moved = torch.where(turn(name), operation(), moved)
+        augmented = torch.where(is_chosen(name), operation(), augmented)
     factor = (1 + sign * strength * ranges["blend"]).view(-1, 1, 1, 1)
     grey = _grey(images)  # (B, 1, S, S)
     for name, start in {
@@ -159,21 +153,21 @@ def apply_operations(
         "sharpness": _smooth(images),
     }.items():
         blended = (start + factor * (images - start)).clamp(0, 255)
-        moved = torch.where(turn(name), blended, moved)
-    return moved
+        augmented = torch.where(is_chosen(name), blended, augmented)
+    return augmented
 
 
 def _transform_geometry(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
     """Shear, shift or rotate each image by `amount` (B,) of its range; new pixels are black."""
     S = images.shape[-1]
 
-    def part(name: str, value: Tensor) -> Tensor:
+    def select(name: str, value: Tensor) -> Tensor:
         return torch.where(chosen == OPERATIONS.index(name), value, 0.0)  # (B,)
 
-    angle = part("rotate", amount * ranges["rotate"]).deg2rad()
-    shear_x, shear_y = (part(f"shear_{axis}", amount * ranges["shear"]) for axis in "xy")
+    angle = select("rotate", amount * ranges["rotate"]).deg2rad()
+    shear_x, shear_y = (select(f"shear_{axis}", amount * ranges["shear"]) for axis in "xy")
     shift_x, shift_y = (
-        part(f"translate_{axis}", (amount * ranges["translate"] * S).trunc()) for axis in "xy"
+        select(f"translate_{axis}", (amount * ranges["translate"] * S).trunc()) for axis in "xy"
     )
     # The source of each pixel, relative to the centre, in units of half the side. As in
     # torchvision, a shear keeps the first row (or column) in place, so it also shifts the image.

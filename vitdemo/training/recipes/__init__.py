@@ -110,34 +110,34 @@ class Recipe:
         for field in _NON_NEGATIVE_FIELDS:
             if not getattr(self, field) >= 0:
                 raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 0.")
-        for field, rest in _SWITCHED_OFF_EPOCHS.items():
-            if getattr(self, field) and getattr(self, rest) >= self.total_epochs:
+        for field, limit in _SWITCHED_OFF_EPOCHS.items():
+            if getattr(self, field) and getattr(self, limit) >= self.total_epochs:
                 raise RecipeError(
-                    f"{field} is {getattr(self, field)} and {rest} {getattr(self, rest)}, so it "
-                    f"is used in none of {self.total_epochs} epochs: choose a smaller {rest}, or "
+                    f"{field} is {getattr(self, field)} and {limit} {getattr(self, limit)}, so it "
+                    f"is used in none of {self.total_epochs} epochs: choose a smaller {limit}, or "
                     f"set {field} to 0."
                 )
         _ = self.saved_epochs  # raises
 
     def _check_pretraining(self) -> None:
-        labelled = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
-        useless = [name for name in labelled if getattr(self, name)]
-        useless += ["layer_decay"] if self.layer_decay < 1 else []
-        if useless:
+        incompatible = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
+        conflicts = [name for name in incompatible if getattr(self, name)]
+        conflicts += ["layer_decay"] if self.layer_decay < 1 else []
+        if conflicts:
             raise RecipeError(
                 f"mask_ratio {self.mask_ratio} trains from scratch and without labels. It cannot "
                 "be combined with: "
-                f"{', '.join(f'{name} {getattr(self, name)}' for name in useless)}."
+                f"{', '.join(f'{name} {getattr(self, name)}' for name in conflicts)}."
             )
 
     @property
     def saved_epochs(self) -> frozenset[int]:
-        words = self.keep.replace(",", " ").split()
-        if not all(word.isdecimal() and 0 < int(word) < 10_000 for word in words):
+        epochs = self.keep.replace(",", " ").split()
+        if not all(epoch.isdecimal() and 0 < int(epoch) < 10_000 for epoch in epochs):
             raise RecipeError(
                 f"keep is '{self.keep}': it must list epochs from 1 on, for example 1,2,4,8."
             )
-        return frozenset(map(int, words))
+        return frozenset(map(int, epochs))
 
     @property
     def total_epochs(self) -> int:
@@ -193,8 +193,8 @@ def get_recipe(name: str, **changes) -> Recipe:
 
 def get_smoke_recipe(name: str, **changes) -> Recipe:
     """Return a short version of the recipe `name` that runs every part of it within seconds."""
-    whole, rest = get_recipe(name), changes.get("epochs", 2) - 1
-    few = {"epochs": 2, "head_epochs": min(whole.head_epochs, 1)}
-    few |= {field: min(getattr(whole, field), rest, 1) for field in _SWITCHED_OFF_EPOCHS.values()}
-    few |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
-    return replace(whole, **few | changes)
+    recipe, limit = get_recipe(name), changes.get("epochs", 2) - 1
+    fields = {"epochs": 2, "head_epochs": min(recipe.head_epochs, 1)}
+    fields |= {f: min(getattr(recipe, f), limit, 1) for f in _SWITCHED_OFF_EPOCHS.values()}
+    fields |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}
+    return replace(recipe, **fields | changes)

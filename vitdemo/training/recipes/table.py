@@ -1,7 +1,7 @@
 """Table of all recipes; each entry lists the fields that differ from the defaults or its `base`.
 
-The fields are those of `Recipe`. `options` changes options of the base's model. A base comes before
-the recipes that build on it. `train.py --list` prints the recipes in this order. A `note` states
+`Recipe` defines the fields. `options` changes options of the base's model. A base comes before the
+recipes that build on it. `train.py --list` prints the recipes in this order. A `note` states
 the origin of a recipe, its results and the hardware.
 """
 
@@ -26,15 +26,15 @@ def ablation_entries(
     accuracies: Mapping[str, str],
     date: str = "",
 ) -> dict[str, dict]:
-    """Return the recipes of an ablation study of `base`, one per change: name -> (how, fields).
+    """Return the recipes of an ablation study of `base`, one per change: name -> fields.
 
-    `measured` has the test accuracies in percent of the changes that were trained, on the date
-    `when`.
+    `changes` maps the name of a change to its description and fields. `accuracies` has the test
+    accuracies in percent of the changes that were trained, measured on `date`.
     """
     return {
         f"{base}-{name}": {
             "base": base,
-            "summary": f"{base} {how}",
+            "summary": f"{base} {description}",
             "note": f"Ablation study: one change to the baseline {base}. "
             + (
                 f"Test accuracy on CIFAR-10: {accuracies[name]}%, {date}."
@@ -43,7 +43,7 @@ def ablation_entries(
             ),
         }
         | fields
-        for name, (how, fields) in changes.items()
+        for name, (description, fields) in changes.items()
     }
 
 
