@@ -26,8 +26,8 @@ from vitdemo.explain.faithfulness.sanity import (
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 from vitdemo.page.components.article import Text
+from vitdemo.page.explore.class_maps import drawing, render_class_maps, update_controls
 from vitdemo.page.kit import Cancellation
-from vitdemo.page.look.class_maps import drawing, render_class_maps, update_controls
 from vitdemo.training.devices import supports_fast_bfloat16
 
 CPU = torch.device("cpu")

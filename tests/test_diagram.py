@@ -8,7 +8,7 @@ import torch
 from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
-from vitdemo.page.look.inside.diagram import diagram_data
+from vitdemo.page.explore.inside.diagram import diagram_data
 
 MODELS = {
     "ours": VIT,

@@ -24,7 +24,7 @@ from tests.factories import (
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
 from vitdemo.page.components.article import Text
-from vitdemo.page.look.perturb import knockout as page
+from vitdemo.page.explore.perturb import knockout as page
 
 MODELS = {name: spec for name, spec in ATTENTION_MODELS.items() if name != "average pooled"}
 

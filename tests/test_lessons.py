@@ -35,8 +35,8 @@ from vitdemo.lessons.facts import (
 from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
+from vitdemo.page.explore.perturb.answers import make_canvas, rank_patches, sample_patches
 from vitdemo.page.lessons import cost_table, read_catalog, validate_sizes
-from vitdemo.page.look.perturb.answers import make_canvas, rank_patches, sample_patches
 
 
 def load_lesson_image():

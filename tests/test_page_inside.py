@@ -19,9 +19,8 @@ from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components import positions
 from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
-from vitdemo.page.components.lens import LensView
 from vitdemo.page.components.matrix_file import unpack_matrices
-from vitdemo.page.look.inside import ablation, distance, filters, lens
+from vitdemo.page.explore.inside import ablation, distance, filters, logit_lens
 
 
 @pytest.fixture(autouse=True)
@@ -57,16 +56,18 @@ def make_lens(classes, L=2, P=4):
 
 
 def test_short_names_are_the_shortest_unique_prefixes():
-    assert " ".join(lens.abbreviate_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
-    assert lens.abbreviate_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
-    assert lens.abbreviate_names(["spider monkey", "spider web"]) == ["0", "1"]
+    assert " ".join(logit_lens.abbreviate_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
+    assert logit_lens.abbreviate_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
+    assert logit_lens.abbreviate_names(["spider monkey", "spider web"]) == ["0", "1"]
 
 
 def test_ten_classes_have_fixed_and_distinct_colours():
-    assert lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(lens.CLASS_COLOURS)
+    assert logit_lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(
+        logit_lens.CLASS_COLOURS
+    )
     distances = [
         sum(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) for i in (1, 3, 5))
-        for a, b in itertools.combinations(lens.CLASS_COLOURS, 2)
+        for a, b in itertools.combinations(logit_lens.CLASS_COLOURS, 2)
     ]
     assert len(distances) == 45 and min(distances) > 60
 
@@ -75,20 +76,20 @@ def test_most_predicted_classes_get_colours_and_strips():
     patches = np.zeros((1, 30, 1000))
     predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
     patches[0, np.arange(30), predicted] = 1
-    colours = lens.assign_class_colours(patches)
-    assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
-    assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
+    colours = logit_lens.assign_class_colours(patches)
+    assert len(colours) == 1000 and colours.count(logit_lens.CLASS_COLOURS[-1]) == 1000 - 9
+    assert (colours[7], colours[300]) == logit_lens.CLASS_COLOURS[:2]
     predictions = np.zeros((3, 100))  # classes of the last layer come first
     predictions[[0, 1, 2, 2], [40, 50, 60, 50]] = 0.9, 0.8, 0.7, 0.1
-    selected = lens.select_classes(predictions)
+    selected = logit_lens.select_classes(predictions)
     assert len(selected) == 8 and selected[:2] == [60, 50] and 40 in selected
-    assert lens.select_classes(predictions[:, :10]) == list(range(10))
+    assert logit_lens.select_classes(predictions[:, :10]) == list(range(10))
 
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
 def test_lens_payload_contains_every_layer_and_patch(classes):
     data = make_lens(classes)
-    payload = LensView().to_payload(lens.lens_data(data, 1))
+    payload = logit_lens.to_payload(data)
     shown = [classes.index(name) for name in payload["classes"]]
     np.testing.assert_allclose(payload["answers"], data.predictions[:, shown], atol=1e-6)
     names = np.array([each["name"] for each in payload["named"]])

@@ -3,9 +3,10 @@
 import gradio as gr
 import pytest
 
+from vitdemo.page import image_sources
 from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.explore import permalink
 from vitdemo.page.kit import UncheckedDropdown, UncheckedSlider
-from vitdemo.page.look import permalink, picture
 
 RADIO = gr.Radio(["mean", "max"], value="mean")
 SLIDER = gr.Slider(0, 0.95, 0, step=0.05)
@@ -40,8 +41,8 @@ def test_unknown_class_name_is_accepted_and_truncated():
     "text", ["test:", "test:-1", "17", None, "test:²", "photo:lion", "test:99999999999"]
 )
 def test_test_images_are_identified_only_by_number(text):
-    assert picture.parse_test_index("test:17") == 17
-    assert picture.parse_test_index(text) is None
+    assert image_sources.parse_test_index("test:17") == 17
+    assert image_sources.parse_test_index(text) is None
 
 
 @pytest.mark.parametrize(

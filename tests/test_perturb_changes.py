@@ -15,7 +15,7 @@ from vitdemo.data.perturb import changes as perturb
 from vitdemo.data.perturb.changes import CHEQUERBOARD, PRESETS, ImageChanges, RemovedPatches
 from vitdemo.errors import DataError
 from vitdemo.page.components.article import Notice
-from vitdemo.page.look.perturb import answers
+from vitdemo.page.explore.perturb import answers
 
 CPU = torch.device("cpu")
 IMAGE = noise(size=(32, 32))

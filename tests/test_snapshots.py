@@ -17,7 +17,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
 from vitdemo.page.components.film_view import SnapshotPayload, SnapshotView
-from vitdemo.page.look.inside.epochs import epoch_map_row, names_with_epochs
+from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
 
 
 @pytest.fixture(scope="module")

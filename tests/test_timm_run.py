@@ -26,7 +26,7 @@ from vitdemo.explain import attributions
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models import patch_side
-from vitdemo.page.look import side
+from vitdemo.page.explore import side
 from vitdemo.runs import disambiguate_names, timm_run
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,

@@ -15,8 +15,8 @@ from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, compare, kit, own_classes
 from vitdemo.page.compare import robustness
 from vitdemo.page.data import similar
+from vitdemo.page.explore.inside import ablation
 from vitdemo.page.kit import MODEL_QUEUE, Cancellation
-from vitdemo.page.look.inside import ablation
 
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
 

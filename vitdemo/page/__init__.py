@@ -10,14 +10,15 @@ from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import (
     api,
+    bridge,
     calibration,
     compare,
     confusion,
     data,
     errors,
+    explore,
     header,
     lessons,
-    look,
     metrics,
     own_classes,
     tabs,
@@ -26,6 +27,7 @@ from vitdemo.page import (
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
+from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.kit import AppBlocks
 
 # System fonts, so that the page loads completely without a network.
@@ -41,7 +43,13 @@ PRINT_STYLESHEET = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 GLOBAL_SCRIPTS = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
-SCRIPTS = [*(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS), build_head_script()]
+VIEW_SCRIPTS = [Path(__file__).parent / "store.js", *sorted(Path(__file__).parent.rglob("view.js"))]
+SCRIPTS = [
+    *(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS),
+    build_head_script(),
+    *(file.read_text(encoding="utf-8") for file in VIEW_SCRIPTS),
+]
+PAYLOADS = {logit_lens.VIEW: logit_lens.payload}
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
@@ -69,7 +77,8 @@ def build_page(
         panel = LessonPanel(elem_id="lesson")  # CSS places it next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
-                opener = look.build(page, tab, page_tabs, context, local_only=local_only)
+                opener = explore.build(page, tab, page_tabs, context, local_only=local_only)
+                opener.set_layer_on(bridge.build(context, PAYLOADS).layer)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:

@@ -19,6 +19,7 @@ from vitdemo.page.components.article import Document, DocumentBlock, Heading, Te
 from vitdemo.page.components.gallery import Gallery, load_gallery_page
 from vitdemo.page.components.matrix import ConfusionPayload, ConfusionView
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     REFRESH_EVENT,
@@ -26,7 +27,6 @@ from vitdemo.page.kit import (
     add_download_button,
     parse_pick,
 )
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
 from vitdemo.runs import Run
 

@@ -14,6 +14,8 @@ from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_con
 from vitdemo.page.components.chips import CLEAR_PICK, FilterButtons
 from vitdemo.page.components.gallery import Gallery, load_gallery_page
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.explore import permalink
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     REFRESH_EVENT,
     STATE_LIFETIME,
@@ -23,8 +25,6 @@ from vitdemo.page.kit import (
     show_user_errors,
     update_choices,
 )
-from vitdemo.page.look import permalink
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"

@@ -20,6 +20,8 @@ from vitdemo.page.components.article import Document, Text
 from vitdemo.page.components.lesson_list import LessonCatalog, LessonList
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.components.table import Table
+from vitdemo.page.explore import permalink
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -32,8 +34,6 @@ from vitdemo.page.kit import (
     show_user_errors,
     update_choices,
 )
-from vitdemo.page.look import permalink
-from vitdemo.page.look.tab import ExploreTab
 
 LESSONS_INTRO = (
     "Each lesson opens the views it explains and stays next to them. A step has a short text and "

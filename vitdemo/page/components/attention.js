@@ -132,6 +132,7 @@ function choose(changes, { quietly = false } = {}) {
     state.layer = within(state.layer ?? look.layer, look.layers);
     state.head = within(state.head, look.heads);
     needed();
+    vitdemo.store.set({ layer: state.layer });
   }
   if (!quietly) {
     const written = {};

@@ -131,6 +131,7 @@ function receive() {
   if (!value.picture) return;
   shown = value;
   at = value.at;
+  vitdemo.store.set({ image: { source: value.source, path: value.path, at: value.at } });
   vitdemo.source = value.source; // the link dialog needs it: the user's photo is not in a link
   whole.classList.toggle("small", Math.max(...value.size) <= 128);
   whole.onload = place;

@@ -70,7 +70,11 @@ class ImageInput(View):
 
 def parse_image_request(event: gr.EventData) -> ImageRequest:
     """Parse the browser's request for an image, which is untrusted. Raises `ImageError`."""
-    data = event_payload(event)
+    return parse_image_fields(event_payload(event))
+
+
+def parse_image_fields(data: dict) -> ImageRequest:
+    """Parse the untrusted fields "source", "path" and "at". Raises `ImageError`."""
     source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
     if not isinstance(source, str) or len(source) > 200:
         raise ImageError("This image does not exist on the page. Choose another image.")

@@ -22,10 +22,17 @@ function draw() {
   });
   select.replaceChildren(...(props.nobody ? [option("", props.nobody)] : []), ...groups);
   select.value = props.value ?? "";
+  share();
+}
+
+// The model of Explore is part of the view state.
+function share() {
+  if (element.closest("#model")) vitdemo.store.set({ model: props.value });
 }
 
 select.addEventListener("change", () => {
   props.value = select.value;
+  share();
   trigger("input");
 });
 watch(["groups", "value"], draw);

@@ -12,9 +12,9 @@ from vitdemo.errors import DataError, Stopped, VitdemoError
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
 from vitdemo.page.data import augmentation, classes, patches, similar
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.kit import NO_PROGRESS, show_user_errors
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 
 DATA_INTRO = (

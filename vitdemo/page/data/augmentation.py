@@ -22,8 +22,8 @@ from vitdemo.errors import DataError, ImageError
 from vitdemo.metrics import format_with_noun
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import NO_PROGRESS
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
 from vitdemo.training import augment_batch

@@ -25,7 +25,7 @@ from vitdemo.page.components.article import (
 )
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.components.table import Cell, Table
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long

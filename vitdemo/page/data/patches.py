@@ -16,7 +16,7 @@ from vitdemo.models import has_separate_patches, is_vision_transformer
 from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
 

@@ -23,6 +23,7 @@ from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_im
 from vitdemo.page.components.planes import EmbeddingPlane, EmbeddingScatter
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.components.table import Table
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     LONG_QUEUE,
     NO_API,
@@ -31,7 +32,6 @@ from vitdemo.page.kit import (
     parse_pick,
     show_user_errors,
 )
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 
 SIMILAR_IMAGES_INTRO = (

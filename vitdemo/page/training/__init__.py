@@ -36,6 +36,7 @@ from vitdemo.page.components.curves import CurvesView
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.components.table import Cell, Column, Table
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     NO_PROGRESS,
@@ -43,7 +44,6 @@ from vitdemo.page.kit import (
     STATE_LIFETIME,
     add_download_button,
 )
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.training import here
 from vitdemo.report import get_report_name, render_report
 from vitdemo.runs import RECORD_FIELDS, Run, find_pretraining

@@ -17,6 +17,8 @@ from vitdemo.page.components.curves import CurvesView
 from vitdemo.page.components.film_view import SnapshotPayload, SnapshotView
 from vitdemo.page.components.run_choice import RunChoice, update_run_choices
 from vitdemo.page.components.task_list import TaskList, parse_task_action
+from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -27,8 +29,6 @@ from vitdemo.page.kit import (
     is_local_request,
     show_user_errors,
 )
-from vitdemo.page.look.picture import TRUE_CLASS_KEY
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.training import live
 from vitdemo.runs import Run
 

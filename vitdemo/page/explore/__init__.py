@@ -10,10 +10,10 @@ from PIL import Image
 from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
+from vitdemo.page.explore import class_maps, inside, permalink, perturb, side
+from vitdemo.page.explore.more_models import MoreModelsPanel
+from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
 from vitdemo.page.kit import MODEL_QUEUE, NO_API, REFRESH_EVENT, add_download_button
-from vitdemo.page.look import class_maps, inside, permalink, perturb, side
-from vitdemo.page.look.more_models import MoreModelsPanel
-from vitdemo.page.look.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
 
 ABOUT_ATTENTION_MAPS = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "

@@ -12,6 +12,9 @@ from vitdemo.explain.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
 from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS
 from vitdemo.page.components.article import Document, DocumentBlock
 from vitdemo.page.components.maps import MapRow, MapRowView
+from vitdemo.page.explore.class_maps import drawing
+from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -22,9 +25,6 @@ from vitdemo.page.kit import (
     show_user_errors,
     update_choices,
 )
-from vitdemo.page.look.class_maps import drawing
-from vitdemo.page.look.picture import TRUE_CLASS_KEY
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.page.sections import LazySection
 
 PROGRESS_PLACEHOLDER = gr.Progress()  # a placeholder: gradio passes its own object in each call

@@ -12,6 +12,7 @@ from gradio.context import LocalContext
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import update_run_choices
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.kit import (
     NO_PROGRESS,
@@ -20,7 +21,6 @@ from vitdemo.page.kit import (
     session_id,
     show_user_errors,
 )
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
     TIMM_PREFIX,

@@ -5,8 +5,8 @@ from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snapshots
 from vitdemo.context import AppContext
 from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView, describe_peak
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import clamp_layer
-from vitdemo.page.look.tab import ExploreTab
 
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps
 EPOCHS_CAPTION = (

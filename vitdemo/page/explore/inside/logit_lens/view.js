@@ -1,19 +1,11 @@
-// Predictions after each layer, and the class of each patch after the chosen layer. Choosing a layer
-// needs no request: it moves the tab's slider (event "layer") and follows it.
-const { caption, folded, fromHex, grid, make, notice, painted, probability, received, redraw, shade } = vitdemo;
-const place = element.querySelector(".lens");
+// Predictions after each layer, and the class of each patch after the chosen layer. A change of the
+// layer needs no request.
+(() => {
+const { caption, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
 const after = (layer) => (layer ? `After layer ${layer}` : "Before the first layer");
-let moved = null; // the layer chosen since the page opened; the slider has no place for layer 0
+let drawnLayer = null;
 
-function choose(layer) {
-  moved = layer;
-  draw();
-  if (!layer) return;
-  vitdemo.layer = layer;
-  trigger("layer");
-}
-
-function strip({ answers, classes }, layer) {
+function strip({ answers, classes }, layer, choose) {
   const columns = answers.map((_, i) => ({ text: i, label: `${after(i)}: show the classes of the patches`, pick: String(i), pressed: i === layer }));
   const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: `${after(i)}: ${name} ${probability(share)}`, rgb: shade(share, false) });
   const rows = classes.map((name, c) => ({ name, cells: answers.map((shares, i) => cell(shares[c], name, i)) }));
@@ -41,18 +33,21 @@ function patches(value, layer) {
     make("ul", { className: "classes" }, ...legend), folded("Numbers: class and probability of each patch, in percent", head, numbers));
 }
 
-function draw() {
-  const value = received(props) || {};
-  if (!value.answers) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
-  const layer = Math.min(moved ?? value.layer, value.answers.length - 1);
-  redraw(place, caption(value.words[0], "Approximate"), strip(value, layer), patches(value, layer));
-}
+let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
 
-document.addEventListener("vitdemo:layer", function follow({ detail }) {
-  if (!element.isConnected) return document.removeEventListener("vitdemo:layer", follow);
-  if (Number(detail) === moved) return;
-  moved = Number(detail);
-  draw();
+vitdemo.store.define("logit_lens", {
+  needs: ["image", "model"],
+  render(element, value, state) {
+    const choose = (layer) => {
+      if (layer) vitdemo.store.chooseLayer(layer);
+      isBeforeFirst = !layer;
+      this.render(element, value, vitdemo.store.state);
+    };
+    if (state.layer !== drawnLayer) isBeforeFirst = false;
+    drawnLayer = state.layer;
+    const last = value.answers.length - 1;
+    const layer = isBeforeFirst ? 0 : Math.min(state.layer ?? last, last);
+    redraw(element, caption(value.words[0], "Approximate"), strip(value, layer, choose), patches(value, layer));
+  },
 });
-watch("value", draw);
-draw();
+})();

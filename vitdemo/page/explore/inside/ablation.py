@@ -31,6 +31,7 @@ from vitdemo.page.components.head_wall import (
     HeadSwitchData,
     HeadSwitches,
 )
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     MODEL_EVENT,
     NO_API,
@@ -39,7 +40,6 @@ from vitdemo.page.kit import (
     Cancellation,
     show_user_errors,
 )
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs import Run
 
 MEASURE_LABEL = "Measure accuracy on 1,000 test images"

@@ -4,23 +4,23 @@ import json
 
 import gradio as gr
 
-from vitdemo.page.kit import REFRESH_EVENT
-from vitdemo.page.look.inside import (
+from vitdemo.page.explore.inside import (
     ablation,
     diagram,
     distance,
     epochs,
     filters,
-    lens,
+    logit_lens,
     one_head,
     positions,
     residual_stream,
 )
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.kit import REFRESH_EVENT
 
 # Part id: title and module.
 PARTS = {
-    "lens": ("Logit lens", lens),
+    "lens": ("Logit lens", logit_lens),
     "one_head": ("One head, number by number", one_head),
     "residual_stream": ("Residual stream", residual_stream),
     "ablation": ("Head ablation", ablation),

@@ -2,8 +2,8 @@
 
 from vitdemo.explain.qkv import compute_layer_qkv
 from vitdemo.page.components.one_head import OneHeadView
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import clamp_layer
-from vitdemo.page.look.tab import ExploreTab
 
 
 def build(look: ExploreTab) -> None:

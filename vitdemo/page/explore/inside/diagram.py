@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from vitdemo.analyses.architecture import ModelPart, load_model_parts
 from vitdemo.page.components.diagram import DiagramBox, DiagramData, DiagramView
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 
 PART_TITLES = {
     "patches": "Patch embedding",

@@ -1,5 +1,11 @@
 """The part "Logit lens": predictions after each layer, for the image and for each patch.
 
+The payload contains all layers; `view.js` selects one without a request:
+
+    {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
+     "classes": [names], "answers": (L+1, classes),
+     "named": [{"name", "short", "colour"}, ...], "predicted": (L+1, P) of them, "shares": (L+1, P)}
+
 Letters: L layers, P patches, C classes.
 """
 
@@ -8,11 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitdemo.context import AppContext
 from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
-from vitdemo.page.components.lens import LensData, LensView
-from vitdemo.page.kit import clamp_layer
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace
+from vitdemo.page.explore.tab import ExploreTab
 
+VIEW = "logit_lens"
+PROBABILITY_DIGITS = 6  # so that the browser rounds to the same percentage as Python
 MAX_LENS_CLASSES = 12  # with more classes, only the `NUM_TOP_CLASSES` most probable ones are shown
 NUM_TOP_CLASSES = 8
 # Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. All
@@ -35,26 +43,40 @@ LENS_PATCHES_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part; the browser draws the chosen layer."""
-    view = LensView(elem_id="lens")
-
-    def draw(image, name, layer):
-        trace = look.load_trace(name, image)
-        found = compute_logit_lens(look.context.load_model(trace.run), trace)
-        return lens_data(found, clamp_layer(layer, len(found.predictions) - 1))
-
-    look.add("inside/lens", draw, [look.layer], [view], triggers=[])
-    look.set_layer_on(view.layer)
+    """Lay out the part; the browser draws the chosen layer."""
+    add_view(VIEW, elem_id="lens")
 
 
-def lens_data(found: LogitLens, layer: int) -> LensData:
-    """Return the payload; of many classes, it contains only the most probable ones."""
-    shown, classes = select_classes(found.predictions), found.run.classes
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the logit lens. Raises `VitdemoError`."""
+    trace = load_trace(context, state)
+    return to_payload(compute_logit_lens(context.load_model(trace.run), trace))
+
+
+def to_payload(lens: LogitLens) -> dict:
+    """Return the payload; of many classes, the strip shows only the most probable ones."""
+    shown, classes = select_classes(lens.predictions), lens.run.classes
     rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
-    words = LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION
-    return LensData(
-        found, layer, shown, assign_class_colours(found.patches), abbreviate_names(classes), words
-    )
+    colours, short_names = assign_class_colours(lens.patches), abbreviate_names(classes)
+    named, predicted = np.unique(lens.patches.argmax(2), return_inverse=True)
+    return {
+        "run": lens.run.name,
+        "seen": ImageFile(lens.trace.input_image),
+        "grid": list(lens.trace.grid),
+        "words": [LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION],
+        "classes": [classes[c] for c in shown],
+        "answers": _round(lens.predictions[:, shown]),
+        "named": [
+            {"name": classes[c], "short": short_names[c], "colour": colours[c]}
+            for c in named.tolist()
+        ],
+        "predicted": predicted.reshape(lens.patches.shape[:2]).tolist(),
+        "shares": _round(lens.patches.max(2)),
+    }
+
+
+def _round(probabilities: np.ndarray) -> list:
+    return probabilities.astype(float).round(PROBABILITY_DIGITS).tolist()
 
 
 def select_classes(answers: np.ndarray) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 from vitdemo.analyses.weights import PatchFilters, load_first_filters
 from vitdemo.page.components.article import Document, DocumentBlock, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 
 PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
 FILTER_CAPTIONS = {

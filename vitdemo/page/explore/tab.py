@@ -15,6 +15,7 @@ from vitdemo.cache import make_key
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, RunError, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.page import image_sources
 from vitdemo.page.components.answers import ImagePredictions, PredictionCards
 from vitdemo.page.components.attention import (
     JS_CHOSEN_LAYER,
@@ -33,6 +34,7 @@ from vitdemo.page.components.picture import (
     parse_image_request,
 )
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.explore import permalink, rollout
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     MODEL_EVENT,
@@ -43,7 +45,6 @@ from vitdemo.page.kit import (
     clamp_slider,
     show_user_errors,
 )
-from vitdemo.page.look import permalink, picture, rollout
 from vitdemo.page.sections import LazySections
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
@@ -56,9 +57,10 @@ JS_COUNT_LAYER_MOVE = (
     "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
 )
 # Run again if another model was chosen while the image was being processed.
-JS_COUNT_STALE_MODEL = (
-    "(view, model, times) => [view?.run && view.run !== model ? times + 1 : times]"
-)
+JS_COUNT_STALE_MODEL = """(view, model, times) => {
+  const run = vitdemo.received({ value: view })?.run;
+  return [run && run !== model ? times + 1 : times];
+}"""
 # Keyboard focus moves to the tab of the image. A phone scrolls down, because its map is below.
 JS_FOCUS_IMAGE = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
@@ -85,7 +87,7 @@ class ExploreTab(LazySections):
     def __init__(self, context: AppContext, page_tabs: gr.Tabs):
         """Lay out the image in its own column; `lay_out_choices` fills the other column."""
         self.context, self.page_tabs = context, page_tabs
-        self.image = gr.State(None, time_to_live=picture.IMAGE_LIFETIME)
+        self.image = gr.State(None, time_to_live=image_sources.IMAGE_LIFETIME)
         self.section = gr.Textbox(DEFAULT_SECTION, visible="hidden", label="section")
         self.layer_moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
         self.stale_predictions = gr.Number(
@@ -95,7 +97,7 @@ class ExploreTab(LazySections):
         self.example_images = ExampleImages(elem_id="offers")
         self.predictions_view = PredictionCards(elem_id="answers")
         self.predicting_models = gr.State(
-            time_to_live=picture.IMAGE_LIFETIME
+            time_to_live=image_sources.IMAGE_LIFETIME
         )  # models in `answered`
         self.model_changes = gr.Number(0, visible="hidden", label="changes of the available models")
         self.tabs: dict[str, gr.Tab] = {}  # section tabs by id
@@ -223,12 +225,12 @@ class ExploreTab(LazySections):
     def render_image(self, request: ImageRequest, *values) -> list:
         """Return the values of `all_outputs` for the requested image."""
         try:
-            shown = picture.load_requested_image(request, self.context.load_test_image)
+            shown = image_sources.load_requested_image(request, self.context.load_test_image)
         except VitdemoError as error:
             before = values[self.image_index]
             still = "" if before is None else " The previous image is still shown."
             return self.show_image_error(f"The image could not be shown. {error}{still}")
-        image = picture.crop_to_square(shown)
+        image = image_sources.crop_to_square(shown)
         # The chosen model runs first, so that its prediction comes from the same forward pass.
         chosen = self.render_model(image, *values)
         return [shown, image, *self.predict_all(image, shown.label), *chosen]
@@ -240,7 +242,7 @@ class ExploreTab(LazySections):
         if image is None:
             return [gr.skip()] * len(self.all_outputs)
         chosen = self.render_model(image, *values)
-        answered = self.predict_all(image, image.info.get(picture.TRUE_CLASS_KEY))
+        answered = self.predict_all(image, image.info.get(image_sources.TRUE_CLASS_KEY))
         return [gr.skip(), gr.skip(), *answered, *chosen]
 
     def predict_all(
@@ -266,7 +268,7 @@ class ExploreTab(LazySections):
     @show_user_errors
     def load_initial_view(self, search: str, *values) -> list:
         """Predict the image in the page's URL, or else the first photo."""
-        photos = [*picture.list_photos()]
+        photos = [*image_sources.list_photos()]
         wish = permalink.image_from_query(search, photos)
         if wish is None:
             return [gr.skip()] * len(self.all_outputs)
@@ -411,7 +413,7 @@ class ExploreTab(LazySections):
 
     def load_examples(self) -> Examples:
         """Return the example images."""
-        return picture.load_example_images(
+        return image_sources.load_example_images(
             self.context.load_test_image, self.context.count_test_images
         )
 
@@ -445,7 +447,7 @@ class ExploreTab(LazySections):
         known = name in [run.name for run in self.context.explainable_runs()]
         before, (image, current, _, *rest) = split_at(values, self.image_index)
         model = name if known else current
-        wish = ImageRequest(f"{picture.TEST_PREFIX}{number}")
+        wish = ImageRequest(f"{image_sources.TEST_PREFIX}{number}")
         section = (
             DEFAULT_SECTION if self.count_layers(model) else CLASS_MAPS_SECTION
         )  # if it has no attention

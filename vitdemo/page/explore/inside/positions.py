@@ -2,7 +2,7 @@
 
 from vitdemo.analyses.weights import compute_position_similarity
 from vitdemo.page.components.positions import PositionData, PositionView
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 
 POSITIONS_CAPTION = (
     "Cosine similarity between the learned position embedding of the chosen patch and those of all "

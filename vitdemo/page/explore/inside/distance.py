@@ -13,7 +13,7 @@ from vitdemo.page.components.article import (
     Text,
 )
 from vitdemo.page.components.table import Table
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.runs import Run, find_pretraining
 
 DISTANCE_CAPTION = (

@@ -19,8 +19,8 @@ from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import UncheckedDropdown, update_choices
-from vitdemo.page.look.tab import ExploreTab
 from vitdemo.runs import Run
 
 MAP_KINDS = {

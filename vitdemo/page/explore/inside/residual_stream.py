@@ -2,7 +2,7 @@
 
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.page.components.residual_stream import ResidualStreamView
-from vitdemo.page.look.tab import ExploreTab
+from vitdemo.page.explore.tab import ExploreTab
 
 
 def build(look: ExploreTab) -> None:

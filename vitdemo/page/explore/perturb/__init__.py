@@ -25,6 +25,8 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
 from vitdemo.page.components.maps import MapRowView
+from vitdemo.page.explore.perturb import answers, knockout
+from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     MODEL_EVENT,
     NO_PROGRESS,
@@ -32,8 +34,6 @@ from vitdemo.page.kit import (
     clamp_layer,
     show_user_errors,
 )
-from vitdemo.page.look.perturb import answers, knockout
-from vitdemo.page.look.tab import ExploreTab
 
 # The browser stores the removed patches, so the last of several quick clicks contains all of them.
 LATEST_CLICK_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS}

@@ -1,0 +1,147 @@
+"""The request channel between the view state in the browser and the payloads of the views.
+
+`store.js` holds the view state: the image, the model and the layer. When a visible view does not
+fit the state, the store sends one event with the state and the names of all such views. The bridge
+answers with one payload for each of them:
+
+    {"id": int, "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
+
+A payload function takes an `AppContext` and a `ViewState`, and needs no browser. Its result is JSON
+in which an `ImageFile` becomes a file. The store ignores an answer whose key is no longer current.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+import numpy as np
+from gradio.events import EventListener
+from PIL import Image
+
+from vitdemo.context import AppContext
+from vitdemo.errors import VitdemoError
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.page.components import event_payload, serialise_payload, serve_image
+from vitdemo.page.components.picture import ImageRequest, parse_image_fields
+from vitdemo.page.image_sources import crop_to_square, load_requested_image
+from vitdemo.page.kit import MODEL_EVENT
+
+MAX_NAME_LENGTH = 300  # characters of a model's name in a request
+Payload = Callable[[AppContext, "ViewState"], dict]
+
+
+@dataclass(frozen=True)
+class ViewState:
+    """The part of the view state that payloads depend on: the image and the name of the model."""
+
+    image: ImageRequest
+    model: str
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFile:
+    """An image (height, width, 3) uint8 in a payload; the browser receives it as a file."""
+
+    pixels: np.ndarray
+
+
+class Bridge(gr.HTML):
+    """The only component that requests payloads. Its events are `ask` and `layer`.
+
+    The event `layer` means that a view has chosen another layer.
+    """
+
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"), EventListener("layer"))
+
+    def __init__(self):
+        super().__init__(
+            html_template="<i>",
+            js_on_load="vitdemo.store.connect({ trigger, watch, props });",
+            apply_default_css=False,
+            padding=False,
+            elem_id="bridge",
+        )
+
+    def preprocess(self, payload):
+        """Return None: events carry the request."""
+
+    def postprocess(self, value):
+        return None if value is None else serialise_payload(self._serve_images(value))
+
+    def _serve_images(self, value):
+        if isinstance(value, ImageFile):
+            return serve_image(self, value.pixels)
+        if isinstance(value, dict):
+            return {name: self._serve_images(each) for name, each in value.items()}
+        return value
+
+
+def add_view(name: str, elem_id: str) -> gr.HTML:
+    """Add the place of a view, which the function `define` of `store.js` describes."""
+    return gr.HTML(
+        html_template="<div>",
+        js_on_load=f'vitdemo.store.mount("{name}", element);',
+        apply_default_css=False,
+        padding=False,
+        elem_id=elem_id,
+    )
+
+
+def build(context: AppContext, payloads: Mapping[str, Payload]) -> Bridge:
+    """Add the bridge, which answers requests for the views in `payloads`."""
+    bridge = Bridge()
+
+    def answer(event: gr.EventData) -> dict:
+        return answer_request(context, payloads, event_payload(event))
+
+    bridge.ask(answer, None, bridge, **MODEL_EVENT)
+    return bridge
+
+
+def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
+    """Return the payloads that an untrusted request of the browser asks for."""
+    views = request.get("views")
+    views = views if isinstance(views, dict) else {}
+    try:
+        state = parse_view_state(request.get("state"))
+    except VitdemoError as error:
+        results = {name: {"error": str(error)} for name in views if name in payloads}
+    else:
+        results = {
+            name: _compute_payload(payloads[name], context, state)
+            for name in views
+            if name in payloads
+        }
+    return {
+        "id": request.get("id"),
+        "views": {name: {"key": views[name], **result} for name, result in results.items()},
+    }
+
+
+def _compute_payload(payload: Payload, context: AppContext, state: ViewState) -> dict:
+    try:
+        return {"data": payload(context, state)}
+    except VitdemoError as error:
+        return {"error": str(error)}
+
+
+def parse_view_state(fields: object) -> ViewState:
+    """Parse the browser's view state. Raises `VitdemoError` if a field is invalid."""
+    fields = fields if isinstance(fields, dict) else {}
+    image, model = fields.get("image"), fields.get("model")
+    if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
+        raise VitdemoError("The request names no model. Reload the page.")
+    return ViewState(parse_image_fields(image if isinstance(image, dict) else {}), model)
+
+
+def load_square(context: AppContext, request: ImageRequest) -> Image.Image:
+    """Return the RGB square of the requested image, cached. Raises `ImageError` or `DataError`."""
+    return context.cache.get_or_compute(
+        (load_square, request.source, request.path, request.crop_position),
+        lambda: crop_to_square(load_requested_image(request, context.load_test_image)),
+    )
+
+
+def load_trace(context: AppContext, state: ViewState) -> ImageTrace:
+    """Return the trace of the state's image through its model. Raises `VitdemoError`."""
+    return context.trace_image(context.find_run(state.model), load_square(context, state.image))

@@ -1,0 +1,87 @@
+// The view state of the page, and the only channel of requests for views (see bridge.py).
+// A view is { needs: [state keys], render(element, data, state) }. Its key is the value of its needs.
+// A change of the state draws the views that have their data, and requests the data of the others.
+vitdemo.store = (() => {
+  const state = {};
+  const views = {};
+  let mounted = []; // { name, element, key: of the drawn data, asked: the requested key, data }
+  let bridge = null;
+  let queued = false;
+  let count = 0;
+  const request = vitdemo.newest();
+
+  const isComplete = (name) => views[name].needs.every((key) => state[key] ?? false);
+  const keyOf = (name) => JSON.stringify(views[name].needs.map((key) => state[key]));
+  const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
+  const isStale = ({ name, element, key }) => isVisible(element) && isComplete(name) && key !== keyOf(name);
+
+  function set(changes) {
+    const changed = Object.entries(changes).filter(([name, value]) => JSON.stringify(state[name]) !== JSON.stringify(value));
+    if (!changed.length) return;
+    Object.assign(state, Object.fromEntries(changed));
+    for (const each of mounted) if (each.data && each.key === keyOf(each.name)) views[each.name].render(each.element, each.data, state);
+    refresh();
+  }
+
+  // Send one request in the next frame. It covers every stale view, even those of an unanswered
+  // request, because gradio handles only the last one of several quick events.
+  function refresh() {
+    if (queued || !bridge) return;
+    queued = true;
+    requestAnimationFrame(() => {
+      queued = false;
+      mounted = mounted.filter(({ element }) => element.isConnected);
+      const stale = mounted.filter(isStale);
+      if (stale.every((each) => each.asked === keyOf(each.name))) return;
+      for (const each of stale) {
+        each.asked = keyOf(each.name);
+        each.element.ariaBusy = "true";
+      }
+      bridge.trigger("ask", request({ id: ++count, state: { ...state }, views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
+    });
+  }
+
+  function receive() {
+    const answer = vitdemo.received(bridge.props);
+    if (!answer) return;
+    for (const each of mounted) {
+      const result = answer.views[each.name];
+      if (!result) continue;
+      if (result.key !== keyOf(each.name)) {
+        if (each.asked === result.key) each.asked = null;
+        continue;
+      }
+      Object.assign(each, { key: result.key, asked: null, data: result.data ?? null });
+      each.element.ariaBusy = null;
+      if (result.data) views[each.name].render(each.element, result.data, state);
+      else each.element.replaceChildren(vitdemo.notice(result.error));
+    }
+    refresh();
+  }
+
+  function connect(connection) {
+    bridge = connection;
+    bridge.watch("value", receive);
+    refresh();
+  }
+
+  // Called when gradio adds the place of a view to the page, which may happen several times.
+  function mount(name, root) {
+    const element = root.querySelector("div");
+    element.dataset.view = name;
+    mounted.push({ name, element, key: null, asked: null, data: null });
+    new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
+    refresh();
+  }
+
+  const define = (name, view) => { views[name] = view; };
+
+  // Move the page's slider, and with it the layer of all views.
+  function chooseLayer(layer) {
+    vitdemo.layer = layer;
+    set({ layer });
+    bridge.trigger("layer");
+  }
+
+  return { chooseLayer, connect, define, mount, set, state };
+})();
