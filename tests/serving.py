@@ -35,12 +35,14 @@ def serve(
     by_variable: bool = False,
     seconds: float = 120,
     variables: dict[str, str] | None = None,
+    program: str = "app",
 ) -> Iterator[str]:
     """Start a page with `arguments` in `cwd` and yield its address; it ends with the block.
 
     With environment `variables`, or with `by_variable` (which sets the port by GRADIO_SERVER_PORT
     instead of `--port`), the page is started as a user starts it. Otherwise it is forked from a
-    process that has already imported `app`, which saves five seconds of CPU time per page.
+    process that has already imported `app`, which saves five seconds of CPU time per page. Then
+    another module, `program`, can start the page.
     """
     port = free_port()
     options = ["--device", "cpu", *arguments]
@@ -51,15 +53,17 @@ def serve(
         with run_server(command, port, cwd, variables, seconds) as address:
             yield address
     else:
-        with run_forked_app(options, port, cwd, seconds) as address:
+        with run_forked_app(options, port, cwd, seconds, program) as address:
             yield address
 
 
 @contextmanager
-def run_forked_app(options: list[str], port: int, cwd: Path, seconds: float) -> Iterator[str]:
-    """Run `app.main(options)` in a fork and yield its address within `seconds`."""
+def run_forked_app(
+    options: list[str], port: int, cwd: Path, seconds: float, program: str = "app"
+) -> Iterator[str]:
+    """Run `program.main(options)` in a fork and yield its address within `seconds`."""
     with tempfile.NamedTemporaryFile() as log:
-        process = start_fork("app", options, Path(log.name), cwd)
+        process = start_fork(program, options, Path(log.name), cwd)
         try:
             yield _wait_for_response(port, lambda: process.exitcode, seconds, log)
         finally:
