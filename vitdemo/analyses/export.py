@@ -27,7 +27,7 @@ ARRAY_DESCRIPTIONS = {
     "heads": "attention to the patches, of the token(s) read by the classifier "
     "(L, H, rows, columns)",
     "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
-    "relevance": "relevance of each patch for the class in `get_class_index` (rows, columns)",
+    "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
     "class_index": "index of the predicted class ()",
     "classes": "class names (C,)",
 }

@@ -278,7 +278,7 @@ def _pair_button(pair: MutualConfusion, classes: tuple[str, ...], wanted: set) -
         "words": f"{first} ↔ {second}",
         "count": pair.count,
         "pressed": wanted == {pair.first, pair.second},
-        "spoken": f"{first} and {second}: {pair.count} images, {pair.first_as_second} of "
-        "{first} predicted "
-        f"as {second}, {pair.second_as_first} of {second} predicted as {first}",
+        "spoken": f"{first} and {second}: {pair.count} images, "
+        f"{pair.first_as_second} of {first} predicted as {second}, "
+        f"{pair.second_as_first} of {second} predicted as {first}",
     }
