@@ -3,9 +3,9 @@
     ---
     title: From pixels to tokens
     minutes: 15
-    goal: Say what a Vision Transformer is given, and count it.
-    figures: patches                 # of the handout, see `handout.py`; optional
-    answers: gains                   # further figures of the teacher's handout; optional
+    goal: Describe the input of a Vision Transformer.
+    figures: patches                 # figures of the handout, see `handout.py`; optional
+    answers: gains                   # figures for the teacher's handout only; optional
     ---
     ## Dividing the image into patches           a step: its title, and up to 60 words of text
     **{vit.name}** reads {vit.patches} patches.   a fact of a run, see `facts.py`
@@ -14,7 +14,7 @@
     ring: #attention .large                       the element to outline, as a CSS selector
     cover: #answers                               the element to hide until the answer
     do: Point at the cat's eye.                   the task in words ...
-    task: point                                   ... and how it is detected, see `TASK_PATTERNS`
+    task: point                                   ... and its detection, see `TASK_PATTERNS`
     then: #answers                                the element to scroll to after the task
     ask: How many patches are there?              or a question:
     number: {vit.patches} +- 0                    with a number and its tolerance,
@@ -44,26 +44,29 @@ from vitdemo.lessons.facts import (
 
 LESSONS_FOLDER = Path(__file__).parent
 DEFAULT_LANGUAGE = "en"
-MAX_STEP_WORDS = 60  # per step text
+MAX_STEP_WORDS = 60  # words in the text of a step
 MAX_LESSON_BYTES = 200_000
 HEADER_FIELDS = ("title", "minutes", "goal")
-FIGURE_FIELDS = ("figures", "answers")  # figures of the handout
-SELECTOR_FIELDS = ("ring", "cover", "then")  # each is one CSS selector
+FIGURE_FIELDS = ("figures", "answers")  # names of the handout's figures
+SELECTOR_FIELDS = ("ring", "cover", "then")  # the value is one CSS selector
 STEP_FIELDS = {"open", *SELECTOR_FIELDS, "do", "task", "ask", "number", "free", "because"}
-# Kinds of tasks; they are completed by a click or change of the user, not of the page itself.
+# Kinds of tasks. Only an action of the user completes a task; a change by the page does not.
 TASK_PATTERNS = {
-    "point": re.compile(r"point"),  # at a patch of the large map, with pointer or keys
-    "press": re.compile(r"press (?P<where>.+)"),  # a button, tab, link or cell
+    "point": re.compile(r"point"),  # point at a patch of the large map, with pointer or keys
+    "press": re.compile(r"press (?P<where>.+)"),  # click a button, tab, link or cell
     "set": re.compile(r"set (?P<where>.+?) *(?P<op>>=|<=|=) *(?P<value>-?[\d.]+|\{\S+\})"),
-    "choose": re.compile(r"choose (?P<where>[^=]+?)(?: *= *(?P<value>.+))?"),  # by its label
-    "see": re.compile(r"see (?P<where>[a-z]+) *= *(?P<value>\S+)"),  # a URL parameter
-    "shown": re.compile(r"shown (?P<where>.+)"),  # an element that appears
+    "choose": re.compile(r"choose (?P<where>[^=]+?)(?: *= *(?P<value>.+))?"),  # an option
+    "see": re.compile(r"see (?P<where>[a-z]+) *= *(?P<value>\S+)"),  # a parameter in the address
+    "shown": re.compile(r"shown (?P<where>.+)"),  # the element appears
 }
 
 
 @dataclass(frozen=True)
 class LessonTask:
-    """A task; `kind` is a key of `TASK_PATTERNS`, and the other fields depend on it."""
+    """Task of a lesson step, which the page detects as done, and the explanation `because`.
+
+    `kind` is a key of `TASK_PATTERNS`. Its pattern sets the other fields.
+    """
 
     kind: str
     where: str = ""
@@ -74,7 +77,10 @@ class LessonTask:
 
 @dataclass(frozen=True)
 class LessonQuestion:
-    """A question with `choices` (index `right`), a `number` and `tolerance`, or a `free` answer."""
+    """Question of a lesson step: the text `words`, the answer and the explanation `because`.
+
+    The answer is the choice with index `right`, a `number` with a `tolerance`, or the text `free`.
+    """
 
     words: str
     choices: tuple[str, ...] = ()
@@ -87,10 +93,10 @@ class LessonQuestion:
 
 @dataclass(frozen=True)
 class LessonStep:
-    """A step with paragraphs `text` and the query string `opens`.
+    """Step of a lesson: paragraphs `text`, and a task with its instruction `do`, or a question.
 
-    The CSS selectors `ring`, `cover` and `then` name the elements to outline, to hide until the
-    answer, and to scroll to afterwards.
+    The query string `opens` sets the view. The CSS selectors `ring`, `cover` and `then` select the
+    elements to outline, to hide until the answer, and to scroll to after the answer or the task.
     """
 
     title: str
@@ -107,9 +113,9 @@ class LessonStep:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson; `name` is the stem of its file, `minutes` the expected working time.
+    """Lesson with its steps; `name` is the file name without suffix, `minutes` the working time.
 
-    `figures` are shown on the handout, and `answers` only on the teacher's version.
+    `figures` are the figures of the handout, `answers` those of the teacher's version only.
     """
 
     name: str
@@ -122,9 +128,9 @@ class Lesson:
 
 
 def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
-    """Read the lessons in `folders`, sorted by name, and return them and the errors.
+    """Read all lesson files in `folders`; return the lessons, sorted by name, and the errors.
 
-    A file in a later folder replaces one of the same name, so that teachers can change a lesson.
+    A file in a later folder replaces a file with the same name, so teachers can change a lesson.
     """
     lessons: dict[str, Lesson] = {}
     problems = []
@@ -137,22 +143,22 @@ def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a lesson file. Raises `LessonError` that names the file and the line."""
+    """Read a lesson file. Raises `LessonError` with the name of the file and the line."""
     try:
         if path.stat().st_size > MAX_LESSON_BYTES:
             raise LessonError(
-                f"{path.name} is larger than {MAX_LESSON_BYTES // 1000} kB, the limit for a lesson."
+                f"{path.name} is larger than {MAX_LESSON_BYTES // 1000} kB. Split the lesson."
             )
         return parse_lesson(path.read_text(encoding="utf-8-sig"), path.name)
     except (OSError, UnicodeDecodeError) as error:
-        raise LessonError(f"{path.name} cannot be read as UTF-8 text.") from error
+        raise LessonError(f"{path.name} cannot be read as UTF-8 text. Save it as UTF-8.") from error
 
 
 def parse_lesson(text: str, file: str) -> Lesson:
-    """Parse the text of a lesson. Raises `LessonError` that names the `file` and the line."""
+    """Parse the text of a lesson. Raises `LessonError` with the name `file` and the line."""
     if not re.fullmatch(r"[a-z0-9-]{1,60}\.md", file):
         raise LessonError(
-            f"{file}: the file name may only contain lower-case letters, digits and '-'."
+            f"{file}: rename the file. Use up to 60 lower-case letters, digits and '-', then '.md'."
         )
     try:
         lines = list(enumerate(text.splitlines(), 1))
@@ -164,7 +170,7 @@ def parse_lesson(text: str, file: str) -> Lesson:
 
 
 def fill_facts(lesson: Lesson, context: AppContext, read_fact: ReadFact = lookup_fact) -> Lesson:
-    """Replace the facts in a lesson by the values of `read_fact`. Raises `MissingFact`."""
+    """Replace each fact in `lesson` by its value from `read_fact`. Raises `MissingFact`."""
     find_cached = cache(partial(find_run, context))  # search for each run only once
 
     def fill(value):
@@ -204,27 +210,27 @@ def _parse_header(lines: list[NumberedLine]) -> tuple[dict, list[NumberedLine]]:
         head[name.strip()] = _checked_text(number, value.strip())
     for name in HEADER_FIELDS:
         if not head.get(name):
-            raise _LessonSyntaxError(1, f"the field '{name}' is missing in the header.")
+            raise _LessonSyntaxError(1, f"the header field '{name}' is missing. Add it.")
     if not head["minutes"].isdecimal() or not 0 < int(head["minutes"]) < 1000:
-        raise _LessonSyntaxError(1, "'minutes' must be a whole number from 1 to 999.")
+        raise _LessonSyntaxError(
+            1, f"'minutes' is '{head['minutes']}', but must be a whole number from 1 to 999."
+        )
     figures = {name: tuple(head.get(name, "").replace(",", " ").split()) for name in FIGURE_FIELDS}
     return head | figures | {"minutes": int(head["minutes"])}, lines[separators[1] + 1 :]
 
 
 def _split_steps(lines: Iterable[NumberedLine]) -> list[list[NumberedLine]]:
-    """Return the lines of each step, beginning with its title."""
+    """Split the lines of a lesson into steps; the first line of a step is its title."""
     parts: list[list[NumberedLine]] = []
     for number, text in lines:
         if text.startswith("## "):
             parts.append([])
         elif not parts and text.strip():
-            raise _LessonSyntaxError(number, "a step must begin with '## ' and its title.")
+            raise _LessonSyntaxError(number, "a step must begin with a line '## TITLE'.")
         if parts:
             parts[-1].append((number, text))
     if not parts:
-        raise _LessonSyntaxError(
-            1, "the lesson has no steps. A step begins with '## ' and its title."
-        )
+        raise _LessonSyntaxError(1, "the lesson has no steps. Begin a step with a line '## TITLE'.")
     return parts
 
 
@@ -234,10 +240,10 @@ def _parse_step(lines: list[NumberedLine]) -> LessonStep:
     word_count = sum(len(paragraph.split()) for paragraph in text)
     if word_count > MAX_STEP_WORDS:
         raise _LessonSyntaxError(
-            first, f"the text has {word_count} words, more than the limit of {MAX_STEP_WORDS}."
+            first, f"the text has {word_count} words, more than {MAX_STEP_WORDS}. Shorten it."
         )
     if not text and "ask" not in parsed:
-        raise _LessonSyntaxError(first, "the step has neither a text nor a question.")
+        raise _LessonSyntaxError(first, "the step has neither text nor question. Add one of them.")
     for name, needed in (("do", "task"), ("task", "do")):
         if name in parsed and needed not in parsed:
             raise _LessonSyntaxError(
@@ -249,11 +255,15 @@ def _parse_step(lines: list[NumberedLine]) -> LessonStep:
         )
     opens = parsed.get("open", (0, ""))
     if opens[1] and not re.fullmatch(r"\?[^\s#]*", opens[1]):
-        raise _LessonSyntaxError(opens[0], "'open' must be a query string that begins with '?'.")
+        raise _LessonSyntaxError(
+            opens[0], f"'open' is '{opens[1][:60]}', but must be a query string '?...'."
+        )
     selectors = {name: parsed[name][1] for name in SELECTOR_FIELDS if name in parsed}
     for name, selector in selectors.items():
         if set(selector) & set("{}<;@"):
-            raise _LessonSyntaxError(parsed[name][0], f"'{name}' must be a single CSS selector.")
+            raise _LessonSyntaxError(
+                parsed[name][0], f"'{name}' must be one CSS selector without {{}}<;@."
+            )
     return LessonStep(
         _checked_text(first, title.removeprefix("## ").strip()),
         text,
@@ -271,7 +281,7 @@ def _parse_step(lines: list[NumberedLine]) -> LessonStep:
 def _parse_fields(
     lines: list[NumberedLine],
 ) -> tuple[tuple[str, ...], dict[str, NumberedLine], list[tuple[NumberedLine, bool]]]:
-    """Return paragraphs, fields by name, and choices with whether each is correct."""
+    """Return paragraphs, fields by name, and choices; a choice is (line, whether it is correct)."""
     paragraphs: list[list[str]] = [[]]
     parsed: dict[str, NumberedLine] = {}
     choices: list[tuple[NumberedLine, bool]] = []
@@ -308,7 +318,7 @@ def _parse_task(line: int, text: str, because: str) -> LessonTask:
             groups = {name: value or "" for name, value in match.groupdict().items()}
             return LessonTask(kind, **groups, because=because)
     raise _LessonSyntaxError(
-        line, f"'{text[:60]}' is not a task. A task begins with {', '.join(TASK_PATTERNS)}."
+        line, f"'{text[:60]}' is not a task. Begin with one of {', '.join(TASK_PATTERNS)}."
     )
 
 
@@ -335,7 +345,7 @@ def _parse_question(
         value, _, tolerance = (part.strip() for part in text.replace("±", "+-").partition("+-"))
         for part in (value, tolerance or "0"):
             if not re.fullmatch(r"-?\d+(\.\d+)?|\{[^{}\s]+\}", part):
-                raise _LessonSyntaxError(number_line, f"'{part}' is not a number.")
+                raise _LessonSyntaxError(number_line, f"'{part}' is not a number like 5 or 0.5.")
         return LessonQuestion(question, number=value, tolerance=tolerance or "0", because=because)
     right = [i for i, (_, is_correct) in enumerate(choices) if is_correct]
     if len(choices) < 2 or len(right) != 1:
@@ -346,7 +356,7 @@ def _parse_question(
 
 
 def _checked_text(line: int, text: str) -> str:
-    """Return `text` after checking that all facts in it exist."""
+    """Return `text` unchanged; raise `_LessonSyntaxError` if it contains an unknown fact."""
     try:
         check_fact_names(text)
     except LessonError as error:

@@ -1,7 +1,7 @@
-"""Values of runs in the text of a lesson, as `{vit.patches}`, read when the lesson is shown.
+"""Facts in lessons: placeholders such as `{vit.patches}`, replaced by values of a run.
 
-The dot separates a role (`RUN_ROLES`) or a run's name from a key of `FACTS`. If the run or its test
-predictions are missing, `MissingFact` says what the lesson requires.
+The first part is a role (a key of `RUN_ROLES`) or the name of a run, the second a key of `FACTS`.
+If the run or its test predictions are missing, `MissingFact` contains the missing requirement.
 """
 
 import re
@@ -51,13 +51,13 @@ from vitdemo.models import (
 from vitdemo.models.cost import count_attention_matrix_macs
 from vitdemo.runs import Run, find_pretraining
 
-LESSON_IMAGE = OURS / "cat.jpg"  # image used by all lessons
-# Relative to the attention distance of a head with uniform attention.
+LESSON_IMAGE = OURS / "cat.jpg"  # the photo on which the lessons measure their facts
+# Thresholds, relative to the attention distance of a head with uniform attention.
 SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
-FEW_PATCHES = 3  # number of patches for `few_share`
-CANVAS_SIDE = 224  # side of the image in "Change the image" with the included models, in pixels
+FEW_PATCHES = 3  # number of most attended patches in the facts `few_...`
+CANVAS_SIDE = 224  # image side in pixels in "Change the image", for the included models
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
-SHUFFLE_DRAWS, REMOVAL_DRAWS = 8, 20  # random draws
+SHUFFLE_DRAWS, REMOVAL_DRAWS = 8, 20  # number of random shuffles and removals
 FACT_PATTERN = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
 RUN_ROLES = {
     "vit": "a plain Vision Transformer trained from scratch",
@@ -65,12 +65,12 @@ RUN_ROLES = {
     "conv": "a convolutional network",
     "tested": "a model with test predictions",
 }
-FindRun = Callable[[str], Run]  # role or run name -> run
-ReadFact = Callable[[AppContext, Run, str], str]  # run and name of a fact -> text
+FindRun = Callable[[str], Run]  # role or name of a run -> run
+ReadFact = Callable[[AppContext, Run, str], str]  # run and name of a fact -> value as text
 
 
 class MissingFact(VitdemoError):
-    """A requirement of a lesson that is not met; the message is a noun phrase."""
+    """Error for a fact that is not available; the message is the missing requirement."""
 
 
 def check_fact_names(text: str) -> None:
@@ -78,30 +78,30 @@ def check_fact_names(text: str) -> None:
     rest = FACT_PATTERN.sub("", text)
     if "{" in rest or "}" in rest:
         raise LessonError(
-            f"'{rest.strip()[:60]}' contains a brace. Write facts as {{vit.patches}}."
+            f"'{rest.strip()[:60]}' contains a brace. Write a fact like {{vit.patches}}."
         )
     for _, fact in FACT_PATTERN.findall(text):
         if fact not in FACTS:
-            raise LessonError(f"unknown fact '{fact}'. The facts are {', '.join(FACTS)}.")
+            raise LessonError(f"unknown fact '{fact}'. Use one of {', '.join(FACTS)}.")
 
 
 def substitute_facts(text: str, context: AppContext, find: FindRun, read: ReadFact) -> str:
-    """Replace each fact in `text` by the result of `read` for the run returned by `find`.
+    """Replace each fact in `text` by its value: `read` for the run that `find` returns.
 
-    Raises `MissingFact`.
+    Raises `MissingFact` if a value is not available.
     """
     return FACT_PATTERN.sub(lambda match: read(context, find(match[1]), match[2]), text)
 
 
 def read_fact(context: AppContext, role: str, name: str) -> str:
-    """Return the fact `name` of a role or run. Raises `MissingFact`."""
+    """Return the fact `name` of the run with this role or name. Raises `MissingFact`."""
     return lookup_fact(context, find_run(context, role), name)
 
 
 def lookup_fact(context: AppContext, run: Run, name: str) -> str:
-    """Return the fact `name` of `run`, cached since it may take seconds. Raises `MissingFact`."""
+    """Return the fact `name` of `run`; most values are cached. Raises `MissingFact`."""
     try:
-        if name in UNCACHED_FACTS:  # not cached here, since the other runs may change
+        if name in UNCACHED_FACTS:  # not cached here, because it depends on other runs
             return FACTS[name](context, run)
         return context.cache.get_or_compute(
             (lookup_fact, run, name), lambda: FACTS[name](context, run)
@@ -111,14 +111,14 @@ def lookup_fact(context: AppContext, run: Run, name: str) -> str:
 
 
 def fact_placeholder(context: AppContext, run: Run, name: str) -> str:
-    """Return a placeholder instead of a fact, without delay."""
+    """Return "…" instead of a fact, for lessons that are shown before the facts are computed."""
     return "…"
 
 
 def find_run(context: AppContext, role: str) -> Run:
-    """Return the run with the role or name `role`. Raises `MissingFact` if there is none."""
+    """Return the run with this role or name. Raises `MissingFact` if no such run exists."""
     if role in RUN_ROLES:
-        # The default run of the test result tabs for "tested", otherwise the best of its kind.
+        # "tested": the default run of the test result tabs; other roles: the best run of its kind.
         is_tested = role == "tested"
         runs = context.evaluated_runs() if is_tested else context.explainable_runs()
         match = next((run for run in runs if is_tested or run_role(run) == role), None)
@@ -134,7 +134,7 @@ def find_run(context: AppContext, role: str) -> Run:
 def run_role(run: Run) -> str:
     if run.spec.family in CONVOLUTIONAL_FAMILIES:
         return "conv"
-    if run.spec.family == "vit":  # the lessons assume one linear projection
+    if run.spec.family == "vit":  # without conv stem: the lessons explain a linear patch projection
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
     return "tuned" if run.has_evaluation or run.history else ""
 
@@ -152,27 +152,27 @@ def _error_count(probabilities, labels) -> int:
 
 
 def _most_confused_pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
-    """Return true class, predicted class and count of the largest off-diagonal cell."""
+    """Return true class, predicted class and count of the most frequent confusion."""
     pairs = most_confused_pairs(confusion_matrix(probabilities, labels), 1)
     if not pairs:
-        raise MissingFact(f"an error of '{run.name}' on the test set")
+        raise MissingFact(f"an incorrect test prediction of '{run.name}'")
     return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
 
 
 def _confused_cell(probabilities, labels, run: Run) -> str:
-    """Return row and column, from 0, of the largest off-diagonal cell."""
+    """Return the cell of the most frequent confusion as "row-column", counted from 0."""
     true, predicted, _ = _most_confused_pair(probabilities, labels, run)
     return f"{run.classes.index(true)}-{run.classes.index(predicted)}"
 
 
 def _confused_share(probabilities, labels, run: Run) -> str:
-    """Return the most frequent confusion as a percentage of all errors."""
+    """Return the most frequent confusion's percentage of all errors."""
     *_, count = _most_confused_pair(probabilities, labels, run)
     return percent_text(int(count) / _error_count(probabilities, labels))
 
 
 def _uniform_confusion_share(classes: int) -> str:
-    """Return the percentage of each ordered pair of classes if errors were spread evenly."""
+    """Return each class pair's percentage of errors if all ordered pairs had the same number."""
     return percent_text(1 / (classes * (classes - 1)))
 
 
@@ -197,48 +197,48 @@ def _pair_share(model, run: Run) -> str:
 
 
 def _lesson_image() -> Image.Image:
-    """Return the image of the lessons, cropped as on the page."""
+    """Return the lessons' photo, cropped to a square as on the page."""
     return crop_visible_square(load_image(LESSON_IMAGE))
 
 
 def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
     """Return each head's attention distance relative to uniform attention, (L, H).
 
-    It is measured on test images, or on the lessons' image if there is no dataset.
+    The distances are measured on test images, or on the lessons' photo if there is no dataset.
     """
     distances = compute_distances(context, run, _lesson_image())
     return distances.heads / distances.uniform
 
 
 def _near_layers(context: AppContext, run: Run) -> str:
-    """Name the layers that have a head with a short attention distance."""
+    """Return the layers with at least one head of short attention distance, as text."""
     return _format_layers((_relative_distances(context, run) < SHORT_DISTANCE).any(1))
 
 
 def _far_layers(context: AppContext, run: Run) -> str:
-    """Name the layers in which all heads have a long attention distance."""
+    """Return the layers in which every head has a long attention distance, as text."""
     return _format_layers((_relative_distances(context, run) >= LONG_DISTANCE).all(1))
 
 
 def _format_layers(chosen: np.ndarray) -> str:
-    """Format layers (L,) bool as "in layer 9", "in layers 3, 4 and 5" or "in no layer"."""
+    """Format a mask of layers (L,) as "in layer 9", "in layers 3 and 4" or "in no layer"."""
     layers = [str(i) for i in np.flatnonzero(chosen) + 1]
     return f"in layer{'s' if layers[1:] else ''} {join_words(layers)}" if layers else "in no layer"
 
 
 def _largest_weight(context: AppContext, run: Run) -> str:
-    """Return the mean over all rows of the largest attention weight, in percent."""
+    """Return the largest attention weight of a row in percent, averaged over all rows."""
     trace = context.trace_image(run, _lesson_image())
     return percent_text(statistics.largest_weight(trace.attention.float()).mean().item())
 
 
 def _unscaled_weight(context: AppContext, run: Run) -> str:
-    """Return `_largest_weight` for scores without the division by the square root."""
+    """Return the same mean as `_largest_weight`, for scores that are not scaled by 1/√d."""
     trace, model = context.trace_image(run, _lesson_image()), context.load_model(run)
     layers = [
         statistics.softmax_without_scale(weights.float(), head_scale(model, i))
         for i, weights in enumerate(trace.attention)
-    ]  # L of (H, N, N)
+    ]  # list of L arrays (H, N, N)
     means = [statistics.largest_weight(weights).mean().item() for weights in layers]
     return percent_text(sum(means) / len(means))
 
@@ -249,14 +249,14 @@ def _self_share(context: AppContext, run: Run) -> str:
 
 
 def _few_share(context: AppContext, run: Run) -> str:
-    """Return the fraction of last-layer attention on the `FEW_PATCHES` most attended patches."""
+    """Return the percentage of last-layer attention on the `FEW_PATCHES` most attended patches."""
     trace = context.trace_image(run, _lesson_image())
     weights = np.sort(trace.head_maps(trace.num_layers).mean(0), axis=None)
     return percent_text(weights[-FEW_PATCHES:].sum() / weights.sum())
 
 
 def _few_norm(context: AppContext, run: Run) -> str:
-    """Return the same patches' percentage of the norms of all patches in the last layer."""
+    """Return the percentage of all patches' last-layer norms on the most attended patches."""
     trace = context.trace_image(run, _lesson_image())
     top_patches = np.argsort(trace.head_maps(trace.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
     received = summed_head_norms(trace.attention[-1], context.value_products(trace)[-1])  # (N, N)
@@ -265,12 +265,12 @@ def _few_norm(context: AppContext, run: Run) -> str:
 
 
 def lesson_canvas() -> Image.Image:
-    """Return the lessons' image in the size in which the page changes it."""
+    """Return the lessons' photo at the size that "Change the image" uses."""
     return crop_and_resize(_lesson_image(), CANVAS_SIDE)
 
 
 def _probabilities(context: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
-    """Return the probabilities (C,) for the lessons' image after `changes`."""
+    """Return the class probabilities (C,) for the lessons' photo after `changes`."""
     return context.predict(run, apply_changes(lesson_canvas(), changes)).probabilities
 
 
@@ -279,12 +279,12 @@ def _photo_class(context: AppContext, run: Run) -> int:
 
 
 def _class_probability(context: AppContext, run: Run, changes: ImageChanges) -> float:
-    """Return the probability, after `changes`, of the class that is predicted without them."""
+    """Return the probability after `changes` of the class predicted for the unchanged photo."""
     return float(_probabilities(context, run, changes)[_photo_class(context, run)])
 
 
 def _shuffled_same(context: AppContext, run: Run) -> str:
-    """Return how many shuffles of the image, with seeds 0 to 7, leave the prediction the same."""
+    """Return the number of shuffles (seeds 0 to 7) that do not change the predicted class."""
     original = _photo_class(context, run)
     shuffles = (ImageChanges(pieces=PIECES, seed=seed) for seed in range(SHUFFLE_DRAWS))
     return str(
@@ -293,11 +293,11 @@ def _shuffled_same(context: AppContext, run: Run) -> str:
 
 
 def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
-    """Return confidences without the most attended patches, and without random ones.
+    """Return the predicted class's probability after removing patches, (1 + `REMOVAL_DRAWS`,).
 
-    The first result is without the most attended patches, the others are `REMOVAL_DRAWS` draws.
-    With `few`, `FEW_PATCHES` of the model's own patches are removed, ranked by the mean of the
-    heads in the last layer. Otherwise, half of 8 x 8 patches are removed, ranked by rollout.
+    Element 0: the most attended patches are removed. Other elements: random patches are removed.
+    With `few`, `FEW_PATCHES` of the model's patches are removed, ranked by the mean of the heads in
+    the last layer. Otherwise, half of 8 x 8 squares are removed, ranked by rollout.
     """
     trace = context.trace_image(run, lesson_canvas())
     values = trace.rollout_map(trace.num_layers, fusion="mean", discard_ratio=0.0)
@@ -314,7 +314,7 @@ def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
 
 
 def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
-    """Return a fact that `read` makes of the result of `_removal_results`."""
+    """Return a fact: `read` applied to the result of `_removal_results`."""
     return lambda context, run: read(context.cache.call(_removal_results, context, run, few))
 
 
@@ -323,7 +323,7 @@ def _count_below(confidences: np.ndarray) -> str:
 
 
 def _settled_layer(context: AppContext, run: Run) -> str:
-    """Return the first layer from which on the logit lens predicts the final class."""
+    """Return the first layer after which the logit lens always predicts the final class."""
     trace = context.trace_image(run, _lesson_image())
     lens = compute_logit_lens(context.load_model(run), trace)
     predicted = lens.predictions.argmax(1)  # (L+1,)
@@ -332,32 +332,32 @@ def _settled_layer(context: AppContext, run: Run) -> str:
 
 
 def _strongest_head(context: AppContext, run: Run) -> str:
-    """Return the head without which the logit of the predicted class drops most, as "9.1"."""
+    """Return the head whose ablation lowers the predicted class's logit most, as "9.1"."""
     changes = compute_head_effects(context, run, _lesson_image()).logit_change
     layer, head = np.unravel_index(changes.argmin(), changes.shape)
     return f"{layer + 1}.{head + 1}"
 
 
 def _ablation(context: AppContext, run: Run) -> RecipeAblation:
-    """Return the first ablation that contains `run`."""
+    """Return the first ablation study that contains `run`."""
     evaluated = context.evaluated_runs()
     for baseline, names in context.cache.call(find_ablations, evaluated).items():
         if run.name in names:
             others = [context.find_run(name) for name in names if name != baseline]
             return context.cache.call(compute_ablation, context.find_run(baseline), others)
-    raise MissingFact(f"an ablation with '{run.name}'")
+    raise MissingFact(f"an ablation study with the run '{run.name}'")
 
 
 def _gain(context: AppContext, run: Run) -> AblationGain:
-    """Return the gain of `run` over the baseline of its ablation."""
+    """Return the accuracy gain of `run` over the baseline of its ablation study."""
     for gain in _ablation(context, run).gains:
         if gain.run == run.name:
             return gain
-    raise MissingFact(f"a gain of '{run.name}', which is the baseline of its ablation")
+    raise MissingFact(f"an ablation study in which '{run.name}' is not the baseline")
 
 
 def _seed_gain(context: AppContext, run: Run) -> tuple[float, float, float]:
-    """Return the mean gain over paired seeds and its 95% confidence interval, in points."""
+    """Return the mean gain over seeds and the ends of its 95% interval, in percentage points."""
     paired = _ablation(context, run).paired_seed_gains(_gain(context, run))
     if len(paired) < 2:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -366,7 +366,7 @@ def _seed_gain(context: AppContext, run: Run) -> tuple[float, float, float]:
 
 
 def _seed_threshold(context: AppContext, run: Run) -> str:
-    """Return the smallest gain of one seed that exceeds the variation between seeds."""
+    """Return the smallest significant gain of a run with one seed, in percentage points."""
     threshold = _ablation(context, run).seed_threshold
     if threshold is None:
         raise MissingFact(f"another seed of '{run.name}'")
@@ -374,7 +374,7 @@ def _seed_threshold(context: AppContext, run: Run) -> str:
 
 
 def _training_signals(context: AppContext, run: Run) -> str:
-    """Name the training signals of `run`: labels, a teacher model, self-supervised pretraining."""
+    """Return the training signals of `run`: labels, teacher, self-supervised pretraining."""
     signals = "labels"
     if teacher := recipe_field(run, "teacher"):
         signals += f" and the predictions of the teacher model {Path(teacher).name}"
@@ -387,7 +387,7 @@ def _train_accuracy(context: AppContext, run: Run) -> str:
     return percent_text((run.weights_record or {})["train_accuracy"])
 
 
-# Facts that also depend on the dataset or on other runs
+# Facts that depend on the dataset or on other runs, not only on the run itself
 UNCACHED_FACTS = (
     *("near_layers", "far_layers", "strongest_head", "gain", "gain_low", "gain_high"),
     *("seed_gain", "seed_gain_low", "seed_gain_high", "seed_threshold"),
@@ -398,7 +398,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "classes": lambda context, run: str(len(run.classes)),
     "epochs": lambda context, run: str(len(with_lineage_history(run).history)),
     "learnt_from": _training_signals,
-    # Number of parameters and of multiply-adds, in millions
+    # Millions of parameters and of multiply-adds
     "parameters": _model_fact(lambda model, run: f"{count_parameters(model) / 1e6:.1f}"),
     "macs": _model_fact(lambda model, run: f"{count_macs(model, run.spec.image_size) / 1e6:.0f}"),
     # Facts of Vision Transformers
@@ -416,9 +416,9 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "hidden": _model_fact(lambda model, run: model.blocks[0].mlp.fc2.in_features),
     "near_layers": _near_layers,
     "far_layers": _far_layers,
-    "largest_weight": _largest_weight,  # percent of an attention row
+    "largest_weight": _largest_weight,  # percent
     "unscaled_weight": _unscaled_weight,
-    "pair_share": _model_fact(_pair_share),  # percent of all multiply-adds
+    "pair_share": _model_fact(_pair_share),  # attention matrix products, in percent of the MACs
     "few_share": _few_share,
     "few_norm": _few_norm,
     "even_share": _model_fact(
@@ -427,17 +427,17 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "self_share": _self_share,
     "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
     "settled_layer": _settled_layer,
-    # Facts of experiments on the lessons' image; probabilities in percent
+    # Facts of experiments on the lessons' photo; probabilities in percent
     "photo_class": lambda context, run: run.classes[_photo_class(context, run)],
     "photo_confidence": lambda context, run: percent_text(
         _class_probability(context, run, ImageChanges())
     ),
     "shuffled_same": _shuffled_same,
-    # Half of 8 x 8 patches removed
+    # Probabilities after half of 8 x 8 squares are removed
     "attended_confidence": _removal_fact(lambda values: percent_text(values[0])),
     "random_low": _removal_fact(lambda values: percent_text(values[1:].min())),
     "random_high": _removal_fact(lambda values: percent_text(values[1:].max())),
-    "random_below": _removal_fact(_count_below),  # draws below `attended_confidence`
+    "random_below": _removal_fact(_count_below),  # random draws below `attended_confidence`
     "few_confidence": _removal_fact(lambda values: percent_text(values[0]), few=True),
     "few_low": _removal_fact(lambda values: percent_text(values[1:].min()), few=True),
     "few_high": _removal_fact(lambda values: percent_text(values[1:].max()), few=True),
@@ -473,11 +473,11 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
         compute_calibration_report(run).reliability.calibration_error
     ),
     "train_accuracy": _train_accuracy,
-    # Facts of ablation runs: gain over the baseline in percentage points
+    # Facts of runs in an ablation study: gain over the baseline, in percentage points
     "gain": lambda context, run: format_signed(100 * _gain(context, run).test.difference),
     "gain_low": lambda context, run: format_signed(100 * _gain(context, run).test.interval[0]),
     "gain_high": lambda context, run: format_signed(100 * _gain(context, run).test.interval[1]),
-    # Facts of a change over several seeds, and the threshold for a gain with one seed
+    # Gain averaged over several seeds, and the threshold for a gain with one seed
     "seed_gain": lambda context, run: format_signed(_seed_gain(context, run)[0]),
     "seed_gain_low": lambda context, run: format_signed(_seed_gain(context, run)[1]),
     "seed_gain_high": lambda context, run: format_signed(_seed_gain(context, run)[2]),

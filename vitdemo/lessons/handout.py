@@ -2,8 +2,8 @@
 
     Path("handout.html").write_text(render_handout(lesson, context), encoding="utf-8")
 
-Its figures show the available models. If a requirement of a figure is missing, the handout says so
-instead.
+Its figures show the available models. If the model of a figure is not available, the handout shows
+a message instead of the figure.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from vitdemo.metrics.error_selection import normalise_confusion
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations
 from vitdemo.report import TEMPLATES, SvgFigure, training_section
 
-MAX_LAYERS_SHOWN = 6  # maximum; deep models show every second or third layer
+MAX_LAYERS_SHOWN = 6  # deeper models show every second or third layer
 
 
 def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False) -> str:
-    """Return the HTML page of a `lesson` with filled-in facts; with `answers`, for the teacher.
+    """Return the handout of `lesson`, in which facts are already replaced, as an HTML page.
 
-    Raises `LessonError` for an unknown figure.
+    `answers` adds the answers, for the teacher. Raises `LessonError` for an unknown figure.
     """
     names = [*lesson.figures, *(lesson.answers if answers else ())]
     return TEMPLATES.get_template("handout.html").render(
@@ -41,11 +41,9 @@ def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False
 
 
 def draw_figure(name: str, context: AppContext) -> SvgFigure | str:
-    """Draw the figure `name`, or return why it is not available. Raises `LessonError`."""
+    """Draw the figure `name` or return an error text. Raises `LessonError` for an unknown name."""
     if name not in FIGURE_FUNCTIONS:
-        raise LessonError(
-            f"Unknown figure '{name}'. The figures are {', '.join(FIGURE_FUNCTIONS)}."
-        )
+        raise LessonError(f"Unknown figure '{name}'. Use one of {', '.join(FIGURE_FUNCTIONS)}.")
     try:
         return FIGURE_FUNCTIONS[name](context)
     except MissingFact as error:
@@ -101,7 +99,7 @@ def _rollout(context: AppContext) -> SvgFigure:
 
 def _distance(context: AppContext) -> SvgFigure:
     trace = _trace_lesson_image(context, "tuned")
-    heads = trace.distances / trace.grid[0]  # (L, H), as fractions of the image side
+    heads = trace.distances / trace.grid[0]  # (L, H), as fraction of the image side
     mean = float(heads.mean())
     title = f"Attention distance of the heads of {trace.run.name}; dashed: mean of all heads"
     return _svg(title, charts.plot_attention_distance(heads, mean, float(heads.max()) * 1.1))
@@ -127,7 +125,7 @@ def _gains(context: AppContext) -> SvgFigure:
     evaluated = context.evaluated_runs()
     groups = find_ablations(evaluated)
     if not groups:
-        raise LessonError("No ablation runs were found.")
+        raise LessonError("Required: an ablation study.")
     baseline, names = next(iter(groups.items()))
     others = [run for run in evaluated if run.name in names and run.name != baseline]
     ablation = compute_ablation(context.find_run(baseline), others)
