@@ -143,9 +143,7 @@ def test_calibration_text_with_and_without_temperature(shown, page, alone):
     scaled = compute_calibration_report(shown[2]).scaled
     scaling = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
     assert scaling in unescape_page(page)
-    limit = (
-        f"scaled probabilities, the ECE is at most {100 * scaled.chance.max_calibration_error:.2f}%"
-    )
+    limit = f"the ECE is at most {100 * scaled.chance.max_calibration_error:.2f}%"
     assert limit in unescape_page(page)
 
 
