@@ -1,4 +1,4 @@
-"""The web page: `build_page` composes the tabs, one module each."""
+"""The web page: `build_page` lays out the tabs, one per module."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,14 +30,14 @@ from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.kit import AppBlocks
 
-# System fonts, so that the page loads completely without a network.
+# System fonts: the page needs no web fonts, so it also loads without a network.
 THEME = gr.themes.Soft(
     primary_hue="blue",
     neutral_hue="slate",
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
 )
-# A tab's style sheet is next to its code. Each component loads its own one by itself.
+# Style sheets of the tabs. Each component loads its own style sheet, so these are not listed.
 COMPONENT_STYLESHEETS = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
 PRINT_STYLESHEET = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
@@ -64,8 +64,8 @@ def build_page(
     """Build the whole page for the models of `context`.
 
     With `jobs`, users can start training runs from the page. `local_only` means that the page is
-    bound to localhost, so its user may download any model. Pass THEME, CSS (paths), JS and HEAD to
-    `launch`.
+    bound to localhost; then users may download any timm model. Pass THEME, CSS (paths), JS and HEAD
+    to `Blocks.launch`.
     """
     with AppBlocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
         header.build(

@@ -32,7 +32,7 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def runs() -> list:
-        """List the runs: name, recipe, epochs, test accuracy (null without an evaluation)."""
+        """List name, recipe, epochs and test accuracy (null if not evaluated) of all runs."""
         return [
             {
                 "name": run.name,
@@ -55,7 +55,7 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def maps(picture, run, layer, fusion, discard_ratio) -> dict:
-        """Return the head maps (H, rows, columns) of `layer`, their mean, and the rollout to it."""
+        """Return the attention maps of `layer` (H, rows, columns), their mean, and the rollout."""
         look = context.trace_image(context.find_run(run), load_uploaded_image(picture))
         if layer not in range(1, look.num_layers + 1):
             raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.num_layers}.")
@@ -69,15 +69,15 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def maps_file(picture, run) -> str:
-        """Return all maps of one image and one model as an .npz file that describes its arrays."""
+        """Return all maps of one image and one model as an .npz file with array descriptions."""
         return save_maps(context, run, load_uploaded_image(picture), make_cache_folder(file))
 
     @show_user_errors
     def why(picture, run, target, against) -> dict:
         """Return the attribution maps (rows, columns) of class `target` by every method.
 
-        An empty `target` selects the predicted class. With a class `against`, the maps show what
-        supports `target` rather than `against`.
+        An empty `target` selects the predicted class. If `against` names a class, the maps explain
+        the logit of `target` minus the logit of `against`.
         """
         classes = {"target": target or None, "against": against or None}
         found = maps_of_class(
@@ -91,7 +91,7 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def metrics(run) -> dict:
-        """Return accuracy, per-class metrics with 95% confidence intervals, and their means."""
+        """Return a run's accuracy, and per-class metrics with confidence intervals and means."""
         table = context.cache.call(compute_classification_report, context.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}
@@ -128,7 +128,7 @@ def register_endpoints(context: AppContext) -> None:
 
 
 def load_uploaded_image(path: str | None) -> Image.Image:
-    """Return the centre square of an uploaded image. Raises `ImageError`."""
+    """Return the centre square of an uploaded image. Raises `ImageError` for an invalid file."""
     if path is None:
         raise ImageError(f"No image was sent. {NOT_A_FILE_MESSAGE}")
     return crop_visible_square(load_image(path))

@@ -1,13 +1,13 @@
-"""The request channel between the view state in the browser and the payloads of the views.
+"""Requests of the browser for the data of its views, and the responses.
 
-`store.js` holds the view state: the image, the model and the layer. When a visible view does not
-fit the state, the store sends one event with the state and the names of all such views. The bridge
-answers with one payload for each of them:
+`store.js` holds the view state: the image, the model and the layer. If visible views show another
+state, the store sends one event with the current state and the names of these views. The bridge
+responds with one payload per view:
 
     {"id": int, "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
 
-A payload function takes an `AppContext` and a `ViewState`, and needs no browser. Its result is JSON
-in which an `ImageFile` becomes a file. The store ignores an answer whose key is no longer current.
+A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. An `ImageFile` in
+the data becomes a file. The store ignores a response whose key is no longer current.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ from vitdemo.page.components.picture import ImageRequest, parse_image_fields
 from vitdemo.page.image_sources import crop_to_square, load_requested_image
 from vitdemo.page.kit import MODEL_EVENT
 
-MAX_NAME_LENGTH = 300  # characters of a model's name in a request
+MAX_NAME_LENGTH = 300  # maximum number of characters of a model's name in a request
 Payload = Callable[[AppContext, "ViewState"], dict]
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """The part of the view state that payloads depend on: the image and the name of the model."""
+    """View state without the layer: the requested image, and the name of the model."""
 
     image: ImageRequest
     model: str
@@ -40,15 +40,15 @@ class ViewState:
 
 @dataclass(frozen=True, eq=False)
 class ImageFile:
-    """An image (height, width, 3) uint8 in a payload; the browser receives it as a file."""
+    """Image of a payload, (height, width, 3) uint8, which the browser receives as a file."""
 
     pixels: np.ndarray
 
 
 class Bridge(gr.HTML):
-    """The only component that requests payloads. Its events are `ask` and `layer`.
+    """Hidden component that receives the browser's requests for payloads.
 
-    The event `layer` means that a view has chosen another layer.
+    Its events are `ask` (a request) and `layer` (the user chose a layer in a view).
     """
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"), EventListener("layer"))
@@ -63,7 +63,7 @@ class Bridge(gr.HTML):
         )
 
     def preprocess(self, payload):
-        """Return None: events carry the request."""
+        """Return None, since handlers read the request from the event."""
 
     def postprocess(self, value):
         return None if value is None else serialise_payload(self._serve_images(value))
@@ -77,7 +77,7 @@ class Bridge(gr.HTML):
 
 
 def add_view(name: str, elem_id: str) -> gr.HTML:
-    """Add the place of a view, which the function `define` of `store.js` describes."""
+    """Add the HTML element of the view `name`, which `store.js` fills."""
     return gr.HTML(
         html_template="<div>",
         js_on_load=f'vitdemo.store.mount("{name}", element);',
@@ -88,7 +88,7 @@ def add_view(name: str, elem_id: str) -> gr.HTML:
 
 
 def build(context: AppContext, payloads: Mapping[str, Payload]) -> Bridge:
-    """Add the bridge, which answers requests for the views in `payloads`."""
+    """Add the bridge, and connect it to the payload function of each view."""
     bridge = Bridge()
 
     def answer(event: gr.EventData) -> dict:
@@ -99,7 +99,7 @@ def build(context: AppContext, payloads: Mapping[str, Payload]) -> Bridge:
 
 
 def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
-    """Return the payloads that an untrusted request of the browser asks for."""
+    """Return the payloads for an untrusted `request` of the browser."""
     views = request.get("views")
     views = views if isinstance(views, dict) else {}
     try:
@@ -135,7 +135,7 @@ def parse_view_state(fields: object) -> ViewState:
 
 
 def load_square(context: AppContext, request: ImageRequest) -> Image.Image:
-    """Return the RGB square of the requested image, cached. Raises `ImageError` or `DataError`."""
+    """Return the RGB square of an image, cached. Raises `ImageError` or `DataError`."""
     return context.cache.get_or_compute(
         (load_square, request.source, request.path, request.crop_position),
         lambda: crop_to_square(load_requested_image(request, context.load_test_image)),
@@ -143,5 +143,5 @@ def load_square(context: AppContext, request: ImageRequest) -> Image.Image:
 
 
 def load_trace(context: AppContext, state: ViewState) -> ImageTrace:
-    """Return the trace of the state's image through its model. Raises `VitdemoError`."""
+    """Return the trace of the view state's image through its model. Raises `VitdemoError`."""
     return context.trace_image(context.find_run(state.model), load_square(context, state.image))

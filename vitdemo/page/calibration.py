@@ -53,7 +53,7 @@ CALIBRATION_TERMS = {
 
 
 def build(tab: gr.Tab, context: AppContext) -> None:
-    """Build the tab; its content is computed when the tab opens."""
+    """Lay out the tab, whose content is computed when the user opens it."""
     gr.Markdown(CALIBRATION_INTRO)
     model = RunChoice(group_runs(context.evaluated_runs()), elem_id="calibration-model")
     view = Document(elem_id="calibration")
@@ -74,7 +74,7 @@ def build(tab: gr.Tab, context: AppContext) -> None:
 
 
 def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBlock]:
-    """Return the verdict, both figures and their table; `path` is the run's folder."""
+    """Return the test of calibration, two figures and a table; `path` is the run's folder."""
     return [
         Text(describe_calibration(found)),
         temperature_block(found, path),
@@ -84,7 +84,7 @@ def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBloc
 
 
 def describe_calibration(found: CalibrationReport) -> str:
-    """State the calibration error, whether it exceeds chance, and its direction."""
+    """Describe the calibration error, its significance and its direction."""
     confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
     error = 100 * found.reliability.calibration_error
     if found.reliability.calibration_error <= found.chance.max_calibration_error:
@@ -103,7 +103,7 @@ def describe_calibration(found: CalibrationReport) -> str:
 
 
 def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str:
-    """State the calibration error expected by chance with `which` probabilities."""
+    """Describe the calibration error expected by chance; `which` names the probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         f"probabilities would stay below {100 * found.max_calibration_error:.2f} points."
@@ -111,7 +111,7 @@ def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str
 
 
 def describe_both_sides(found: ReliabilityDiagram) -> str:
-    """Describe overconfident and underconfident predictions if the model has both."""
+    """Describe the overconfident and underconfident predictions; "" unless the model has both."""
     sides = split_by_overconfidence(found)
     if sides is None:
         return ""
@@ -129,7 +129,7 @@ def describe_side(side: ConfidenceRange) -> str:
 
 
 def describe_label_smoothing(found: CalibrationReport) -> str:
-    """State the label smoothing of an underconfident model, and the effect of the temperature."""
+    """Describe the label smoothing of an underconfident model; "" for other models."""
     if found.true_class_target == 1 or found.mean_confidence >= found.accuracy:
         return ""
     words = (
@@ -147,7 +147,7 @@ def describe_label_smoothing(found: CalibrationReport) -> str:
 
 
 def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
-    """State the calibration after temperature scaling, or how to obtain a temperature."""
+    """Describe the calibration after temperature scaling, or how to fit a temperature."""
     if found.scaled is None:
         return Notice(
             f"No temperature can be fitted, because '{found.run}' has no predictions for "
@@ -169,7 +169,7 @@ def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
 
 
 def describe_scaled_error(scaled: ScaledCalibration) -> str:
-    """Compare the error after scaling with the error expected by chance after scaling."""
+    """Compare the calibration error after scaling with the error expected by chance."""
     if scaled.reliability.calibration_error <= scaled.chance.max_calibration_error:
         return "The remaining difference is within chance."
     return "The scaled model is still **not perfectly calibrated**."
@@ -260,7 +260,7 @@ def bin_row(found: CalibrationReport, b: int) -> Row:
 
 
 def chance_cell(found: ChanceCalibration, b: int) -> Cell:
-    """Return a cell with the 95% range of accuracy of a perfectly calibrated model in bin `b`."""
+    """Return a cell with the 95% range of the accuracy in bin `b` expected by chance."""
     band = 100 * found.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
     return Cell(words, interval=band)

@@ -30,7 +30,7 @@ from vitdemo.page.kit import (
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
 from vitdemo.runs import Run
 
-# Scroll as little as necessary, so that the chosen cell stays visible.
+# Scroll to the first image, as little as necessary: the chosen cell stays visible.
 JS_SCROLL_TO_IMAGES = """() => requestAnimationFrame(() => document.querySelector(
   "#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" }))"""
 CONFUSION_INTRO = (
@@ -52,7 +52,7 @@ DIFFERENCE_COLOUR_KEY = (
 
 
 def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
-    """Lay out and wire the tab; the images of a cell open in the tab Explore."""
+    """Lay out the tab and connect its events; images open in the tab Explore."""
     gr.Markdown(CONFUSION_INTRO)
     with gr.Row():
         with gr.Column(min_width=260):
@@ -85,7 +85,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
         return read_matrix(comparable_predictions(context, name), name, other, unit, errors_only)
 
     def draw(name, other, unit, errors_only, cell):
-        """Return the values of `outputs`; a cell stays chosen while its classes exist."""
+        """Return the values of `outputs`; the chosen cell stays if the models have both classes."""
         if name is None:
             return NO_EVALUATION_MESSAGE, None, None, None
         try:
@@ -106,7 +106,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
             classes = comparable_predictions(context, name).classes
             picked = parse_pick(event.pick, len(classes), len(classes))
             cell = tuple(classes[i] for i in picked)
-        except VitdemoError:  # the runs changed after the page was drawn
+        except VitdemoError:  # the page shows a run that no longer exists
             cell = None
         return draw(name, other, unit, errors_only, cell)
 
@@ -117,7 +117,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
 
     inputs = [*settings, cell]
     outputs = [view, cell, title, shown]
-    # One event for all inputs, so that the result of the last of several quick clicks stays.
+    # All inputs share one event: after several quick clicks, the last result stays.
     events = [tab.select, *(setting.input for setting in settings)]
     gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **REFRESH_EVENT)
     picked = view.pick(pick, inputs=settings, outputs=outputs, **REFRESH_EVENT)
@@ -139,7 +139,7 @@ def comparable_runs(context: AppContext, name: str | None) -> list[Run]:
 
 @dataclass(frozen=True)
 class ConfusionCells:
-    """Cell `values` (C, C) in `unit`, of one model or of the difference of two models."""
+    """Confusion matrix of one model, or of a model minus another; `values` (C, C) in `unit`."""
 
     group: ComparablePredictions
     run: str
@@ -191,7 +191,7 @@ def read_matrix(
 
 
 def confusion_payload(matrix: ConfusionCells, cell: tuple[str, str] | None) -> ConfusionPayload:
-    """Return the payload of the view: the matrix, the chosen `cell` and the most confused pairs."""
+    """Return the payload of the confusion matrix, the chosen `cell` and the most confused pairs."""
     key = COLOUR_KEY
     if matrix.other:
         key = DIFFERENCE_COLOUR_KEY.format(first=matrix.run, second=matrix.other)
@@ -235,7 +235,7 @@ def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
 
 def _row_fractions(matrix: ConfusionCells) -> np.ndarray:
     """Return counts as fractions of their row, so that colours do not depend on class size."""
-    support = matrix.counts.sum(axis=1, keepdims=True)  # the same for both models
+    support = matrix.counts.sum(axis=1, keepdims=True)  # row sums are the same for both models
     return matrix.values / np.maximum(support, 1)
 
 
@@ -257,7 +257,7 @@ def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
 
 
 def cell_query(matrix: ConfusionCells, true: str, predicted: str) -> ImageQuery:
-    """Return the query for the images of a cell, given its class names."""
+    """Return the query for the images of class `true` that were predicted as `predicted`."""
     i, j = matrix.classes.index(true), matrix.classes.index(predicted)
     return ImageQuery(matrix.run, Filters("all", i, j), matrix.other)
 
@@ -267,7 +267,7 @@ def plural_class_name(name: str) -> str:
 
 
 def cell_title(matrix: ConfusionCells, true: str, predicted: str) -> list[DocumentBlock]:
-    """Return the heading of the images below, and their order."""
+    """Return a heading for the images of a cell, and a sentence about their order."""
     words = cell_label(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
@@ -276,7 +276,7 @@ def cell_title(matrix: ConfusionCells, true: str, predicted: str) -> list[Docume
 
 
 def write_png(folder: Path, matrix: ConfusionCells) -> str:
-    """Save the matrix as a PNG with double resolution in `folder` and return its path."""
+    """Save the matrix in `folder` as a PNG with double resolution, and return the file's path."""
     figure = plot_confusion_matrix(
         np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
         cell_texts(matrix),

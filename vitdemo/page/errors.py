@@ -1,4 +1,4 @@
-"""The Errors tab: test images selected by combinable filters, with their predictions."""
+"""The Errors tab: test images with their predictions, selected by several filters."""
 
 import gradio as gr
 
@@ -35,7 +35,7 @@ MULTI_MODEL_KINDS = (
     "only_right",
     "all_wrong",
 )  # kinds that depend on the predictions of other models
-KIND_TEXTS = {  # label and explanation
+KIND_TEXTS = {  # kind -> label and explanation
     "errors": ("Errors", "{run} predicted the wrong class."),
     "right": ("Correct predictions", "{run} predicted the correct class."),
     "all": ("All images", "All predictions of {run}."),
@@ -70,7 +70,7 @@ NEUTRAL_FILTERS = (
     False,
     0,
     100,
-)  # classes, both directions, confidence: the neutral values
+)  # values that exclude no image: two classes, both directions, confidence range
 # URL parameters: the model, and the other settings in the order of `Filters`.
 MODEL_PARAMETER = "errors.model"
 FILTER_FIELDS = ("kind", "true", "predicted", "both", "low", "high", "order")
@@ -82,7 +82,7 @@ ERRORS_INTRO = (
 
 
 def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
-    """Lay out and wire the `tab`; a chosen image opens in the tab Explore."""
+    """Lay out the tab and connect its events; images open in the tab Explore."""
     gr.Markdown(ERRORS_INTRO)
     model = RunChoice(group_runs(context.evaluated_runs()), elem_id="errors-model")
     kind = gr.Textbox("errors", visible="hidden", label="Images to show")
@@ -107,7 +107,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
         )
     pairs = FilterButtons("Pairs of classes", PAIRS_TITLE, elem_id="errors-pairs")
     search = gr.Textbox("", visible="hidden", label="Page address")
-    asked = gr.State(None, time_to_live=STATE_LIFETIME)  # the model that was drawn last
+    asked = gr.State(None, time_to_live=STATE_LIFETIME)  # model of the last drawing
     shown = Gallery(elem_id="errors-pictures")
 
     def query_of(name, kind, true, predicted, either_way, low, high, order) -> ImageQuery | None:
@@ -119,7 +119,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
         return ImageQuery(name, filters)
 
     def draw(name, *values):
-        """Return the values of the kinds, the class pairs and the images."""
+        """Return the filter buttons, the class pairs and the images."""
         if name is None:
             return {"sentence": NO_EVALUATION_MESSAGE}, None, None
         try:
@@ -132,9 +132,9 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
 
     def draw_fresh(search, name, asked, *values):
         seen, changed = name, {}
-        if asked is None:  # first drawing: take the settings from the page's address
+        if asked is None:  # at the first drawing, the page's URL contains the settings
             name, changed = restored(search, name)
-        elif asked != name:  # the filters of one model need not make sense for another
+        elif asked != name:  # another model may have other classes, so reset the filters
             changed = dict(zip((1, 2, 3), NEUTRAL_FILTERS, strict=False))
         values = [changed.get(i, value) for i, value in enumerate(values)]
         update, held = update_run_choices(context.evaluated_runs(), name)
@@ -169,7 +169,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
         return "errors", *pair, True, 0, 100, DEFAULT_ORDER
 
     def restored(search, name):
-        """Return the model and the values of `filters`, by position, from the page's address."""
+        """Return the model and the values of `filters` that the page's URL contains."""
         query = permalink.parse_query(search)
         found = {
             i: _filter_from_url(part, query.get(FILTER_PARAMETERS[i]))
@@ -180,7 +180,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
         return query.get(MODEL_PARAMETER, name), {i: v for i, v in found.items() if v is not None}
 
     filters = [kind, true, predicted, either_way, low, high, order]
-    # One event for all inputs, so that the result of the last of several quick clicks stays.
+    # All inputs share one event: after several quick clicks, the last result stays.
     events = [tab.select, model.input, *(setting.change for setting in filters)]
     gr.on(
         events,
@@ -201,7 +201,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
 
 
 def _filter_from_url(part: gr.components.Component, text: str | None):
-    """Return the value of a filter in the address, or None if it is missing or not allowed."""
+    """Parse the value of a filter from the URL; None if the value is missing or invalid."""
     found = permalink.parse_value(part, text)
     return found["value"] if isinstance(found, dict) else found
 
@@ -217,7 +217,7 @@ def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
 
 
 def class_choices(context: AppContext, name: str | None) -> list[Choice]:
-    """Return the choices of a class filter: any class, and the classes of the run `name`."""
+    """Return the choices of a class filter: any class, and each class of the run `name`."""
     try:
         return [ANY_CLASS, *(available_predictions(context, name).classes if name else ())]
     except VitdemoError:
@@ -225,7 +225,7 @@ def class_choices(context: AppContext, name: str | None) -> list[Choice]:
 
 
 def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[str, int]) -> dict:
-    """Return a button with the current image count per kind, and a text for the chosen kind."""
+    """Return a filter button per kind with its image count, and a text about the chosen kind."""
     alone = "requires a second model tested on the same images" if len(group.runs) == 1 else None
     chips = [
         {
@@ -242,7 +242,7 @@ def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[s
 
 
 def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
-    """Describe the active class and confidence filters; "" if there are none."""
+    """Describe the class and confidence filters that are not neutral, "" if all are."""
     words = []
     if filters.true is not None or filters.predicted is not None:
         true, predicted = (
@@ -265,7 +265,7 @@ def describe_kind(group: ComparablePredictions, query: ImageQuery) -> str:
 
 
 def pair_buttons(group: ComparablePredictions, query: ImageQuery) -> dict:
-    """Return the most confused class pairs as buttons that show their images."""
+    """Return a button for each of the most confused class pairs."""
     wanted = {query.filters.true, query.filters.predicted} if query.filters.either_way else set()
     found = mutual_confusions(group.confusion_matrix(query.run), MAX_CLASS_PAIRS)
     return {"chips": [_pair_button(pair, group.classes, wanted) for pair in found]}

@@ -1,4 +1,4 @@
-"""Downloads with progress and a stop button, shown as rows of a `TaskList`."""
+"""Downloads with progress, which the user can stop, for the rows of a `TaskList`."""
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -11,7 +11,7 @@ STOP_TIMEOUT = 2.0  # seconds to wait for a stopped download to end
 
 
 class DownloadProgress(NamedTuple):
-    """Downloaded fraction (0 to 1), and a text with size and speed."""
+    """Progress of a download: fraction (0 to 1), and a text with size and speed."""
 
     fraction: float
     description: str
@@ -20,7 +20,7 @@ class DownloadProgress(NamedTuple):
 @dataclass(eq=False)
 class _Download:
     progress: DownloadProgress
-    stopped: threading.Event = field(default_factory=threading.Event)  # set by the user
+    stopped: threading.Event = field(default_factory=threading.Event)  # by the user
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -31,21 +31,21 @@ class DownloadManager:
         self._in_progress: dict[Hashable, _Download] = {}
 
     def get_progress(self, key: Hashable) -> DownloadProgress | None:
-        """Return the progress of a download, or None if it is not in progress."""
+        """Return the progress of the download `key`, or None if it is not running."""
         found = self._in_progress.get(key)
         return found.progress if found else None
 
     def stop(self, key: Hashable) -> None:
-        """Stop a download and wait until it has ended, so that it is no longer listed."""
+        """Stop the download `key`, and wait until it has ended."""
         if found := self._in_progress.get(key):
             found.stopped.set()
             found.ended.wait(STOP_TIMEOUT)
 
     def run_download(self, key: Hashable, work: Callable[[OnBytes], object]) -> Iterator[None]:
-        """Run the download `work(on_bytes)` and yield whenever `progress` was updated.
+        """Run the download `work(on_bytes)`, and yield after each update of the progress.
 
-        Yields nothing if a download with this key is in progress. Closing the generator stops the
-        download. Raises `Stopped` after `stop`, and any error of `work`.
+        Yields nothing if the download `key` is already running. Closing the generator stops the
+        download. Raises `Stopped` after a call of `stop`, and any error of `work`.
         """
         speed = DownloadSpeed()
         own = _Download(DownloadProgress(0.0, speed.format_progress(0, 0)))

@@ -19,7 +19,7 @@ def build(
     roots: list[Path],
     device: torch.device,
 ) -> None:
-    """Lay out the header; `runs` reads the current run folders, which are in `roots`."""
+    """Lay out the header; `runs` returns the runs in the folders `roots`, and error messages."""
 
     def show():
         return header_content(*runs(), roots, device)
@@ -31,7 +31,7 @@ def build(
 def header_content(
     found: list[Run], problems: list[str], roots: list[Path], device: torch.device
 ) -> HeaderContent:
-    """Return the header's content, with one sentence per damaged or missing run."""
+    """Return the content of the page header, with one sentence per damaged or missing run."""
     trained = sum(run.has_weights for run in found)
     models = f"{trained} trained model{'' if trained == 1 else 's'}"
     if trained < len(found):

@@ -1,4 +1,4 @@
-"""Sources of an image in the Explore tab: the user's file, an example photo, the test set."""
+"""Sources of the image in the Explore tab: user's photo, example photo, or test image."""
 
 import functools
 import random
@@ -15,20 +15,20 @@ from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.components.offers import Examples, ThumbnailRow
 from vitdemo.page.components.picture import USER_PHOTO, ImageRequest, LoadedImage
 
-IMAGE_LIFETIME = 6 * 3600  # after the image was chosen; a lesson takes less time
+IMAGE_LIFETIME = 6 * 3600  # seconds after the user's choice, longer than any lesson takes
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
-TRUE_CLASS_KEY = "true class"  # key in the `info` of the square of a test image
-NUM_TEST_EXAMPLES = 6  # test images at a time
+TRUE_CLASS_KEY = "true class"  # key of a square's `info`
+NUM_TEST_EXAMPLES = 6  # number of test images shown
 NO_TEST_IMAGES_MESSAGE = (
     "No test images yet. Download them in the tab Data or with python train.py download."
 )
-THUMBNAIL_SIDE = 64  # pixels of a thumbnail
+THUMBNAIL_SIDE = 64  # pixels
 
 
 def load_requested_image(
     request: ImageRequest, test_picture: Callable[[int], TestImage]
 ) -> LoadedImage:
-    """Return the requested image. Raises `ImageError` or `DataError` if it does not exist."""
+    """Load the requested image. Raises `ImageError` or `DataError` if it does not exist."""
     if request.source == USER_PHOTO:
         return LoadedImage(request, load_image(request.path), "Your photo.")
     if (number := parse_test_index(request.source)) is not None:
@@ -40,27 +40,27 @@ def load_requested_image(
 
 
 def crop_to_square(shown: LoadedImage) -> Image.Image:
-    """Return the RGB square that models can see; its `info` holds the true class, if known."""
+    """Return the RGB square that models see; its `info` contains the true class if known."""
     square = crop_visible_square(shown.uncropped, position=shown.request.crop_position)
     square.info = {TRUE_CLASS_KEY: shown.label} if shown.label else {}
     return square
 
 
 def parse_test_index(source: str | None) -> int | None:
-    """Return 17 for "test:17"; None for any other text."""
+    """Parse the index of a test image, such as 17 in "test:17"; None for any other text."""
     number = (source or "").removeprefix(TEST_PREFIX)
     is_number = number != source and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if source and is_number else None
 
 
 def list_photos() -> dict[str, str]:
-    """Return the example photos by their names in URLs, such as "photo:cat"."""
+    """Return source -> path of the example photos; a source is a name such as "photo:cat"."""
     return {PHOTO_PREFIX + Path(file).stem: file for file in example_files()}
 
 
-@functools.cache  # the files are the same while the page runs
+@functools.cache  # cached, since the files do not change while the page runs
 def load_photo_thumbnails() -> ThumbnailRow:
-    """Return the example photos as thumbnails."""
+    """Return the thumbnails of the example photos."""
     found = list_photos()
     pictures = [make_thumbnail(load_image(file)) for file in found.values()]
     return ThumbnailRow(np.stack(pictures), [*found], [name_of(file) for file in found.values()])
@@ -69,7 +69,7 @@ def load_photo_thumbnails() -> ThumbnailRow:
 def sample_test_thumbnails(
     test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
 ) -> tuple[ThumbnailRow | None, str]:
-    """Return random test images as thumbnails, or None and a message without a test set."""
+    """Return thumbnails of random test images and ""; without a test set, None and a message."""
     try:
         size = test_size()
     except VitdemoError:  # the tab Data explains how to get the dataset
@@ -89,13 +89,13 @@ def sample_test_thumbnails(
 def load_example_images(
     test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
 ) -> Examples:
-    """Return all example images."""
+    """Return thumbnails of the example photos and of random test images."""
     tests, sentence = sample_test_thumbnails(test_picture, test_size)
     return Examples(load_photo_thumbnails() if list_photos() else None, tests, sentence)
 
 
 def make_thumbnail(image) -> np.ndarray:
-    """Return the square that models see, (SIDE, SIDE, 3) uint8."""
+    """Return a thumbnail of the square that models see, (SIDE, SIDE, 3) uint8."""
     return np.asarray(
         crop_and_resize(crop_visible_square(image, 4 * THUMBNAIL_SIDE), THUMBNAIL_SIDE)
     )

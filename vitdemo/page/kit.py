@@ -1,4 +1,4 @@
-"""Helpers shared by several tabs: queues, components without value checks, error messages."""
+"""Helpers of several tabs: queues, components without value checks, error messages."""
 
 import asyncio
 import base64
@@ -32,45 +32,45 @@ from vitdemo.cache import make_key
 from vitdemo.data.image_files import MAX_FILE_BYTES
 from vitdemo.errors import Stopped, VitdemoError
 
-# At most one model request per core runs at a time, and their passes share the cores (see
-# `AppContext`). gradio admits twice as many, so that a request that waits for another one of its
-# own session (see `AppBlocks`) does not block others. The queue shows waiting users their position.
+# At most one model request per core runs at a time, and their forward passes share the cores (see
+# `AppContext`). gradio admits twice as many requests, since a request may wait for another request
+# of its session (see `AppBlocks`) and must not block other sessions.
 MAX_CONCURRENT_REQUESTS = min(4, torch.get_num_threads())
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * MAX_CONCURRENT_REQUESTS}
-# Computations that take seconds (curves, occlusion, t-SNE) wait here and do not block clicks.
+# Computations of several seconds (curves, occlusion, t-SNE) have a queue that blocks no clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
-# Handlers that change session state run one at a time: each starts from the previous result.
+# Handlers that change session state run one at a time: each handler needs the previous result.
 SERIAL_QUEUE = {"concurrency_id": "turns", "concurrency_limit": None}
 SERIALIZED_QUEUES = (MODEL_QUEUE["concurrency_id"], SERIAL_QUEUE["concurrency_id"])
 # Reading run folders is quick and needs no queue.
 LIGHT_QUEUE = {"concurrency_limit": None}
 NO_API = {"api_visibility": "private"}  # not an API endpoint
 NO_PROGRESS = {**NO_API, "show_progress": "hidden"}
-# Refreshing a tab: only the last of many clicks runs.
+# Event that refreshes a tab: of many quick clicks, only the last click is handled.
 REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
-# Inference events: only the latest pending request runs.
+# Event that runs models: of several waiting requests, only the latest is handled.
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
-STATE_LIFETIME = 6 * 3600  # lifetime of a user's choices in a State
+STATE_LIFETIME = 6 * 3600  # seconds that gradio stores a user's choices in a State
 NOT_A_FILE_MESSAGE = (
     "An image is sent as an uploaded file: send gradio_client.handle_file(path) instead of a plain "
     "path or any other value."
 )
-MAX_STORED_EVENTS = 2000  # above the number that can wait (app.py) or run
+MAX_STORED_EVENTS = 2000  # more than can wait (app.py) or run at a time
 
 
-Choice = str | tuple[str, str]  # of a radio or dropdown: its value, or (label, value)
+Choice = str | tuple[str, str]  # choice of a radio or dropdown: value, or (label, value)
 
 
 class TempFileNames(set):
-    """Names of files that gradio deletes after a while (`delete_files_created_by_app`).
+    """Set of names of temporary files, which gradio deletes every hour.
 
-    gradio iterates over its sets while it adds names, and its hourly cleanup then stops for good
-    with "Set changed size during iteration". It also keeps the names of deleted files. This class
-    iterates over a copy and removes such names.
+    gradio adds names to its own sets during the iteration. Its cleanup then stops for good with
+    "Set changed size during iteration". gradio also keeps the names of deleted files. This class
+    iterates over a copy and removes the names of deleted files.
     """
 
     def __iter__(self):
-        for name in frozenset(self):  # `frozenset` copies without calling this method
+        for name in frozenset(self):  # `frozenset` copies without a call of `__iter__`
             if os.path.lexists(name):
                 yield name
             else:
@@ -80,15 +80,15 @@ class TempFileNames(set):
 class AppBlocks(gr.Blocks):
     """`gr.Blocks` with cheaper skipped outputs, file cleanup and serial requests per session.
 
-    For each output that is `gr.skip()`, gradio creates a new component with its configuration. A
-    new image has outputs for all sections but draws only one, and this took a quarter of its time.
-    Old files are deleted (`TempFileNames`), answered requests are forgotten, and the requests of
-    one session in the queues `SERIALIZED_QUEUES` run one at a time.
+    gradio creates a new component for each output that is `gr.skip()`. A new image has outputs for
+    all sections but draws only one, and the skipped outputs took a quarter of the time. This class
+    skips them without new components, deletes old files (`TempFileNames`) and old requests, and
+    runs the requests of a session in the queues `SERIALIZED_QUEUES` one at a time.
     """
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._session_locks = WeakKeyDictionary()  # locks by gradio's session state, then by queue
+        self._session_locks = WeakKeyDictionary()  # gradio's session state -> queue -> lock
         self._model_semaphore = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     def __exit__(self, *raised):
@@ -101,7 +101,7 @@ class AppBlocks(gr.Blocks):
                 self.temp_file_sets.append(block.temp_files)
 
     def queue(self, *arguments, **options):
-        """Limit the stored events; gradio keeps each one with its request as long as it runs."""
+        """Limit the number of stored events; gradio would store all events until it exits."""
         queued = super().queue(*arguments, **options)
         self._queue.event_ids_to_events = LRUCache(MAX_STORED_EVENTS)
         return queued
@@ -109,7 +109,7 @@ class AppBlocks(gr.Blocks):
     async def process_api(self, block_fn, inputs, state=None, *more, **options):
         """Run the requests of one session in the queues `SERIALIZED_QUEUES` one at a time.
 
-        Otherwise the response to an older request could arrive last and stay on the page.
+        Otherwise, the response to an older request could arrive last, and the page would show it.
         """
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
         async with AsyncExitStack() as turns:
@@ -121,7 +121,7 @@ class AppBlocks(gr.Blocks):
             return await super().process_api(block_fn, inputs, state, *more, **options)
 
     async def preprocess_data(self, block_fn, inputs, state, *more, **options):
-        """Work around a gradio leak: a session kept each rebuilt component under a new id."""
+        """Work around a memory leak of gradio, which stores each rebuilt component of a session."""
         for block in block_fn.inputs if state else ():
             if held := state.blocks_config.blocks.get(block._id):
                 held._id = block._id
@@ -131,7 +131,7 @@ class AppBlocks(gr.Blocks):
                 check_uploaded_file(value)
         try:
             return await super().preprocess_data(block_fn, inputs, state, *more, **options)
-        # A path of the server that nobody has uploaded, or an address that does not respond
+        # a path on the server that was not uploaded, or a URL that does not respond
         except (InvalidPathError, HTTPError) as error:
             if not any(images):
                 raise
@@ -154,9 +154,9 @@ class AppBlocks(gr.Blocks):
 
 
 def check_uploaded_file(value: object) -> None:
-    """Raise `gr.Error` where `value`, sent for an image, is neither a file of gradio's nor None.
+    """Raise `gr.Error` if `value`, sent by a script as an image, is not an uploaded file or None.
 
-    gradio's own answer to a script would be a bare "An error occurred".
+    gradio itself would only respond "An error occurred".
     """
     if value is None or isinstance(value, ImageData):
         return
@@ -172,20 +172,20 @@ def is_skip(value: object) -> bool:
 
 
 class PathImage(gr.Image):
-    """`gr.Image` that passes the path of the upload to the handler, undecoded.
+    """`gr.Image` that passes the path of the uploaded file to the handler.
 
-    gradio opens the file with Pillow before any check of this project, and it does not check data
-    URLs and `.gif` files. Here `inputs.load_image` receives every upload unchanged.
+    `gr.Image` would open the file with Pillow without our checks, and would not check data URLs and
+    `.gif` files. With this class, handlers load every upload with `load_image`.
     """
 
-    is_template = True  # drawn in the browser as gradio's own image component
+    is_template = True  # the browser draws this class like `gr.Image`
 
     def preprocess(self, payload) -> str | None:
         if payload is None:
             return None
         if payload.url and payload.url.startswith("data:"):
             path = _save_data_url(payload.url, self.GRADIO_CACHE)
-            self.temp_files.add(path)  # so that it is deleted after a while, like an upload
+            self.temp_files.add(path)  # so that gradio deletes the file later, like an upload
             return path
         return payload.path
 
@@ -193,14 +193,14 @@ class PathImage(gr.Image):
 class UncheckedSlider(gr.Slider):
     """`gr.Slider` that passes the browser's value to the handler without a range check.
 
-    gradio rejects a value above the maximum. After a change to a model with fewer layers, the
-    browser may still send the layer of the deeper model. The handler clamps the value.
+    `gr.Slider` rejects a value above the maximum. After a change to a model with fewer layers, the
+    browser may still send a layer of the deeper model. The handler must clamp the value.
     """
 
     is_template = True
 
     def preprocess(self, payload) -> float | None:
-        """Return a finite number of any size, or None for anything else."""
+        """Return `payload` if it is a finite number, else None."""
         is_number = isinstance(payload, int | float) and not isinstance(payload, bool)
         return payload if is_number and math.isfinite(payload) else None
 
@@ -208,8 +208,8 @@ class UncheckedSlider(gr.Slider):
 class UncheckedDropdown(gr.Dropdown):
     """`gr.Dropdown` that passes the browser's value to the handler without a check.
 
-    gradio rejects a value that is not among the choices. After a change to a model with other
-    classes, the browser may still send a class of the previous model. The handler reports it.
+    `gr.Dropdown` rejects a value that is not a choice. After a change to a model with other
+    classes, the browser may still send a class of the previous model. The handler must check it.
     """
 
     is_template = True
@@ -241,14 +241,14 @@ def _save_data_url(url: str, folder: str) -> str:
 
 
 def session_id() -> str | None:
-    """Return the session id of the current event; None outside events."""
+    """Return the session id of the current event, or None outside an event."""
     return getattr(LocalContext.request.get(None), "session_hash", None)
 
 
 def is_local_request(request: gr.Request | None) -> bool:
-    """Return True if the request comes from this computer and through no proxy.
+    """Return whether the request comes from this computer, without a proxy.
 
-    A proxy without forwarding headers still shows as a Host or Origin that is not local.
+    A proxy without forwarding headers is detected by a Host or Origin that is not local.
     """
     if request is None:
         return False
@@ -270,25 +270,25 @@ def is_loopback_host(host: str) -> bool:
 
 
 class Cancellation:
-    """Cancellation of long computations: each session has at most one.
+    """Cancellation of long computations, of which each session has at most one.
 
-    `button` starts it. `stop`, or the session's next request, ends it at its next step, even while
-    it waits in the queue.
+    `stop`, or the next request of the session, cancels a computation. It then ends at the next
+    call of its check, or before it starts if it still waits in the queue.
     """
 
     def __init__(self):
-        # By session: the request, and an event that is set when it is cancelled
+        # session -> its request, and an event that is set when the request is cancelled
         self._requests: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(
             MAX_STORED_EVENTS
         )
 
     def start_on_click(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
-        """Start `work` with `begin`; `work` calls `make_check()` to notice cancellation."""
+        """Run `work` on a click on `begin`; `work` must call the function of `make_check()`."""
         armed = begin.click(self.start, **REFRESH_EVENT)
         armed.then(work, inputs, outputs, **NO_API, **LONG_QUEUE, **options)
 
     def start(self, *question) -> None:
-        """Register the request `question`, and cancel the previous request of this session."""
+        """Start the request `question`, and cancel the previous request of the session."""
         self.stop()
         self._requests[session_id()] = (make_key(question), threading.Event())
 
@@ -297,12 +297,12 @@ class Cancellation:
             found[1].set()
 
     def stop_different(self, *question) -> None:
-        """Cancel a different request; the same one drawn again continues."""
+        """Cancel the session's request if it is not `question`."""
         if (found := self._requests.get(session_id())) and found[0] != make_key(question):
             found[1].set()
 
     def make_check(self, *question) -> Callable[[], None]:
-        """Return a function that raises `Stopped` if `question` was cancelled or never started."""
+        """Return a function that raises `Stopped` if `question` was cancelled or not started."""
         asked, over = self._requests.get(session_id(), (None, None))
         is_mine = asked == make_key(question)
 
@@ -314,7 +314,7 @@ class Cancellation:
 
 
 def show_user_errors(handler: Callable) -> Callable:
-    """Show a `VitdemoError` of a handler or generator as a message; outputs stay unchanged."""
+    """Wrap a handler to show a `VitdemoError` as a message and leave the outputs unchanged."""
 
     @functools.wraps(handler)
     def wrapped(*args):
@@ -340,9 +340,9 @@ def _as_gradio_error() -> Iterator[None]:
 
 
 def parse_pick(pick: object, *limits: int) -> tuple[int, ...]:
-    """Parse a pick such as "3-5" or "3.5" into numbers from 0, each below its limit.
+    """Parse the value of a `pick` event, such as "3-5", into one number per limit, from 0.
 
-    A pick comes from the browser. Raises `VitdemoError` for a pick that no button sends.
+    The value is untrusted. Raises `VitdemoError` unless each number is below its limit.
     """
     words = re.split("[-.]", pick) if isinstance(pick, str) and len(pick) < 100 else []
     known = all(word.isascii() and word.isdecimal() for word in words)
@@ -355,7 +355,7 @@ def parse_pick(pick: object, *limits: int) -> tuple[int, ...]:
 def add_download_button(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
-    """Return a button that downloads the file written by `make(folder, *inputs)`."""
+    """Add a download button; `make(folder, *inputs)` writes the file and returns its path."""
     button = gr.Button(label, size="sm", elem_id=elem_id)
     made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
     click = f"() => document.querySelector('#{elem_id}-file').click()"
@@ -376,9 +376,9 @@ def make_cache_folder(component: Component) -> Path:
 
 
 def update_choices(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
-    """Return an update with these choices, and the resulting value: `current`, or the first.
+    """Return an update to `choices`, and the resulting value: `current`, or the first choice.
 
-    The update sets a value only if necessary: otherwise it would undo a click made meanwhile.
+    The update sets a value only if the value changes, so that it does not undo a later click.
     """
     values = [choice if isinstance(choice, str) else choice[1] for choice in choices]
     if current in values:
@@ -388,14 +388,14 @@ def update_choices(choices: Sequence[Choice], current: str | None) -> tuple[dict
 
 
 def clamp_layer(layer: float, layers: int) -> int:
-    """Clamp a slider's value to a layer 1..`layers`."""
+    """Clamp the value of a layer slider to 1..`layers`."""
     return min(max(round(layer or 1), 1), layers)
 
 
 def clamp_slider(value: float, top: int) -> dict:
     """Return an update of a slider at `value` to the range 1..`top`.
 
-    It sets a value only if necessary, as `update_choices` does, so that it does not undo a move.
+    The update sets a value only if the value changes, so that it does not undo a later move.
     """
     kept = clamp_layer(value, top)
     return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)

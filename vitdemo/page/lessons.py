@@ -1,6 +1,6 @@
 """The tab "Lessons", and the lesson panel next to all tabs.
 
-The numbers in a lesson are read when it is shown, so that they match the available models.
+A lesson reads its numbers when it is shown, so that they match the available models.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ LESSONS_INTRO = (
     "a task or a question. Your progress is saved in this browser. For teachers: add `?teach=1` "
     "to the address for larger text, and use the arrow keys to change steps."
 )
-# Sliders of the cost calculator: label, minimum, maximum, step and start (those of vit-small-cpu).
+# Sliders of the cost calculator: label, minimum, maximum, step and initial value (vit-small-cpu).
 SIZE_SLIDERS = {
     "image": ("Image side, pixels", 16, 384, 16, 32),
     "patch": ("Patch side, pixels", 2, 32, 2, 4),
@@ -49,7 +49,7 @@ SIZE_SLIDERS = {
     "heads": ("Heads", 1, 16, 1, 4),
 }
 DEFAULT_SIZES = {name: start for name, (*_, start) in SIZE_SLIDERS.items()}
-MAX_TIMED_MACS = 20e9  # per image; larger models are not timed
+MAX_TIMED_MACS = 20e9  # multiply-adds per image; the latency of larger models is not measured
 MAX_TOKENS = 2_500
 TIMED_SECONDS = 1.0
 
@@ -57,7 +57,7 @@ TIMED_SECONDS = 1.0
 def build(
     page: gr.Blocks, tab: gr.Tab, panel: LessonPanel, look: ExploreTab, folders: Sequence[Path]
 ) -> None:
-    """Lay out and wire the tab and the lesson `panel`; `folders` contain the lessons."""
+    """Lay out the tab, and connect its events and the lesson `panel`; `folders` contain lessons."""
     context = look.context
     gr.Markdown(LESSONS_INTRO)
     shelf = LessonList(elem_id="lessons")
@@ -91,7 +91,7 @@ def build(
     def show():
         yield read_catalog(
             context, folders, fact_placeholder
-        )  # at once; the numbers may take seconds
+        )  # open the panel immediately; the numbers may take seconds
         yield read_catalog(context, folders)
 
     tab.select(show, None, shelf, **REFRESH_EVENT)
@@ -114,9 +114,9 @@ def build(
 def read_catalog(
     context: AppContext, folders: Sequence[Path], tell: ReadFact = lookup_fact
 ) -> LessonCatalog:
-    """Return the lessons, those with missing requirements, and the problems of invalid files.
+    """Return the available lessons, lessons with missing requirements, and errors in lesson files.
 
-    `tell` is `lookup_fact` or, if only the titles are needed, `fact_placeholder`.
+    `tell` fills in facts: `lookup_fact`, or `fact_placeholder` if only the titles are needed.
     """
     read, problems = read_lessons(*folders)
     found, missing = [], []
@@ -181,7 +181,7 @@ def build_cost_calculator(context: AppContext) -> None:
 
 
 def validate_sizes(sizes: Sequence) -> list[int]:
-    """Return the sizes as integers. Raises `LessonError` for an impossible combination."""
+    """Convert the sizes of a model to integers. Raises `LessonError` for invalid combinations."""
     sizes = [int(size) for size in sizes]
     image, patch = sizes[:2]
     if image % patch:
@@ -224,7 +224,7 @@ def format_factor(before: float, now: float) -> str:
 
 
 def measure_model_latency(context: AppContext, sizes: Sequence) -> Text:
-    """Measure the latency of one image here. Raises `LessonError` if the model is too large."""
+    """Measure the latency of a model for one image. Raises `LessonError` if it is too large."""
     image, patch, width, depth, heads = validate_sizes(sizes)
     cost = compute_vit_cost(image, patch, width, depth, heads)
     if cost.macs > MAX_TIMED_MACS:

@@ -1,8 +1,8 @@
 """The tab "Custom classes": a classifier for the user's own images, trained in seconds.
 
-The collected images belong to the session and are deleted with it, or one hour after the last use.
-Only this user sees the model in the tabs and can download it as a zip. If the page allows training,
-the user can also publish it to all users.
+The images are deleted at the end of the session, or one hour after the last use. Only this user
+sees the model in the tabs and can download it as a zip file. If the page allows training, the user
+can also publish the model to all users.
 """
 
 import functools
@@ -60,7 +60,7 @@ CUSTOM_CLASSES_LIFETIME = 3600
 RUN_NAME_PREFIX = "own-"
 EXAMPLE_CLASSES, EXAMPLE_IMAGES_PER_CLASS = 3, 20
 MAX_MISTAKES = 24
-SMALL_SAMPLE_SIZE = 100  # The page shows a warning below this number of independent images.
+SMALL_SAMPLE_SIZE = 100  # The page shows a warning if there are fewer independent images.
 CUSTOM_CLASSES_INTRO = (
     f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "
     "class are "
@@ -90,11 +90,11 @@ TRAINING_STOPPED_MESSAGE = "Training was stopped. No new classifier was saved."
 
 @dataclass
 class CustomClassesState:
-    """The state of one user: collection, trained classifier and published model.
+    """State of one user: collected images, trained classifier and published model.
 
-    `before` is the collection before the last change, `own` the run folder that only this user
-    sees, and `published_job` the published run. Handlers modify this object in place. A handler
-    that finishes late therefore does not overwrite changes made in the meantime.
+    `previous_collection` is the collection before the last change, `private_folder` the run folder
+    that only this user sees, and `published_job` the published run. Handlers modify this object in
+    place, so that a slow handler does not overwrite the changes of a later handler.
     """
 
     collection: ImageCollection = EMPTY_COLLECTION
@@ -110,7 +110,7 @@ class CustomClassesState:
 
 
 def build(tab: gr.Tab, context: AppContext, jobs: JobQueue | None = None) -> None:
-    """Create the tab and connect its events; with `jobs`, a user may publish a model."""
+    """Lay out the tab and connect its events; with `jobs`, users may publish a model."""
     gr.Markdown(CUSTOM_CLASSES_INTRO)
     kept = gr.State(
         CustomClassesState(),
@@ -145,7 +145,7 @@ def build(tab: gr.Tab, context: AppContext, jobs: JobQueue | None = None) -> Non
         )
 
     def ask(event: gr.EventData, kept: CustomClassesState) -> tuple:
-        """Change the collection, and clear the message about the previous one."""
+        """Apply a browser request to the collection, and clear the old message."""
         try:
             problems = apply_edit_action(context, kept, event)
         except VitdemoError as error:
@@ -187,7 +187,7 @@ def build(tab: gr.Tab, context: AppContext, jobs: JobQueue | None = None) -> Non
         return kept, words
 
     def remove(shown: Job) -> bool:
-        """Delete a published run; return False if it was already deleted in Train a model."""
+        """Delete a published run; return False if the user already deleted it in Train a model."""
         try:
             jobs.delete(shown.name, shown.record)
         except JobError:
@@ -243,7 +243,7 @@ def build(tab: gr.Tab, context: AppContext, jobs: JobQueue | None = None) -> Non
 
 
 def route_errors_to_output(handler: Callable[..., tuple]) -> Callable[..., tuple]:
-    """Wrap a handler to show a `VitdemoError` in its second output and leave the first one."""
+    """Wrap a handler to show a `VitdemoError` in the second output; the first stays unchanged."""
 
     @functools.wraps(handler)
     def wrapped(*values):
@@ -256,16 +256,16 @@ def route_errors_to_output(handler: Callable[..., tuple]) -> Callable[..., tuple
 
 
 def list_backbones(context: AppContext) -> list:
-    """Return the Vision Transformers that can be a backbone, highest accuracy first."""
+    """Return the runs of Vision Transformers, which can be a backbone, highest accuracy first."""
     return [run for run in context.explainable_runs() if run.spec.family in ("vit", "timm")]
 
 
 def apply_edit_action(
     context: AppContext, state: CustomClassesState, event: gr.EventData
 ) -> list[str]:
-    """Apply a browser request to the collection; return a message for each skipped image.
+    """Apply a browser request to the user's images; return a message per skipped image.
 
-    Raises `VitdemoError` if the request cannot be carried out.
+    Raises `VitdemoError` for a request that is invalid or cannot be carried out.
     """
     now = state.collection
     asked, problems = parse_edit_action(event, now), []
@@ -293,10 +293,9 @@ def apply_edit_action(
 
 
 def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCollection:
-    """Add test images of the first classes as an example.
+    """Add test images of the first `EXAMPLE_CLASSES` classes as example classes.
 
-    There are `EXAMPLE_IMAGES_PER_CLASS` images for each of `EXAMPLE_CLASSES` classes. Raises
-    `DataError` if there is no dataset.
+    Each class gets `EXAMPLE_IMAGES_PER_CLASS` images. Raises `DataError` without a dataset.
     """
     source = context.open_dataset()
     labels = source.load_labels("test").numpy()
@@ -317,20 +316,20 @@ def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCo
 
 
 def require_probe(state: CustomClassesState) -> LinearProbe:
-    """Return the trained classifier. Raises `DataError` if there is none."""
+    """Return the user's trained classifier. Raises `DataError` if there is none."""
     if state.probe is None:
         raise DataError("No classifier has been trained yet. Press 'Train classifier' first.")
     return state.probe
 
 
 def make_run_name(found: LinearProbe) -> str:
-    """Return a folder name from the first class names, with only a to z, digits and hyphens."""
+    """Make a folder name of the first class names, with only a to z, digits and hyphens."""
     words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
     return RUN_NAME_PREFIX + ("-".join(word for word in words if word) or "classes")
 
 
 def describe_collection(collection: ImageCollection) -> str:
-    """Return the numbers of classes and images in words; "" without classes."""
+    """Describe the numbers of classes and images, "" without classes."""
     if not collection.classes:
         return ""
     many = len(collection.classes)
@@ -350,7 +349,7 @@ def cross_validation_blocks(found: LinearProbe) -> list[DocumentBlock]:
 
 
 def describe_cross_validation(found: LinearProbe) -> str:
-    """Return the cross-validated accuracy and its confidence interval as text."""
+    """Describe the cross-validated accuracy with confidence interval."""
     low, high = (100 * end for end in found.interval)
     return (
         f"The accuracy is **{100 * found.accuracy:.1f}%** on {len(found.labels)} images, "
@@ -389,7 +388,7 @@ def explain_untested(found: LinearProbe) -> str:
 
 
 def cross_validation_tables(found: LinearProbe) -> list[DocumentBlock]:
-    """Return the confusion matrix and the per-class metrics."""
+    """Return the cross-validated confusion matrix and per-class metrics as tables."""
     classes = found.classes
     matrix = metrics.confusion_matrix(found.probabilities, found.labels)  # (C, C)
     each = metrics.compute_class_metrics(found.probabilities, found.labels)

@@ -1,14 +1,14 @@
-"""Wiring of a tab's sections, of which only the open one is computed.
+"""Sections of a tab, of which the page computes only the open section.
 
     sections = LazySections([opened], [picture, model])  # `opened`: its value is the id of a tab
     sections.add("side", draw, [kind, depth], [view])  # draw(picture, model, kind, depth)
     sections.wire({"side": tab, ...})  # after all sections are laid out
 
-A section is drawn when its tab is opened and when the user changes one of its inputs. It is also
-part of the response to a new image or model (`LazySections.drawn`). Each event costs the browser a
-tenth of a second in addition to its response, so one event draws all sections that open together.
-Changes that the page makes itself (a URL, a preset, the layers of another model) start no event:
-the response that makes the change also draws the section.
+A section is drawn when the user opens its tab, changes one of its inputs, or chooses another image
+or model (`LazySections.render_open`). Each event costs the browser a tenth of a second in addition
+to the response, so one event draws all sections that open together. A change that the page makes
+itself (by a URL, a preset or another model) starts no event. The same response then also draws the
+section.
 
 All drawing waits in one queue. A session's model requests run in order (`AppBlocks.process_api`),
 so the response to an older request never arrives after the response to a newer one.
@@ -26,18 +26,18 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import MODEL_QUEUE, NO_API
 
-# Skip when the URL handler opened this tab; it renders the section itself.
+# No event if the page itself opened this tab, since the same response then draws the section.
 JS_MARK_OPEN = "(open, openings = 0) => [NAME, open === NAME ? openings : openings + 1]"
 LATEST_EVENT = {"trigger_mode": "always_last", **NO_API}
 
 
 @dataclass(frozen=True)
 class LazySection:
-    """A section: `draw` computes the values of `outputs` from the common inputs and `inputs`.
+    """Section of a tab: `draw` computes `outputs` from the common inputs of the tab and `inputs`.
 
-    `where` contains the id of the section's tab, and of its part if it has several. It is empty if
-    the section is always open. The message of a `VitdemoError` goes to the first output. The other
-    outputs are emptied, unless they are also inputs.
+    `place` has the id of the section's tab and, for a part of a section, the id of the part. It is
+    empty if the section is always open. If `draw` raises a `VitdemoError`, the first output shows
+    the message. The other outputs are cleared, unless they are also inputs.
     """
 
     place: Sequence[str]
@@ -64,10 +64,10 @@ class LazySection:
 
 
 class LazySections:
-    """The sections of one tab. The values of `choosers` are the open tab and its open part.
+    """All sections of a tab; the values of `choosers` are the ids of the open section and part.
 
-    `always` are the first inputs of every section; while one of them is None, nothing is drawn.
-    All drawing waits in `queue`.
+    `common_inputs` are the first inputs of every section. While one of their values is None, no
+    section is drawn. All drawing waits in `queue`.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class LazySections:
     ) -> None:
         """Add a section ("side"), a part of one ("inside/lens"), or one that is always open ("").
 
-        Several sections may have the same place. A change of any of `by` by the user draws the
-        section again (default: of the choices in `inputs`).
+        Several sections may have the same place. If the user changes one of `triggers` (default:
+        all form components in `inputs`), the section is drawn again.
         """
         place = where.split("/") if where else []
         section = LazySection(place, draw, list(inputs), list(outputs))
@@ -104,24 +104,24 @@ class LazySections:
             self.draw_on(partial(gr.on, events), [section])
 
     def draw_on(self, listen: Callable, sections: Sequence[LazySection]) -> None:
-        """Draw the open ones of `sections` on the event `listen`, such as a button's `click`."""
+        """Draw those `sections` that are open on the event `listen`, such as a button's `click`."""
         self._redraw_events.append((listen, sections))
 
     def change_event(self, component: Component, where: Sequence[str]) -> Callable:
-        """Return the event of a user's change of `component` for the section at `where`."""
+        """Return the event that means: the user changed `component` of the section at `where`."""
         return component.input
 
     def section_inputs(self, sections: Sequence[LazySection]) -> list[Component]:
-        """Return the inputs of `drawn`."""
+        """Return the components whose values `render_open` receives."""
         own = [component for section in sections for component in section.inputs]
         return [*self.common_inputs, *self.choosers, *own]
 
     def section_outputs(self, sections: Sequence[LazySection]) -> list[Component]:
-        """Return the outputs of `drawn`."""
+        """Return the components whose values `render_open` returns."""
         return [component for section in sections for component in section.outputs]
 
     def render_open(self, sections: Sequence[LazySection], values: Sequence) -> list:
-        """Return the values of all outputs; sections that are not open keep theirs."""
+        """Return the values of all outputs; the outputs of closed sections stay unchanged."""
         values, found = list(values), []
         always = [values.pop(0) for _ in self.common_inputs]
         opened = [values.pop(0) for _ in self.choosers]

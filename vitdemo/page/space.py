@@ -7,11 +7,11 @@ from torch import nn
 
 from vitdemo.page.compare.models import LATENCY_BATCH_SIZES, Latency, time_forward_passes
 
-GPU_SECONDS = 10  # limit per model, out of a user's two minutes of GPU time per day
+GPU_SECONDS = 10  # limit per model; a user has two minutes of GPU time per day
 
 
 def gpu_function(function: Callable, seconds: int) -> Callable:
-    """Return `function`, run in a separate process that has a GPU for at most `seconds`.
+    """Wrap `function` to run in a separate process that has a GPU for at most `seconds`.
 
     Arguments and result are pickled. The call raises an error if the user's GPU time is used up.
     """

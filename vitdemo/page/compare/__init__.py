@@ -35,14 +35,14 @@ NO_RUNS_MESSAGE = (
 FOLDED_LABEL = "ablation runs"
 LatenciesByRun = dict[
     str, list[Latency]
-]  # by run name, in the order of `models.LATENCY_BATCH_SIZES`
+]  # run name -> one latency per batch size in `models.LATENCY_BATCH_SIZES`
 MeasureRun = Callable[[Run], list[Latency]]
 
 
 def build(tab: gr.Tab, context: AppContext, on_baseline_pick: Callable) -> None:
-    """Lay out and wire the tab, which is drawn when it is opened.
+    """Lay out the tab and connect its events; its content is computed when the user opens it.
 
-    `gains_of` registers a handler of the event that opens an ablation, given by its baseline.
+    `on_baseline_pick` registers a handler of the event `pick`, whose value is a baseline's name.
     """
     gr.Markdown(COMPARE_INTRO)
     table = Document(elem_id="models")
@@ -93,7 +93,7 @@ def build(tab: gr.Tab, context: AppContext, on_baseline_pick: Callable) -> None:
 
 
 def ablation_run_names(context: AppContext) -> set[str]:
-    """Return the names of the runs that are listed under an ablation in run menus."""
+    """Return the names of the runs that run menus list under an ablation."""
     groups = context.cache.call(group_runs, context.list_runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION_PREFIX) for name in names}
 
@@ -101,9 +101,9 @@ def ablation_run_names(context: AppContext) -> set[str]:
 def model_table(
     rows: list[ModelRow], measured: LatenciesByRun, folded: set[str]
 ) -> list[DocumentBlock]:
-    """Return the table of models with its column help.
+    """Return the table of models, and the columns with the same value for all models.
 
-    The runs `folded` are hidden at first; exports contain all rows and columns.
+    The rows of the runs `folded` are hidden at first. Exports contain all rows and columns.
     """
     if not rows:
         return [Notice(NO_RUNS_MESSAGE)]
@@ -124,7 +124,7 @@ def model_table(
 
 
 def published_table(known: set[str]) -> list[DocumentBlock]:
-    """Return the published results of others; those for the recipes `known` come first."""
+    """Return the table of published results, with the recipes `known` first."""
     header, rows = models.published_cells()
     rows = sorted(rows, key=lambda row: row[0] not in known)
     table = Table([Column(name, numeric=False) for name in header], rows)
@@ -146,7 +146,7 @@ def measure_latencies(
     progress: gr.Progress,
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[tuple[LatenciesByRun, list[DocumentBlock]]]:
-    """Yield all latencies so far and a text with the measurements, after each model."""
+    """Measure the latency of each model; after each, yield all latencies and their description."""
     measured, problems, words = dict(measured), [], []
     runs = list_trained_runs(context)
     names = [run.name for run in runs]
@@ -166,7 +166,7 @@ def measure_latencies(
 
 
 def describe_latencies(measured: LatenciesByRun) -> list[DocumentBlock]:
-    """Describe the latency of each run, and how it was measured."""
+    """Describe the latency of each run and the measurement."""
     batches = " and ".join(map(str, models.LATENCY_BATCH_SIZES))
     each = "; ".join(
         f"{name} " + " and ".join(f"{found.milliseconds:.1f}" for found in several)

@@ -51,8 +51,8 @@ GAIN_COLUMN_HELP = {
     "then the value of this run.",
 }
 DIFFERENCES_COLUMN = "What differs"
-# The tables above still grow after the jump, so the scroll position is corrected for three seconds,
-# unless the user scrolls or clicks.
+# The tables above the section still grow after the jump, so this corrects the scroll position for
+# three seconds, unless the user scrolls or clicks.
 JS_SCROLL_TO_GAINS = """() => {
   const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
   const growing = new ResizeObserver(show);
@@ -86,10 +86,10 @@ def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
 
 
 def list_baselines(context: AppContext) -> list[Run]:
-    """Return the evaluated runs in the order in which the page offers them as baselines.
+    """Return the evaluated runs in the order of the menu of baselines.
 
-    The baselines of `find_ablations` come first, in its order. The others follow by rising
-    accuracy.
+    The baselines of `find_ablations` come first, in the same order. The other runs follow, lowest
+    accuracy first.
     """
     tested = context.evaluated_runs()
     found = {run.name: run for run in tested}
@@ -101,7 +101,7 @@ def list_baselines(context: AppContext) -> list[Run]:
 def build(
     tab: gr.Tab, sections: LazySections, context: AppContext, on_baseline_pick: Callable
 ) -> None:
-    """Build the section of `tab`; `asked` listens to the event that opens it."""
+    """Lay out the section; for `on_baseline_pick`, see `build` of the tab Compare models."""
     gr.Markdown(ABLATION_INTRO)
     info = "the run that all others are compared with"
     base = RunChoice(label="Baseline", info=info, elem_id="gains-base")
@@ -116,7 +116,7 @@ def build(
         if name is None:
             return update, [Notice(NO_COMPARISON_MESSAGE)] if context.list_runs()[
                 0
-            ] else []  # the tab has a notice
+            ] else []  # without runs, the tab already shows a notice
         try:
             found = compute_run_ablation(context, name)
         except VitdemoError as error:
@@ -129,7 +129,7 @@ def build(
         return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
 
     sections.add("", draw, [base], [base, table])
-    # The section is drawn by the tab's own event, which fires when the tab opens.
+    # No drawing here: the handler selects the tab, whose own event draws the section.
     on_baseline_pick(opened, outputs=[tab.parent, base], **REFRESH_EVENT).then(
         None, js=JS_SCROLL_TO_GAINS, **REFRESH_EVENT
     )

@@ -28,18 +28,18 @@ from vitdemo.runs.provenance import device_name
 from vitdemo.training.recipes import resolve_recipe_name
 
 LATENCY_BATCH_SIZES = (1, 32)
-WARM_UP_PASSES = 3  # passes that are not timed, since the first ones load code and fill caches
+WARM_UP_PASSES = 3  # untimed passes: the first passes load code and fill caches
 
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """Test results of a run; fractions are from 0 to 1."""
+    """Test results of a run, as fractions from 0 to 1."""
 
     num_images: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95%
     macro_f1: float
-    macro_roc_auc: float  # NaN if all images are of one class
+    macro_roc_auc: float  # NaN if all test images have the same class
     calibration_error: float
     worst_class: str  # class with the lowest F1
     worst_f1: float
@@ -47,15 +47,15 @@ class EvaluationSummary:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One run, read only from its files; None means that the value is not recorded.
+    """Row of the model table, read from a run's files; None if a file lacks the value.
 
-    `problem` says why the run's evaluation cannot be used.
+    `problem` is the reason why the evaluation is unusable, or "".
     """
 
     name: str
     recipe: str
     parameters: int | None
-    macs: int | None  # multiply-adds per image
+    macs: int | None  # multiply-add operations per image
     file_bytes: int | None
     evaluation: EvaluationSummary | None
     dataset_name: str | None  # name of the dataset
@@ -80,7 +80,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """Published result of a similar recipe, not measured by this project."""
+    """Published result of the same or a similar recipe, which we did not measure."""
 
     accuracy: str  # CIFAR-10 test accuracy in percent, as printed in the source
     description: str
@@ -109,7 +109,7 @@ _CCT = (
     ),
     PublishedResult("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
 )
-PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # by recipe name
+PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> published results
     "vit-plain": (PublishedResult("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
     "vit-deit-tiny": (
         PublishedResult("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),
@@ -156,7 +156,7 @@ def published_results(row: ModelRow) -> tuple[PublishedResult, ...]:
 
 
 def model_rows(context: AppContext) -> list[ModelRow]:
-    """Return all readable runs, best test accuracy first; untested runs come last, by name."""
+    """Return a row per readable run, highest test accuracy first, then untested runs by name."""
     rows = [
         context.cache.get_or_compute((_model_row, run), partial(_model_row, context, run))
         for run in context.list_runs()[0]
@@ -165,7 +165,7 @@ def model_rows(context: AppContext) -> list[ModelRow]:
 
 
 def list_trained_runs(context: AppContext) -> list[Run]:
-    """Return the runs with weights in the order of the table."""
+    """Return the runs with weights, in the order of the model table."""
     names = [row.name for row in model_rows(context) if row.file_bytes is not None]
     return [context.find_run(name) for name in names]
 
@@ -215,7 +215,7 @@ def _evaluation_summary(table: ClassificationReport, found: Evaluation) -> Evalu
 
 
 def measure_run_latency(context: AppContext, run: Run, batch: int, seconds: float = 1.0) -> Latency:
-    """Measure the latency of a run on the page's device, sharing the cores with other requests.
+    """Measure the latency of a run on the page's device, which other requests also use.
 
     Raises `RunError` if the run has no weights.
     """
@@ -229,7 +229,7 @@ def time_forward_passes(
 ) -> Latency:
     """Time forward passes of `batch` random images, without preprocessing, after a warm-up.
 
-    There are at least 5 passes, and more until `seconds` have passed; `model` is on `device`.
+    It times at least 5 passes, for at least `seconds`. `model` must be on `device`.
     """
     times = _time_passes(model, torch.randn(batch, 3, side, side, device=device), seconds)
     low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
@@ -251,7 +251,7 @@ def _time_passes(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list
 
 
 def _synchronize(device: torch.device) -> None:
-    """Wait until the device has finished, since GPU calls return immediately."""
+    """Wait until all GPU operations have finished, since GPU calls return immediately."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -260,7 +260,7 @@ def _synchronize(device: torch.device) -> None:
 
 # --- table ---------------------------------------------------------------------------------------
 
-COLUMN_HELP = {  # title with unit -> help text
+COLUMN_HELP = {  # column title with unit -> help text
     "Model": "Name of the run folder.",
     "Test accuracy (%)": "Percentage of test images that are classified correctly.",
     "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
@@ -296,7 +296,7 @@ TEXT_COLUMNS = ("Model", "Worst class", "Recipe", "Dataset", "Training device") 
 def model_cells(
     rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the titles of `COLUMN_HELP` and one row of texts per model, with "–" if missing."""
+    """Return the table of models as header and rows of text, with "–" for missing values."""
     return list(COLUMN_HELP), [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
 
 
@@ -320,7 +320,7 @@ def _row_texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
 
 
 def constant_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return the columns with the same text in all rows, title -> text; {} for a single row."""
+    """Return title -> text of the columns that are equal in all rows; {} for a single row."""
     if len(rows) < 2:
         return {}
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))

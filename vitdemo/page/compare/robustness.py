@@ -1,4 +1,4 @@
-"""Robustness: accuracy of the models as a function of the strength of an image perturbation."""
+"""Robustness section: accuracy of models on images with perturbations of rising strength."""
 
 from collections.abc import Callable, Iterator
 
@@ -24,11 +24,11 @@ ROBUSTNESS_INTRO = (
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
 DEFAULT_CHANGES = ["noise", "blur"]
-RobustnessResults = dict[str, dict[str, list[float]]]  # change -> run -> accuracy at each strength
+RobustnessResults = dict[str, dict[str, list[float]]]  # perturbation -> run -> accuracies
 
 
 def build(sections: LazySections, context: AppContext) -> None:
-    """Lay out and wire the section."""
+    """Lay out the section and connect its events."""
     gr.Markdown(ROBUSTNESS_INTRO)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -56,7 +56,7 @@ def build(sections: LazySections, context: AppContext) -> None:
     robust, stops = CurvesView(elem_id="robustness"), Cancellation()
 
     def offer(chosen):
-        """Update the list of models; those that were chosen stay chosen."""
+        """Update the list of models, and keep the models in `chosen` ticked."""
         found = list_trained_runs(context)
         trained = [run.name for run in found]
         kept = [name for name in chosen if name in trained]
@@ -85,7 +85,7 @@ def build(sections: LazySections, context: AppContext) -> None:
 
 
 def smallest_size(runs: list[Run], size: Callable[[Run], int]) -> tuple[int, list[str]]:
-    """Return the smallest `size` of the runs (0 if none has one) and the errors of the others."""
+    """Return the smallest `size(run)`, or 0 if it fails for all runs, and the error messages."""
     sizes, problems = [], []
     for run in runs:
         try:
@@ -103,7 +103,7 @@ def measure_curves(
     progress: gr.Progress,
     raise_if_stopped: Callable[[], None],
 ) -> Iterator[dict]:
-    """Yield the curves whenever one is complete, measured on `count` test images."""
+    """Measure the accuracy on `count` test images; yield all curves after each new one."""
     results: RobustnessResults = {change: {} for change in changes}
     problems: list[str] = []
     for number, run in enumerate(runs):
@@ -127,7 +127,7 @@ def measure_curves(
 def render_robustness(
     results: RobustnessResults, runs: list[Run], count: int, problems: list[str]
 ) -> dict:
-    """Return a plot and a table for each change with at least one complete curve."""
+    """Return a plot and a table for each perturbation with at least one complete curve."""
     names = [run.name for run in runs]
     styles = choose_line_styles(names, names)
     whole = {
@@ -153,7 +153,7 @@ def strength_count(change: str) -> int:
 def change_plot(
     change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
 ) -> dict:
-    """Return the plot of one change, with its description, table and margin of error."""
+    """Return the plot of one perturbation, with description, table and margin of error."""
     about = PERTURBATIONS[change]
     steps = [f"{strength:g}" for strength in about.strengths]
     lines = [
@@ -188,7 +188,7 @@ def axis_title(about: Perturbation) -> str:
 
 
 def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
-    """Return the largest margin of error of a point and of a difference, as sentences."""
+    """Describe the largest margin of error of a point, and of a difference between two points."""
     share = min(
         (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
     )
@@ -203,7 +203,7 @@ def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
 
 
 def csv_rows(results: RobustnessResults) -> list[list]:
-    """Return the rows of the CSV file, header first."""
+    """Return the accuracies as rows of the CSV file, header first."""
     rows = [
         [change, strength, run, f"{share:.6f}"]
         for change, found in results.items()

@@ -1,10 +1,10 @@
-"""Components that the browser draws: NAME.py with NAME.html, NAME.css and NAME.js next to it.
+"""Components that the browser draws, each with the files NAME.py, .html, .css and .js.
 
-Python sends a small JSON payload, and the script draws it: the result of `to_payload` is
-`vitdemo.received(props)` in the script. gradio evaluates a rendered template as a JavaScript
-template literal, so a value that contains `${...}` would be executed. Therefore the templates
-contain no values; the scripts insert names, classes and numbers as text. The `SHARED_SCRIPTS`
-scripts are in the page's head, as are styles without a template of the same name.
+Python sends the result of `to_payload` as JSON. The script reads it with `vitdemo.received(props)`
+and draws it. gradio evaluates a template as a JavaScript template literal, so it would execute a
+value that contains `${...}`. Therefore the templates contain no values, and the scripts insert
+names and numbers as text. The page's head contains `SHARED_SCRIPTS`, and style sheets without a
+template.
 """
 
 import base64
@@ -31,13 +31,13 @@ from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_ta
 from vitdemo.page.components.matrix_file import pack_matrices
 
 COMPONENTS_FOLDER = Path(__file__).parent
-# Maximum bytes of served files. Each image leaves 5 MB, which gradio's own cache would keep for an
-# hour or two.
+# Maximum total size of served files. Each image of a user adds files of 5 MB, which gradio's cache
+# deletes only after an hour or two.
 MAX_CACHE_BYTES = 2 * 2**30
 MIN_FILE_AGE_SECONDS = (
-    300  # seconds: browsers may still fetch younger files, so these are never deleted
+    300  # seconds; younger files are never deleted, since browsers may still fetch them
 )
-CACHE_CHECK_INTERVAL = 64  # written files between two checks of the total size
+CACHE_CHECK_INTERVAL = 64  # number of written files between two checks of the total size
 CACHE_FULL_MESSAGE = (
     "The server cannot save this result. Free disk space on the server and try again."
 )
@@ -58,9 +58,9 @@ SHARED_SCRIPTS = (
 class View(gr.HTML):
     """Base class of all components that a script draws from a payload.
 
-    The class's module is NAME.py, with template, style and script next to it; `to_payload` returns
-    the payload. A handler may return a message instead of a value: then the payload is {"sentence":
-    str}. For None, nothing is drawn.
+    The template, style and script are next to the module of the class. `to_payload` returns the
+    payload. A handler may return a message instead of a value; then the payload is {"sentence":
+    str}. If the handler returns None, the component is empty.
     """
 
     def __init__(self, value=None, **options):
@@ -79,7 +79,7 @@ class View(gr.HTML):
         super().__init__(value, **own | options)
 
     def preprocess(self, payload):
-        """Return None: events carry the user's choices."""
+        """Return None, since handlers read the user's choices from the event."""
 
     def postprocess(self, value):
         if isinstance(value, str):
@@ -87,16 +87,16 @@ class View(gr.HTML):
         return None if value is None else serialise_payload(self.to_payload(value))
 
     def to_payload(self, value):
-        """Return the payload of `value`: JSON with files, as the component's module defines it."""
+        """Return the payload of `value`; the component's module docstring defines the format."""
         return value
 
 
 def serialise_payload(value) -> dict:
-    """Return `value` as one JSON text with its files: `{"text": str, "files": [file, ...]}`.
+    """Return `value` as a JSON text and a list of files: `{"text": str, "files": [file, ...]}`.
 
     The text refers to a file as `{"file#": index in the list}`. At each event, gradio's frontend
-    copies the previous values of all components, number by number. A table has thousands of
-    numbers, but one text is copied at once.
+    copies the values of all components, number by number. A text is faster to copy than the
+    thousands of numbers in a table.
     """
     files: list[FileData] = []
 
@@ -115,13 +115,13 @@ def serve_file(
 ) -> FileData:
     """Serve the result of `content()` as a file that the browser can fetch.
 
-    The file is in `folder` of gradio's cache, which deletes old files; `prune_cache` deletes them
-    earlier if there are many. Equal names must mean equal content: an existing file is reused.
-    Raises `gr.Error` if the file cannot be written.
+    The file is in `folder` of gradio's cache, which deletes old files. If there are many files,
+    `prune_cache` deletes the oldest earlier. An existing file `name` is reused, so the content of a
+    name must not change. Raises `gr.Error` if the file cannot be written.
     """
     path = Path(component.GRADIO_CACHE) / folder / name
     try:
-        os.utime(path)  # the cache deletes files by this time
+        os.utime(path)  # the cache deletes files by their modification time
     except FileNotFoundError:
         try:
             _write_atomically(path, content())
@@ -148,7 +148,7 @@ def prune_cache(folder: Path) -> None:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    """Write all of `content` or nothing. Raises `OSError`."""
+    """Write `content` completely or not at all. Raises `OSError` if the disk is full."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         beside = file.name
@@ -161,7 +161,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
 
 
 def serve_image(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
-    """Serve an image (height, width, 3) uint8, see `serve_file`.
+    """Serve an image (height, width, 3) uint8 as a file, see `serve_file`.
 
     The file is a PNG, or a small JPEG if the image need not be `exact`.
     """
@@ -179,19 +179,19 @@ def _encode_image(picture: np.ndarray, exact: bool) -> bytes:
 
 
 def serve_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
-    """Serve an array of numbers, see `serve_file` and `vitdemo.page.components.matrix_file`."""
+    """Serve an array as a file in the format of `vitdemo.page.components.matrix_file`."""
     content = pack_matrices(numbers, exact=exact)
     name = hashlib.blake2b(content, digest_size=12).hexdigest()
     return serve_file(component, "numbers", f"{name}.bin", lambda: content)
 
 
 def event_payload(event: gr.EventData) -> dict:
-    """Return the untrusted payload of a browser event."""
+    """Return the untrusted payload of a browser event, or {} if it is not a dict."""
     return event._data if isinstance(event._data, dict) else {}
 
 
 def are_uploads(paths: Sequence[str]) -> bool:
-    """Return True if all these files were uploaded to this page and still exist."""
+    """Return whether all files in `paths` were uploaded to this page and still exist."""
     try:
         check_all_files_in_cache([{"path": path} for path in paths])
     except gr.Error:
@@ -200,7 +200,7 @@ def are_uploads(paths: Sequence[str]) -> bool:
 
 
 def build_head_script() -> str:
-    """Return the scripts shared by all components, with the colour maps inserted."""
+    """Return the scripts that all components share, with the colour maps inserted."""
     script = "\n".join(
         (COMPONENTS_FOLDER / name).read_text(encoding="utf-8") for name in SHARED_SCRIPTS
     )

@@ -5,8 +5,8 @@ The payload, with the most probable class first:
     {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label", "unusual"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
 
-A model's own "label" is the true class if the model has this class, else None. "unusual" is a
-warning for an image that is unlike the run's training images, "" for others.
+The "label" of a model is the true class, or None if the model does not have this class. "unusual"
+is a warning for an image that is unlike the run's training images, else "".
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from vitdemo.page.components import View
 from vitdemo.runs import Run
 from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
 
-NUM_CARD_CLASSES = 3  # classes of each model
+NUM_CARD_CLASSES = 3  # maximum number of classes shown per model
 MAX_NOTED_CLASSES = 30  # maximum number of classes that the notes list
 
 
 @dataclass(frozen=True)
 class ImagePredictions:
-    """Predictions for an image with the true class `label`, and a message per failed model."""
+    """Predictions for one image, its true class `label`, and an error message per failed model."""
 
     predictions: list[Prediction]
     problems: list[str]
@@ -33,7 +33,7 @@ class ImagePredictions:
 
 
 class PredictionCards(View):
-    """Cards of predictions, see the module."""
+    """Cards with the predictions of all models for one image."""
 
     def to_payload(self, value: ImagePredictions) -> dict:
         cards = [_card(answer, value.label) for answer in value.predictions]
@@ -63,9 +63,9 @@ def _card(answer: Prediction, label: str | None) -> dict:
 
 
 def warn_if_unusual(answer: Prediction, label: str | None) -> str:
-    """Warn of an image that is unlike the run's training images; "" for a usual one.
+    """Return a warning for an image that is unlike the run's training images, else "".
 
-    The image of a known true class has that class: only its similarity is stated.
+    If the true class is one of the model's classes, the warning only states the similarity.
     """
     percentile = answer.similarity_percentile
     if percentile is None or percentile >= POSSIBLE_PERCENTILE:
@@ -79,7 +79,7 @@ def warn_if_unusual(answer: Prediction, label: str | None) -> str:
 
 
 def describe_accuracy(run: Run) -> str:
-    """Return the accuracy on images that were not used for training, in a few words."""
+    """Return the accuracy of a run on images that were not used for training, as text."""
     right = read_test_accuracy(run)
     if right is None:
         return "not evaluated"
@@ -88,7 +88,7 @@ def describe_accuracy(run: Run) -> str:
 
 
 def describe_run(run: Run, accuracy: str) -> str:
-    """Describe a run in one line: summary of the recipe, size, accuracy."""
+    """Describe a run in one line: recipe, number of parameters, and `accuracy`."""
     words = [run.config["recipe"].get("summary") or run.spec.family, accuracy]
     if "parameters" in run.config:
         words.insert(1, f"{run.config['parameters'] / 1e6:.1f} M parameters")

@@ -3,10 +3,10 @@
     view = Document(elem_id="calibration")
     view.pick(handler, ...)       # a button was pressed; handler(event: gr.EventData): event.pick
 
-A handler returns a message, or a list of pieces: the classes below, `Table` and `ImageRow`. The
-script receives the same list, each piece as a JSON object of its fields with `"kind"`, the name of
-its class. In `Text`, `Bullets` and the title of `ProbabilityChange`, **two stars** mark bold text
-and `backticks` mark code.
+A handler returns a message, or a list of blocks. A block is an instance of a class below, of
+`Table` or of `ImageRow`. The script receives each block as a JSON object of its fields, in which
+`"kind"` names the class. In `Text`, `Bullets` and the title of `ProbabilityChange`, **two stars**
+mark bold text and `backticks` mark code.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from vitdemo.page.components.table import Table
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of a section."""
+    """Heading of a section."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `quiet` makes it small, and `told` announces it to screen readers."""
+    """Paragraph; `quiet` makes it small, and `told` announces it to screen readers."""
 
     text: str
     quiet: bool = False
@@ -53,7 +53,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """An entry of a legend: a stroke of `colour` with a label, or only a label."""
+    """Legend entry: a line in `colour` with the label `words`, or only the label."""
 
     words: str
     colour: str = ""
@@ -62,14 +62,14 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Legend:
-    """A legend of `groups`: title (may be empty) -> lines."""
+    """Legend with `groups` of entries, title (may be empty) -> entries."""
 
     groups: Mapping[str, Sequence[LegendEntry]]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot as `svg` text, made by `figures.svg`; `label` is its text for screen readers."""
+    """Plot as `svg` text; `label` describes the plot to screen readers."""
 
     title: str
     label: str
@@ -87,9 +87,10 @@ class Plots:
 
 @dataclass(frozen=True)
 class ProbabilityChange:
-    """A card that compares probabilities (0 to 1) before and now, as bars and in percent.
+    """Card that compares class probabilities (0 to 1) before and after a change.
 
-    `heads` are the headings of the two columns.
+    Each row is (class, probability before, probability after). `heads` are the headings of the two
+    columns of probabilities.
     """
 
     title: str
@@ -99,14 +100,14 @@ class ProbabilityChange:
 
 @dataclass(frozen=True)
 class PickList:
-    """A numbered list of buttons, pick -> label."""
+    """Numbered list of buttons; `items` maps the value of the event `pick` to the label."""
 
     items: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Download:
-    """A button labelled `words` that saves `rows` as the CSV `file`, without drawing them."""
+    """Button with the label `words` that saves `rows` as a CSV file; the rows are not drawn."""
 
     words: str
     file: str
@@ -116,7 +117,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Details:
-    """Pieces that are hidden until their `title` is clicked."""
+    """Blocks that are hidden until the user clicks their `title`."""
 
     title: str
     pieces: "Sequence[DocumentBlock]"
@@ -140,7 +141,7 @@ DocumentBlock = (
 
 
 class Document(View):
-    """Component described in the module docstring, with the event `pick`."""
+    """Document of blocks; its event `pick` means that the user pressed a button."""
 
     def postprocess(self, value: Sequence[DocumentBlock] | str | None) -> dict | None:
         return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
@@ -150,7 +151,7 @@ class Document(View):
 
 
 def blocks_to_json(value, view: Document):
-    """Convert pieces to JSON objects with their `kind`, without empty fields; NaN becomes None.
+    """Convert blocks to JSON objects without empty fields; NaN becomes None.
 
     An image (height, width, 3) uint8 becomes a file served by `view`.
     """

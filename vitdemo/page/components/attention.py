@@ -4,7 +4,7 @@
     view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose a layer in the grid
     view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model starts at its own layer
 
-A handler returns a `AttentionData`, a message if there is nothing to draw, or None. The payload:
+A handler returns `AttentionData`, a message if there is nothing to draw, or None. The payload:
 
     {"run": str, "layers": L, "heads": H, "grid": [rows, columns], "source": "mean" | "rollout",
      "prefix": [names of the tokens before the patches],
@@ -17,10 +17,10 @@ A handler returns a `AttentionData`, a message if there is nothing to draw, or N
 
 `attention` is one file (L, H, N, N), or above `MAX_ATTENTION_FILE_BYTES` one file (1, H, N, N) per
 layer. Then `rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier
-reads. `norms` is the norm-weighted attention, with each row divided by its sum: `heads` and `rows`
-as for the attention, and `all` (L, 1, N, N) of all heads together. It is computed when the user
-first chooses the source (event `norms`), since few users do. `vitdemo.page.components.matrix_file`
-defines the file format.
+reads. `norms` is the norm-weighted attention, with each row divided by its sum. `norms.heads` and
+`norms.rows` correspond to `attention` and `rows`, and `norms.all` (L, 1, N, N) combines all heads.
+Few users choose norm-weighted attention, so it is computed at the first choice (event `norms`).
+`vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `detail = {run, layer, head, token, direction, source, values}`. Layer and head count from 1.
@@ -45,21 +45,20 @@ BYTES_PER_FLOAT16 = 2  # bytes of a float16
 JS_SET_LAYER = (
     "(layer) => document.dispatchEvent(new CustomEvent('vitdemo:layer', {detail: layer}))"
 )
-JS_CHOSEN_LAYER = "() => [window.vitdemo.layer, true]"  # true: the user chose the layer
-JS_REQUEST_NORMS = "() => [true]"  # norm-weighted attention is computed from now on
+JS_CHOSEN_LAYER = "() => [window.vitdemo.layer, true]"  # `true`: the user chose this layer
+JS_REQUEST_NORMS = "() => [true]"  # from now on, request norm-weighted attention
 JS_INPUTS_WITH_NORMS = "(...values) => [...values.slice(0, -1), true]"
 JS_INITIAL_LAYER = "(layer, chosen) => [chosen ? layer : window.vitdemo.begins]"
 
 
 @dataclass(frozen=True)
 class AttentionData:
-    """Attention of one image, with its rollout for the settings that the user chose.
+    """Attention of one image, with the rollout for the user's settings.
 
-    `rollout` (S, N, N) is the rollout after each layer from `first_layer` (1..L) on.
-    `settings_text` describe its settings; they are empty for the default ones. The view starts with
-    `source` ("mean" or "rollout") at `layer` (None: the last one) and then keeps the user's choice.
-    `products` (L, N, H, H) are those of `vitdemo.explain.norms`, the reason why the model has
-    none, or None if they were not requested.
+    `rollout` (S, N, N) is the rollout after each of the S layers from `first_layer` (1..L) to L.
+    `settings_text` describes settings that are not defaults. The view first shows `source` ("mean"
+    or "rollout") at `layer` (None: the last layer). `products` (L, N, H, H) are the value products
+    of `vitdemo.explain.norms`, or the reason why the model has none; None if not requested.
     """
 
     trace: ImageTrace
@@ -72,10 +71,10 @@ class AttentionData:
 
 
 class AttentionView(View):
-    """View of attention maps, see the module.
+    """Attention maps of one image: a large map next to a grid of all heads.
 
-    Its events: `layer` (a layer was chosen in the grid), `begins` (a new image or model was
-    drawn), `norms` (norm-weighted attention was chosen for the first time).
+    Events: `layer` (the user chose a layer in the grid), `begins` (a new image or model was drawn),
+    `norms` (the user chose norm-weighted attention for the first time).
     """
 
     def to_payload(self, value: AttentionData) -> dict:
@@ -134,7 +133,7 @@ class AttentionView(View):
     def _serve_heads(
         self, name: str, heads: Tensor, answer_rows: slice
     ) -> tuple[list[FileData], FileData | None]:
-        """Serve `heads` (L, H, N, N) as files; if there are several, also the classifier's rows."""
+        """Serve `heads` (L, H, N, N) as files; with several files, also serve `answer_rows`."""
         files = [
             self._serve_attention_file(
                 f"{name}-{i}.bin", lambda layers=layers: pack_matrices(layers)
@@ -151,7 +150,7 @@ class AttentionView(View):
 
 
 def _split_into_files(attention: Tensor) -> list[Tensor]:
-    """Return (L, H, N, N) in one piece, or split into (1, H, N, N) per layer if it is large."""
+    """Split `attention` (L, H, N, N) into one tensor per layer, (1, H, N, N), if it is large."""
     return (
         [attention]
         if BYTES_PER_FLOAT16 * attention.numel() <= MAX_ATTENTION_FILE_BYTES

@@ -1,4 +1,4 @@
-"""The changed image of "Change the image", from which the user can remove patches.
+"""The image in the section "Change the image", from which the user can remove patches.
 
     canvas.toggle(handler, inputs=canvas, ...)    # handler(removed: Removed | None)
 
@@ -18,17 +18,17 @@ from vitdemo.page.components import View, serve_image
 
 @dataclass(frozen=True)
 class ChangedImage:
-    """An image after all `changes`."""
+    """Image after all `changes`."""
 
     image: Image.Image
     changes: ImageChanges
 
 
 class ImageCanvas(View):
-    """Image with removable patches, see the module. Its event: `toggle`."""
+    """Image with removable patches; the event `toggle` means that the user clicked a patch."""
 
     def preprocess(self, payload) -> RemovedPatches | None:
-        """Return the removed patches; None before the first drawing and for an invalid payload."""
+        """Return the removed patches; None before the first drawing, or if `payload` is invalid."""
         try:
             rows, columns = payload["grid"]
             removed = tuple(dict.fromkeys(payload["removed"]))
@@ -40,7 +40,7 @@ class ImageCanvas(View):
         return RemovedPatches((rows, columns), tuple(n for n in removed if 0 <= n < rows * columns))
 
     def postprocess(self, value: ChangedImage | None) -> dict | None:
-        """Return the payload as a dict, since the script edits it and returns it."""
+        """Return the payload as a dict, since the script changes the value and sends it back."""
         return None if value is None else self.to_payload(value)
 
     def to_payload(self, value: ChangedImage) -> dict:
@@ -51,5 +51,5 @@ class ImageCanvas(View):
             "grid": list(removed.grid),
             "removed": list(removed.cells),
             "words": value.changes.describe(),
-            "hole": f"rgb({red} {green} {blue})",  # fill colour of `perturb.remove_patches`
+            "hole": f"rgb({red} {green} {blue})",  # colour that removed patches are filled with
         }

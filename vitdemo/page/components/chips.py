@@ -1,4 +1,4 @@
-"""Filter buttons with counts, some of them pressed, and an explanation below.
+"""Filter buttons with counts, and an explanation below.
 
     kinds = FilterButtons("Images to show", elem_id="errors-kinds")
     kinds.pick(handler, ...)          # handler(event: gr.EventData, ...): event.pick

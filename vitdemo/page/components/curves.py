@@ -1,4 +1,4 @@
-"""Line plots over epochs, minutes or steps, with one legend and readings by pointer or slider.
+"""Line plots over epochs, minutes or steps, with one legend and a readout at the pointer.
 
 The script receives the following value; optional keys are missing or None:
 
@@ -20,4 +20,4 @@ from vitdemo.page.components import View
 
 
 class CurvesView(View):
-    """Component described in the module docstring."""
+    """Line plots with one legend, a readout and a CSV export."""

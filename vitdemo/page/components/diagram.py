@@ -1,4 +1,4 @@
-"""A model's parts in the order of the forward pass, with their sizes and links to explanations.
+"""Diagram of a model's parts in the order of the forward pass, with sizes and links.
 
 A handler returns a `DiagramData`, or a message if there is nothing to draw. The payload:
 
@@ -6,8 +6,8 @@ A handler returns a `DiagramData`, or a message if there is nothing to draw. The
      "parts": [{"title", "description", "parameters", "macs", "repeats",
                 "link": {"title", "part"} | {"title", "section"} | None}, ...]}
 
-`link` names a part of "Inside the model" or a section of Explore. Both sizes are totals over all
-`repeats` copies of a part.
+`link` names a part of "Inside the model" or a section of Explore. `parameters` and `macs` of a part
+are sums over all `repeats` copies.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from vitdemo.page.components import View
 
 @dataclass(frozen=True)
 class DiagramBox:
-    """One part of a model; `repeats` copies of it form a sequence."""
+    """Box of the diagram: a part of a model, or a sequence of `repeats` such parts."""
 
     title: str
     description: str
@@ -29,7 +29,7 @@ class DiagramBox:
 
 @dataclass(frozen=True)
 class DiagramData:
-    """All `boxes` in order; `repeated` is the caption of the parts with several `repeats`."""
+    """Content of the diagram; `repeated` is the caption of boxes with several `repeats`."""
 
     boxes: list[DiagramBox]
     words: str
@@ -37,7 +37,7 @@ class DiagramData:
 
 
 class DiagramView(View):
-    """Diagram of a model, see the module."""
+    """Diagram of a model's parts."""
 
     def to_payload(self, value: DiagramData) -> dict:
         return {

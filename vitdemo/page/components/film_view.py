@@ -1,7 +1,7 @@
 """Animation of the attention to one image across epochs, with a slider and a play button.
 
 A handler returns a `SnapshotPayload`, or a message. All epochs are sent at once. The script
-receives the maps row by row, and the classes by probability in the last epoch:
+receives each map row by row, and the classes in the order of their last probabilities:
 
     {"run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
      "shares": [[probability per class] per epoch], "predicted": [class per epoch],
@@ -15,19 +15,19 @@ from vitdemo.analyses.snapshots import Snapshots, describe_learning
 from vitdemo.page.components import View, serve_image
 
 MAX_CLASSES_SHOWN = 5  # number of classes shown
-MAP_DIGITS = 3  # significant digits of the map values, enough for its colours
+MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
 
 
 @dataclass(frozen=True)
 class SnapshotPayload:
-    """A film and the true class of the image, if known."""
+    """Attention and predictions of one image per epoch, and its true class if known."""
 
     snapshots: Snapshots
     label: str | None = None
 
 
 class SnapshotView(View):
-    """Component described in the module docstring."""
+    """Animation of the attention to one image across epochs."""
 
     def to_payload(self, value: SnapshotPayload) -> dict:
         film, classes, words = value.snapshots, value.snapshots.run.classes, ""

@@ -1,8 +1,8 @@
 """Gallery of test images in pages of 48, each a button that opens the image in Explore.
 
     shown = Gallery(elem_id="errors-pictures")
-    load_gallery_page(context, query)                            # the value that a handler returns
-    shown.wire(context, query_of, inputs, look.connect)  # query_of(*inputs) -> Query or None
+    load_gallery_page(context, query)          # the value that a handler returns
+    shown.wire(context, query_of, inputs, look.open_test_image_on)
 
 The script receives:
 
@@ -11,8 +11,8 @@ The script receives:
      "pictures": [{"number", "true", "answers": [[class, probability], one per model]}, ...],
      "sheet": file or None, "columns": of the sheet, "pixels": bool, "sentence": str}
 
-`sheet` is one file with all images in rows of `columns`. Without the dataset it is None, and the
-pages are tables of image numbers and predictions.
+`sheet` is one file with all images in rows of `columns`. Without the dataset, `sheet` is None, and
+the script shows a table of image numbers and predictions.
 """
 
 import math
@@ -36,15 +36,15 @@ from vitdemo.page.components import View, serve_image
 from vitdemo.page.kit import REFRESH_EVENT, parse_pick, show_user_errors
 
 PAGE_SIZE = 48
-SHEET_COLUMNS = 8  # columns of the sheet sent to the browser
-MAX_PIXELATED_SIDE = 64  # images up to this side are enlarged without interpolation
+SHEET_COLUMNS = 8  # number of images per row of the sheet
+MAX_PIXELATED_SIDE = 64  # pixels; images up to this side are enlarged without interpolation
 
 
 @dataclass(frozen=True, eq=False)
 class GalleryPage:
-    """One page of a `selection`, beginning at index `start`.
+    """Page of selected test images, from index `start` of the `selection`.
 
-    `pictures` is (n, S, S, 3) uint8, or None with a `sentence` that says why they are missing.
+    `images` is (n, S, S, 3) uint8, or None; then `sentence` is the reason.
     """
 
     selection: ImageSelection
@@ -60,7 +60,7 @@ class GalleryPage:
 def load_gallery_page(
     context: AppContext, query: ImageQuery | None, start: int = 0
 ) -> GalleryPage | str | None:
-    """Return the page that contains index `start`, or an error message if the query fails."""
+    """Return the gallery page that contains index `start`, or a message if the query fails."""
     if query is None:
         return None
     try:
@@ -79,7 +79,7 @@ def load_gallery_page(
 
 
 class Gallery(View):
-    """Component described in the module docstring, with the events `pick` and `turn` (page)."""
+    """Gallery of test images; events: `pick` (the user chose an image), `turn` (another page)."""
 
     def to_payload(self, value: GalleryPage) -> dict:
         query, group = value.selection.query, value.selection.predictions
@@ -116,9 +116,10 @@ class Gallery(View):
         inputs: Sequence[Component],
         open_picked: Callable,
     ) -> None:
-        """Turn pages, and open a chosen image with the queried model.
+        """Connect the events: turn pages, and open a chosen image in Explore.
 
-        `open_picked(event, picked, inputs)` opens it, see `ExploreTab.connect`.
+        `query_of(*inputs)` returns the query or None. `open_picked` is
+        `ExploreTab.open_test_image_on`.
         """
 
         def number(query: ImageQuery, event: gr.EventData) -> int:
@@ -141,7 +142,7 @@ class Gallery(View):
 
 
 def top_prediction(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
-    """Return the predicted class and its probability, given probabilities (C,)."""
+    """Return the most probable of the `classes`, and its probability."""
     return classes[probabilities.argmax()], round(float(probabilities.max()), 6)
 
 

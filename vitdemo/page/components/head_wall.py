@@ -1,4 +1,4 @@
-"""A grid of heads that the user switches off and on, coloured by their effect on the prediction.
+"""Grid of switches for attention heads, coloured by the effect of each head on a logit.
 
     off = gr.Textbox(...)                           # "3.1 4.2": layer.head of heads that are off
     wall = HeadSwitches(elem_id="head-effects")
@@ -6,7 +6,7 @@
     off.change(None, off, None, js=SET_HEADS)       # a URL or a button changed the heads
     wall.toggle(handler, [off, ...], ..., js=WITH_HEADS)    # handler(text, ...)
 
-A handler returns a `HeadSwitchData`, or a message if there is nothing to draw. The payload:
+A handler returns `HeadSwitchData`, or a message if there is nothing to draw. The payload:
 
     {"name": str, "change": (L, H), "probability": (L, H), "words": str, "off": str}
 """
@@ -18,14 +18,14 @@ from vitdemo.page.components import View
 
 JS_HEADS_OFF = "() => vitdemo.headsOff"
 JS_SET_HEADS = "(text) => document.dispatchEvent(new CustomEvent('vitdemo:heads', {detail: text}))"
-# The last of several quick clicks sends the result of all of them.
+# Each click sends all heads that are off, so the last of several quick clicks is sufficient.
 JS_INPUTS_WITH_HEADS = "(_, ...values) => [vitdemo.headsOff, ...values]"
-EFFECT_DIGITS = 7  # of a change, so that the browser rounds to the same hundredths as Python
+EFFECT_DIGITS = 7  # decimals of a change, so that the browser and Python round alike
 
 
 @dataclass(frozen=True, eq=False)
 class HeadSwitchData:
-    """Effects with a caption, and the initial heads that are off, as text."""
+    """Effects of all heads, a caption, and the heads that are off initially, such as "3.1 4.2"."""
 
     effects: AblationEffects
     caption: str
@@ -33,7 +33,7 @@ class HeadSwitchData:
 
 
 class HeadSwitches(View):
-    """Grid of head switches, see the module. Its event: `toggle`."""
+    """Grid of head switches; the event `toggle` means that the user switched a head."""
 
     def to_payload(self, value: HeadSwitchData) -> dict:
         found = value.effects

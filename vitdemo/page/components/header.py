@@ -11,14 +11,14 @@ from vitdemo.page.components import View
 
 @dataclass(frozen=True)
 class HeaderContent:
-    """A text next to the name, and one sentence per damaged or missing run."""
+    """Content of the page header: a text, and one sentence per damaged or missing run."""
 
     words: str
     problems: Sequence[str] = ()
 
 
 class HeaderView(View):
-    """Component described in the module docstring."""
+    """Page header with name, device and problems."""
 
     def to_payload(self, value: HeaderContent) -> dict:
         return asdict(value)

@@ -1,4 +1,4 @@
-"""Cards of the available lessons with goal, progress and a start button.
+"""Cards of the available lessons, with goal, progress and a start button.
 
 A handler returns a `LessonCatalog`. The script receives:
 
@@ -15,7 +15,7 @@ from vitdemo.page.components import View
 
 @dataclass(frozen=True)
 class LessonCatalog:
-    """Available lessons, lessons with a `missing` requirement, and `problems` of lesson files."""
+    """Available lessons, lessons with `missing` requirements, and errors in lesson files."""
 
     lessons: Sequence[Lesson]
     missing: Sequence[tuple[Lesson, str]] = ()
@@ -23,7 +23,7 @@ class LessonCatalog:
 
 
 class LessonList(View):
-    """Component described in the module docstring."""
+    """List of lesson cards."""
 
     def to_payload(self, value: LessonCatalog) -> dict:
         return {

@@ -1,8 +1,8 @@
 """Lesson panel next to all tabs: text, task or question of the current step, and navigation.
 
     panel = LessonPanel(elem_id="lesson")
-    panel.want(handler, None, panel)           # a lesson starts, but none has been sent yet
-    panel.visit(...)                           # the address names another view of Explore
+    panel.want(handler, None, panel)           # a lesson starts, but the lessons were not sent yet
+    panel.visit(...)                           # the page's URL was set to another view of Explore
 
 A handler returns lessons with filled-in facts. The script starts a lesson when `vitdemo:lesson` is
 dispatched with {name, step}, or if the page's address names one (`lesson=NAME&step=NUMBER`). It
@@ -20,7 +20,7 @@ from vitdemo.page.components import View
 
 
 class LessonPanel(View):
-    """Component described in the module docstring, with the events `want` and `visit`."""
+    """Panel with the current lesson; the module docstring explains `want` and `visit`."""
 
     def to_payload(self, value: Sequence[Lesson]) -> dict:
         return {"lessons": [asdict(lesson) for lesson in value]}

@@ -19,12 +19,12 @@ PANEL_DIGITS = 4  # significant digits of a value: more than colours and tables 
 
 @dataclass(frozen=True)
 class MapPanel:
-    """One map `values` (rows, columns) over the input image `seen` (S, S, 3) uint8, with texts.
+    """Map `values` (rows, columns) over the model input `seen` (S, S, 3) uint8, with texts.
 
-    Colours of a signed map range from -m to m, of other maps from 0 to the maximum. `alt` is the
-    alternative text of the image; `head` is above the map, `lines` and `caption` are below it. The
-    values of an attention map are a `fraction` of a whole, and its table is in percent. The values
-    of other maps have no unit: the table is in percent of the largest absolute value.
+    Colours range from 0 to the maximum m, or from -m to m if the map is `signed`. `alt` describes
+    the map to screen readers. The page shows `head` above the map, and `lines` and `caption` below.
+    If the values are a `fraction` of a whole, as for attention, the table is in percent. Otherwise
+    the table is in percent of the largest absolute value.
     """
 
     title: str
@@ -42,9 +42,9 @@ class MapPanel:
 
 @dataclass(frozen=True)
 class MapRow:
-    """Panels with an introduction above, and a message if something is missing.
+    """Map panels in a row, with an introduction above; `sentence` is a message about missing maps.
 
-    `colour_labels` name the meaning of the two colours of a signed map.
+    `colour_labels` are the labels of the negative and the positive colour of signed maps.
     """
 
     panels: Sequence[MapPanel]
@@ -54,7 +54,7 @@ class MapRow:
 
 
 class MapRowView(View):
-    """Row of maps, see the module."""
+    """Row of maps over model inputs."""
 
     def to_payload(self, value: MapRow) -> dict:
         return {
@@ -82,6 +82,6 @@ class MapRowView(View):
 
 
 def describe_peak(values: np.ndarray) -> str:
-    """Return the place of the largest absolute value in words."""
+    """Return row and column of the largest absolute value as text."""
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
     return f"row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"

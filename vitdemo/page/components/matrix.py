@@ -1,4 +1,4 @@
-"""Confusion matrix whose cells are buttons with labels for screen readers, and a CSV export.
+"""Confusion matrix with a button per cell, and a CSV export.
 
     view = ConfusionView(elem_id="confusion-matrix")
     view.pick(handler, ...)       # handler(event: gr.EventData, ...): event.pick is "i-j"
@@ -16,10 +16,11 @@ from vitdemo.page.components import View
 
 @dataclass(frozen=True, eq=False)
 class ConfusionPayload:
-    """Content of the matrix: `texts`, `values`, colour `strengths` and `spoken` labels, (C, C).
+    """Confusion matrix to draw; `values`, `texts`, `strengths` and `spoken` are (C, C).
 
-    Strengths range from -1 to 1. `signed` marks a difference of two models, with negative values
-    in purple. `pairs` maps cells to sentences about them, and `cell` is the chosen cell.
+    `strengths` (-1 to 1) define the colours, and `spoken` are labels for screen readers. `signed`
+    marks a difference of two models, with negative values in purple. `cell` is the chosen cell, and
+    `pairs` maps the picks of confused class pairs to sentences.
     """
 
     run: str
@@ -36,7 +37,7 @@ class ConfusionPayload:
 
 
 class ConfusionView(View):
-    """Component described in the module docstring, with the event `pick`."""
+    """Confusion matrix; the event `pick` means that the user chose a cell."""
 
     def to_payload(self, value: ConfusionPayload) -> dict:
         arrays = {

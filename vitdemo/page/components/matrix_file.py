@@ -18,7 +18,7 @@ _HEADER = struct.Struct("<4s4I")
 def pack_matrices(matrices: Tensor, *, exact: bool = False) -> bytes:
     """Encode `matrices` (L, M, R, C) as float16, or as float32 if `exact`.
 
-    Raises `ValueError` for another number of dimensions.
+    Raises `ValueError` if `matrices` does not have 4 dimensions.
     """
     if matrices.ndim != 4:
         raise ValueError(f"Expected 4 dimensions, not {matrices.ndim}.")
@@ -29,7 +29,7 @@ def pack_matrices(matrices: Tensor, *, exact: bool = False) -> bytes:
 
 
 def unpack_matrices(content: bytes) -> np.ndarray:
-    """Decode a file to (L, M, R, C) float32. Raises `ValueError` for other content."""
+    """Decode the content of a matrix file to (L, M, R, C) float32. Raises `ValueError`."""
     if len(content) < _HEADER.size:
         raise ValueError("The file is too short to contain matrices.")
     magic, *shape = _HEADER.unpack_from(content)

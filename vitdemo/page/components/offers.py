@@ -1,11 +1,11 @@
 """Example images as thumbnails: included photos, and some test images.
 
-    offers.ask(handler, ...)       # handler(event: gr.EventData, ...), see `picture.asked`
+    offers.ask(handler, ...)       # handler(event: gr.EventData, ...), see `parse_image_request`
     offers.others(handler, ...)    # the user wants other test images
 
 The payload is {"photos": group, "tests": group or None, "sentence": str}. Each group is
-{"sources": ["photo:cat", ...], "words": [...], "sheet": file}; the sheet shows all its images next
-to each other.
+{"sources": ["photo:cat", ...], "words": [...], "sheet": file}. The sheet contains the images of the
+group in one row.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from vitdemo.page.components import View, serve_image
 
 @dataclass(frozen=True)
 class ThumbnailRow:
-    """Square `images` (N, S, S, 3) uint8, with the source and the title of each."""
+    """Row of square `images` (N, S, S, 3) uint8, with a source and a title per image."""
 
     images: np.ndarray
     sources: list[str]
@@ -28,7 +28,7 @@ class ThumbnailRow:
 
 @dataclass(frozen=True)
 class Examples:
-    """All example images; `sentence` explains why there is no test image."""
+    """Example images; if there are no test images, `sentence` is the reason."""
 
     photos: ThumbnailRow | None
     tests: ThumbnailRow | None
@@ -36,9 +36,9 @@ class Examples:
 
 
 class ExampleImages(View):
-    """Thumbnails of example images, see the module. Its events: `ask`, `others`."""
+    """Example images; for the events `ask` and `others`, see the module docstring."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # declared here so that `gr.on` accepts it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` needs the event here
 
     def to_payload(self, value: Examples) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}

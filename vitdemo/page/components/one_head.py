@@ -1,7 +1,7 @@
-"""One head of one layer, number by number: query, key, dot product, softmax, values.
+"""Computation of one attention head, number by number: dot product, softmax, weighted values.
 
 A handler returns `LayerQKV`, or a message if there is nothing to draw. The payload contains all
-heads of the layer, so another head, query or key token needs no request:
+heads of the layer, so the browser can draw another head or token without a request:
 
     {"run": str, "heads": H, "grid": [rows, columns], "prefix": [names], "scale": float,
      "seen": file, "words": str, "numbers": file}
@@ -22,7 +22,7 @@ ONE_HEAD_CAPTION = (
 
 
 class OneHeadView(View):
-    """Step-by-step computation of one head, see the module."""
+    """Computation of one attention head, number by number."""
 
     def to_payload(self, value: LayerQKV) -> dict:
         numbers = torch.stack([value.queries, value.keys, value.values])  # (3, H, N, D/H)

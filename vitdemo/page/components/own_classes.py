@@ -8,9 +8,9 @@ A handler returns a `ClassEditorPayload`. The script receives:
     {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "words": str,
      "problems": [str, ...], "undo": bool, "accept": str, "system": [str, ...]}
 
-`accept` is the attribute of the file inputs. `system` lists names of system files, which are not
-uploaded. A sheet contains the images of a class next to each other, each `CLASS_THUMBNAIL_SIDE`
-pixels wide.
+`accept` is the HTML attribute `accept` of the file inputs. `system` lists names of system files,
+which the browser does not upload. A sheet contains the images of a class in one row, each
+`CLASS_THUMBNAIL_SIDE` pixels wide.
 """
 
 from dataclasses import dataclass
@@ -35,21 +35,21 @@ EDIT_ACTIONS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
 
 @dataclass(frozen=True)
 class EditAction:
-    """A request of the browser: `what` is in `EDIT_ACTIONS`, other fields are its arguments."""
+    """Request of the browser: `action` is one of `EDIT_ACTIONS`, the other fields are arguments."""
 
     action: str
     class_name: str = ""
     paths: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()  # the folder of each path; the last part is the class name
+    folders: tuple[str, ...] = ()  # one per path; its last part is the class name
     class_index: int = -1
     image_index: int | None = None
 
 
 @dataclass(frozen=True)
 class ClassEditorPayload:
-    """The `collection` to show, with a message `message` and `problems` that occurred.
+    """Content of the editor: the user's images, a message, and a sentence per problem.
 
-    `can_undo` is True if the last step can be undone.
+    `can_undo` is True if the user can undo the last step.
     """
 
     collection: ImageCollection
@@ -59,7 +59,7 @@ class ClassEditorPayload:
 
 
 class ClassEditor(View):
-    """Component described in the module docstring, with the event `ask`."""
+    """Editor for custom classes; the event `ask` is a request of the browser."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))
 
@@ -90,7 +90,7 @@ def make_class_thumbnails(own: CustomClass) -> np.ndarray:
 
 
 def parse_edit_action(event: gr.EventData, collection: ImageCollection) -> EditAction:
-    """Parse and validate an untrusted browser event. Raises `DataError` if it is invalid."""
+    """Parse and validate an untrusted browser event. Raises `DataError` for an invalid event."""
     data = event_payload(event)
     what, name, paths = data.get("what"), data.get("name", ""), data.get("paths", [])
     index, picture, names = -1, data.get("picture"), data.get("names", [])

@@ -1,10 +1,10 @@
-"""The image that all models receive: its sources, and the square that the models see.
+"""Input of the image that all models receive, from several sources and with a square crop.
 
     given = ImageInput(elem_id="picture")
-    given.ask(handler, ...)            # handler(event: gr.EventData, ...): `asked(event)`
+    given.ask(handler, ...)            # handler(event: gr.EventData, ...)
 
-A handler returns a `LoadedImage`, or a message if the file could not be shown: then the previous
-image stays. The payload:
+A handler reads the event with `parse_image_request`. It returns a `LoadedImage`, or an error
+message; then the previous image stays. The payload:
 
     {"picture": file, "size": [width, height], "at": 0..1, "source": "own", "photo:NAME" or
      "test:NUMBER", "path": of the user's photo or None, "words": str, "label": str | None,
@@ -24,14 +24,14 @@ from vitdemo.errors import ImageError
 from vitdemo.page.components import View, are_uploads, event_payload, serve_file
 
 USER_PHOTO = "own"
-PREVIEW_SIDE = 640  # pixels of the longer side in the browser
+PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixels
 
 
 @dataclass(frozen=True)
 class ImageRequest:
     """Request for an image: its `source`, the `path` of the user's photo, and the crop.
 
-    `at` is the position of the square along the longer side, 0..1.
+    `crop_position` is the position of the square along the longer side, 0 to 1.
     """
 
     source: str
@@ -41,7 +41,7 @@ class ImageRequest:
 
 @dataclass(frozen=True)
 class LoadedImage:
-    """A loaded image: `whole`, uncropped, its description in `words`, and its true class."""
+    """Loaded image before cropping, with a description `words` and the true class if known."""
 
     request: ImageRequest
     uncropped: Image.Image
@@ -50,9 +50,9 @@ class LoadedImage:
 
 
 class ImageInput(View):
-    """Image input, see the module. Its event: `ask`."""
+    """Image input; the event `ask` means that the user chose an image or moved the square."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # declared here so that `gr.on` accepts it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` needs the event here
 
     def to_payload(self, value: LoadedImage) -> dict:
         content = _encode_preview(value.uncropped)
@@ -69,12 +69,12 @@ class ImageInput(View):
 
 
 def parse_image_request(event: gr.EventData) -> ImageRequest:
-    """Parse the browser's request for an image, which is untrusted. Raises `ImageError`."""
+    """Parse an untrusted request for an image. Raises `ImageError` if it is invalid."""
     return parse_image_fields(event_payload(event))
 
 
 def parse_image_fields(data: dict) -> ImageRequest:
-    """Parse the untrusted fields "source", "path" and "at". Raises `ImageError`."""
+    """Parse the untrusted fields of an image request. Raises `ImageError` if one is invalid."""
     source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
     if not isinstance(source, str) or len(source) > 200:
         raise ImageError("This image does not exist on the page. Choose another image.")
@@ -88,13 +88,13 @@ def parse_image_fields(data: dict) -> ImageRequest:
 
 
 def clamp_fraction(value) -> float:
-    """Clamp a number to 0..1; return 0.5 if it is not a number."""
+    """Clamp a number to the range 0 to 1; return 0.5 for any other value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return min(max(float(value), 0.0), 1.0) if is_number and math.isfinite(value) else 0.5
 
 
 def _encode_preview(whole: Image.Image) -> bytes:
-    """Encode the image for the browser: as PNG if it is small, else as a reduced JPEG."""
+    """Encode the image for the browser, as PNG if it is small, else as a downscaled JPEG."""
     buffer = io.BytesIO()
     if max(whole.size) <= 128:
         whole.save(buffer, format="PNG")

@@ -1,4 +1,4 @@
-"""Images and maps side by side, a piece of an `Document`: see `pictures.js`.
+"""Row of images and maps, a block of a `Document` that `pictures.js` draws.
 
 ImageRow([ImageItem("Mean of all cats", "cat"), ...], concatenate_images(means))
 ImageRow([ImageItem("Norm of each token", "Norm", values=norms)])
@@ -12,10 +12,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class ImageItem:
-    """An image or map with alternative text `alt`, a `caption` and a small `note`.
+    """Image or map of a row, with alternative text `alt`, a `caption` and a small `note`.
 
-    With `values` (rows, columns) it is a map with a folded table of its numbers. Its colours range
-    from 0 to the maximum m, or from -m to m if `signed`. With a `pick` the image is a button.
+    With `values` (rows, columns), the item is a map with a folded table of these values. Colours
+    range from 0 to the maximum m, or from -m to m if `signed`. With a `pick`, it is a button.
     """
 
     alt: str
@@ -28,10 +28,10 @@ class ImageItem:
 
 @dataclass(frozen=True, eq=False)
 class ImageRow:
-    """A row of `items`, each about `width` pixels wide; items without values show `sheet`.
+    """Row of images and maps, each about `width` pixels wide.
 
-    `sheet` (S, n*S, 3) uint8 holds all their images in order, see `concatenate_images`, so that
-    they are one file.
+    `sheet` (S, n*S, 3) uint8 contains the images of all items without `values`, see
+    `concatenate_images`. The browser needs only one file.
     """
 
     items: Sequence[ImageItem]

@@ -1,10 +1,10 @@
-"""Scatter plots of test images side by side; hovering shows an image, a click chooses it.
+"""Scatter plots of test images; hovering over a dot shows its image, a click chooses it.
 
     view = EmbeddingScatter(elem_id="tsne")
     view.pick(handler, ...)  # handler(event: gr.EventData, ...): event.pick is the image number
 
-A handler returns the result of `features.planes`, or an error message. The script receives lists
-over the same images:
+A handler returns `EmbeddingPlane`s with their images, or an error message. The script receives
+lists over the same images:
 
     {"classes": [name, ...], "numbers": [...], "labels": [...], "sheet": file, "columns": of it,
      "planes": [{"name", "places": [[x, y], ...] in 0..1}, ...], "sentence": str}
@@ -23,7 +23,7 @@ EmbeddingPlane = tuple[FeatureSpace, np.ndarray]
 
 
 class EmbeddingScatter(View):
-    """Component described in the module docstring, with the event `pick`."""
+    """Scatter plots of test images; the event `pick` means that the user chose an image."""
 
     def to_payload(self, value: Sequence[EmbeddingPlane]) -> dict:
         sample = value[0][0].sample

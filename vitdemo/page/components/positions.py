@@ -1,8 +1,7 @@
-"""Position embeddings: similarity between a chosen patch and all others, and an overview.
+"""View of position embeddings: similarity of a chosen patch to all others, and an overview.
 
-A handler returns a `PositionData`, or a message if there is nothing to draw. One file of the format
-of `vitdemo.page.components.matrix_file` contains all similarities; the script draws the chosen
-patch. The payload:
+A handler returns `PositionData`, or a message if there is nothing to draw. The file `similarity`
+contains all similarities, in the format of `vitdemo.page.components.matrix_file`. The payload:
 
     {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file}
 """
@@ -17,7 +16,7 @@ from vitdemo.page.components import View, serve_numbers
 
 @dataclass(frozen=True, eq=False)
 class PositionData:
-    """Cosines (P, P) of a run's position embeddings on its grid, and the caption `words`."""
+    """Cosine similarity (P, P) of a run's position embeddings, and the caption `words`."""
 
     run: str
     similarity: np.ndarray
@@ -26,13 +25,13 @@ class PositionData:
 
     @property
     def limit(self) -> float:
-        """Largest absolute cosine of two different patches: the end of the colour scale."""
+        """Largest absolute cosine between two different patches, the end of the colour scale."""
         others = self.similarity[~np.eye(len(self.similarity), dtype=bool)]
         return float(np.abs(others).max()) if others.size else 1.0
 
 
 class PositionView(View):
-    """View of position embeddings, see the module."""
+    """View of the similarity of position embeddings."""
 
     def to_payload(self, value: PositionData) -> dict:
         return {

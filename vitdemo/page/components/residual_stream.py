@@ -1,11 +1,11 @@
-"""Contributions of each part of a model to a logit: bars, single heads, norms of the stream.
+"""Contributions of a model's parts and heads to a logit, and norms of the residual stream.
 
-A handler returns a `LogitAttribution`, or a message if there is nothing to draw. The payload, with
-K classes, the most probable one first:
+A handler returns a `LogitAttribution`, or a message if there is nothing to draw. The payload for
+K classes, the most probable class first:
 
     {"run": str, "words": str, "read": str, "classes": [names], "logits": (K), "embedding": (K),
      "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
-     "lengths": [[of the tokens that the classifier reads, of the patches], ...]}      # (L+1, 2)
+     "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ RESIDUAL_STREAM_CAPTION = (
 
 
 class ResidualStreamView(View):
-    """View of logit contributions, see the module."""
+    """View of contributions to a logit."""
 
     def to_payload(self, value: LogitAttribution) -> dict:
         parts = {

@@ -3,8 +3,8 @@
     model = RunChoice(group_runs(runs), label="Model", elem_id="metrics-model")
     model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
 
-A handler returns a run's name, or an update made by `update_run_choices`. The `<select>` is inside
-the element `elem_id`.
+A handler returns a run's name, or an update from `update_run_choices`. The HTML element `elem_id`
+contains the `<select>`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components import View
 from vitdemo.runs import Run
 
-MAX_NAME_LENGTH = 300  # characters accepted from a browser as a run name
+MAX_NAME_LENGTH = 300  # maximum length of a run name from the browser
 RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
@@ -26,7 +26,7 @@ def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """Group the runs: models, unfinished runs, each ablation, runs without weights.
 
     Each run is in one group. Models are all runs with weights, except the members of an ablation,
-    which are listed after its baseline. Runs keep their order; empty groups are left out.
+    which are in the group of the ablation. Runs keep their order; empty groups are left out.
     """
     left = {run.name: run.has_weights for run in runs}
     tables = {}
@@ -50,9 +50,9 @@ def flatten_names(groups: RunGroups) -> list[str]:
 
 
 class RunChoice(View):
-    """A `<select>` of run `groups`; the value is a run's name, by default the first one.
+    """Menu (`<select>`) of run `groups`; the value is a run's name, initially the first run.
 
-    `nobody` is the label of an empty choice; if given, the value is None by default.
+    `nobody` is the label of an empty choice. If it is given, the initial value is None.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RunChoice(View):
         )
 
     def preprocess(self, payload) -> str | None:
-        """Return the name sent by the browser, or None; the run may no longer exist."""
+        """Return the run name from the browser, or None. The run may no longer exist."""
         return payload[:MAX_NAME_LENGTH] or None if isinstance(payload, str) else None
 
     def postprocess(self, value: str | None) -> str | None:
@@ -90,10 +90,10 @@ class RunChoice(View):
 def update_run_choices(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:
-    """Return an update with these runs, and the resulting choice: `current`, or the first run.
+    """Return an update of the menu to `runs`, and the choice: `current`, or the first run.
 
-    With `optional`, nothing is chosen if `current` no longer exists. The update only sets a value
-    if necessary, so that it does not undo a later choice of the user.
+    If `optional` and `current` no longer exists, the choice is None. The update sets a value only
+    if the choice changes, so that it does not undo a later choice of the user.
     """
     groups = group_runs(runs)
     names = flatten_names(groups)

@@ -3,7 +3,7 @@
     chosen = RunList(group_runs(runs), ["vit"], label="Runs", elem_id="runs")
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
-A handler returns names, or `gr.update(groups=grouped(runs), value=names)`.
+A handler returns names, or `gr.update(groups=group_runs(runs), value=names)`.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from vitdemo.page.components import View
 from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
 
-MAX_NAMES = 1000  # accepted from a browser
+MAX_NAMES = 1000  # maximum number of runs from the browser
 
 
 class RunList(View):
-    """Checkboxes of run `groups`; the value holds the ticked names in the order of the list."""
+    """Checkboxes of run `groups`; the value is the list of ticked run names, in list order."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class RunList(View):
         super().__init__(list(value), label=label, groups=groups, **looks | options)
 
     def preprocess(self, payload) -> list[str]:
-        """Return the names sent by the browser; the runs may no longer exist."""
+        """Return the run names from the browser. The runs may no longer exist."""
         names = payload if isinstance(payload, list) else []
         return [name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES] if isinstance(name, str)]
 

@@ -1,9 +1,9 @@
-"""Table that is drawn, sorted and exported (Markdown, CSV) in the browser: see `table.js`.
+"""Table that `table.js` draws, sorts and exports as Markdown or CSV.
 
     Table(["Model", "Accuracy, %"], [["vit", "96.2"], ["resnet18", "95.1"]], file="models")
 
-It is a piece of an `Document`. A cell is a text, or a `Cell` with more properties. The first cell
-of a row is its heading.
+A `Table` is a block of a `Document`. Its cells are texts, or a `Cell` with more properties. The
+first cell of a row is the row's heading.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """A column: `numeric` ones are right-aligned and sorted by number.
+    """Table column; if `numeric`, it is right-aligned and sorted by number.
 
-    `help` is shown below the table. A `hidden` column is only in exports.
+    The page shows `help` below the table. Only exports contain a `hidden` column.
     """
 
     label: str
@@ -25,11 +25,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell with `text`.
+    """Table cell with `text`, and optionally a bar, an interval and a note.
 
-    Sorting and the CSV use `value`, if given, instead of the number in the text. `bar` (0 to 1) is
-    drawn as a bar, with the `interval` (low, high) over it, which is also in the CSV. `note` is a
-    small text below.
+    Sorting and the CSV use `value`, if given, instead of the number in `text`. `bar` is the length
+    of the bar, 0 to 1. `interval` (low, high) is drawn over the bar and written to the CSV. `note`
+    is a small text below.
     """
 
     text: str
@@ -45,11 +45,11 @@ Row = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Table:
-    """A table; each of its `rows` has one cell per column, and `feet` are rows that stay below.
+    """Table whose `rows` have one cell per column; `feet` are rows that stay last when sorting.
 
-    `file` is the stem of the exported files; without it there are no export buttons. `words` are
-    further terms to explain. A `tall` table scrolls in a box of limited height. The rows with the
-    indices `folded` are hidden until a button labelled with `folded_words` is pressed; exports
+    `file` is the stem of the exported files; "" means no export buttons. `words` maps further terms
+    to explanations. A `tall` table scrolls in a box of limited height. Rows with an index in
+    `folded` are hidden until the user presses a button with the label `folded_words`. Exports
     contain all rows.
     """
 

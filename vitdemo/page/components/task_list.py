@@ -23,9 +23,9 @@ from vitdemo.page.components import View, event_payload
 
 @dataclass(frozen=True)
 class Task:
-    """One task: `words` describe its progress, and `note` adds a remark.
+    """Row of the task list: `words` describe the progress, and `note` is a remark.
 
-    It is labelled with its `title`, or with its `name` if it has none.
+    The label is the `title`, or the `name` if `title` is empty. `done` is the progress, 0 to 1.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Task:
 
 
 class TaskList(View):
-    """Component described in the module docstring, with the event `act`."""
+    """List of tasks; the event `act` means that the user pressed a button."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # declared, so that `gr.on` accepts it
+    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # `gr.on` needs the event here
 
     def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)
@@ -50,7 +50,7 @@ class TaskList(View):
 
 
 def parse_task_action(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:
-    """Return (action, name of the task) of a browser event. Raises `JobError` if it is invalid."""
+    """Return action and task name of a browser event. Raises `JobError` for an invalid event."""
     data = event_payload(event)
     action, name = data.get("action"), data.get("name")
     if action not in actions or not isinstance(name, str):

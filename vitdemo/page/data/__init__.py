@@ -1,4 +1,4 @@
-"""The Data tab: the dataset, in one module per section, each drawn when it is opened."""
+"""The Data tab: sections about the dataset, one module per section."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ DATA_INTRO = (
     "The images that the models are trained and tested on: number per class, division into "
     "patches, data augmentation, and similarity of images in the feature space of a model."
 )
-SECTIONS = {  # id of the section's tab -> title and module
+SECTIONS = {  # section id -> title and module
     "data-classes": ("Classes", classes),
     "data-patches": ("Patches", patches),
     "data-augmentation": ("Augmentation", augmentation),
@@ -32,14 +32,14 @@ DOWNLOAD_HELP = (
     "Source: the Hugging Face Hub or, if it cannot be reached, CIFAR-10's website, which is slow. "
     "A stopped download can be continued later."
 )
-# A queue of its own, so that a download does not block other requests.
+# Downloads have a separate queue, so that they do not block other requests.
 DOWNLOAD_QUEUE = {"concurrency_id": "dataset download", "concurrency_limit": 20}
 DOWNLOAD_STOPPED_MESSAGE = "Download stopped. The next download continues from here."
 DOWNLOAD_DONE_MESSAGE = "The dataset was downloaded. Reload the page to show its images in Explore."
 
 
 def build(tab: gr.Tab, context: AppContext, look: ExploreTab) -> None:
-    """Lay out and wire the `tab`, which shares its image with the tab Explore."""
+    """Lay out the tab and connect its events; sections use the image of the tab Explore."""
     gr.Markdown(DATA_INTRO)
     missing = Document(elem_id="data-missing")
     fetch = TaskList(elem_id="data-download")
@@ -51,7 +51,7 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab) -> None:
                 section.build(sections, context, look)
 
     def state() -> tuple[str, list[Task]]:
-        """Return why the dataset is missing, and a download row if it can be downloaded."""
+        """Return the error of a missing dataset, and a row to download it if possible."""
         try:
             context.open_dataset()
         except DataError as error:
@@ -81,13 +81,13 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab) -> None:
     several = {"trigger_mode": "multiple", **DOWNLOAD_QUEUE}
     fetched = fetch.act(act, None, [missing, fetch], **NO_PROGRESS, **several)
     sections.draw_on(fetched.success, list(sections.section_list))
-    sections.add("", state, [], [missing, fetch])  # not after a download, which has its own message
+    sections.add("", state, [], [missing, fetch])  # not after a download: `act` shows a message
     sections.draw_on(tab.select, sections.section_list)
     sections.wire(tabs)
 
 
 def download_row(fetching: DownloadManager) -> Task:
-    """Return the row of the dataset download, with its current progress."""
+    """Return the task row of the dataset download, with the current progress."""
     if now := fetching.get_progress(CIFAR10):
         stop = [("stop", "Stop")]
         return Task(CIFAR10, "downloading", now.description, min(now.fraction, 0.999), stop)

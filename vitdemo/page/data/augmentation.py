@@ -36,9 +36,9 @@ AUGMENTATION_INTRO = (
     "always gives the same result."
 )
 SEED_LIMIT = 2**31
-DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe without a model: it has every step
-IMAGES_SHOWN = 6  # images shown
-CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of a box removed by Cutout
+DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: it has every step
+IMAGES_SHOWN = 6  # number of images per row
+CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the box that Cutout fills
 
 
 def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
@@ -75,7 +75,7 @@ def order_recipes(runs: list[Run]) -> list[str]:
 def augmentation_blocks(
     context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> list[DocumentBlock]:
-    """Show the augmentation of `recipe` on `image` and other images, step by step."""
+    """Return a row of augmented images for each step of `recipe`, and for all steps together."""
     names, images, side = load_augmentation_images(context, recipe, image, seed)
     steps = apply_augmentations(recipe, images, names, side=side, seed=seed)
     pieces: list[DocumentBlock] = [Text(f"{recipe.name}: {recipe.summary}.")]
@@ -94,7 +94,7 @@ def augmentation_blocks(
 
 
 def format_target(shares: dict[str, float]) -> str:
-    """Describe a mixed target, as "63% cat, 37% dog"."""
+    """Describe a mixed target, such as "63% cat, 37% dog"."""
     return ", ".join(
         f"{100 * share:.0f}% {name}" for name, share in shares.items() if share >= 0.005
     )
@@ -103,9 +103,9 @@ def format_target(shares: dict[str, float]) -> str:
 def load_augmentation_images(
     context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
 ) -> tuple[Sequence[str], Sequence[Image.Image], int]:
-    """Return names and images to augment, and the side of the training images of `recipe`.
+    """Return names and images to augment, and the side of the recipe's training images.
 
-    The images are `image` and test images chosen by `seed`, or example photos without a dataset.
+    The images are `image` and random test images, or example photos if there is no dataset.
     """
     found = [("your image", image)] if image is not None else []
     try:
@@ -124,16 +124,16 @@ def load_augmentation_images(
 
 
 def load_example_photos() -> list[tuple[str, Image.Image]]:
-    """Return the example photos in reduced size, with their names."""
+    """Return the example photos as (name, image), with reduced size."""
     return [(name_of(file), crop_visible_square(load_image(file), 256)) for file in example_files()]
 
 
 @dataclass(frozen=True, eq=False)
 class AugmentedImages:
-    """Result of one step, or of all steps, on a batch: `pictures` (B, S, S, 3) uint8 and targets.
+    """Batch of images after one or all augmentation steps: `pictures` (B, S, S, 3) uint8.
 
-    `targets` maps class names to target probabilities, one mapping per image. It is empty if the
-    step does not change the targets.
+    `targets` has one mapping per image, class name -> target probability. It is empty if the step
+    does not change the targets.
     """
 
     title: str
@@ -145,10 +145,10 @@ class AugmentedImages:
 def apply_augmentations(
     recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
 ) -> list[AugmentedImages]:
-    """Apply each step of `recipe` separately to the same RGB `images`, then all steps in order.
+    """Apply each augmentation step of `recipe` to the same RGB images, then all steps in order.
 
     `names` are the classes of the images, and `side` is the side of the training images. The same
-    `seed` gives the same result on every machine. The first entry holds the original images.
+    `seed` gives the same result on every machine. The first result is the original images.
     """
     pixels = torch.stack(
         [torch.from_numpy(to_uint8(crop_and_resize(image, side))) for image in images]
@@ -187,7 +187,7 @@ def _apply_step(
     generator = torch.Generator().manual_seed(seed)
     draws = augmentation.draw(B, side, generator)
     partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
-    shares = torch.eye(B)  # (B, B): row i holds the proportions of the images mixed into image i
+    shares = torch.eye(B)  # (B, B), row i: weights of the images mixed into image i
     drawn, mixed = augment_batch(augmentation, pixels, shares, draws, partners, CUTOUT_FILL)
     return AugmentedImages(
         title, words, _uint8(drawn), _class_proportions(mixed, names) if augmentation.mixes else ()
@@ -200,7 +200,7 @@ def _uint8(pixels: Tensor) -> np.ndarray:
 
 
 def _class_proportions(shares: Tensor, names: Sequence[str]) -> tuple[dict[str, float], ...]:
-    """Turn proportions of images (B, B) into proportions of class names, the largest first."""
+    """Convert image weights (B, B) to class weights per image, the largest weight first."""
     found = []
     for row in shares.tolist():
         total: dict[str, float] = {}

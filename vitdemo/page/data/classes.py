@@ -29,8 +29,8 @@ from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.sections import LazySections
 
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
-MAX_IMAGES_READ = 2_000  # training images that the statistics are computed from
-STATISTICS_SIDE = 64  # side in pixels to which images of a folder are scaled for the statistics
+MAX_IMAGES_READ = 2_000  # maximum number of training images for the statistics
+STATISTICS_SIDE = 64  # pixels; images of a folder are scaled to this side for the statistics
 LEVELS_HELP = (
     "Levels range from 0 (black) to 1. The model input is normalised: the channel's mean is "
     "subtracted, and the result is divided by the standard deviation."
@@ -43,13 +43,13 @@ MEAN_IMAGES_HELP = (
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Number of images per class, (C,) int64, in the training set and the test set."""
+    """Number of images per class in the training set and the test set, (C,) int64 each."""
 
     name: str
     classes: tuple[str, ...]
     train: np.ndarray
     test: np.ndarray
-    notes: tuple[str, ...] = ()  # on files and classes that are left out
+    notes: tuple[str, ...] = ()  # about files and classes that are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class ColourStatistics:
     """Colour statistics of `images_read` out of `images_total` training images.
 
     `histograms` (3, 256) counts the pixels at each level of red, green and blue. `mean` and `std`
-    are per channel, from 0 to 1. `means` (C, S, S, 3) uint8 holds the mean image of each class.
+    (3) are per channel, for levels from 0 to 1. `mean_images` (C, S, S, 3) is uint8.
     """
 
     images_read: int
@@ -69,7 +69,7 @@ class ColourStatistics:
 
 
 def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
-    """Lay out the section, which is empty without a dataset; the tab shows the reason."""
+    """Lay out the section. Without a dataset, the section is empty and the tab shows a message."""
     view = Document(elem_id="classes")
 
     def draw():
@@ -116,7 +116,7 @@ def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentB
 
 
 def counts_table(found: ClassCounts) -> Table:
-    """Return a table with the number of training and test images per class, as bars."""
+    """Return a table with the numbers of training and test images per class."""
     rows = [
         (name, *(count_cell(counts[i], counts) for counts in (found.train, found.test)))
         for i, name in enumerate(found.classes)
@@ -158,14 +158,14 @@ def describe_balance(found: ClassCounts) -> str:
 
 
 def count_classes(context: AppContext) -> ClassCounts:
-    """Return the cached number of images per class, without reading them. Raises `DataError`."""
+    """Return the number of images per class, cached. Raises `DataError` without a dataset."""
     found = context.open_dataset()
     train, _ = context.cache.call(_load_training_images, found)
     return context.cache.call(_count_classes, found, train)
 
 
 def colour_statistics(context: AppContext) -> ColourStatistics:
-    """Return the cached colour statistics of the training images. Raises `DataError`."""
+    """Return the colour statistics of the training images, cached. Raises `DataError`."""
     found = context.open_dataset()
     training = context.cache.call(_load_training_images, found)
     return context.cache.call(_colour_statistics, found, *training)
@@ -189,7 +189,7 @@ def _colour_statistics(
 
 
 def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
-    """Return all labels (N,) of the training set, and up to `MAX_IMAGES_READ` of its images."""
+    """Return all training labels (N,), and up to `MAX_IMAGES_READ` training images with labels."""
     if found.is_cifar10:  # labels and images are in the same file
         pictures = found.load("train")
         labels = pictures.labels.numpy()
@@ -203,9 +203,9 @@ def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.La
 
 
 def channel_histograms(images: Tensor) -> np.ndarray:
-    """Count the pixels at each level and channel: (N, 3, S, S) uint8 -> (3, 256) int64."""
+    """Count the pixels per channel and level: (N, 3, S, S) uint8 -> (3, 256) int64."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for part in images.split(1024):  # bincount converts to int64, gigabytes for the whole set
+    for part in images.split(1024):  # `bincount` makes int64 copies, too large for all images
         for channel in range(3):
             counts[channel] += torch.bincount(part[:, channel].flatten(), minlength=256)
     return counts.numpy()

@@ -51,7 +51,7 @@ def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None
 
 @torch.inference_mode()
 def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[DocumentBlock]:
-    """Show the patches, then the norms of projection, position and token, and the components."""
+    """Return the patches of an image, the norms of their vectors, and principal components."""
     model = context.load_model(run)
     if not is_vision_transformer(model):
         raise RunError(

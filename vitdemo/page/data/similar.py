@@ -52,7 +52,7 @@ SEPARATION_HELP = (
 
 
 def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
-    """Lay out the section; a chosen image opens in the tab Explore."""
+    """Lay out the section and connect its events; images open in the tab Explore."""
     gr.Markdown(SIMILAR_IMAGES_INTRO)
     model = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
     with gr.Row():
@@ -112,7 +112,7 @@ def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None
     def refresh(name):
         return update_run_choices(context.trained_runs(), name)[0]
 
-    # Opening the section only refreshes the list of models; the computed maps stay.
+    # A visit to the section only updates the list of models; the computed maps stay.
     sections.add("data-similar", refresh, [model], [model], triggers=[])
 
 
@@ -134,7 +134,7 @@ def separation_blocks(found: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
 def neighbour_blocks(
     name: str, sample: ImageSample, places: np.ndarray, cosines: np.ndarray
 ) -> list[DocumentBlock]:
-    """Return the neighbours as buttons with class and cosine similarity."""
+    """Return the nearest neighbours of an image as buttons with class and cosine similarity."""
     items = []
     for i, cosine in zip(places, cosines, strict=True):
         label, number = sample.source.classes[sample.labels[i]], int(sample.indices[i])

@@ -1,7 +1,7 @@
 """The Explore tab: an image, the models' predictions, and sections that explain one model.
 
-A new image causes one event: each model runs once, and one response updates the whole tab.
-The browser draws views that need only the attention matrices, without a request to the server.
+A new image causes one event: each model runs once, and one response updates the whole tab. If a
+view needs only the attention matrices, the browser draws it without a request to the server.
 """
 
 import gradio as gr
@@ -45,7 +45,7 @@ SECTIONS = {
 def build(
     page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, context: AppContext, *, local_only: bool
 ) -> ExploreTab:
-    """Lay out and wire the `tab`, which is one of `page_tabs`; see `build_page`."""
+    """Lay out the tab, one of `page_tabs`, and connect its events; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = ExploreTab(context, page_tabs)
@@ -79,7 +79,7 @@ def build(
 
 
 def require_image(image: Image.Image | None) -> Image.Image:
-    """Return `image`. Raises `ImageError` if no image was chosen or the chosen one has expired."""
+    """Return `image`. Raises `ImageError` if it is None: not chosen yet, or expired."""
     if image is None:
         raise ImageError("No image is chosen. Choose an image first.")
     return image

@@ -1,7 +1,7 @@
 """The panel "More models": Vision Transformers from timm, downloaded on request.
 
-On a page bound to localhost, any timm model can be added, and it is added for all users. Otherwise,
-and for users behind a proxy, only suggested models can be added, for the current session only.
+On a page bound to localhost, the user can add any timm model, and all users then see the model. On
+other pages, and through a proxy, users can add only suggested models, for the current session.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_li
 
 
 class MoreModelsPanel:
-    """The components of the panel and their event handlers."""
+    """Components and event handlers of the panel."""
 
     def __init__(self, look: ExploreTab, *, local_only: bool):
         self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
@@ -64,7 +64,7 @@ class MoreModelsPanel:
             )
 
     def wire(self) -> None:
-        """Connect the events. Call this after all components of `look` were created."""
+        """Connect the events; call this after all components of `look` were created."""
         opened = [self.model_list, self.intro, self.name_input, self.add_button]
         self.panel.expand(self.render_panel, None, opened, **REFRESH_EVENT)
         told, several = [self.model_list, self.look.model], {"trigger_mode": "multiple"}
@@ -83,15 +83,15 @@ class MoreModelsPanel:
 
     @property
     def is_for_all_users(self) -> bool:
-        """Return whether this request adds models for all users: it comes from this computer."""
+        """Return whether this request adds models for all users, which needs a local page."""
         return self.local_only and is_local_request(LocalContext.request.get(None))
 
     def download_key(self, name: str) -> tuple:
-        """Return the key of a download, which is shared if the model is added for all users."""
+        """Return the key of a download; sessions share it if models are added for all users."""
         return (None if self.is_for_all_users else session_id(), name)
 
     def render_panel(self) -> tuple:
-        """Return the contents of the panel for the user who opens it."""
+        """Return the content of the panel for the current user."""
         named = gr.update(visible=self.is_for_all_users)
         return (
             self.task_rows(),
@@ -101,13 +101,13 @@ class MoreModelsPanel:
         )
 
     def task_rows(self) -> list[Task]:
-        """Return the suggested models, then the other added models."""
+        """Return a task row for each suggested model, then for each other added model."""
         there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
         names = [*SUGGESTIONS_BY_NAME, *(name for name in there if name not in SUGGESTIONS_BY_NAME)]
         return [self.task_row(name, there.get(name)) for name in names]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
-        """Return the row of the model `name`; `shown` is its run if it was already added."""
+        """Return the task row of the model `name`; `added_run` is its run, or None if not added."""
         run = added_run or self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
         known = SUGGESTIONS_BY_NAME.get(name)
         about = {"note": known.description if known else "", "title": known.title if known else ""}
@@ -148,7 +148,7 @@ class MoreModelsPanel:
                 self.download_key(name), lambda on_bytes: download_weights(run, on_bytes)
             ):
                 yield self.task_rows(), gr.skip()
-            self.context.load_model(run)  # loaded now, so that an error appears before it is added
+            self.context.load_model(run)  # before adding, so that errors appear now
         except Stopped:
             yield self.task_rows(), gr.skip()
             return

@@ -1,8 +1,8 @@
-"""The page's URL stores the state of the Explore tab: model, layer, settings, section, test image.
+"""State of the Explore tab in the page's URL: image, model, layer, section and settings.
 
-`?model=vit-scratch&layer=4&section=heads&picture=test:17` opens this view. Only the browser writes
-the URL. Its values are checked here like any other untrusted input. The script of the attention
-component reads and checks its own parameters (head, token, direction, ...).
+An example is `?model=vit-scratch&layer=4&section=heads&picture=test:17`. The browser writes the
+URL. This module checks its values, which are untrusted. The script of the attention component reads
+and checks further parameters (head, token, direction, ...).
 """
 
 import json
@@ -16,11 +16,11 @@ from vitdemo.page.components.picture import ImageRequest, clamp_fraction
 from vitdemo.page.kit import NO_PROGRESS, UncheckedDropdown, UncheckedSlider
 
 COPY_FAILED = "not copied"
-MAX_QUERY_LENGTH = 4000  # characters of a URL that are read
-MAX_CLASS_NAME_LENGTH = 200  # characters of a class name; ImageNet-21k has one of 175
-MAX_NUMBER = 10_000  # limit of a number if the component itself has no limit yet
+MAX_QUERY_LENGTH = 4000  # maximum number of characters that are read from a URL
+MAX_CLASS_NAME_LENGTH = 200  # maximum length of a class name; ImageNet-21k has a name of 175
+MAX_NUMBER = 10_000  # limit of a number if the component has no maximum yet
 
-# Initial values are left out, so that URLs stay short.
+# The URL does not contain initial values, so that it stays short.
 _JS_WRITE_URL = """(...values) => {
   const names = NAMES, defaults = DEFAULTS;
   const changed = {};
@@ -48,14 +48,14 @@ JS_COPY_LINK = """async () => {
 
 
 def parse_query(search: str) -> dict[str, str]:
-    """Return the URL's query as a dict; the last value counts for a repeated name."""
+    """Parse the query of a URL into a dict; for a repeated name, the last value counts."""
     return {
         name: values[-1] for name, values in parse_qs((search or "")[1:MAX_QUERY_LENGTH]).items()
     }
 
 
 def parse_value(component: Component, text: str | None):
-    """Return the value or update for `text`; None if the component cannot have this value."""
+    """Parse a component's value from the URL; None if the value is missing or invalid."""
     if text is None:
         return None
     if isinstance(component, gr.Checkbox):
@@ -66,7 +66,7 @@ def parse_value(component: Component, text: str | None):
         return text
     if isinstance(
         component, UncheckedDropdown
-    ):  # its choices depend on the model; its handler checks
+    ):  # the choices depend on the model, so the handler checks the value
         value = text[:MAX_CLASS_NAME_LENGTH]
         return gr.update(choices=[*component.choices, (value, value)], value=value)
     values = [value for _, value in getattr(component, "choices", None) or ()]
@@ -86,7 +86,7 @@ def _parse_number(slider: gr.Slider, text: str) -> float | None:
 
 
 def image_from_query(search: str, photos: Sequence[str]) -> ImageRequest | None:
-    """Return the image that a URL names, or the first of `photos`; None if there is neither."""
+    """Return the image named in the URL, or the first of `photos`, or None without photos."""
     found = parse_query(search)
     try:
         at = clamp_fraction(float(found.get("crop", "0.5")))
@@ -98,9 +98,9 @@ def image_from_query(search: str, photos: Sequence[str]) -> ImageRequest | None:
 
 
 def report_copy(said: str) -> None:
-    """Report that the link was copied, or how to get it without a clipboard.
+    """Show a message that the link was copied, or that the browser blocked copying.
 
-    The link does not contain the user's "own" photo; the message says so.
+    If `said` is "own", the message adds that the link does not contain the user's photo.
     """
     if said == COPY_FAILED:
         gr.Warning(
@@ -112,9 +112,9 @@ def report_copy(said: str) -> None:
 
 
 def url_writer_script(linked: dict[str, Component]) -> str:
-    """Return the browser's function that writes all linked values into the URL."""
+    """Return the JavaScript function that writes the values of all components to the URL."""
     defaults = {name: _to_js_string(component.value) for name, component in linked.items()}
-    for name in ("model", "layer"):  # their initial values depend on the available runs
+    for name in ("model", "layer"):  # no defaults: the initial values depend on the available runs
         defaults.pop(name, None)
     return _JS_WRITE_URL.replace("NAMES", json.dumps(list(linked))).replace(
         "DEFAULTS", json.dumps(defaults)
@@ -122,7 +122,7 @@ def url_writer_script(linked: dict[str, Component]) -> str:
 
 
 def _to_js_string(value) -> str:
-    """Return `value` as JavaScript's `String` writes it."""
+    """Format `value` like JavaScript's function `String`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value == int(value):
@@ -131,7 +131,7 @@ def _to_js_string(value) -> str:
 
 
 def write_url_on_change(linked: dict[str, Component]) -> None:
-    """Write the URL on every change of a linked component."""
+    """Connect the events: each change of a component in `linked` updates the URL."""
     gr.on(
         [component.change for component in linked.values()],
         None,

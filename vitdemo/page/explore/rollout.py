@@ -13,7 +13,7 @@ COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 
 
 def compute_rollout(look: ImageTrace, fusion, discard, residual, first) -> AttentionData:
-    """Return the payload of `look` with the rollout of these settings. Raises `VitdemoError`."""
+    """Compute the rollout of one image with the given settings. Raises `VitdemoError`."""
     first = clamp_layer(first, look.num_layers)
     words = [f"{fusion} of the heads"] if fusion != "mean" else []
     words += [f"{100 * discard:g}% discarded"] if discard else []

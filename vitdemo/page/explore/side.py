@@ -32,7 +32,7 @@ MODEL_FAMILIES = (
     ("vit",),
     ("timm",),
     CONVOLUTIONAL_FAMILIES,
-)  # from scratch, pretrained, convolutional
+)  # kinds of models: from scratch, pretrained, convolutional
 PREDICTED_CLASS = "the predicted class of each"
 SIDE_BY_SIDE_INTRO = (
     "The same image in several models, at the same relative depth: 100% is the last layer of each "
@@ -43,7 +43,7 @@ SIDE_BY_SIDE_INTRO = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the section."""
+    """Lay out the section and connect its events."""
     found = look.context.explainable_runs()
     gr.Markdown(SIDE_BY_SIDE_INTRO)
     first = [run.name for run in select_one_per_family(found)]
@@ -66,10 +66,10 @@ def build(look: ExploreTab) -> None:
     view = MapRowView(elem_id="side-by-side")
 
     def offer(_image, _model, names, target):
-        """Return the models and classes that are available now.
+        """Return updates to the models and classes that are available now.
 
-        The update sets a value only if a chosen model no longer exists: otherwise it would undo a
-        click that was made in the meantime.
+        The update sets a value only if a chosen model no longer exists. Otherwise, it would undo a
+        click of the user since then.
         """
         found = look.context.explainable_runs()
         kept = [name for name in names if name in {run.name for run in found}]
@@ -99,18 +99,18 @@ def build(look: ExploreTab) -> None:
 
 
 def collect_class_names(runs: Sequence[Run]) -> list[str]:
-    """Return all classes of the runs without duplicates, in the order of the runs."""
+    """Return the class names of all runs without duplicates, in the order of the runs."""
     return list(dict.fromkeys(name for run in runs for name in run.classes))
 
 
 def select_one_per_family(runs: Sequence[Run]) -> list[Run]:
-    """Return the first available run of each kind: ViT from scratch, pretrained, convolutional."""
+    """Return the first run of each kind: ViT from scratch, pretrained ViT, convolutional model."""
     firsts = (next((r for r in runs if r.spec.family in kind), None) for kind in MODEL_FAMILIES)
     return [run for run in firsts if run is not None]
 
 
 def layer_at_depth(depth: float, layers: int) -> int:
-    """Return the layer 1..`layers` at the relative depth 0 to 1."""
+    """Return the layer (1..`layers`) at the relative `depth` (0 to 1)."""
     return min(max(round(depth * layers), 1), layers)
 
 

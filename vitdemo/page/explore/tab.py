@@ -49,19 +49,19 @@ from vitdemo.page.sections import LazySections
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-# ADDRESS is the page's URL when it opened. VISITED is the view that a script opened: the URL itself
-# may have changed since, because the browser also writes pending changes of the user into it.
+# INITIAL is the query of the page's URL. VISITED is the query of a view that a script opened: the
+# URL may differ, because the browser adds pending changes of the user.
 JS_INITIAL_QUERY, JS_VISITED_QUERY = "window.location.search", "vitdemo.visited"
-# The browser handles a change of layer without a request, unless an open section needs the model.
+# The browser draws another layer without a request, unless an open section needs the model.
 JS_COUNT_LAYER_MOVE = (
     "(moves, ...open) => [WHERE.every((name, i) => name === open[i]) ? moves + 1 : moves]"
 )
-# Run again if another model was chosen while the image was being processed.
+# Draw again if the user chose another model while the image was processed.
 JS_COUNT_STALE_MODEL = """(view, model, times) => {
   const run = vitdemo.received({ value: view })?.run;
   return [run && run !== model ? times + 1 : times];
 }"""
-# Keyboard focus moves to the tab of the image. A phone scrolls down, because its map is below.
+# Move the keyboard focus to the open tab. If the map is below the window, as on a phone, scroll.
 JS_FOCUS_IMAGE = """() => requestAnimationFrame(() => {
   window.scrollTo(0, 0);
   const map = document.querySelector("#sections");
@@ -76,12 +76,12 @@ NO_WEIGHTS_MESSAGE = (
 class ExploreTab(LazySections):
     """The Explore tab: its own components and event handlers; sections are added with `add`.
 
-    Sections read `context`, `picture` (the square that models can see, an RGB image), `model`
-    (the name of the chosen run) and `layer`. The layer is in 1..L and clamped to the model's depth.
-    Until a user or a URL chooses one, it is the layer of the most faithful map.
+    Sections read `context`, `image` (the RGB square that models see), `model` (the name of the
+    chosen run) and `layer` (1..L, clamped to the model's depth). The initial layer is the layer of
+    the most faithful map.
 
-    Sections add the components that the URL stores to `linked`. `reset_on_load` lists components
-    that the user edits by hand and that the URL stores in another form: a visited view resets them.
+    Sections add the components that the URL stores to `url_params`. The components in
+    `reset_on_load` are stored in the URL in another form; a lesson that opens a view resets them.
     """
 
     def __init__(self, context: AppContext, page_tabs: gr.Tabs):
@@ -89,7 +89,7 @@ class ExploreTab(LazySections):
         self.context, self.page_tabs = context, page_tabs
         self.image = gr.State(None, time_to_live=image_sources.IMAGE_LIFETIME)
         self.section = gr.Textbox(DEFAULT_SECTION, visible="hidden", label="section")
-        self.layer_moves: dict[tuple[str, ...], gr.Number] = {}  # layer changes, by open section
+        self.layer_moves: dict[tuple[str, ...], gr.Number] = {}  # place -> number of layer changes
         self.stale_predictions = gr.Number(
             0, visible="hidden", label="predictions of an earlier model"
         )
@@ -98,12 +98,12 @@ class ExploreTab(LazySections):
         self.predictions_view = PredictionCards(elem_id="answers")
         self.predicting_models = gr.State(
             time_to_live=image_sources.IMAGE_LIFETIME
-        )  # models in `answered`
+        )  # key of the runs with predictions
         self.model_changes = gr.Number(0, visible="hidden", label="changes of the available models")
-        self.tabs: dict[str, gr.Tab] = {}  # section tabs by id
+        self.tabs: dict[str, gr.Tab] = {}  # section id -> tab
 
     def lay_out_choices(self) -> None:
-        """Lay out the choices of model and layer."""
+        """Lay out the menu of models and the slider of layers."""
         with gr.Row(elem_id="look-choices"):
             runs = group_runs(self.context.explainable_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
@@ -118,7 +118,7 @@ class ExploreTab(LazySections):
         self.reset_on_load: list[Component] = []
 
     def lay_out_attention(self) -> None:
-        """Lay out the section that is open first; the browser draws it."""
+        """Lay out the attention section, which is open initially; the browser draws it."""
         self.attention_view = AttentionView(elem_id="attention")
         of_rollout = rollout.lay_out_rollout_settings()
         names = ("fusion", "discard", "residual", "first")
@@ -140,7 +140,7 @@ class ExploreTab(LazySections):
         """Return the number of attention layers of the run `name`; 0 if it has none."""
         try:
             return self.context.count_layers(self.context.find_run(name)) if name else 0
-        except VitdemoError:  # other handlers that load this model report the reason
+        except VitdemoError:  # not reported here: other handlers that load this model report it
             return 0
 
     def initial_layer(self, name: str | None) -> int:
@@ -157,7 +157,7 @@ class ExploreTab(LazySections):
 
     @property
     def inputs(self) -> list[Component]:
-        """Inputs of every event that updates the tab: see `render_model`."""
+        """Inputs of every event that updates the tab, in the order of `render_model`."""
         return [
             self.layer_is_chosen,
             self.layer,
@@ -167,7 +167,7 @@ class ExploreTab(LazySections):
 
     @property
     def image_index(self) -> int:
-        """Index of the image in `asking`."""
+        """Index of the image in `inputs`."""
         return 2 + len(self.attention_settings)
 
     @property
@@ -185,15 +185,13 @@ class ExploreTab(LazySections):
         ]
 
     def render_model(self, image, chosen, layer, *values) -> list:
-        """Return the values of `model_outputs` for `image` and the values of `inputs`."""
+        """Return the values of `model_outputs`, given the image and the values of `inputs`."""
         settings, (_, name, *rest) = split_at(values, len(self.attention_settings))
         found = self.render_attention(image, name, *settings)
         depth = gr.update(interactive=False)
         if isinstance(found, AttentionData):
             depth = clamp_slider(layer, found.trace.num_layers) | {"interactive": True}
-            if (
-                not chosen
-            ):  # `JS_INITIAL_LAYER` moves the slider in the browser unless the user moved it
+            if not chosen:  # as `JS_INITIAL_LAYER` does in the browser
                 places = zip(
                     self.section_inputs(self.section_list)[len(self.common_inputs) :],
                     rest,
@@ -203,7 +201,7 @@ class ExploreTab(LazySections):
         return [found, depth, *self.render_open(self.section_list, [image, name, *rest])]
 
     def render_attention(self, image, name, *settings) -> AttentionData | str | None:
-        """Return the payload of the attention view, or the reason why there is none."""
+        """Return the data of the attention view, or an error message. None: no image or model."""
         if image is None or name is None:
             return None
         *of_rollout, norms = settings
@@ -216,7 +214,7 @@ class ExploreTab(LazySections):
             return str(error)
 
     def load_value_products(self, look: ImageTrace) -> Tensor | str:
-        """Return the data for norm-weighted attention, or the reason why this model has none."""
+        """Return the value products for norm-weighted attention, or an error message."""
         try:
             return self.context.value_products(look)
         except RunError as error:
@@ -231,13 +229,13 @@ class ExploreTab(LazySections):
             still = "" if before is None else " The previous image is still shown."
             return self.show_image_error(f"The image could not be shown. {error}{still}")
         image = image_sources.crop_to_square(shown)
-        # The chosen model runs first, so that its prediction comes from the same forward pass.
+        # The chosen model runs first, so that its trace and prediction need one forward pass.
         chosen = self.render_model(image, *values)
         return [shown, image, *self.predict_all(image, shown.label), *chosen]
 
     @show_user_errors
     def rerun_all_models(self, *values) -> list:
-        """Return the values of `all_outputs` for the same image after the models have changed."""
+        """Return the values of `all_outputs` for the same image after a change of the models."""
         image = values[self.image_index]
         if image is None:
             return [gr.skip()] * len(self.all_outputs)
@@ -248,17 +246,17 @@ class ExploreTab(LazySections):
     def predict_all(
         self, image: Image.Image, label: str | None
     ) -> tuple[ImagePredictions, Hashable]:
-        """Return the values of `answered` and `answering`."""
+        """Return the predictions of all classifiers for the image, and the key of their runs."""
         asked = self.context.classifier_runs()
         return ImagePredictions(*self.context.predict_all(image, asked), label), make_key(asked)
 
     def show_image_error(self, sentence: str) -> list:
-        """Return `sentence` instead of the image; all other outputs stay unchanged."""
+        """Show `sentence` instead of the image; leave all other outputs unchanged."""
         return [sentence, *[gr.skip()] * (len(self.all_outputs) - 1)]
 
     @show_user_errors
     def handle_image_request(self, event: gr.EventData, *values) -> list:
-        """Predict an image that the user chose."""
+        """Return the values of `all_outputs` for an image that the user chose."""
         try:
             wish = parse_image_request(event)
         except ImageError as error:
@@ -267,7 +265,7 @@ class ExploreTab(LazySections):
 
     @show_user_errors
     def load_initial_view(self, search: str, *values) -> list:
-        """Predict the image in the page's URL, or else the first photo."""
+        """Return the values of `all_outputs` for the image in the URL, or for the first photo."""
         photos = [*image_sources.list_photos()]
         wish = permalink.image_from_query(search, photos)
         if wish is None:
@@ -287,16 +285,16 @@ class ExploreTab(LazySections):
 
     @show_user_errors
     def load_query(self, search: str, *values) -> list:
-        """Load the view in the URL; if it names no image, keep the current one."""
+        """Load the view in the URL; without an image in the URL, keep the current image."""
         if values[self.image_index] is None or "picture" in permalink.parse_query(search):
             return self.load_initial_view(search, *values)
         still = [gr.skip()] * (len(self.all_outputs) - len(self.model_outputs))
         return [*still, *self.change_model(*values)]
 
     def restore_from_query(self, search: str, *, reset: bool = False) -> tuple:
-        """Return the values of the controls that the page's URL specifies.
+        """Return the values of the controls that the page's URL contains.
 
-        A value that is not in the URL stays unchanged; with `anew`, it is reset.
+        A control that is not in the URL stays unchanged, or is reset if `reset`.
         """
         found, runs = permalink.parse_query(search), self.context.explainable_runs()
         model, _ = update_run_choices(runs, self.model.value)
@@ -313,7 +311,7 @@ class ExploreTab(LazySections):
             starts = {name: self.url_params[name].value for name in values if name != "layer"}
             values |= {name: start for name, start in starts.items() if values[name] is None}
         name, chosen = model.get("value", self.model.value), False
-        if depth := self.count_layers(name):  # the model may differ from the initial one
+        if depth := self.count_layers(name):  # the model has layers
             first = self.initial_layer(name)
             layer = clamp_layer(first if values["layer"] is None else values["layer"], depth)
             chosen = layer != first
@@ -324,12 +322,12 @@ class ExploreTab(LazySections):
         return model, section, gr.Tabs(selected=section), chosen, *values, *by_hand
 
     def connect_events(self, page: gr.Blocks) -> None:
-        """Connect the events; called once, after everything is laid out."""
+        """Connect the events; call this once, after all components were created."""
         self.wire(self.tabs)
         sources = [
             self.image_input.ask,
             self.example_images.ask,
-        ]  # one event, so that the latest request wins
+        ]  # one event for all sources, so that the latest request wins
         gr.on(sources, self.handle_image_request, self.inputs, self.all_outputs, **MODEL_EVENT)
         seen = [self.attention_view, self.model, self.stale_predictions]
         self.attention_view.change(
@@ -373,7 +371,7 @@ class ExploreTab(LazySections):
         permalink.write_url_on_change(self.url_params)
 
     def set_layer_on(self, listen: Callable) -> None:
-        """Set the layer to the one chosen in a view, on the event `listen`."""
+        """Set the layer slider when the user chooses a layer in a view, on the event `listen`."""
         listen(None, None, [self.layer, self.layer_is_chosen], js=JS_CHOSEN_LAYER, **NO_PROGRESS)
 
     def rerun_on(self, listen: Callable) -> None:
@@ -389,7 +387,7 @@ class ExploreTab(LazySections):
     def restore_and_render_on(
         self, search: str, listen: Callable, restore: Callable, answer: Callable
     ):
-        """Restore and predict the view in `search`, a JavaScript expression."""
+        """Restore the view in the URL query `search`, a JavaScript expression, and draw it."""
         linked = [c for name, c in self.url_params.items() if name not in ("model", "section")]
         restored = [self.model, self.section, self.sections, self.layer_is_chosen]
         restored += [*linked, *self.reset_on_load]
@@ -398,21 +396,21 @@ class ExploreTab(LazySections):
         last = {
             "trigger_mode": "always_last",
             **NO_PROGRESS,
-        }  # keep only the last of quick navigations
+        }  # handle only the last of several quick navigations
         read = listen(restore, self.section, restored, js=first, **last)
         return read.success(answer, asking, self.all_outputs, js=first, **MODEL_EVENT)
 
     def update_models(self, name: str | None, answering: Hashable, others: int) -> tuple:
-        """Return the models that are available now.
+        """Return an update of the menu of models, and the counter `others` of changes.
 
-        `others` increases if they are not the models whose predictions are shown.
+        The counter increases if the page shows predictions of other models than the current ones.
         """
         update, _ = update_run_choices(self.context.explainable_runs(), name)
         changed = answering is not None and answering != make_key(self.context.classifier_runs())
         return update, others + 1 if changed else gr.skip()
 
     def load_examples(self) -> Examples:
-        """Return the example images."""
+        """Return the example photos and random test images."""
         return image_sources.load_example_images(
             self.context.load_test_image, self.context.count_test_images
         )
@@ -443,14 +441,14 @@ class ExploreTab(LazySections):
         shown.success(None, js=JS_FOCUS_IMAGE)
 
     def open_test_image(self, number: int, name: str | None, *values) -> list:
-        """Return the tab's values for test image `number` and run `name` if it has weights."""
+        """Return the tab's values for a test image, with run `name` as model if it has weights."""
         known = name in [run.name for run in self.context.explainable_runs()]
         before, (image, current, _, *rest) = split_at(values, self.image_index)
         model = name if known else current
         wish = ImageRequest(f"{image_sources.TEST_PREFIX}{number}")
         section = (
             DEFAULT_SECTION if self.count_layers(model) else CLASS_MAPS_SECTION
-        )  # if it has no attention
+        )  # for a model without attention
         found = self.render_image(wish, *before, image, model, section, *rest)
         if isinstance(found[0], LoadedImage) and name and not known:
             found[0] = replace(

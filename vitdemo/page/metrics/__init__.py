@@ -34,7 +34,7 @@ NO_EVALUATION_MESSAGE = (
 
 
 def build(tab: gr.Tab, context: AppContext) -> None:
-    """Build the tab; its content is computed when the tab opens."""
+    """Lay out the tab, whose content is computed when the user opens it."""
     gr.Markdown(METRICS_INTRO)
     with gr.Row():
         tested = group_runs(context.evaluated_runs())
@@ -63,7 +63,7 @@ def build(tab: gr.Tab, context: AppContext) -> None:
     plots = Document(elem_id="ranking")
 
     def draw(name, other, chosen):
-        """Update the choices, the table and the paired test for the chosen models."""
+        """Return updates of the menus, the table and the paired test for the chosen models."""
         found = context.evaluated_runs()
         model, name = update_run_choices(found, name)
         rest = [run for run in found if run.name != name]
@@ -77,7 +77,7 @@ def build(tab: gr.Tab, context: AppContext) -> None:
     settings = [model, other, classes]
     drawn = [model, other, table, pair, classes]
     drawing = {"fn": draw_curves, "inputs": settings, "outputs": plots, **REFRESH_EVENT}
-    # One event for all three sources keeps the order of quick clicks, so the last one wins.
+    # The three inputs share one event: after several quick clicks, the last result stays.
     events = [tab.select, model.input, other.input]
     gr.on(events, draw, inputs=settings, outputs=drawn, **REFRESH_EVENT).then(**drawing)
     classes.input(**drawing)
@@ -86,7 +86,7 @@ def build(tab: gr.Tab, context: AppContext) -> None:
 def metrics_and_paired_test(
     context: AppContext, name: str | None, other: str | None
 ) -> tuple[list[DocumentBlock], list[DocumentBlock]]:
-    """Return the metrics of the run `name`, and its paired test against the run `other`."""
+    """Return the metrics of the run `name`, and the paired test of `name` and `other`."""
     if name is None:
         return [Notice(NO_EVALUATION_MESSAGE)], []
     try:
@@ -104,7 +104,7 @@ def metrics_and_paired_test(
 
 
 def update_class_choices(context: AppContext, name: str | None, chosen: list[str] | None) -> dict:
-    """Offer the run's classes that have test images; keep the choice, or choose the worst class."""
+    """Return an update of the class menu; without a valid choice, it selects the lowest F1."""
     try:
         table = (
             context.cache.call(compute_classification_report, context.find_run(name))

@@ -33,7 +33,7 @@ NUMBER_WORDS = {2: "two", 3: "three", 5: "five"}
 
 
 def class_metrics_blocks(found: ClassificationReport) -> list[DocumentBlock]:
-    """Return the accuracy and the top-k accuracy as sentences, and the table of classes."""
+    """Return sentences about accuracy and top-k accuracy, and the table of class metrics."""
     columns = [
         Column(METRIC_TITLES.get(name, "Support"), words) for name, words in METRIC_HELP.items()
     ]
@@ -53,7 +53,7 @@ def class_metrics_blocks(found: ClassificationReport) -> list[DocumentBlock]:
 
 
 def describe_test_accuracy(table: ClassificationReport) -> str:
-    """State the accuracy, its confidence interval and the margins of error."""
+    """Describe the test accuracy with confidence interval, and the margins of error."""
     low, high = table.accuracy_interval
     return (
         f"{table.run} classifies **{100 * table.accuracy:.2f}%** of "
@@ -63,7 +63,7 @@ def describe_test_accuracy(table: ClassificationReport) -> str:
 
 
 def describe_top_k(table: ClassificationReport) -> str:
-    """State the top-k accuracy for each k that is smaller than the number of classes."""
+    """Describe the top-k accuracy for each k that is smaller than the number of classes."""
     shares = [
         f"the {NUMBER_WORDS[top.k]} most probable classes for **{100 * top.accuracy:.1f}%** of "
         "images "
@@ -74,7 +74,7 @@ def describe_top_k(table: ClassificationReport) -> str:
 
 
 def describe_margins_of_error(table: ClassificationReport) -> str:
-    """State the margins of error of accuracy and recall, and of a difference between two runs."""
+    """Describe the margins of error of accuracy, recall, and differences between two runs."""
     n = int(table.support.sum())
     right = round(table.accuracy * n)
     shares = [
@@ -100,7 +100,7 @@ def _describe_difference_margin(metric: str, doubt: float) -> str:
 
 
 def class_row(table: ClassificationReport, c: int) -> Row:
-    """Return a row whose cells have a bar from 0 to the value, and the interval of the value."""
+    """Return the table row of class `c`, with metrics, bars and confidence intervals."""
     cells = []
     for name in METRIC_TITLES:
         value = float(table.columns[name][c])
@@ -120,7 +120,7 @@ def mean_row(
 
 
 def number_cell(value: float, interval: np.ndarray | None = None, **looks) -> Cell:
-    """Format a fraction (0 to 1) with three decimals, with its interval (2,) below."""
+    """Return a cell with a fraction (0 to 1) in three decimals, and its interval (2,) below."""
     known = interval is not None and not np.isnan(interval).any()
     note = f"{interval[0]:.3f} to {interval[1]:.3f}" if known else ""
     return Cell(format_three_decimals(value), value, interval, note=note, **looks)

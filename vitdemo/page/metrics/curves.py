@@ -23,7 +23,7 @@ from vitdemo.page.components.article import (
 from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.metrics.classes import number_cell
 
-MAX_CURVE_CLASSES = len(HUES)  # each class needs a colour of its own
+MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
 RANKING_TERMS = {
@@ -43,7 +43,7 @@ RANKING_TERMS = {
 def ranking_blocks(
     context: AppContext, runs: Sequence[str], classes: Sequence[str]
 ) -> list[DocumentBlock]:
-    """Return both figures, the table and the download, or a notice if nothing can be drawn."""
+    """Return ROC and precision-recall curves, a table and a download, or only a notice."""
     if not runs:
         return []
     if not classes:
@@ -108,7 +108,7 @@ def ranking_plots(
 
 
 def ranking_table(found: Sequence[RankingReport]) -> Table:
-    """Return a table of both areas with their intervals, and of the precision at each recall."""
+    """Return a table of the areas with their intervals, and of the precision at fixed recalls."""
     at = [
         f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%"
         for i, r in enumerate(RECALL_LEVELS)
@@ -132,7 +132,7 @@ def ranking_row(found: RankingReport) -> Row:
 
 
 def ranking_download(found: Sequence[RankingReport]) -> Download:
-    """Return the figures' points as a CSV download, at most `MAX_CSV_POINTS` per curve."""
+    """Return a CSV download with the points of all curves, at most `MAX_CSV_POINTS` per curve."""
     rows = [
         [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
         for r in found

@@ -24,7 +24,7 @@ P_VALUE_HELP = (
 
 
 def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
-    """Return the test over all images, then a table and a sentence for each class."""
+    """Return the paired test over all images, and a table of the paired tests per class."""
     low, high = 100 * found.overall.interval
     columns = [
         "Class",

@@ -48,7 +48,7 @@ from vitdemo.page.training import here
 from vitdemo.report import get_report_name, render_report
 from vitdemo.runs import RECORD_FIELDS, Run, find_pretraining
 
-REFRESH_SECONDS = 4  # interval at which the run folders are read
+REFRESH_SECONDS = 4  # seconds between two reads of the run folders
 TRAINING_INTRO = (
     "Training curves of each model, by epoch: on the training set, and on a validation set that "
     "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
@@ -66,7 +66,7 @@ VALIDATION, TRAINING = "validation", "training"
 
 @dataclass(frozen=True)
 class CurvePlot:
-    """One plot: its y-axis, and the columns of a run's history that it draws."""
+    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history."""
 
     title: str
     unit: str
@@ -74,7 +74,7 @@ class CurvePlot:
     decimals: int | None = None  # None: four significant digits
     log: bool = False  # whether the logarithmic scale applies to this plot
     signed: bool = False  # draw a line at 0 and show a plus sign
-    find_source_run: Callable[[Run], Run | None] = lambda run: run  # the run whose history is drawn
+    find_source_run: Callable[[Run], Run | None] = lambda run: run  # run that has the history
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -111,7 +111,7 @@ PLOTS = (
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """Display settings of the curves: smoothing weight, y-axis scale and x-axis."""
+    """Display settings of all curves: smoothing weight, scale of the y-axis, and x-axis."""
 
     smoothing: float = 0.0
     log: bool = False
@@ -119,9 +119,9 @@ class CurveSettings:
 
 
 def build(tab: gr.Tab, context: AppContext, look: ExploreTab, jobs: JobQueue | None) -> Document:
-    """Lay out and wire the tab; with `jobs`, training runs can be started in it.
+    """Lay out the tab and connect its events; with `jobs`, training runs can be started in it.
 
-    The `pick` event of the returned article carries the baseline of the ablation to be shown.
+    The value of the returned document's event `pick` is the baseline of an ablation to open.
     """
     gr.Markdown(TRAINING_INTRO)
     here.build(tab, look, jobs)
@@ -142,9 +142,7 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab, jobs: JobQueue | N
         scale = gr.Radio([LINEAR, LOG], value=LINEAR, label="Y-axis scale", min_width=200)
         axis = gr.Radio([EPOCHS, MINUTES], value=EPOCHS, label="X-axis", min_width=200)
     names = [run.name for run in found]
-    known = gr.State(
-        names, time_to_live=STATE_LIFETIME
-    )  # names already listed; new runs get a tick
+    known = gr.State(names, time_to_live=STATE_LIFETIME)  # listed runs; a new run gets a tick
     stamp = gr.State(None, time_to_live=STATE_LIFETIME)  # `content_signature` of the drawn curves
     plots = CurvesView(elem_id="plots")
     words = Document(elem_id="learning")
@@ -159,7 +157,7 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab, jobs: JobQueue | N
         if now == drawn:
             return gr.skip()
         shown = [run for run in found if run.name in selected]
-        # Update the boxes only if a run was added or removed, so as not to undo a later click.
+        # Update the boxes only if a run was added or removed: an update could undo a later click.
         boxes = gr.update(groups=group_runs(found), value=selected)
         return (
             boxes if names != seen else gr.skip(),
@@ -200,16 +198,16 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab, jobs: JobQueue | N
 
 
 def default_run_names(found: list[Run]) -> list[str]:
-    """Return the names of the runs to draw first: those with weights and those in training.
+    """Return the names of the runs to draw initially: runs with weights and runs in training.
 
-    If there are none, return all names.
+    If there are no such runs, return all names.
     """
     begun = [run for run in found if run.has_weights or not run.has_evaluation]
     return [run.name for run in begun or found]
 
 
 def content_signature(runs: list[Run], selected: list[str]) -> list:
-    """Return a value that changes whenever the content of the tab would change."""
+    """Return a signature of the runs, which changes if the content of the tab would change."""
     return [(run.name, run.stamp, run.name in selected) for run in runs]
 
 
@@ -217,7 +215,7 @@ def content_signature(runs: list[Run], selected: list[str]) -> list:
 
 
 def render_curves(found: list[Run], shown: list[Run], view: CurveSettings) -> dict:
-    """Return the value of `CurvesView` for some runs, or a message if there are no curves."""
+    """Return the value of `CurvesView` for the runs `shown`, or a message without curves."""
     drawn = [run for run in shown if run.history]
     if not drawn:
         return {
@@ -275,14 +273,14 @@ def render_curves(found: list[Run], shown: list[Run], view: CurveSettings) -> di
 
 
 def x_positions(run: Run, view: CurveSettings) -> list[float]:
-    """Return the position of each epoch on the x-axis."""
+    """Return the position of each epoch of a run on the x-axis, in epochs or minutes."""
     return elapsed_minutes(run) if view.by_minutes else [record["epoch"] for record in run.history]
 
 
 def plot_lines(
     plot: CurvePlot, run: Run, source: Run, styles: dict[str, LineStyle], view: CurveSettings
 ) -> list[dict]:
-    """Return the curves of `source` in the colours of `run`.
+    """Return the curves of the history of `source`, in the colours of `run`.
 
     Smoothed curves are drawn over the faint originals. With more than `MAX_TRAINING_CURVES` runs,
     the training curves are left out.
@@ -314,7 +312,7 @@ def plot_lines(
 def stage_marks(
     run: Run, source: Run, styles: dict[str, LineStyle], view: CurveSettings
 ) -> list[dict]:
-    """Return a vertical line for each stage change that the training of `source` has reached."""
+    """Return a vertical line for each change of stage in the history of `source`."""
     epochs = [0, *(record["epoch"] for record in source.history)]
     manner = list_stage_changes(source if source.is_pretraining else run)
     start = source.seconds_before / 60 if view.by_minutes else 0
@@ -330,7 +328,7 @@ def stage_marks(
 
 
 def learning_summary(runs: list[Run], groups: dict[str, list[str]]) -> list[DocumentBlock]:
-    """Return the milestones, links to ablations, stages, and reasons for a negative gap.
+    """Return texts about runs: milestones, ablations, stages, reasons for a negative gap.
 
     `groups` maps the baseline of each ablation to the names of its runs.
     """
@@ -359,7 +357,7 @@ def ablation_links(bases: list[str]) -> list[DocumentBlock]:
 
 
 def stage_list(runs: list[Run]) -> list[DocumentBlock]:
-    """Return the list that explains the dotted lines."""
+    """Return a list of the training stages, which dotted lines mark in the plots."""
     items = [
         f"**{run.name}**, {it.when}: {it.text}." for run in runs for it in list_stage_changes(run)
     ]
@@ -376,7 +374,7 @@ def gap_reasons(run: Run) -> Details:
 
 
 def final_results(context: AppContext, runs: list[Run]) -> list[DocumentBlock]:
-    """Return a table with one row per run, read only from its files; a dash is a missing value."""
+    """Return a table of final results, one row per run, with a dash for missing values."""
     rows = [_final_result_row(run, context.test_accuracy(run)) for run in runs]
     if not rows:
         return []
@@ -400,7 +398,7 @@ def _final_result_row(run: Run, test: float | None) -> dict[str, str]:
 
 
 def epoch_table(runs: list[Run]) -> list[DocumentBlock]:
-    """Return the values of the curves as a folded table."""
+    """Return the results of each epoch as a folded table."""
     rows = [
         [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
         for run in runs

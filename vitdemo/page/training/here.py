@@ -1,4 +1,4 @@
-"""The panel "Train a model": recipe and cost, training runs, live curves and the animation."""
+"""The panel "Train a model": recipe, cost, training runs, live curves and an animation."""
 
 import math
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ NO_SNAPSHOTS_MESSAGE = (
 NO_IMAGE_MESSAGE = (
     "Choose an image in the tab Explore to see how attention to it changes in training."
 )
-# The timer only runs while its output is visible, so that a page behind another tab stays idle.
+# The timer runs only while its output is visible, so that a page in a hidden tab stays idle.
 JS_ACTIVATE_TIMER = """async () => {
   await new Promise((done) => setTimeout(done, 100));
   return { __type__: "update", active: Boolean(document.querySelector("SEEN")?.offsetParent) };
@@ -60,7 +60,7 @@ JS_ACTIVATE_TIMER = """async () => {
 
 
 def build(tab: gr.Tab, look: ExploreTab, jobs: JobQueue | None) -> None:
-    """Lay out and wire the panel; without `jobs` it only explains why training is disabled."""
+    """Lay out the panel and connect its events; without `jobs`, show why training is disabled."""
     with gr.Accordion("Train a model", open=False, elem_id="train-here") as panel:
         if jobs is None:
             gr.Markdown(TRAINING_DISABLED_MESSAGE)
@@ -71,7 +71,7 @@ def build(tab: gr.Tab, look: ExploreTab, jobs: JobQueue | None) -> None:
 
 
 class TrainingPanel:
-    """Components and event handlers of the panel."""
+    """Components and event handlers of the panel "Train a model"."""
 
     def __init__(self, jobs: JobQueue, look: ExploreTab):
         self.jobs, self.look, self.context = jobs, look, look.context
@@ -101,7 +101,7 @@ class TrainingPanel:
         self.live_curves = CurvesView(elem_id="live")
         self.animated_run = RunChoice([], label="Animated run", elem_id="film-of", min_width=220)
         self.animation_view = SnapshotView(elem_id="film")
-        # The run shown last: when a newer one starts, the animation switches to it.
+        # Name of the newest run when the animation last switched to a newer run.
         self.followed = gr.State(None, time_to_live=STATE_LIFETIME)
         self.animation_source = gr.Textbox(visible="hidden", label="Animation source")
         self.timer = gr.Timer(PANEL_REFRESH_SECONDS, active=False)
@@ -167,7 +167,7 @@ class TrainingPanel:
     def refresh(
         self, image, baseline: str | None, animated_name: str | None, followed: str | None
     ) -> tuple:
-        """Return rows, curves, baselines, runs with snapshots, and the animation source."""
+        """Return task rows, live curves, updates of both run menus, and the animation's state."""
         found, watched = (
             live.job_rows(self.jobs, self.context),
             live.find_followed_job(self.jobs.list_jobs()),
@@ -189,7 +189,7 @@ class TrainingPanel:
         )
 
     def animation_signature(self, image, animated_name: str | None, shown: list[Run]) -> str:
-        """Return the run's name, and a second line that changes whenever the animation would."""
+        """Return a text with the run's name and a signature of the animation's content."""
         kept = next((run for run in shown if run.name == animated_name), None)
         epochs = sorted((kept.path / "epochs").glob("*")) if kept else []
         written = [path.stat().st_mtime_ns for path in epochs] or [kept and kept.stamp]
@@ -234,7 +234,7 @@ class TrainingPanel:
         check_training_allowed(self.jobs, request)
         points = parse_guess(guess, baseline) if baseline else None
         if baseline:
-            self.context.find_run(baseline)  # raises RunError if the baseline no longer exists
+            self.context.find_run(baseline)  # raises `RunError` if the baseline no longer exists
         chosen = dict(zip(OPTIONS, values, strict=True))
         job = self.jobs.start(preset, chosen, baseline, points)
         gr.Info(f"{job.name} is {job.state}.")
@@ -249,7 +249,7 @@ class TrainingPanel:
 
 
 def check_training_allowed(jobs: JobQueue, request: gr.Request) -> None:
-    """Raise `JobError` if a localhost-only page was reached by a proxy or another host name."""
+    """Raise `JobError` if only this computer may train and the request comes from elsewhere."""
     if not jobs.for_all and not is_local_request(request):
         raise JobError(
             "Only this computer can train models. To allow others, start app.py with "
@@ -258,7 +258,7 @@ def check_training_allowed(jobs: JobQueue, request: gr.Request) -> None:
 
 
 def parse_guess(words: object, baseline: str) -> float:
-    """Parse the guess, in percentage points. Raises `JobError` if it is not such a number."""
+    """Parse the guess, in percentage points. Raises `JobError` unless it is from -100 to 100."""
     text = words.strip().replace("−", "-").replace(",", ".") if isinstance(words, str) else ""
     if not text:
         raise JobError(f"Enter a guess: the expected gain over {baseline}, in percentage points.")
@@ -274,7 +274,7 @@ def parse_guess(words: object, baseline: str) -> float:
 
 
 def build_option_input(name: str, option: TrainingOption, value):
-    """Build the input component of an option."""
+    """Build the input component of `option`, with the initial `value`."""
     looks = {"label": option.label, "info": option.info or None, "min_width": 150,
              "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
     if option.choices:

@@ -1,4 +1,4 @@
-"""Content of the panel "Train a model": one row per run, and the live curves of one run."""
+"""Content of the panel "Train a model": a row per training run, and live curves of one run."""
 
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.errors import VitdemoError
@@ -22,7 +22,7 @@ from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, read_history
 from vitdemo.runs.steps import read_steps
 
-MAX_CURVE_POINTS = 300  # points per curve; a plot of this width cannot show more
+MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
 DELETE_ACTION = ("discard", "Delete")
 STATE_ACTIONS = {
     QUEUED: [DELETE_ACTION],
@@ -53,7 +53,7 @@ def job_row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
 
 
 def describe_job(job: Job, run: Run | None) -> str:
-    """Return the progress or the result of a job, in one line."""
+    """Describe the progress or the result of a training job in one line."""
     epoch = f"epoch {min(job.epoch + 1, job.epochs)} of {job.epochs}"
     if job.state == QUEUED:
         return "waiting for other runs"
@@ -93,7 +93,7 @@ def format_time_left(seconds: float) -> str:
 
 
 def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
-    """Return the user's guess and, once it is known, the measured gain."""
+    """Describe the user's guess and, after the end of training, the measured gain."""
     beside, guess = job.record.get("beside"), job.record.get("guess")
     if not beside or guess is None:
         return ""
@@ -121,16 +121,16 @@ def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
 
 
 def find_followed_job(jobs: list[Job]) -> Job | None:
-    """Return the job whose curves are drawn: the one in progress, or the newest with curves."""
+    """Return the job with the live curves: the job in progress, or the newest with curves."""
     at_work = [job for job in jobs if job.state in ACTIVE_STATES]
     begun = [job for job in jobs if job.epochs]
     return (at_work or begun or [None])[0]
 
 
 def render_live_curves(job: Job | None) -> dict:
-    """Return the value of `CurvesView` for a run in progress.
+    """Return the value of `CurvesView` for the training run of a job.
 
-    Training curves have a point per logged step, validation curves one per epoch.
+    Training curves have a point per logged step, validation curves a point per epoch.
     """
     if job is None:
         return {}

@@ -27,7 +27,7 @@ from vitdemo.page.kit import (
 )
 from vitdemo.page.sections import LazySection
 
-PROGRESS_PLACEHOLDER = gr.Progress()  # a placeholder: gradio passes its own object in each call
+PROGRESS_PLACEHOLDER = gr.Progress()  # a default value: gradio passes its own object at each call
 PREDICTED_CLASS_VALUE, NO_CLASS_VALUE = (
     "",
     "",
@@ -76,7 +76,7 @@ FAITHFULNESS_HELP = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the section."""
+    """Lay out the section and connect its events."""
     context = look.context
     gr.Markdown(CLASS_MAPS_INTRO)
     with gr.Row():
@@ -124,7 +124,7 @@ def build(look: ExploreTab) -> None:
         return render_class_maps(ask(image, name, target, against, include_slow=False), fill)
 
     def draw(image, name, target, against, fill):
-        """Redraw, and update the choices for an image and a model that may be new."""
+        """Return the maps, and the choices of the controls for this image and model."""
         stops.stop_different(image, name, target, against, fill)
         try:
             found = ask(image, name, target, against, include_slow=False)
@@ -140,7 +140,7 @@ def build(look: ExploreTab) -> None:
     def at_length(work: Callable[..., ClassMaps], words: str) -> Callable:
         """Return a handler that runs `work` with a progress bar.
 
-        It stops when the user cancels, or chooses another image or class.
+        The handler stops if the user cancels, or chooses another image or class.
         """
 
         @show_user_errors
@@ -214,7 +214,7 @@ def build(look: ExploreTab) -> None:
 
 
 def render_class_maps(found: ClassMaps, fill: str) -> tuple[MapRow, list[DocumentBlock]]:
-    """Return the maps, and the results of the faithfulness test if they are cached."""
+    """Return the attribution maps, and the cached results of the faithfulness test, if any."""
     known = found.cached_results.get(fill)
     return drawing.class_map_row(found, known, fill), drawing.faithfulness_blocks(found, known)
 
@@ -226,9 +226,9 @@ def update_controls(
     fill: str,
     true_class: str | None = None,
 ) -> tuple[dict, dict, dict, str]:
-    """Return updates of the three controls for this model and image, and the new replacement.
+    """Return updates of both class menus and the replacement menu, and the chosen replacement.
 
-    The true class of a test image, `true`, is marked and comes first.
+    The `true_class` of a test image is marked, and is the first of the classes.
     """
     ordered = sorted(dict.fromkeys(found.run.classes), key=lambda name: name != true_class)
     names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]

@@ -40,9 +40,9 @@ ORDER_COLOURS |= {
     "rollout": "#d0576b",
     CENTRE_BASELINE: "#8a98ac",
     EDGE_BASELINE: "#a58a6f",
-}  # contrast of at least 2.9:1
+}  # colours with a contrast of at least 2.9:1 to the background
 BASELINE_TITLES = {CENTRE_BASELINE: "Centre first", EDGE_BASELINE: "Edge map"}
-BASELINE_DESCRIPTIONS = {  # the information that each baseline uses
+BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
     CENTRE_BASELINE: "baseline: uses the distance to the centre only",
     EDGE_BASELINE: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
@@ -54,7 +54,7 @@ NOT_MEASURED_MESSAGE = (
 
 
 def class_map_row(answer: ClassMaps, known: FaithfulnessResult | None, fill: str) -> MapRow:
-    """Return all maps side by side, with captions, checks, scores (if `known`) and badges."""
+    """Return all attribution maps as a row with captions, checks, badges, and scores if `known`."""
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
         f"Why {answer.class_text}? {answer.run.name} predicts "
@@ -70,7 +70,7 @@ def class_map_row(answer: ClassMaps, known: FaithfulnessResult | None, fill: str
 
 
 def label_colours(answer: ClassMaps) -> tuple[str, str]:
-    """Return the labels of the negative and the positive colour of a signed map."""
+    """Return the colour labels for negative and positive values of a signed map."""
     name = answer.run.classes[answer.target]
     if answer.against is None:
         return f"opposes {name}", f"supports {name}"
@@ -110,7 +110,7 @@ def class_map_panel(
 
 
 def explain_badge(answer: ClassMaps, fill: str) -> str:
-    """Return the explanation of the badge, with the images that it is based on."""
+    """Return the help text of the badge, with the number of images in the faithfulness test."""
     measured = answer.summaries[fill]
     words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
     return BADGE_HELP.format(fill=FILL_LABELS[fill].lower(), **words)
@@ -127,13 +127,13 @@ def describe_score(name: str, known: FaithfulnessResult | None) -> list[str]:
 
 
 def format_p_values(score: FaithfulnessScore) -> str:
-    """Return the rank p-values that were computed, in words."""
+    """Format the p-values of the tests against random orders and transformed copies."""
     copies = "" if score.p_shape is None else f"; transformed copies p = {score.p_shape:.2f}"
     return f"random orders p = {score.p_orders:.2f}{copies}"
 
 
 def describe_checks(answer: ClassMaps, found: ClassMap) -> list[str]:
-    """Describe the map's dependence on class and classifier head, and its completeness gap."""
+    """Describe a map's dependence on the class and the classifier head, and its completeness."""
     words = []
     if found.runner_up_correlation is not None:
         words.append(
@@ -151,7 +151,7 @@ def describe_checks(answer: ClassMaps, found: ClassMap) -> list[str]:
 
 
 def describe_head_check(check: RandomHeadCheck) -> str:
-    """Describe the comparison of a map with the maps of randomised classifier heads."""
+    """Describe the correlation of a map with the maps of randomised classifier heads."""
     if not check.is_defined:
         return "Randomised classifier heads: correlation undefined, because the maps are uniform."
     means = [
@@ -177,7 +177,7 @@ def format_correlation(value: float) -> str:
 
 
 def faithfulness_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> list[DocumentBlock]:
-    """Return both plots with their legend, a table of the areas, and downloads as CSV."""
+    """Return deletion and insertion plots, a table of their areas, and CSV downloads."""
     if known is None:
         return [Text(NOT_MEASURED_MESSAGE, quiet=True)]
     value = "probability, %" if answer.against is None else "probability among two classes, %"
@@ -210,7 +210,7 @@ def faithfulness_legend(answer: ClassMaps, known: FaithfulnessResult) -> Legend:
 
 
 def describe_areas(answer: ClassMaps, known: FaithfulnessResult, kind: int) -> str:
-    """Describe the areas under the curves of one plot in a sentence, for screen readers."""
+    """List the areas under the curves of the plot `kind`, for screen readers."""
     heights = ", ".join(
         f"{get_order_title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
@@ -236,7 +236,7 @@ def get_order_title(answer: ClassMaps, name: str) -> str:
 
 
 def faithfulness_table(answer: ClassMaps, known: FaithfulnessResult) -> Table:
-    """Return the areas, score, p-values and verdict of each order, the highest score first."""
+    """Return a table with areas, score, p-values and verdict per order, highest score first."""
     head = (
         "order",
         "deletion area, % (lower is better)",

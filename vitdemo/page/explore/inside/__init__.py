@@ -31,8 +31,7 @@ PARTS = {
     "diagram": ("Architecture", diagram),
 }
 
-# This runs in the browser: on the server, two changes at once (as from a link) could finish in the
-# wrong order.
+# The browser switches the part. On the server, two quick changes could finish in the wrong order.
 JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
     name => ({{__type__: "update", visible: name === chosen}}))"""
 
@@ -40,8 +39,8 @@ JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
 def build(look: ExploreTab) -> None:
     """Lay out the parts; only the chosen part is visible and computed.
 
-    Tabs do not work here: when they appear, the browser selects the first one and ignores the part
-    in the page's URL.
+    The parts are not tabs of gradio, because the browser would select the first tab instead of the
+    part in the page's URL.
     """
     choices = [(title, name) for name, (title, _) in PARTS.items()]
     chosen = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")

@@ -66,18 +66,19 @@ NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch the
 
 @dataclass(frozen=True)
 class AblationHandlers:
-    """Event handlers; heads that are off are passed as text, see `parse_heads`.
+    """Event handlers of head ablation; `text` lists the heads that are off, see `parse_heads`.
 
-    `owned` is the name of the run that the heads belong to. Another model has all heads on.
+    `heads_owner` is the name of the run for which these heads are off. For other runs, all heads
+    are on.
     """
 
     context: AppContext
     stops: Cancellation = field(default_factory=Cancellation)
 
     def draw(self, image, name, text, heads_owner, replacement) -> tuple:
-        """Return the heads' effects, the predictions, the heads as text, their run, the accuracy.
+        """Return effects, predictions, the heads as text, `heads_owner`, and the accuracy.
 
-        The accuracy is emptied if the heads belong to another run.
+        If the heads are of another run, this switches all heads on and clears the accuracy.
         """
         run = self.context.find_run(name)
         found = compute_head_effects(self.context, run, image, replacement)
@@ -88,9 +89,9 @@ class AblationHandlers:
         return wall, compared, *((gr.skip(), name, gr.skip()) if same else ("", name, None))
 
     def compare(self, text, image, name, heads_owner, replacement) -> list[DocumentBlock] | dict:
-        """Return the predictions of the chosen model with all heads and without the given ones."""
+        """Compare the model's predictions with all heads and without the heads in `text`."""
         if image is None or heads_owner != name:
-            return gr.skip()  # the heads belong to another model and will be redrawn
+            return gr.skip()  # the heads are of another model; another event redraws them
         run = self.context.find_run(name)
         look = self.context.trace_image(run, image)
         heads = parse_heads(text, *look.attention.shape[:2])
@@ -108,7 +109,7 @@ class AblationHandlers:
         replacement,
         progress=gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple]:
-        """Yield the accuracy on test images, and whether the measurement can be cancelled."""
+        """Measure the accuracy without the heads; yield it, and an update of the cancel button."""
         raise_if_stopped = self.stops.make_check()
         try:
             run = self.context.find_run(name)
@@ -135,12 +136,12 @@ class AblationHandlers:
 
 
 def layers_and_heads(model: nn.Module) -> tuple[int, int]:
-    """Return the numbers of layers and heads."""
+    """Return the numbers of layers and of heads per layer."""
     return len(model.blocks), model.blocks[0].attn.num_heads
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     ask = AblationHandlers(look.context)
     owner = gr.State(None, time_to_live=STATE_LIFETIME)
     off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
@@ -176,7 +177,7 @@ def build(look: ExploreTab) -> None:
 
 
 def parse_heads(text: str | None, L: int, H: int) -> frozenset[HeadIndex]:
-    """Parse "3.1 4.2" (layer.head, from 1) into heads; heads that do not exist are ignored."""
+    """Parse heads such as "3.1 4.2" (layer.head, from 1); ignore heads that do not exist."""
     found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text or "", re.ASCII)
     heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
     return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
@@ -187,7 +188,7 @@ def format_heads(heads: Collection[HeadIndex]) -> str:
 
 
 def effects_caption(found: AblationEffects) -> str:
-    """Return the caption of the heads' effects, including the replacement of a head's output."""
+    """Return the caption of the grid of effects, with the replacement of a head's output."""
     off = (
         MEAN_ABLATION_CAPTION.format(of=found.mean_source)
         if found.mean_source
@@ -221,15 +222,15 @@ def comparison_blocks(
 
 
 def list_heads(heads: Collection[HeadIndex]) -> str:
-    """List the first six heads in words, and the number of the others."""
+    """List the first six heads as text, and the number of further heads."""
     words = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in sorted(heads)[:6])
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 
 
 def describe_accuracy_change(name: str, test: McNemarResult, heads: Collection[HeadIndex]) -> str:
-    """Report the accuracy with all heads and without `heads`, and whether they differ.
+    """Describe the accuracy with all heads and without `heads`, and the significance of the change.
 
-    The text names model and heads, because the user may have chosen others in the meantime.
+    The text names model and heads, because the user may have made other choices since.
     """
     change, low, high = 100 * test.difference, *(100 * test.interval)
     if low <= 0 <= high:

@@ -61,7 +61,7 @@ BLOCKS_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     view = DiagramView(elem_id="diagram")
 
     def draw(image, name):

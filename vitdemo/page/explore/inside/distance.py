@@ -29,7 +29,7 @@ DISTANCE_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     view = Document(elem_id="distances")
 
     def draw(image, name):
@@ -39,7 +39,7 @@ def build(look: ExploreTab) -> None:
 
 
 def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:
-    """Return a plot per model on one scale, then tables of the numbers."""
+    """Return a plot per model, all with the same scale, and a table per model."""
     told = [Notice(problem) for problem in problems]
     if not found:
         nothing = "No Vision Transformer is available. Train one: `python train.py vit-small-cpu`."
@@ -67,7 +67,7 @@ def distance_figure(found: AttentionDistances, top: float) -> Figure:
 
 
 def describe_origin(run: Run) -> str:
-    """Return whether the run started from scratch or from pretrained weights."""
+    """Describe the start of training: from scratch, pretrained, or the recipe's summary."""
     recipe = run.config["recipe"]
     if "pretrained" not in recipe:
         return str(recipe.get("summary", run.spec.family))

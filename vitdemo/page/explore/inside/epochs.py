@@ -8,7 +8,7 @@ from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView, describe_
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import clamp_layer
 
-MAX_EPOCHS_SHOWN = 12  # maximum number of maps
+MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
 EPOCHS_CAPTION = (
     "How much the class token attends to each patch in layer {layer} (mean of the heads), after "
     "each epoch whose weights were saved. "
@@ -24,7 +24,7 @@ NO_SAVED_EPOCHS_MESSAGE = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     view = MapRowView(elem_id="epochs-inside")
 
     def draw(image, name, layer):
@@ -38,13 +38,13 @@ def build(look: ExploreTab) -> None:
 
 
 def names_with_epochs(context: AppContext) -> list[str]:
-    """Return the names of the runs with saved weights of several epochs."""
+    """Return the names of the runs that have weights of several epochs."""
     found = (run for run in runs_with_snapshots(context) if run.has_weights)
     return [run.name for run in found if runs.list_saved_weights(run)]
 
 
 def explain_missing_epochs(name: str, others: list[str]) -> str:
-    """Explain how to save weights of several epochs, and name `others` that have them."""
+    """Explain how to save the weights of several epochs; `others` are runs with such weights."""
     words = f". Choose {' or '.join(others)} above, which has more" if others else ""
     return NO_SAVED_EPOCHS_MESSAGE.format(name=name, others=words)
 

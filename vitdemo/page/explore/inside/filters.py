@@ -25,11 +25,11 @@ FILTER_CAPTIONS = {
         "to patterns that resemble it. A large filter does not necessarily matter more."
     ),
 }
-FILTER_TILE_WIDTH = 68  # of a tile, in pixels
+FILTER_TILE_WIDTH = 68  # side of a tile in pixels
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     which = gr.Radio(
         [PRINCIPAL_COMPONENTS, LARGEST_FILTERS],
         value=PRINCIPAL_COMPONENTS,
@@ -46,7 +46,7 @@ def build(look: ExploreTab) -> None:
 
 
 def filter_blocks(found: PatchFilters, which: str) -> list[DocumentBlock]:
-    """Return tiles with a number below each."""
+    """Return the filters, or their principal components, as tiles with a number below each."""
     if which == PRINCIPAL_COMPONENTS:
         numbers = [f"{100 * share:.1f}%" for share in found.explained_variance]
         items = [

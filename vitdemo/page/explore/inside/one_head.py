@@ -7,7 +7,7 @@ from vitdemo.page.kit import clamp_layer
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     view = OneHeadView(elem_id="one-head")
 
     def draw(image, name, layer):

@@ -20,7 +20,7 @@ INITIALISATION_CAPTIONS = {
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part; the browser draws the chosen patch."""
+    """Lay out the part and connect its events; the browser draws the chosen patch."""
     view = PositionView(elem_id="positions")
 
     def draw(image, name):

@@ -6,7 +6,7 @@ from vitdemo.page.explore.tab import ExploreTab
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the part."""
+    """Lay out the part and connect its events."""
     view = ResidualStreamView(elem_id="residual-stream")
 
     def draw(image, name):

@@ -35,10 +35,10 @@ from vitdemo.page.kit import (
     show_user_errors,
 )
 
-# The browser stores the removed patches, so the last of several quick clicks contains all of them.
+# The browser stores the removed patches, so the last of several quick clicks sends all of them.
 LATEST_CLICK_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS}
 SLIDER_STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
-MAX_PATCHES_PER_CLICK = 32  # patches removed per click
+MAX_PATCHES_PER_CLICK = 32  # maximum number of patches removed per click
 MODEL_GRID = "own"
 GRID_CHOICES = [("4 × 4", "4"), ("8 × 8", "8"), ("the model's own", MODEL_GRID)]
 RANKING_CHOICES = [("rollout up to the layer", "rollout"), ("mean of the heads", "mean")]
@@ -54,9 +54,9 @@ CHANGE_IMAGE_INTRO = (
 
 @dataclass(frozen=True)
 class ChangeImageComponents:
-    """Components of the section that take part in events."""
+    """Components of the section "Change the image" that are used in events."""
 
-    removed_code: gr.Textbox  # removed patches for the page's URL; hidden
+    removed_code: gr.Textbox  # hidden; removed patches for the page's URL
     presets: list[gr.Button]
     note: Document
     canvas: ImageCanvas
@@ -77,13 +77,13 @@ class ChangeImageComponents:
 
     @property
     def settings(self) -> list[Component]:
-        """Inputs that define the changed image, in the order of `ImageChanges.wished`."""
+        """Inputs that define the changed image; the last two define the removed patches."""
         return [self.pieces, *self.sliders, self.seed, self.canvas, self.removed_code]
 
 
 @dataclass(frozen=True)
 class ChangeImageHandlers:
-    """Event handlers of the section."""
+    """Event handlers of the section "Change the image"."""
 
     context: AppContext
 
@@ -96,15 +96,15 @@ class ChangeImageHandlers:
         return self.context.trace_image(self.context.find_run(name), image)
 
     def parse_changes(self, image, name, choice, settings) -> tuple[Image.Image, ImageChanges]:
-        """Return the original canvas and the changes; another grid restores removed patches."""
-        *others, removed, code = settings  # before the first drawing, the URL's code counts
+        """Return the unchanged canvas and the changes; another grid restores all patches."""
+        *others, removed, code = settings  # `removed` is None before the first drawing
         removed = RemovedPatches.decode(code) if removed is None else removed
         return answers.make_canvas(self.context, image), ImageChanges.from_inputs(
             *others, removed.on_grid(self.parse_grid(choice, name))
         )
 
     def draw(self, image, name, layer, first, last, choice, *settings) -> tuple:
-        """Return the changed image, all predictions, attention, `removed_code` and knock-out."""
+        """Return the changed image, all predictions, attention maps, `removed_code`, knock-out."""
         return self.render_changes(
             name, layer, first, last, *self.parse_changes(image, name, choice, settings)
         )
@@ -113,7 +113,7 @@ class ChangeImageHandlers:
         self, name, layer, first, last, before: Image.Image, changes: ImageChanges
     ) -> tuple:
         after = apply_changes(before, changes)
-        try:  # first, so that the chosen model's predictions come from the same passes
+        try:  # before the predictions, which then come from the same forward passes
             looks = self.load_trace(name, before), self.load_trace(name, after)
         except VitdemoError as error:
             maps = str(error)
@@ -127,7 +127,7 @@ class ChangeImageHandlers:
         return ChangedImage(after, changes), moved, maps, changes.removed.encode, *barred
 
     def make_removal_handler(self, choose: Callable[..., RemovedPatches]) -> Callable:
-        """Return a handler that removes `choose(look, layer, removed, count, by)`."""
+        """Return a handler that removes the patches `choose(trace, layer, removed, count, by)`."""
 
         def handler(image, name, count, by, layer, first, last, choice, *settings):
             if image is None or name is None:
@@ -160,7 +160,7 @@ def remove_random_patches(
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out and wire the section."""
+    """Lay out the section and connect its events."""
     parts, ask = lay_out_change_image(), ChangeImageHandlers(look.context)
     look.url_params |= dict(zip(SLIDER_NAMES, parts.sliders, strict=True))
     look.url_params |= {"pieces": parts.pieces, "seed": parts.seed, "patches": parts.grid}
@@ -181,7 +181,7 @@ def build(look: ExploreTab) -> None:
         button.click(
             ask.make_removal_handler(choose), [*look.common_inputs, *settings], drawn, **MODEL_EVENT
         )
-        # These handlers run after pending ones, which would otherwise set older changes again.
+        # These handlers run after all pending handlers, which would otherwise undo the preset.
     back = parts.restore_all.click(
         lambda: (None, ""), None, [parts.canvas, parts.removed_code], **MODEL_EVENT
     )
@@ -220,10 +220,10 @@ def draw_seed() -> int:
 
 
 def preset_outputs(changes: ImageChanges, sentence: str) -> list:
-    """Return a preset's values; the seed and, without removed patches, the grid stay unchanged."""
+    """Return a preset's input values. The seed stays, as does the grid if no patch is removed."""
     grid = str(changes.removed.grid[0]) if changes.removed.cells else gr.skip()
     sliders = [getattr(changes, name) for name in SLIDER_NAMES]
-    # The canvas is None, so that the patches come from the code, as with a URL.
+    # The canvas is None, so that `removed_code` defines the patches, as for a URL.
     return [changes.pieces, *sliders, None, changes.removed.encode, grid, sentence]
 
 
@@ -287,7 +287,7 @@ def lay_out_change_image() -> ChangeImageComponents:
 
 
 def make_slider(name: str) -> gr.Slider:
-    """Return the slider of one change; its handler clamps values out of range."""
+    """Return the slider of the change `name`; its handler clamps values that are out of range."""
     change = PERTURBATIONS[name]
     return UncheckedSlider(
         change.low,
@@ -301,5 +301,5 @@ def make_slider(name: str) -> gr.Slider:
 
 
 def clamp_patch_count(count: float | None) -> int:
-    """Clamp a slider's value to 1..`MAX_PATCHES_PER_CLICK`."""
+    """Clamp the slider's number of patches to 1..`MAX_PATCHES_PER_CLICK`."""
     return min(max(round(count or 1), 1), MAX_PATCHES_PER_CLICK)

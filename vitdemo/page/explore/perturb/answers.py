@@ -4,8 +4,8 @@
     changed = apply_changes(untouched, ImageChanges(pieces=4))
     shifts, problems = predict_changes(context, untouched, changed)
 
-One image is changed once, before the preprocessing of each model, so all models receive the same
-image. Letters: C classes, rows and columns of a patch grid.
+The image is changed before any model's preprocessing, so all models receive the same image.
+Letters: C classes, rows and columns of a patch grid.
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from vitdemo.runs import Run
 
 CANVAS_MULTIPLE = PIECE_CHOICES[
     -1
-]  # of the canvas side, so that every number of `PIECE_CHOICES` divides it
-RANKING_MAPS = ("rollout", "mean")  # ways to rank patches by attention
+]  # the canvas side is a multiple of this, and so of every number in `PIECE_CHOICES`
+RANKING_MAPS = ("rollout", "mean")  # maps that rank the patches
 
 
 @dataclass(frozen=True)
 class PredictionChange:
-    """Probabilities (C,) of one model for the original image and for the changed one."""
+    """Class probabilities (C,) of one model before and after the change of the image."""
 
     run: Run
     before: np.ndarray
@@ -47,16 +47,16 @@ class PredictionChange:
         return self.run.classes[int(self.after.argmax())]
 
     def top_classes(self, most: int = 3) -> list[int]:
-        """Return the `most` likely classes before, then new ones among the `most` likely after."""
+        """Return the `most` likely classes before the change, then those after the change."""
         first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 
 
 def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
-    """Return the image to change, an RGB square as large as the largest model input.
+    """Return the RGB square to change, not larger than the largest model input.
 
-    A smaller image keeps its size if every number of `PIECE_CHOICES` divides its side. A CIFAR-10
-    image therefore reaches the models with its own 32 pixels.
+    Every number in `PIECE_CHOICES` divides the side. A smaller image with such a side keeps its
+    size, such as a CIFAR-10 image with 32 pixels.
     """
     largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)
@@ -67,7 +67,7 @@ def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
 def predict_changes(
     context: AppContext, before: Image.Image, after: Image.Image
 ) -> tuple[list[PredictionChange], list[str]]:
-    """Return the two predictions of each trained model, and a message for each failed model."""
+    """Return each model's predictions before and after a change, and a message per failed model."""
     first, problems = context.predict_all(before)
     then = {answer.run.name: answer for answer in context.predict_all(after)[0]}
     found = [
@@ -79,7 +79,7 @@ def predict_changes(
 
 
 def patch_grid(context: AppContext, run: Run) -> tuple[int, int]:
-    """Return rows and columns of the model's patches, 8 x 8 without patches. Raises `RunError`."""
+    """Return the model's patch grid (rows, columns); 8 x 8 for a convolutional model."""
     model = context.load_model(run)
     return tuple(model.patch_embed.grid_size) if context.count_layers(run) else (8, 8)
 
@@ -89,9 +89,9 @@ def rank_patches(
 ) -> list[int]:
     """Return the `count` remaining patches that the class token attends to most.
 
-    `by` is "rollout" (up to the layer 1..L) or "mean" (mean of the heads in this layer). The
-    patches are those of `removed.grid`. If this is not the model's grid, the map is averaged over
-    each patch. The list is shorter if fewer than `count` patches remain.
+    `ranking` is "rollout" (up to the layer 1..L) or "mean" (mean of the heads in this layer).
+    Patches are numbered on `removed.grid`. If the model's grid is different, the attention map is
+    averaged over each patch. The list is shorter if fewer than `count` patches remain.
     """
     values = torch.from_numpy(compute_ranking_map(look, layer, ranking))[None]  # (1, rows, columns)
     values = F.adaptive_avg_pool2d(values, removed.grid).flatten()  # (P,)
@@ -100,7 +100,7 @@ def rank_patches(
 
 
 def compute_ranking_map(look: ImageTrace, layer: int, ranking: str) -> np.ndarray:
-    """Return the class token's attention (rows, columns) by "rollout" or "mean" of the heads."""
+    """Return the map (rows, columns) that ranks the patches: "rollout", or "mean" of the heads."""
     if ranking not in RANKING_MAPS:
         raise DataError(f"Unknown map '{ranking}': choose one of {', '.join(RANKING_MAPS)}.")
     if ranking == "mean":
@@ -109,9 +109,9 @@ def compute_ranking_map(look: ImageTrace, layer: int, ranking: str) -> np.ndarra
 
 
 def sample_patches(removed: RemovedPatches, count: int, seed: int) -> RemovedPatches:
-    """Return as many random patches as are `removed`, or `count` if none is removed.
+    """Return random patches, as many as are `removed`, or `count` if none is removed.
 
-    All patches are equally likely. This is the baseline of `rank_patches`.
+    All patches are equally likely. Random patches are the baseline of `rank_patches`.
     """
     rows, columns = removed.grid
     order = np.random.default_rng(seed).permutation(rows * columns).tolist()
@@ -121,9 +121,9 @@ def sample_patches(removed: RemovedPatches, count: int, seed: int) -> RemovedPat
 def change_blocks(
     shifts: list[PredictionChange], problems: list[str], changes: ImageChanges, side: int
 ) -> list[DocumentBlock]:
-    """Return a card per model with its predictions before and after, and the number that changed.
+    """Return the number of unchanged predictions, and a card with the predictions of each model.
 
-    `side` is the side of the `make_canvas` in pixels: all predictions are for this size.
+    `side` is the side of the changed image in pixels.
     """
     told = [Notice(problem) for problem in problems]
     sized = f"Predictions for the image at this size, {side} × {side} pixels"
@@ -158,7 +158,7 @@ def change_card(shift: PredictionChange, still: str) -> ProbabilityChange:
 def attention_map_row(
     before: ImageTrace, after: ImageTrace, layer: int, changes: ImageChanges
 ) -> MapRow:
-    """Return maps of the original and the changed image: head mean of `layer`, and rollout."""
+    """Return attention maps of the original and the changed image: mean of heads, and rollout."""
     named = [(after, "")]
     if not changes.is_identity:
         named = [(before, ", original"), (after, ", changed")]

@@ -1,6 +1,6 @@
-"""Attention knock-out in "Change the image": bar the class token from the patches in some layers.
+"""Attention knock-out: in some layers, the class token cannot attend to any patch.
 
-The barred layers are first..last. If last is below first, as initially, no layer is barred.
+The layers `first` to `last` are barred. If `last` < `first`, as initially, no layer is barred.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ KNOCKOUT_CAVEAT = (
 
 @dataclass(frozen=True)
 class KnockoutComponents:
-    """The components of the knock-out."""
+    """Components of the attention knock-out."""
 
     first: gr.Slider
     last: gr.Slider
@@ -44,7 +44,7 @@ class KnockoutComponents:
 
     @property
     def outputs(self) -> list[Component]:
-        """Outputs of `render_knockout`."""
+        """Components that receive the values of `render_knockout`."""
         return [*self.layers, self.result]
 
 
@@ -80,7 +80,7 @@ def lay_out_knockout() -> KnockoutComponents:
 def render_knockout(
     context: AppContext, name: str, image: Image.Image, first: float | None, last: float | None
 ) -> tuple:
-    """Return the values of `KnockoutComponents.outputs` for a run and the changed image."""
+    """Return the slider updates and the result of the knock-out for the changed image."""
     try:
         run = context.find_run(name)
         depth = context.count_layers(run)
@@ -98,7 +98,7 @@ def render_knockout(
 
 
 def barred_layers(first: float | None, last: float | None, depth: int) -> range:
-    """Return the barred layers, counted from 0; values out of range are clamped."""
+    """Return the barred layers, from 0; values out of range are clamped."""
     start, stop = clamp_layer_bound(first, 1, depth), clamp_layer_bound(last, 0, depth)
     return range(start - 1, max(stop, start - 1))
 
@@ -108,14 +108,14 @@ def clamp_layer_bound(value: float | None, low: int, top: int) -> int:
 
 
 def update_layer_slider(value: float | None, low: int, top: int) -> dict:
-    """Return an update of a slider to `low`..`top`, with a new value only if necessary."""
+    """Return an update of a slider to the range `low`..`top`; a value in this range stays."""
     kept = clamp_layer_bound(value, low, top)
     moved = {} if kept == value else {"value": kept}
     return gr.update(maximum=top, interactive=True, **moved)
 
 
 def knockout_blocks(found: KnockoutResult) -> list[DocumentBlock]:
-    """Return a sentence and a card with the probabilities before and after."""
+    """Return a sentence and a card that compare the prediction before and after knock-out."""
     if not found.layers:
         return [Text(NO_LAYER_MESSAGE, told=True)]
     before, now = int(found.before.argmax()), int(found.after.argmax())
@@ -150,7 +150,7 @@ def describe_layers(found: KnockoutResult) -> str:
 
 
 def describe_special_tokens(found: KnockoutResult) -> str:
-    """Explain why other tokens are barred in addition to the class token."""
+    """Explain why all special tokens are barred, not only the class token."""
     others = ", ".join(found.special_tokens[1:6]) + (", …" if len(found.special_tokens) > 6 else "")
     return (
         f"The model has {len(found.special_tokens)} special tokens: the class token, and "

@@ -1,6 +1,6 @@
 """The part "Logit lens": predictions after each layer, for the image and for each patch.
 
-The payload contains all layers; `view.js` selects one without a request:
+The payload contains all layers, so `view.js` can show another layer without a request:
 
     {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
      "classes": [names], "answers": (L+1, classes),
@@ -20,11 +20,11 @@ from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "logit_lens"
-PROBABILITY_DIGITS = 6  # so that the browser rounds to the same percentage as Python
-MAX_LENS_CLASSES = 12  # with more classes, only the `NUM_TOP_CLASSES` most probable ones are shown
+PROBABILITY_DIGITS = 6  # enough for the browser and Python to round alike
+MAX_LENS_CLASSES = 12  # with more classes, only `NUM_TOP_CLASSES` are shown
 NUM_TOP_CLASSES = 8
-# Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. All
-# classes without a colour of their own share the grey.
+# Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. Its
+# last colour, grey, is for all further classes.
 CLASS_COLOURS = (
     *("#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee"),
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
@@ -43,18 +43,18 @@ LENS_PATCHES_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part; the browser draws the chosen layer."""
+    """Lay out the part, whose view the browser draws."""
     add_view(VIEW, elem_id="lens")
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the logit lens. Raises `VitdemoError`."""
+    """Compute the payload of the logit lens for the view state. Raises `VitdemoError`."""
     trace = load_trace(context, state)
     return to_payload(compute_logit_lens(context.load_model(trace.run), trace))
 
 
 def to_payload(lens: LogitLens) -> dict:
-    """Return the payload; of many classes, the strip shows only the most probable ones."""
+    """Convert a logit lens to its payload, with only the most probable of many classes."""
     shown, classes = select_classes(lens.predictions), lens.run.classes
     rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
     colours, short_names = assign_class_colours(lens.patches), abbreviate_names(classes)
@@ -80,7 +80,7 @@ def _round(probabilities: np.ndarray) -> list:
 
 
 def select_classes(answers: np.ndarray) -> list[int]:
-    """Select classes of (L+1, C): all if they are few, else the most probable in any layer."""
+    """Select the classes to show, given probabilities (L+1, C): all, or the most probable."""
     if answers.shape[1] <= MAX_LENS_CLASSES:
         return list(range(answers.shape[1]))
     top = np.argsort(-answers.max(0), kind="stable")[:NUM_TOP_CLASSES]
@@ -88,10 +88,10 @@ def select_classes(answers: np.ndarray) -> list[int]:
 
 
 def assign_class_colours(patches: np.ndarray) -> list[str]:
-    """Return a colour for each class.
+    """Return a colour for each class, given the class probabilities of all patches (L+1, P, C).
 
-    If there are too few colours, the classes predicted for most patches (L+1, P, C) get one; the
-    others share the last colour, grey.
+    If there are more classes than colours, the classes predicted for most patches get a colour,
+    and all other classes are grey.
     """
     C = patches.shape[2]
     common = range(C)
@@ -103,7 +103,7 @@ def assign_class_colours(patches: np.ndarray) -> list[str]:
 
 
 def abbreviate_names(classes: Sequence[str]) -> list[str]:
-    """Abbreviate names to 2 to 4 letters, as few as keep them distinct; else return numbers."""
+    """Abbreviate class names to 2 to 4 letters; return numbers if 4 letters are ambiguous."""
     for length in (2, 3, 4):
         short = [name[:length] for name in classes]
         if len(set(short)) == len(classes):
