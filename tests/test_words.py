@@ -72,7 +72,7 @@ def test_calibration_verdict_names_over_or_underconfidence(bins, text):
         "target probability of the true class was 0.91" in describe_calibration(report)
     ) == underconfident
     report.chance.max_calibration_error = 0.2
-    assert "This difference is within chance" in describe_calibration(report)
+    assert "This error is within the range expected by chance" in describe_calibration(report)
 
 
 def make_scaled_result(temperature, error, chance):
@@ -96,7 +96,7 @@ def test_effect_of_temperature_is_stated_only_if_measured():
         (None, False),
     ):
         report.scaled = scaled
-        assert ("reduces its underconfidence" in describe_label_smoothing(report)) == reduced
+        assert ("reduces the underconfidence" in describe_label_smoothing(report)) == reduced
         assert "undoes" not in describe_label_smoothing(report)
 
 
@@ -104,7 +104,7 @@ def test_scaled_error_is_compared_with_the_scaled_chance_error():
     assert "still **not perfectly calibrated**" in describe_scaled_error(
         make_scaled_result(0.6, 0.0069, 0.0037)
     )
-    assert "within chance" in describe_scaled_error(make_scaled_result(0.6, 0.0030, 0.0037))
+    assert "expected by chance" in describe_scaled_error(make_scaled_result(0.6, 0.0030, 0.0037))
 
 
 def test_overconfident_and_underconfident_ranges_are_described():

@@ -173,9 +173,7 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
     find_patch(section, 2, 2).click()
     expect(find_removed_patches(section)).to_have_count(1)
     choose_model(section, "vit")
-    expect(section.locator("#hands-maps")).to_contain_text(
-        "The attention of vit to the image as it is now"
-    )
+    expect(section.locator("#hands-maps")).to_contain_text("Attention of vit to the current image")
     expect(find_removed_patches(section)).to_have_count(1)
     choose_model(section, "resnet")
     expect(section.locator("#hands-maps")).to_contain_text("not a Vision Transformer")

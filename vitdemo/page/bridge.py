@@ -130,7 +130,7 @@ def parse_view_state(fields: object) -> ViewState:
     fields = fields if isinstance(fields, dict) else {}
     image, model = fields.get("image"), fields.get("model")
     if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
-        raise VitdemoError("The request names no model. Reload the page.")
+        raise VitdemoError("The request contains no model. Reload the page.")
     return ViewState(parse_image_fields(image if isinstance(image, dict) else {}), model)
 
 

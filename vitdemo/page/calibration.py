@@ -37,18 +37,20 @@ from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
 
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
-    "class. A model is **calibrated** if, for every confidence, its accuracy is the same: of all "
-    "predictions with a confidence of 80%, 80% are correct."
+    "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
+    "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
 )
 CALIBRATION_TERMS = {
-    "Calibration error": "The expected calibration error (ECE): the gap between confidence and "
-    "accuracy in each of 15 bins, averaged over all predictions, in percentage points.",
-    "Expected by chance": "Even a perfectly calibrated model has a calibration error above 0 on a "
-    "test set of limited size. In 95% of test sets of this size its error stays below this value, "
-    "which depends on the probabilities: it is computed separately after temperature scaling.",
-    "Loss": "The mean of −log(probability of the true class), in nats. Training minimises it.",
-    "Temperature": "All logits of the model are divided by this one number before the softmax. "
-    "Above 1 it lowers the confidence, below 1 it raises it; no prediction changes.",
+    "Calibration error": "Expected calibration error (ECE) in percentage points: gap between "
+    "confidence and accuracy in each of 15 bins, averaged over all "
+    "predictions.",
+    "Expected by chance": "A perfectly calibrated model has a calibration error below this value "
+    "in 95% of test sets of this size. The value depends on the "
+    "probabilities, so temperature scaling changes it.",
+    "Loss": "Mean of −log(probability of the true class), in nats. Training minimises this loss.",
+    "Temperature": "Number by which all logits are divided before the softmax. A temperature above "
+    "1 lowers the confidence, a temperature below 1 raises it, and no prediction "
+    "changes.",
 }
 
 
@@ -88,7 +90,7 @@ def describe_calibration(found: CalibrationReport) -> str:
     confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
     error = 100 * found.reliability.calibration_error
     if found.reliability.calibration_error <= found.chance.max_calibration_error:
-        words = "This difference is within chance."
+        words = "This error is within the range expected by chance."
     elif split_by_overconfidence(found.reliability) or 2 * abs(confidence - accuracy) < error:
         words = "The model is **overconfident in some predictions and underconfident in others**."
     else:
@@ -106,7 +108,7 @@ def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str
     """Describe the calibration error expected by chance; `which` names the probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
-        f"probabilities would stay below {100 * found.max_calibration_error:.2f} points."
+        f"probabilities has an error below {100 * found.max_calibration_error:.2f} points."
     )
 
 
@@ -117,7 +119,7 @@ def describe_both_sides(found: ReliabilityDiagram) -> str:
         return ""
     low, high = sides
     limit = f"{percent_text(high.low)}% confidence"
-    return f" Below {limit} {describe_side(low)}; above it {describe_side(high)}."
+    return f" Below {limit}, {describe_side(low)}; above, {describe_side(high)}."
 
 
 def describe_side(side: ConfidenceRange) -> str:
@@ -142,7 +144,7 @@ def describe_label_smoothing(found: CalibrationReport) -> str:
         and scaled.temperature < 1
         and scaled.reliability.calibration_error < found.reliability.calibration_error
     ):
-        words += " A temperature below 1 reduces its underconfidence."
+        words += " A temperature below 1 reduces the underconfidence."
     return words
 
 
@@ -171,7 +173,7 @@ def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
 def describe_scaled_error(scaled: ScaledCalibration) -> str:
     """Compare the calibration error after scaling with the error expected by chance."""
     if scaled.reliability.calibration_error <= scaled.chance.max_calibration_error:
-        return "The remaining difference is within chance."
+        return "The remaining error is within the range expected by chance."
     return "The scaled model is still **not perfectly calibrated**."
 
 

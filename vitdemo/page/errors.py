@@ -47,10 +47,7 @@ KIND_TEXTS = {  # kind -> label and explanation
     "label_errors": (
         "Possible label errors",
         "The mean prediction of {count} contradicts the given label, according to confident "
-        "learning (Northcutt, Jiang & Chuang 2021). The label may still be correct. The four "
-        "included models flag 10 test images of CIFAR-10. Five people checked 4 of them "
-        "(Northcutt, Athalye & Mueller 2021): for 2, the majority chose another label, and for 2 "
-        "there was no majority.",
+        "learning (Northcutt, Jiang & Chuang 2021). The label may still be correct.",
     ),
 }
 ORDER_CHOICES = {

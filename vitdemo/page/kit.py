@@ -52,8 +52,7 @@ REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
 STATE_LIFETIME = 6 * 3600  # seconds that gradio stores a user's choices in a State
 NOT_A_FILE_MESSAGE = (
-    "An image is sent as an uploaded file: send gradio_client.handle_file(path) instead of a plain "
-    "path or any other value."
+    "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )
 MAX_STORED_EVENTS = 2000  # more than can wait (app.py) or run at a time
 
@@ -227,7 +226,7 @@ class UncheckedRadio(gr.Radio):
 
 def _save_data_url(url: str, folder: str) -> str:
     if len(url) > 4 * MAX_FILE_BYTES // 3 + 1000:
-        raise gr.Error("The image is too large. Choose a smaller one.", print_exception=False)
+        raise gr.Error("The image is too large. Choose a smaller image.", print_exception=False)
     try:
         content = base64.b64decode(url.partition(",")[2], validate=True)
     except ValueError as error:

@@ -185,9 +185,8 @@ def validate_sizes(sizes: Sequence) -> list[int]:
     sizes = [int(size) for size in sizes]
     image, patch = sizes[:2]
     if image % patch:
-        raise LessonError(
-            f"The image side ({image}) is not a multiple of the patch side ({patch}). Change one."
-        )
+        words = f"The image side ({image}) is not a multiple of the patch side ({patch})."
+        raise LessonError(f"{words} Change one of the two.")
     if (image // patch) ** 2 > MAX_TOKENS:
         raise LessonError(
             f"{(image // patch) ** 2:,} patches are more than the limit of {MAX_TOKENS:,}. Choose "
@@ -210,8 +209,8 @@ def cost_table(before: VitCost, now: VitCost) -> list:
         (before, now)), ""],
     ]  # fmt: skip
     words = (
-        "For ten classes. Attention matrix products: queries with keys, and attention weights with "
-        "values; %: of all multiply-adds."
+        "Cost of a model with ten classes. Attention matrix products: queries times keys, and "
+        "attention weights times values; %: fraction of all multiply-adds."
     )
     return [
         Table(["Cost per image", "Baseline", "Current", "Factor"], rows, file="cost"),

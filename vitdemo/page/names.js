@@ -3,7 +3,7 @@
 (() => {
   const name = () => {
     for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
-      if (!panel.offsetParent) continue; // hidden panel: the selected tab belongs to another one
+      if (!panel.offsetParent) continue; // skip hidden panels, since the selected tab is another tab
       let place = panel.parentElement;
       while (place && !place.querySelector("[role=tablist]")) place = place.parentElement;
       const tab = place?.querySelector("[role=tablist] [aria-selected=true]");
@@ -16,7 +16,7 @@
   };
   let waiting = false;
   new MutationObserver(() => {
-    if (waiting) return; // handle the many changes of one redraw together
+    if (waiting) return; // handle all changes of one redraw together
     waiting = true;
     setTimeout(() => {
       waiting = false;

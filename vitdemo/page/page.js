@@ -83,7 +83,7 @@
   const offerAll = () => document.querySelectorAll("figure").forEach(offer);
   let waiting = false;
   new MutationObserver(() => {
-    if (waiting) return; // handle the many changes of one redraw together
+    if (waiting) return; // handle all changes of one redraw together
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;

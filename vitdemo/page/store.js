@@ -1,10 +1,10 @@
-// The view state of the page, and the only channel of requests for views (see bridge.py).
-// A view is { needs: [state keys], render(element, data, state) }. Its key is the value of its needs.
-// A change of the state draws the views that have their data, and requests the data of the others.
+// The view state of the page, and the requests for the data of views (see bridge.py).
+// A view is { needs: [state keys], render(element, data, state) }. Its key: the values of `needs`.
+// A change of the state draws the views with current data, and requests the data of other views.
 vitdemo.store = (() => {
   const state = {};
   const views = {};
-  let mounted = []; // { name, element, key: of the drawn data, asked: the requested key, data }
+  let mounted = []; // { name, element, key (of `data`), asked (requested key), data }
   let bridge = null;
   let queued = false;
   let count = 0;
@@ -23,8 +23,8 @@ vitdemo.store = (() => {
     refresh();
   }
 
-  // Send one request in the next frame. It covers every stale view, even those of an unanswered
-  // request, because gradio handles only the last one of several quick events.
+  // Send one request for all stale views in the next frame, including views with a pending request:
+  // of several quick events, gradio handles only the last event.
   function refresh() {
     if (queued || !bridge) return;
     queued = true;
@@ -65,7 +65,7 @@ vitdemo.store = (() => {
     refresh();
   }
 
-  // Called when gradio adds the place of a view to the page, which may happen several times.
+  // Called whenever gradio adds the element of a view to the page, which may happen several times.
   function mount(name, root) {
     const element = root.querySelector("div");
     element.dataset.view = name;
@@ -76,7 +76,7 @@ vitdemo.store = (() => {
 
   const define = (name, view) => { views[name] = view; };
 
-  // Move the page's slider, and with it the layer of all views.
+  // Set the layer slider of the page, which sets the layer of all views.
   function chooseLayer(layer) {
     vitdemo.layer = layer;
     set({ layer });

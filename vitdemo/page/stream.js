@@ -14,7 +14,7 @@
     return sessions.get(hash);
   };
 
-  // Send a request. It counts as open until its response arrives, which may be before its receipt.
+  // Send a request. It is open until its response arrives, possibly before the receipt.
   async function join(input, init, own) {
     own.sent += 1;
     try {

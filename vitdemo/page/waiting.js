@@ -1,7 +1,7 @@
 // Shows the queue position of a request that has waited for more than a second.
 (() => {
   const SHOWN_AFTER = 1000;
-  const FORGOTTEN_AFTER = 60000; // without a message, the request is considered abandoned
+  const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
   const waiting = new Map(); // event id -> {since, heard, rank, eta}
   let timer = null;
 

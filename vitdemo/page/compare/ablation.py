@@ -38,15 +38,17 @@ ABLATION_INTRO = (
     "baseline: which settings differ, and by how much the accuracy on the same test images changes."
 )
 GAIN_COLUMN_HELP = {
-    "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points. If "
-    "several settings differ, this is their combined effect. Each row was trained with one seed.",
-    "95% interval": "Confidence interval of the gain over test images. It does not include the "
-    "variation between random seeds. For that, see the rows in which only the seed differs.",
+    "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points, with "
+    "one seed per row. If several settings differ, the gain is their combined "
+    "effect.",
+    "95% interval": "Confidence interval of the gain over test images. For the variation between "
+    "random seeds, see the rows in which only the seed differs.",
     "p (Holm)": "p-value of McNemar's test on the images that only one of the two models "
     "classifies correctly, corrected for the {count} comparisons shown here. A value below "
     f"{SIGNIFICANCE_THRESHOLD:g} means that the difference is significant on these test images.",
-    "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
-    "are sorted by it. Choose changes to a recipe by this value, not by test accuracy.",
+    "Validation gain": "Validation accuracy minus the baseline's, in percentage points, by which "
+    "the rows are sorted. Choose changes to a recipe by this value, not by test "
+    "accuracy.",
     "What differs": "Training settings that differ from the baseline: the value of the baseline, "
     "then the value of this run.",
 }
@@ -73,9 +75,11 @@ SEED_MARKER_LEGEND = (
     "◆ gain of the same change with another seed. Grey band: 95% range of the difference between "
     "two baseline runs that differ only in the seed (Student's t)."
 )
-NO_COMPARISON_MESSAGE = "No run has been evaluated yet, so there is nothing to compare."
+NO_COMPARISON_MESSAGE = (
+    "No run has been evaluated yet. To evaluate a run, use `python train.py evaluate runs/NAME`."
+)
 OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({count})"
-NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images."
+NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images. Choose another baseline."
 
 
 def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
@@ -103,7 +107,7 @@ def build(
 ) -> None:
     """Lay out the section; for `on_baseline_pick`, see `build` of the tab Compare models."""
     gr.Markdown(ABLATION_INTRO)
-    info = "the run that all others are compared with"
+    info = "run that all other runs are compared with"
     base = RunChoice(label="Baseline", info=info, elem_id="gains-base")
     table = Document(elem_id="gains")
 

@@ -126,7 +126,7 @@ PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> 
         ),
         PublishedResult(
             "96.41",
-            "the same, after 200 epochs of self-supervised pretraining on CIFAR-10",
+            "the same recipe, after 200 epochs of self-supervised pretraining on CIFAR-10",
             "hananshafi/vits-for-small-scale-datasets",
         ),
         _VIT_CIFAR,
@@ -266,17 +266,18 @@ COLUMN_HELP = {  # column title with unit -> help text
     "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
     "models, use the paired test in Per-class metrics, which is more sensitive.",
     "Macro F1": "Harmonic mean of precision and recall, averaged over the classes (0 to 1).",
-    "Macro ROC-AUC": "Probability that an image of a class receives a higher probability for it "
-    "than an image of another class. Averaged over the classes; 0.5 is chance level.",
+    "Macro ROC-AUC": "Probability that an image of a class gets a higher probability for this "
+    "class than an image of another class, averaged over the classes. The value "
+    "expected by chance is 0.5.",
     "ECE (%)": "Expected calibration error: mean difference between confidence and accuracy, in "
     "percentage points.",
-    "Worst class": "Class with the lowest F1, and its F1.",
+    "Worst class": "Class with the lowest F1, and this F1.",
     "Parameters (million)": "Number of learned weights.",
     "Multiply-adds (million)": "Multiply-add operations per image.",
     "File (MB)": "Size of the weights file, in float16.",
     "Epochs": "Number of passes over the training set. A number after a plus sign counts the "
     "epochs of the run that provided the initial weights.",
-    "Training (minutes)": "Sum of epoch times, including validation, and including the run that "
+    "Training (minutes)": "Sum of epoch times with validation, of this run and of the run that "
     "provided the initial weights.",
     "Training images (thousand)": "Number of images used for training, without the validation set.",
     "Latency, 1 image (ms)": "Median time of a forward pass on this machine. Use the button below "

@@ -101,8 +101,8 @@ def prediction_notes(runs: list[Run]) -> list[str]:
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= MAX_NOTED_CLASSES:
             found.append(
-                f"The models have {len(classes)} classes: {', '.join(classes)}. Images of other "
-                "objects are assigned to one of them. A model's percentages add up to 100. A note "
+                f"The models have {len(classes)} classes: {', '.join(classes)}. Every image "
+                "is assigned to one of these classes. A model's percentages add up to 100. A note "
                 "marks an image that is less similar to the training images than "
                 f"{100 - POSSIBLE_PERCENTILE:.0f}% of the validation images. The note can be "
                 "missing, and it can appear for an unusual image of a known class."

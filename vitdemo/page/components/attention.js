@@ -12,8 +12,8 @@ const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
 const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
 const state = { ...START, layer: null };
 let look = null; // the drawn payload, with its matrices and tokens
-let own = false; // whether the user chose the source; otherwise it is the most faithful one
-let slider = null; // the layer on the page's slider, which may belong to a model that is loading
+let own = false; // whether the user chose the source; otherwise, it is the most faithful map
+let slider = null; // layer on the page's slider, possibly of a model that is still loading
 let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
 let pointed = null; // number of the patch under the pointer
 let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
@@ -83,7 +83,7 @@ function mark(ring, number) {
 
 // --- texts ---
 
-// The drawn map in the form that map_words.js takes.
+// The drawn map as map_words.js expects it.
 const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
 const title = (token) => mapTitle(look, view(), token);
 
@@ -152,7 +152,7 @@ function choose(changes, { quietly = false } = {}) {
   drawSoon();
 }
 
-// Choose the maps in the grid: weights and norm-weighted maps are never next to each other.
+// Choose the maps in the grid: either attention weights, or norm-weighted attention.
 function wallOf(of) {
   set = NORMS.includes(of) ? "norm-head" : "head";
   if (of in SOURCES) other = of;
@@ -370,7 +370,7 @@ document.addEventListener("vitdemo:visit", () => {
   if (look) choose(own ? {} : { of: look.source }, { quietly: true });
   if (look) build();
 });
-// Drawn immediately, because a page that is being printed gets no next frame.
+// Draw immediately, because a page has no next frame while it is printed.
 new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
 watch("value", receive);
 show();

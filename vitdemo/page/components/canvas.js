@@ -22,7 +22,7 @@ function build(rows, columns) {
 const press = (removed) => buttons().forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
 
 function toggle(cell) {
-  if (!props.value?.removed) return; // about to be redrawn
+  if (!props.value?.removed) return; // the canvas is redrawn soon
   const removed = props.value.removed.includes(cell) ? props.value.removed.filter((each) => each !== cell) : [...props.value.removed, cell];
   press(removed);
   if (!unanswered.length) unanswered = [props.value.removed];

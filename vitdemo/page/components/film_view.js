@@ -1,9 +1,9 @@
-// Shows the epochs of a film_view.py value one at a time, without requests to the server.
+// Shows the epochs of an animation (see film_view.py) one at a time, without requests to the server.
 const { make, paint, probability, received } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [at, layer] = ["at", "layer"].map((name) => part(name).querySelector("input"));
 const canvas = element.querySelector("canvas");
-const FRAME = 700; // milliseconds
+const FRAME = 700; // milliseconds per epoch
 let film = null;
 let timer = null;
 

@@ -21,7 +21,7 @@ Object.assign(window.vitdemo, (() => {
     return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? "head 1" : "h1", over: 1 }));
   }
 
-  // In `place`; a click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
+  // Draw in `place`. A click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
   function headWall(place, sources, choose) {
     let thumbnails = []; // {button, canvas, layer, of, head}
     let columns = 1;

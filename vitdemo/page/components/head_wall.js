@@ -1,11 +1,11 @@
 // A button for each head, coloured by its effect on the prediction; a pressed button means "off".
-// A click switches a head immediately (event "toggle"; `vitdemo.headsOff` is then "3.1 4.2", layer
-// and head from 1), so no quick click is lost. Other changes arrive with the event "vitdemo:heads".
+// A click switches a head immediately and triggers "toggle"; `vitdemo.headsOff` is then "3.1 4.2"
+// (layer.head, from 1). Changes by a URL or a button arrive with the event "vitdemo:heads".
 const { caption, folded, grid, largest, notice, received, redraw, scale, shade, signed } = vitdemo;
 const place = element.querySelector(".head_wall");
 let told = null; // the heads that are off, as text; null until the first change
 
-// The heads in the text that exist, in order.
+// Parse the heads in a text, in order; ignore heads that do not exist.
 function off({ change }, text) {
   const found = (text ?? "").split(/\s+/).map((word) => /^(\d{1,4})\.(\d{1,4})$/.exec(word)?.slice(1).map(Number));
   const known = found.filter((head) => head && change[head[0] - 1]?.[head[1] - 1] !== undefined);

@@ -6,7 +6,7 @@ const panel = part("lesson");
 // Key in localStorage; the value maps each lesson to {step, steps, done: [step numbers], answers:
 // {step number: answer}, right: {step number: whether the first answer was correct}}.
 const KEPT = "vitdemo-lessons";
-const SEEK = 8000; // milliseconds during which a view may still be drawn in parts
+const SEEK = 8000; // milliseconds that the parts of a view may need to appear
 const OWN = ["lesson", "step", "teach"]; // URL parameters that are kept in every view
 const teaches = new URLSearchParams(window.location.search).get("teach") === "1";
 let lesson = null;
@@ -114,7 +114,7 @@ function finish() {
 document.addEventListener("click", ({ target }) => !panel.contains(target) && bright(), true);
 let held = false; // a pressed button or finger, during which the page must not scroll
 for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(kind, ({ key }) => {
-  if (key !== "Enter") seeking = 0; // the user takes over scrolling; Enter started this step, so it does not count
+  if (key !== "Enter") seeking = 0; // the user scrolls now; Enter does not count, since it may have started this step
 }, { capture: true, passive: true });
 for (const [kind, is] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) document.addEventListener(kind, () => (held = is), { capture: true, passive: true });
 setInterval(() => {

@@ -40,8 +40,8 @@ Object.assign(window.vitdemo, (() => {
     return { given, right, answer: right && value === wanted ? "" : `The answer is **${question.number}**.` };
   }
 
-  // Fill `form`; `answered` is called with the result of `judged` for each answer, and at once if an
-  // answer was `given` before.
+  // Fill `form`. Call `answered` with the result of `judged` for each answer, and immediately for an
+  // answer `given` before.
   function askQuestion(form, question, { covered, given, answered }) {
     const field = fieldOf(question);
     const check = make("button", { type: "submit", text: question.free ? "Compare" : "Check" });

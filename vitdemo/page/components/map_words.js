@@ -81,7 +81,7 @@ Object.assign(window.vitdemo, (() => {
     return `${text}Maximum: ${most} of the sum of norms. ${look.prefix.length ? all : ""}`.trim();
   }
 
-  // The map's numbers as a table, and the measurements of all heads as another one, with captions.
+  // Tables with captions: the numbers of the map, and the measurements of all heads.
   function mapTables(look, view, token, values) {
     const map = patchesOf(look, values);
     const columns = look.grid[1];

@@ -1,4 +1,4 @@
-// Access to the attention matrices of one image and model, which are files, by row and column.
+// Rows and columns of the attention matrices of one image and model, which are files.
 // A `look` is the value of attention.py with `size` (N), `tokens`, `rolled`, `similar`, `together`
 // (norm-weighted attention of all heads) and `sets` added: {"head": attention weights, "norm-head":
 // norm-weighted attention or null}, each with {files, layers (the loaded files), rows, coming}.
@@ -50,7 +50,7 @@ Object.assign(window.vitdemo, (() => {
     return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
   }
 
-  // The token with this code, or the nearest patch; for an unknown code, the classifier's token.
+  // Find the token with this code, or the nearest patch; for an unknown code, the classifier's token.
   function tokenNamed(look, code) {
     const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
     if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;

@@ -17,7 +17,7 @@ function button(name, properties) {
   return made;
 }
 
-// Limited to 55%, so that the text keeps a contrast above 5:1 in the light and the dark theme.
+// At most 55% colour, so that the text has a contrast above 5:1 in the light and the dark theme.
 const shade = (colour, strength) => `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
 function cell(value, i, j) {

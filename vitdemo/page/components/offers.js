@@ -1,4 +1,4 @@
-// Example images: included photos, and some test images. A click triggers the event "ask".
+// Example images: included photos and some test images. A click triggers the event "ask".
 const { make, received, rove, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const groups = {};

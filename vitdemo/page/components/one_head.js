@@ -8,7 +8,7 @@ const STRONGEST = 5;
 let layer = null; // {value, numbers, size (N), width (D/H)}
 let asked = 0;
 let pointed = null; // the key under the pointer; null: the chosen key
-let focused = ""; // the run and sizes that the choices belong to
+let focused = ""; // run and sizes for which the choices are valid
 
 const vector = (which, h, n) => {
   const { numbers, size, width, heads } = layer;
@@ -121,7 +121,7 @@ function offer(value) {
   [head, query, key].forEach((select, i) => { select.value = same && kept[i] ? kept[i] : first[i]; });
 }
 
-// The patch that a query of the first head attends to most.
+// Return the patch with the largest attention weight of a query in the first head.
 function strongest(n) {
   const { weights } = worked(0, n);
   const patches = weights.slice(layer.value.prefix.length);

@@ -1,5 +1,5 @@
-// Custom classes: their names and images, added as files, as a folder or zip, or with the camera. Every step
-// sends one event "ask" with its own new object { what, ... }, so that no step is lost.
+// Custom classes and their images, added as files, as a folder or zip, or with the camera. Each step sends
+// one event "ask" with a new object { what, ... }, so that no step is lost.
 const { camera, make, received, redraw } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [screen, video] = [part("screen"), element.querySelector("video")];

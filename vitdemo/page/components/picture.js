@@ -1,5 +1,5 @@
-// The image that all models receive: its sources (file, drop, paste, camera), and the square that the
-// models see, which the user can move. Each triggers one event, "ask", with {source, path, at}.
+// Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
+// square that the models see. Each change triggers the event "ask" with {source, path, at}.
 const { address, camera, received, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
@@ -19,7 +19,7 @@ async function send(blob, name) {
     if (mine !== sent) return;
     trigger("ask", wish({ source: "own", path, at: 0.5 }));
   } catch {
-    if (mine === sent) say("The image could not be uploaded: the server does not respond or is full. Try again.");
+    if (mine === sent) say("The image could not be uploaded: the server does not respond, or its disk is full. Try again.");
   }
 }
 
@@ -119,7 +119,7 @@ crop.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  move(at + step, 300); // many key presses cause one request
+  move(at + step, 300); // several key presses cause one request
 });
 
 // --- payloads from the server ---

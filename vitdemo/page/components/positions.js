@@ -7,7 +7,7 @@ let similarity = null; // (P, P), from its file
 let asked = 0;
 let chosen = null; // the patch, as "row.column" from 0
 
-// The patch of the grid closest to the chosen one; a patch in the middle at first.
+// The patch closest to the chosen patch (the grid may have changed); initially, a central patch.
 function cell([rows, columns]) {
   const middle = [rows, columns].map((count) => Math.floor((count - 1) / 2));
   const wanted = chosen ? chosen.split(".").map(Number) : middle;
@@ -39,7 +39,7 @@ function map() {
     folded("Numbers: cosines of the chosen patch", head, numbers));
 }
 
-// The map of each patch at the patch's own place, with a gap of NaN between the maps.
+// The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
 function overview() {
   const { run, grid: [rows, columns], limit } = value;
   const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);

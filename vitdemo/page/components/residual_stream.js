@@ -4,7 +4,7 @@ const { folded, grid, largest, make, received, redraw, scale, shade, signed } = 
 const part = (name) => element.querySelector("." + name);
 const [target, other] = ["target", "other"].map(part);
 const NONE = "none";
-let drawn = ""; // the run and classes that the choices belong to
+let drawn = ""; // run and classes for which the choices are valid
 
 const colour = (value) => `rgb(${shade(value > 0 ? 0.9 : 0.1).join(" ")})`;
 
@@ -21,7 +21,7 @@ function bars(rows) {
 function draw() {
   const value = received(props);
   const [k, against] = [Number(target.value), other.value];
-  // Contributions to one class, or to the difference of two: both add up to the total.
+  // Contributions to one logit or to the difference of two logits; they add up to the total.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
   const [embedding, heads, bias, mlps, constant, logit] = ["embedding", "heads", "bias", "mlps", "constant", "logits"].map((name) => of(value[name]));
   const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));

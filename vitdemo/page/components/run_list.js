@@ -9,7 +9,7 @@ function make(tag, words = "", options = {}) {
   return made;
 }
 
-// The names keep the order of the groups, not the order of the clicks.
+// The chosen names have the order of the groups, not the order of the clicks.
 function choose(names) {
   props.value = (props.groups ?? []).flatMap(([, all]) => all).filter((name) => names.has(name));
   mark();
@@ -85,7 +85,7 @@ function draw() {
   mark();
 }
 
-// The address may name the chosen runs, by the id of this list's block: ?runs=vit,convnet
+// The URL may contain the chosen runs; the parameter is the id of this list: ?runs=vit,convnet
 function visited() {
   if (!element.isConnected) return document.removeEventListener("vitdemo:visit", visited);
   const names = new URLSearchParams(window.location.search).get(element.parentElement.closest("[id]").id);

@@ -99,7 +99,7 @@ window.vitdemo = (() => {
     return make("p", { className: "vd-notice", role: "status" }, ...parts);
   }
 
-  // Change URL parameters (null: remove) and keep the others.
+  // Change URL parameters (null: remove), and keep all other parameters.
   function address(changes) {
     const query = new URLSearchParams(window.location.search);
     for (const [name, value] of Object.entries(changes)) {
@@ -111,7 +111,7 @@ window.vitdemo = (() => {
     history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
   }
 
-  // Show another view of the page, given as a query string; all readers of the address are notified.
+  // Show another view of the page, given as a query string; an event notifies all readers of the URL.
   function visit(search) {
     window.vdLook = search.replace(/^[?]/, "");
     vitdemo.visited = search;
@@ -137,7 +137,7 @@ window.vitdemo = (() => {
   const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
   // Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
-  // reaches only one. With `flows` (wrapped rows), the end of a row leads to the next row.
+  // reaches only one button. With `flows` (wrapped rows), the end of a row leads to the next row.
   function rove(place, buttons, columns, flows = false) {
     const settle = (chosen) => {
       for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
@@ -198,8 +198,8 @@ window.vitdemo = (() => {
     return { close, open, still };
   }
 
-  // Of several quick events, gradio handles the first and the last, but the last with the data of the
-  // first. So all events of one kind share one object, which holds the newest data.
+  // Of several quick events, gradio handles the first and the last, but with the data of the first
+  // event. Therefore all events of a kind share one object, which contains the newest data.
   function newest() {
     const data = {};
     return (fields) => Object.assign(data, fields);

@@ -53,7 +53,7 @@ def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None
 
     def draw(image, name, seed):
         if seed is None or not 0 <= seed < SEED_LIMIT:
-            raise DataError(f"The seed must be a whole number from 0 to {SEED_LIMIT - 1}.")
+            raise DataError(f"The seed is {seed}. Enter a whole number from 0 to {SEED_LIMIT - 1}.")
         return augmentation_blocks(context, get_recipe(name), image, int(seed))
 
     def next_seed(seed):

@@ -41,7 +41,9 @@ SIMILAR_IMAGES_INTRO = (
     "meaningful. The table below is computed from the features themselves. Point at a dot to see "
     "its image, or use the arrow keys. Click it to open the image in *Explore*."
 )
-NO_MAP_MESSAGE = "No map has been computed yet. It takes a few seconds and is cached afterwards."
+NO_MAP_MESSAGE = (
+    "No map has been computed yet. The computation takes a few seconds, and the result is cached."
+)
 MAP_STOPPED_MESSAGE = "Stopped. No map was computed."
 SEPARATION_HELP = (
     "Between / within: mean distance between images of different classes, divided by the mean "

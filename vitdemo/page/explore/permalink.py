@@ -107,7 +107,7 @@ def report_copy(said: str) -> None:
             "The browser blocked copying (it requires HTTPS). Copy the link from the address bar."
         )
         return
-    missing = " It does not contain your photo: it opens with the first image." if said else ""
+    missing = " It does not contain your photo but opens with the first image." if said else ""
     gr.Info(f"Link copied.{missing}")
 
 

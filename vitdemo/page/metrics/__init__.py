@@ -44,7 +44,7 @@ def build(tab: gr.Tab, context: AppContext) -> None:
             other = RunChoice(
                 tested,
                 label="Compare with",
-                info="tests whether the two differ on the same images",
+                info="tests whether the two models differ on the same images",
                 nobody=NO_OTHER_MODEL_LABEL,
                 elem_id="metrics-other",
             )

@@ -17,7 +17,8 @@ from vitdemo.page.components.table import Cell, Column, Row, Table
 METRIC_HELP = {
     "support": "Number of test images of the class.",
     "precision": "Fraction of correct predictions among all images predicted as the class.",
-    "recall": "True positive rate: fraction of the images of the class that are predicted as it.",
+    "recall": "True positive rate: fraction of the images of the class that are predicted as this "
+    "class.",
     "f1": "Harmonic mean of precision and recall. It is low if either of them is low.",
     "average_precision": "Precision averaged over all thresholds, weighted by the recall that each "
     "threshold adds. Its interval is next to the curves below.",

@@ -7,9 +7,9 @@ from vitdemo.page.components.article import Bullets, DocumentBlock, Heading, Tex
 from vitdemo.page.components.table import Cell, Column, Row, Table
 
 DIFFERENCE_HELP = (
-    "Recall of the first model minus recall of the second, in percentage points. The 95% interval "
-    "(Agresti & Min 2005) shows how large the difference may be. Use p to decide whether it is "
-    "significant."
+    "Recall of the first model minus recall of the second, in percentage points, with a 95% "
+    "confidence interval (Agresti & Min 2005). Use p, not the interval, to decide whether the "
+    "difference is significant."
 )
 ONE_CORRECT_HELP = (
     "Images that only one of the two models classifies correctly. Images on which both are "
@@ -17,9 +17,8 @@ ONE_CORRECT_HELP = (
 )
 P_VALUE_HELP = (
     "Probability of a split at least as uneven if both models were equally good (exact McNemar "
-    "test). Holm's correction covers the {count} comparisons in this section, including the one "
-    "over all images: the probability of any false alarm is at most 5%. Comparisons of other "
-    "models are not included in the correction."
+    "test). Holm's correction limits the probability of a false alarm in the {count} comparisons "
+    "of this section to 5%."
 )
 
 

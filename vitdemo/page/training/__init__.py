@@ -58,7 +58,7 @@ NO_RUN_MESSAGE = (
     "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
 )
 NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
-NO_EPOCH_MESSAGE = "The first epoch has not ended yet. The curves appear after it."
+NO_EPOCH_MESSAGE = "The curves appear at the end of the first epoch."
 EPOCHS, MINUTES = "Epochs", "Minutes"
 LINEAR, LOG = "Linear", "Logarithmic"
 VALIDATION, TRAINING = "validation", "training"

@@ -46,8 +46,8 @@ GUESS_LABEL = "Expected gain"
 NO_JOBS_MESSAGE = "No training run has been started on this page yet."
 GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
 NO_SNAPSHOTS_MESSAGE = (
-    "Training runs started here save their weights after each epoch. The animation shows the "
-    "attention and prediction for the image in Explore. It starts after the first epoch."
+    "Training runs started here save their weights after each epoch. After the first epoch, the "
+    "animation shows the attention and prediction for the image in Explore."
 )
 NO_IMAGE_MESSAGE = (
     "Choose an image in the tab Explore to see how attention to it changes in training."
@@ -268,7 +268,7 @@ def parse_guess(words: object, baseline: str) -> float:
         points = math.nan
     if not -100 <= points <= 100:
         raise JobError(
-            f"The guess '{text[:20]}' is not a number of percentage points from −100 to 100."
+            f"Invalid guess '{text[:20]}': enter percentage points from −100 to 100, such as +2.5."
         )
     return points
 

@@ -68,9 +68,9 @@ FAITHFULNESS_HELP = (
     "**Does the map depend on the class and on the classifier head?** Below each map is its rank "
     "correlation with the map for the runner-up class. The next line gives its rank correlations "
     f"with the maps of {NUM_RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
-    "2018): mean, minimum and maximum. The baseline is the correlation of these maps with each "
-    "other, which is not 0. A map passes the check if it is not more similar to them than they are "
-    "to each other. If both correlations are near 1, the map depends only on the image and on the "
+    "2018): mean, minimum and maximum. The baseline is the correlation between these maps, which "
+    "is not 0. A map passes the check if its correlation is not significantly higher than the "
+    "baseline. If both correlations are near 1, the map depends only on the image and on the "
     "layers before the classifier head."
 )
 

@@ -162,12 +162,11 @@ def describe_head_check(check: RandomHeadCheck) -> str:
         format_signed(end, 2)
         for end in (np.nanmin(check.map_correlations), np.nanmax(check.map_correlations))
     )
-    more = "more" if check.is_more_similar else "not significantly more"
+    verdict = "significantly" if check.is_more_similar else "not significantly"
     return (
-        f"Rank correlation with {len(check.map_correlations)} randomised classifier heads: "
-        f"mean {means[0]} "
-        f"({low} to {high}); between these heads: mean {means[1]}. The map is {more} similar to "
-        f"their maps than these are to each other (p = {check.p_value:.2f})."
+        f"Mean rank correlation with the maps of {len(check.map_correlations)} randomised "
+        f"classifier heads: {means[0]} ({low} to {high}). Mean between these maps: {means[1]}. "
+        f"The first correlation is {verdict} higher (p = {check.p_value:.2f})."
     )
 
 

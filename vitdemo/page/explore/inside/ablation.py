@@ -236,7 +236,7 @@ def describe_accuracy_change(name: str, test: McNemarResult, heads: Collection[H
     if low <= 0 <= high:
         verdict = "The interval contains 0: the change is not significant."
     else:
-        verdict = f"The interval excludes 0: a significant {'loss' if change < 0 else 'gain'}."
+        verdict = f"The interval excludes 0: the {'loss' if change < 0 else 'gain'} is significant."
     span = f"{format_signed(low)} to {format_signed(high)}"
     return (
         f"{name}, accuracy on {test.n:,} test images: "

@@ -78,7 +78,7 @@ def describe_origin(run: Run) -> str:
 
 def describe_sample(found: AttentionDistances) -> str:
     if found.num_images == 1:
-        return "over this image only, because its test set is not available"
+        return "over this image only, because the model's test set is not available"
     return f"over {found.num_images:,} test images"
 
 

@@ -20,9 +20,10 @@ FILTER_CAPTIONS = {
         "sign of a component is arbitrary."
     ),
     LARGEST_FILTERS: (
-        "The filters of {p} x {p} pixels with the largest norms, of {count}. The number is the "
-        "norm. Each filter is scaled to its own largest weight, and grey is 0. A filter responds "
-        "to patterns that resemble it. A large filter does not necessarily matter more."
+        "The filters ({p} x {p} pixels) with the largest norms, out of {count} filters. The number "
+        "below a filter is its norm. Each filter is scaled to its own largest weight, and grey is "
+        "0. A filter responds to patterns that resemble it. A large filter does not necessarily "
+        "matter more."
     ),
 }
 FILTER_TILE_WIDTH = 68  # side of a tile in pixels

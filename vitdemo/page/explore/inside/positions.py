@@ -5,8 +5,8 @@ from vitdemo.page.components.positions import PositionData, PositionView
 from vitdemo.page.explore.tab import ExploreTab
 
 POSITIONS_CAPTION = (
-    "Cosine similarity between the learned position embedding of the chosen patch and those of all "
-    "patches; 1 for the patch itself. It does not depend on the image."
+    "Cosine similarity of the chosen patch's learned position embedding to the position embeddings "
+    "of all patches; 1 for the patch itself. It does not depend on the image."
 )
 INITIALISATION_CAPTIONS = {
     "random": "The embeddings were initialised with random numbers, without information about "
@@ -14,8 +14,8 @@ INITIALISATION_CAPTIONS = {
     "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
     "Trockman & Kolter 2023). Neighbours were similar from the start, so not all of the similarity "
     "was learned.",
-    "weights": "Training started from the weights of another model. The similarity was learned "
-    "there, or it comes from the initialisation of that model.",
+    "weights": "Training started from the weights of another model. The similarity comes from the "
+    "training of the other model, or from its initialisation.",
 }
 
 

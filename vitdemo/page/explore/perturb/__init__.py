@@ -45,10 +45,10 @@ RANKING_CHOICES = [("rollout up to the layer", "rollout"), ("mean of the heads",
 
 CHANGE_IMAGE_INTRO = (
     "Remove or shuffle patches, or degrade the image. **All models receive the same changed "
-    "image**; their predictions are shown next to the original ones. If a prediction changes, "
-    "either the removed patches or the gaps themselves caused it: compare with as many random "
-    "gaps. If it stays, the patches may still matter, since others can contain the same "
-    "information. Attention only shows what a token attends to."
+    "image**; their predictions are shown next to the original ones. If a prediction changes, the "
+    "cause can be the removed patches or the gaps themselves: compare with the same number of "
+    "random gaps. If a prediction stays, the removed patches may still matter, since other patches "
+    "can contain the same information. Attention shows only which tokens a token attends to."
 )
 
 

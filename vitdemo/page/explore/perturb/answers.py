@@ -170,9 +170,9 @@ def attention_map_row(
         for look, which in named
     ]
     words = (
-        f"The attention of {after.run.name} to the image as it is now. Bright: {after.reader_name} "
-        f"attends most to this patch in layer {layer}, or in the rollout up to it. That is not the "
-        "reason for the prediction."
+        f"Attention of {after.run.name} to the current image. Bright: {after.reader_name} attends "
+        f"most to this patch in layer {layer}, or in the rollout up to this layer. Attention "
+        "does not explain the prediction."
     )
     return MapRow(panels, words)
 

@@ -21,8 +21,8 @@ EMPTY_LAYER_RANGE = (1, 0)  # first and last
 MAX_CLASSES = 5  # in the card, and the new prediction
 KNOCKOUT_INTRO = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
-    "attend to any patch. If the prediction stays the same, it does not depend on what the class "
-    f"token reads there. {KNOCKOUT_FINDING}"
+    "attend to any patch. If the prediction stays the same, it does not depend on this "
+    f"attention. {KNOCKOUT_FINDING}"
 )
 NO_LAYER_MESSAGE = "No layer is barred. Move the second slider to bar layers 1 to that layer."
 KNOCKOUT_CAVEAT = (

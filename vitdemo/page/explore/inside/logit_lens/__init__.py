@@ -32,13 +32,13 @@ CLASS_COLOURS = (
 LENS_CAPTION = (
     "Here the final LayerNorm and the classifier read the output of every layer. They were trained "
     "only on the output of the last layer. The last column is the model's prediction; the other "
-    "columns are approximations, and a later one is not always better. Click a layer number to "
-    "choose the layer."
+    "columns are approximations, and a later approximation is not always better. Click a layer "
+    "number to choose the layer."
 )
 LENS_PATCHES_CAPTION = (
     "The same classifier reads each patch token. In a model with a class token, it was not trained "
     "to read patches, and each layer mixes a patch with others. The class is a hint about the "
-    "token's content, not a label of that place."
+    "token's content, not a label of the patch."
 )
 
 
