@@ -140,8 +140,8 @@ def test_comparison_includes_the_new_prediction():
     ("gained", "lost", "verdict"),
     [
         (20, 30, "not significant"),
-        (20, 50, "a significant loss"),
-        (50, 20, "a significant gain"),
+        (20, 50, "the loss is significant"),
+        (50, 20, "the gain is significant"),
     ],
 )
 def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, verdict):

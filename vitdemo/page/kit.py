@@ -63,7 +63,7 @@ Choice = str | tuple[str, str]  # choice of a radio or dropdown: value, or (labe
 class TempFileNames(set):
     """Set of names of temporary files, which gradio deletes every hour.
 
-    gradio adds names to its own sets during the iteration. Its cleanup then stops for good with
+    gradio adds names to these sets during the iteration. Its cleanup then stops for good with
     "Set changed size during iteration". gradio also keeps the names of deleted files. This class
     iterates over a copy and removes the names of deleted files.
     """
@@ -81,8 +81,8 @@ class AppBlocks(gr.Blocks):
 
     gradio creates a new component for each output that is `gr.skip()`. A new image has outputs for
     all sections but draws only one, and the skipped outputs took a quarter of the time. This class
-    skips them without new components, deletes old files (`TempFileNames`) and old requests, and
-    runs the requests of a session in the queues `SERIALIZED_QUEUES` one at a time.
+    skips them without new components, and deletes old files (`TempFileNames`) and old requests. It
+    runs a session's requests in the queues `SERIALIZED_QUEUES` one at a time.
     """
 
     def __init__(self, *arguments, **options):

@@ -2,7 +2,7 @@
 
     view = AttentionView(elem_id="attention")
     view.layer(None, None, [slider, chosen], js=LAYER)  # the user chose a layer in the grid
-    view.begins(None, [slider, chosen], slider, js=BEGINS)  # a model starts at its own layer
+    view.begins(None, [slider, chosen], slider, js=BEGINS)  # a new model has its initial layer
 
 A handler returns `AttentionData`, a message if there is nothing to draw, or None. The payload:
 

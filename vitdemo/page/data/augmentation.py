@@ -65,7 +65,7 @@ def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None
 
 
 def order_recipes(runs: list[Run]) -> list[str]:
-    """Return all recipe names: those of the `runs` first, starting with strong augmentation."""
+    """Return all recipe names; recipes of `runs` come first, starting with strong augmentation."""
     named = [resolve_recipe_name(str(run.config["recipe"].get("name"))) for run in runs]
     own = [name for name in named if name in RECIPES]
     own.sort(key=lambda name: RECIPES[name].policy == "none")

@@ -74,7 +74,7 @@ NO_WEIGHTS_MESSAGE = (
 
 
 class ExploreTab(LazySections):
-    """The Explore tab: its own components and event handlers; sections are added with `add`.
+    """The Explore tab: image, model, layer and event handlers; `add` adds a section.
 
     Sections read `context`, `image` (the RGB square that models see), `model` (the name of the
     chosen run) and `layer` (1..L, clamped to the model's depth). The initial layer is the layer of
@@ -85,7 +85,7 @@ class ExploreTab(LazySections):
     """
 
     def __init__(self, context: AppContext, page_tabs: gr.Tabs):
-        """Lay out the image in its own column; `lay_out_choices` fills the other column."""
+        """Lay out the column of the image; `lay_out_choices` fills the other column."""
         self.context, self.page_tabs = context, page_tabs
         self.image = gr.State(None, time_to_live=image_sources.IMAGE_LIFETIME)
         self.section = gr.Textbox(DEFAULT_SECTION, visible="hidden", label="section")
@@ -403,7 +403,7 @@ class ExploreTab(LazySections):
     def update_models(self, name: str | None, answering: Hashable, others: int) -> tuple:
         """Return an update of the menu of models, and the counter `others` of changes.
 
-        The counter increases if the page shows predictions of other models than the current ones.
+        The counter increases if the page shows predictions of models that have changed.
         """
         update, _ = update_run_choices(self.context.explainable_runs(), name)
         changed = answering is not None and answering != make_key(self.context.classifier_runs())
@@ -422,7 +422,7 @@ class ExploreTab(LazySections):
 
         `chosen(*inputs, event)` returns the index of the test image and the name of the run to
         explain. The attention section opens, or *Why this class?* for a model without attention.
-        If the run has no weights, the text below the image says so.
+        If the run has no weights, a text below the image reports this.
         """
 
         @show_user_errors

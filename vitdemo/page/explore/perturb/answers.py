@@ -47,7 +47,7 @@ class PredictionChange:
         return self.run.classes[int(self.after.argmax())]
 
     def top_classes(self, most: int = 3) -> list[int]:
-        """Return the `most` likely classes before the change, then those after the change."""
+        """Return the `most` likely classes before the change, then further classes after it."""
         first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 
