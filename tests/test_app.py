@@ -60,7 +60,7 @@ def test_server_path_is_rejected_with_the_same_error(page_url, path):
     url = f"{page_url}gradio_api/call/classify"
     event_id = httpx.post(url, json=payload).json()["event_id"]
     response = httpx.get(f"{url}/{event_id}", timeout=60).text
-    assert "event: error" in response and "send gradio_client.handle_file(path)" in response
+    assert "event: error" in response and "image as gradio_client.handle_file(path)" in response
 
 
 def test_concurrent_why_requests_return_maps_of_their_model_and_class(page_url, photo, shown):
