@@ -1,0 +1,89 @@
+"""Answers of the bridge to requests of the browser, which are untrusted."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.factories import make_context, make_run
+from vitdemo.explain.logit_lens import compute_logit_lens
+from vitdemo.page.bridge import (
+    Bridge,
+    ImageFile,
+    ViewState,
+    answer_request,
+    load_square,
+    load_trace,
+    parse_view_state,
+)
+from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.explore.inside import logit_lens
+
+STATE = {"image": {"source": "photo:cat", "path": None, "at": 0.5}, "model": "vit"}
+PAYLOADS = {"logit_lens": logit_lens.payload, "echo": lambda context, state: {"run": state.model}}
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    """AppContext of one run without a dataset."""
+    root = tmp_path_factory.mktemp("bridge")
+    make_run(root / "vit")
+    return make_context(root)
+
+
+def ask(context, views: dict, state=STATE) -> dict:
+    return answer_request(context, PAYLOADS, {"id": 7, "state": state, "views": views})
+
+
+def test_each_requested_view_is_answered_under_its_key(context):
+    answer = ask(context, {"echo": "a key", "logit_lens": "another key", "unknown": "key"})
+    assert answer["id"] == 7
+    assert answer["views"].keys() == {"echo", "logit_lens"}
+    assert answer["views"]["echo"] == {"key": "a key", "data": {"run": "vit"}}
+    assert answer["views"]["logit_lens"]["key"] == "another key"
+
+
+def test_logit_lens_payload_equals_the_library(context):
+    data = ask(context, {"logit_lens": "k"})["views"]["logit_lens"]["data"]
+    trace = load_trace(context, parse_view_state(STATE))
+    lens = compute_logit_lens(context.load_model(trace.run), trace)
+    np.testing.assert_allclose(data["answers"], lens.predictions, atol=1e-6)
+    np.testing.assert_array_equal(data["seen"].pixels, trace.input_image)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "nowhere"}, "There is no run 'nowhere'"),
+        ({"model": None}, "names no model"),
+        ({"model": "x" * 301}, "names no model"),
+        ({"image": {"source": "photo:unicorn"}}, "This photo does not exist"),
+        ({"image": {"source": "own", "path": "/etc/passwd"}}, "no longer available"),
+        ({"image": None}, "does not exist"),
+    ],
+)
+def test_invalid_state_is_answered_with_a_message(context, changes, message):
+    views = ask(context, {"logit_lens": "k"}, STATE | changes)["views"]
+    assert views["logit_lens"].keys() == {"key", "error"}
+    assert message in views["logit_lens"]["error"]
+
+
+@pytest.mark.parametrize("request_data", [{}, {"views": ["echo"]}, {"views": {"echo": 1}}])
+def test_malformed_requests_raise_no_exception(context, request_data):
+    answer = answer_request(context, PAYLOADS, request_data)
+    assert all("error" in view for view in answer["views"].values())
+
+
+def test_square_of_an_image_is_loaded_once(context):
+    request = ImageRequest("photo:cat")
+    assert load_square(context, request) is load_square(context, request)
+    assert load_square(context, ImageRequest("photo:bus")) is not load_square(context, request)
+    assert parse_view_state(STATE) == ViewState(request, "vit")
+
+
+def test_images_of_a_payload_become_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    image = ImageFile(np.zeros((2, 3, 3), np.uint8))
+    value = Bridge().postprocess({"views": {"a": {"data": {"seen": image}}}})
+    assert json.loads(value["text"]) == {"views": {"a": {"data": {"seen": {"file#": 0}}}}}
+    assert value["files"][0]["path"].endswith(".png")
