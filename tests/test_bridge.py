@@ -55,8 +55,8 @@ def test_logit_lens_payload_equals_the_library(context):
     ("changes", "message"),
     [
         ({"model": "nowhere"}, "There is no run 'nowhere'"),
-        ({"model": None}, "names no model"),
-        ({"model": "x" * 301}, "names no model"),
+        ({"model": None}, "contains no model"),
+        ({"model": "x" * 301}, "contains no model"),
         ({"image": {"source": "photo:unicorn"}}, "This photo does not exist"),
         ({"image": {"source": "own", "path": "/etc/passwd"}}, "no longer available"),
         ({"image": None}, "does not exist"),
