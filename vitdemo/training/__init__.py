@@ -1,13 +1,13 @@
 """Training loop: `Trainer.fit()` yields one record per epoch and can resume from a checkpoint.
 
 The data is on the device as uint8 and is augmented there in batches. Every epoch has its own seed.
-An epoch is therefore the same whether or not the run was interrupted before it, and the checkpoint
-needs no state of a random generator. The loop waits for the device only in the progress callback,
-about once per second, and when several processes agree to stop. On CUDA, the model and the
-augmentation are compiled. With `torchrun`, several processes share each batch (see `processes`).
+An interruption therefore does not change later epochs, and the checkpoint needs no random-generator
+state. The loop waits for the device only in the progress callback, about once per second, and when
+several processes agree to stop. On CUDA, the model and the augmentation are compiled. With
+`torchrun`, several processes share each batch (see `processes`).
 
-Letters: B images of a batch, R images that this process augments, N images of a dataset, S their
-side, C classes.
+Letters: B images per batch, R images that this process augments, N images in a dataset, S side of
+an image in pixels, C classes.
 """
 
 import gc
@@ -71,9 +71,9 @@ STOP_CHECK_STEPS = 16  # steps between two stop checks, which synchronise the pr
 
 @dataclass(frozen=True)
 class StepProgress:
-    """Progress of an epoch; `loss` and `accuracy` are means over its steps so far.
+    """Progress within an epoch; `loss` and `accuracy` are means over the first `step` steps.
 
-    With several processes, they are means over this process's part of each batch.
+    With several processes, the means cover this process's part of each batch.
     """
 
     epoch: int
@@ -85,7 +85,7 @@ class StepProgress:
 
 @dataclass
 class BestEpoch:
-    """The epoch with the lowest validation loss and its weights, for early stopping."""
+    """Epoch with the lowest validation loss, and the weights after it, for early stopping."""
 
     epoch: int
     val_loss: float
@@ -102,9 +102,8 @@ def augment_batch(
 ) -> tuple[Tensor, Tensor]:
     """Augment uint8 images (R, 3, S, S) and their targets (R, C) with the random `draws`.
 
-    If `partners` is given, the first images are mixed with the images at these indices (see
-    `mix_images`). Returns float images and targets. This is a pure function, so it can be compiled
-    as a whole.
+    If `partners` (B,) is given, the first B images are mixed with the images at these indices (see
+    `mix_images`). Returns float images and targets. The function is pure, so it can be compiled.
     """
     pixels = augmentation.apply(images, draws, fill)
     if partners is None:
@@ -115,7 +114,7 @@ def augment_batch(
 
 
 class Trainer:
-    """Training run of one model: `fit()` trains, `state_dict()` returns what resuming needs.
+    """Training run of one model: `fit()` trains it, `state_dict()` returns a checkpoint.
 
     Args:
         model: on `device`; trained in place.
@@ -124,15 +123,15 @@ class Trainer:
         preprocessing: normalisation and size of the model input.
         on_step: called with a `StepProgress` about once per second and after the last step of an
             epoch.
-        stop: called after each step. If it returns True, the epoch is cut short and is the last
-            one. With several processes, only the first calls it, after every 16th step.
+        stop: called after each step. True ends the training run after this step. With several
+            processes, only the first process calls `stop`, after every 16th step.
         on_note: called with a sentence if a feature is not available; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile_mode`.
-        processes: the processes that share each batch.
-        teacher: on `device`; its predictions become a part of the targets.
+        processes: processes that share each batch; default: only this process.
+        teacher: model on `device` whose predictions are mixed into the targets.
 
-    Raises `VitdemoError` if a batch cannot be divided evenly among the processes, or if patches are
-    to be dropped from a model without patches.
+    Raises `VitdemoError` if a batch cannot be divided evenly among the processes, or if the recipe
+    uses PatchDropout but the model has no patches.
     """
 
     def __init__(
@@ -162,12 +161,12 @@ class Trainer:
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
         self.stop = stop
-        self.stopped_step: int | None = None  # last step of a run that `stop` ended
+        self.stopped_step: int | None = None  # last step, if `stop` ended the run
         self.clock = TrainingClock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # pays off because the shapes never change
+            torch.backends.cudnn.benchmark = True  # pays off, because all shapes are constant
         self.compile = choose_compile_mode(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher
@@ -182,12 +181,12 @@ class Trainer:
             model.whiten.fit(preprocessing(self.train.images[:WHITENING_IMAGES]))
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
         self.epoch = 0  # number of finished epochs
-        self.compile_seconds = 0.0  # in the last epoch; above 0 only in the first one of a stage
+        self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first
         self.best: BestEpoch | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
-        # After the EMA copy, because that model is used for inference only.
+        # Only after the EMA model is copied, because the EMA model is used only for inference.
         choose_fused_attention(self.model)
         self.patch_dropout = add_patch_dropout(self.model) if recipe.patch_dropout else None
         self.optimizer = self._enter_stage()
@@ -202,7 +201,7 @@ class Trainer:
         patience = self.recipe.patience
         if not patience or not self.best:
             return False
-        # The first stage is not counted: there the validation loss may stop falling.
+        # Epochs of the first stage do not count, because its validation loss may stop falling.
         stagnant_epochs = self.epoch - max(self.best.epoch, self.recipe.head_epochs)
         return stagnant_epochs >= patience
 
@@ -212,19 +211,19 @@ class Trainer:
         return is_stopped or self.epoch >= self.recipe.total_epochs
 
     def ema_model(self) -> nn.Module:
-        """Return the model that is validated: with EMA weights if the recipe has an EMA."""
+        """Return the model to validate: the EMA model if the recipe has an EMA, else `model`."""
         return self.ema.module if self.ema else self.model
 
     def ema_weights(self) -> dict[str, Tensor]:
-        """Return the current weights, EMA weights if the recipe has an EMA."""
+        """Return the weights of `ema_model` after the latest step."""
         return self.ema_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
-        """Return the weights to save: the best epoch's with early stopping, else the last ones."""
+        """Return the weights to save: with early stopping the best epoch's, else the latest."""
         return self.best.weights if self.best else self.ema_weights()
 
     def fit(self) -> Iterator[dict]:
-        """Train to the end and yield the record for `history.jsonl` after each epoch."""
+        """Train all epochs; after each epoch, yield its record for `history.jsonl`."""
         with self.clock.detect_suspension():
             yield from self._train_epochs()
 
@@ -271,8 +270,8 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Continue from `state`; recipe and data must be the same as when it was saved."""
-        # The stage of the last finished epoch comes first: `fit` enters the next stage itself.
+        """Restore the checkpoint `state`, which must come from the same recipe and data."""
+        # Enter the stage of the last finished epoch, because `fit` itself enters the next stage.
         self.epoch = max(state["epoch"] - 1, 0)
         self.optimizer = self._enter_stage()
         self.epoch = state["epoch"]
@@ -312,9 +311,9 @@ class Trainer:
             self.compile, self._forward, self._augment = "off", distributed, augment_batch
 
     def _try_compiled(self, part: str, call: Callable) -> bool:
-        """Return whether `call`, which compiles `part`, succeeds; the model stays unchanged.
+        """Return whether `call` compiles the `part` successfully; restore the model afterwards.
 
-        The first call compiles, the second one records CUDA graphs.
+        Of the three calls, the first compiles and the second records CUDA graphs.
         """
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.model.train(self.stage != "head")
@@ -343,12 +342,12 @@ class Trainer:
         return self.recipe.seed * 1_000_003 + self.epoch
 
     def _draw_epoch(self) -> None:
-        """Draw all random numbers of the next epoch, the same ones in every process."""
+        """Draw all random numbers of the next epoch; they are the same in every process."""
         recipe, count = self.recipe, self.steps * self.batch_size
         seed = self._epoch_seed
         generator = torch.Generator(self.device).manual_seed(seed)
         # Dropout, patch dropout and drop path use the global generator. Its seed differs between
-        # processes, because each of them trains on other images.
+        # processes, because each process trains on different images.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
         self.order = torch.randperm(len(self.train), generator=generator, device=self.device)
         is_mixing = self.epoch < recipe.total_epochs - recipe.unmixed_epochs
@@ -368,23 +367,23 @@ class Trainer:
         if recipe.alternating_flip:
             self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
         if self.compile != "off" and not is_mixing and (recipe.mixup or recipe.cutmix):
-            # Mixing weights of 1 keep the compiled function; no mixing would need another one.
+            # Mixing weights of 1 reuse the compiled function instead of compiling another one.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.mixing_partners = None
         if "share" in self.draws:
             shape = (self.steps, self.batch_size)
             keys = torch.rand(shape, generator=generator, device=self.device)
-            self.mixing_partners = keys.argsort(1)  # a permutation of each batch
+            self.mixing_partners = keys.argsort(1)  # one permutation per batch
 
     def _flips_of_epoch(self) -> Tensor:
-        """Return which training images (N,) this epoch flips; the next epoch flips the others."""
+        """Return a mask (N,) of the training images to flip; the next epoch flips the others."""
         generator = torch.Generator(self.device).manual_seed(self.recipe.seed)
         return draw_flip(len(self.train), generator) ^ bool(self.epoch % 2)
 
     def _batch_rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
         """Return the rows (R,) of the epoch that this process augments, and the mixing partners.
 
-        The partners are indices (B,) into these rows, or None if nothing is mixed.
+        The partners are indices (B,) into these rows, or None without mixing.
         """
         start, first = step * self.batch_size, self.processes.rank * self.images_per_process
         if self.mixing_partners is None:
@@ -442,9 +441,9 @@ class Trainer:
         return torch.stack([loss.detach(), correct])
 
     def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the loss of this process's part of a batch and the number of correct predictions.
+        """Return loss and number of correct predictions for this process's part of a batch.
 
-        With MixUp and CutMix, a prediction is correct if it is the class of the larger part.
+        With MixUp or CutMix, the correct class is the class with the larger part in the mixture.
         """
         pixels, labels = self._load_batch(step)
         inputs = self._preprocess(pixels)
@@ -460,7 +459,7 @@ class Trainer:
 
     @torch.no_grad()
     def _mix_targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
-        """Return the targets (B, C): smoothed labels, mixed with the teacher's predictions."""
+        """Return targets (B, C): smoothed labels, mixed with a teacher's predictions if any."""
         smoothing = self.recipe.label_smoothing
         smooth = (1 - smoothing) * labels + smoothing / self.num_classes
         return self.teacher.mix_targets(pixels, smooth) if self.teacher else smooth
@@ -503,7 +502,7 @@ class Trainer:
         )
 
     def _validate(self) -> tuple[float, float]:
-        """Return cross-entropy without smoothing or mixing, and accuracy, on the validation set."""
+        """Return the validation loss, cross-entropy without label smoothing, and the accuracy."""
         model, processes = self.ema_model(), self.processes
         processes.broadcast_buffers(model)
         own_part = slice(processes.rank, None, processes.count)
@@ -526,10 +525,10 @@ class Trainer:
 
 
 def _images_per_process(batch_size: int, processes: int) -> int:
-    """Return the number of images of a batch that each process trains on."""
+    """Return the number of images per process in each batch."""
     if batch_size % processes:
         raise VitdemoError(
             f"A batch of {batch_size} images cannot be divided evenly among {processes} processes: "
-            "choose a --batch-size that is a multiple."
+            f"choose a --batch-size that is a multiple of {processes}."
         )
     return batch_size // processes

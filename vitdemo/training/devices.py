@@ -28,7 +28,7 @@ def is_zero_gpu() -> bool:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device `name`; "auto" is CUDA, else Apple's MPS, else the CPU.
+    """Return the device `name`; "auto" selects CUDA, else Apple's MPS, else the CPU.
 
     Raises `VitdemoError` if the device is unknown or not available.
     """
@@ -49,26 +49,27 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def supports_fast_bfloat16(device: torch.device) -> bool:
-    """Return whether bfloat16 is faster: on CUDA and on CPUs with AVX-512 BF16 or AMX.
+    """Return whether bfloat16 is faster than float32 on `device`.
 
-    Other hardware emulates it: a ViT of width 128 then trains 3.7 times slower than in float32
-    (2-core Xeon of the Cascade Lake generation, torch 2.15).
+    It is on GPUs with bfloat16 and on CPUs with AVX-512 BF16 or AMX. Other hardware emulates
+    bfloat16. A ViT of width 128 then trains 3.7 times slower than in float32 (2-core Xeon,
+    Cascade Lake, torch 2.15).
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu":
         return False
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private functions
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")  # private functions of torch
     return any(getattr(torch.cpu, probe, bool)() for probe in probes)
 
 
 def choose_memory_format(model: nn.Module) -> torch.memory_format:
-    """Return the memory layout of images that is fastest for `model` on its device.
+    """Return the image memory format with which `model` trains fastest on its device.
 
-    Convolutions in bfloat16 are faster with the channels last. ResNet-18 trains on 60.6 instead of
-    56.7 images per second on two cores of an EPYC (Genoa). The max-pool of a conv stem is also
-    faster: a ViT of width 192 with PatchDropout 0.5 trains on 291 instead of 241 images per second
-    on one core of an EPYC (Turin).
+    Convolutions in bfloat16 are faster with channels last. ResNet-18 trains on 60.6 instead of 56.7
+    images per second (two cores of an EPYC Genoa). The max-pool of a conv stem is also faster with
+    channels last. A ViT trains on 291 instead of 241 images per second (width 192, PatchDropout
+    0.5, one core of an EPYC Turin).
     """
     convolutional = any(isinstance(m, (nn.BatchNorm2d, ConvEmbed)) for m in model.modules())
     on_mps = next(model.parameters()).device.type == "mps"
@@ -76,12 +77,12 @@ def choose_memory_format(model: nn.Module) -> torch.memory_format:
 
 
 def choose_fused_attention(model: nn.Module) -> None:
-    """Choose between fused and explicit attention, whichever trains `model` faster on its device.
+    """Set `model` to fused or explicit attention, whichever trains faster on its device.
 
-    This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel
-    is slow in bfloat16: 77 ms instead of 10 ms for 128 images, 4 heads of dimension 32 and 65
-    tokens. In float32 both are equally fast (one core of an EPYC Genoa, torch 2.15;
-    benchmarks/LOG.md).
+    This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel is
+    slow in bfloat16: 77 ms instead of 10 ms. In float32, both kinds are equally fast. These times
+    are for 128 images, 4 heads of dimension 32 and 65 tokens (one core of an EPYC Genoa, torch
+    2.15; benchmarks/LOG.md).
     """
     device = next(model.parameters()).device
     fused = device.type != "cpu" or not supports_fast_bfloat16(device)
@@ -93,9 +94,9 @@ def choose_fused_attention(model: nn.Module) -> None:
 def retain_freed_memory() -> None:
     """Keep freed memory in this process for the next step (only with glibc).
 
-    Otherwise, every step returns the memory of large tensors and requests it again, and the system
-    fills it with zeros each time. `ConvNet` trains on 276 instead of 245 images per second of CPU
-    time, with batches of 512 on one core of an EPYC (Genoa; 2026-11-22).
+    Otherwise, every step returns the memory of large tensors to the system, which fills it with
+    zeros for the next step. With this setting, `ConvNet` trains on 276 instead of 245 images per
+    second of CPU time (batches of 512, one core of an EPYC Genoa, 2026-11-22).
     """
     _set_malloc_options({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
 
@@ -103,9 +104,9 @@ def retain_freed_memory() -> None:
 def release_freed_memory() -> None:
     """Return freed memory to the system soon (only with glibc).
 
-    The page needs this because it runs for a long time with many threads. Memory of large arrays
-    is returned at once. Free space between small arrays is returned every `TRIM_INTERVAL`, because
-    it otherwise grows in the heap of each thread (benchmarks/LOG.md). This takes 30 ms in a
+    The page needs this because it runs for a long time with many threads. Memory of large arrays is
+    returned at once. Free space between small arrays is returned every `TRIM_INTERVAL` seconds,
+    because it otherwise grows in each thread's heap (benchmarks/LOG.md). A trim takes 30 ms in a
     background thread.
     """
     _set_malloc_options({_MMAP_THRESHOLD: MAX_RETAINED_BYTES})
@@ -118,7 +119,7 @@ def _trim_periodically() -> None:
 
 
 def trim_memory() -> bool:
-    """Return all free memory pages to the system; False if there is no glibc."""
+    """Give all free memory pages back to the system; return False without glibc."""
     trim = _libc_function("malloc_trim")
     if trim is not None:
         trim(0)
@@ -133,7 +134,7 @@ def _set_malloc_options(options: dict[int, int]) -> None:
 
 
 def _libc_function(name: str) -> Callable | None:
-    """Return a function of the C library, or None if there is no function of this name."""
+    """Return the function `name` of the C library, or None if it does not exist."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # another C library or operating system

@@ -1,4 +1,4 @@
-"""Predictions of a model for many images, and the preprocessing of its input."""
+"""Preprocessing of images, and a model's logits for many images."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from vitdemo.data import preprocess_images
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Preprocessing of images: side of the model input in pixels, mean and std per channel."""
+    """Preprocessing of images: `size` of the model input in pixels, mean and std per channel."""
 
     size: int
     mean: tuple[float, ...]
@@ -33,12 +33,12 @@ def predict_logits(
 ) -> Tensor:
     """Return the logits (N, C) of uint8 `images` (N, 3, S, S), as float32 on the CPU.
 
-    The model is in evaluation mode.
+    The model is in evaluation mode during the call.
 
     Args:
         batch_size: images per forward pass; 0: 1000 on CUDA, 250 elsewhere.
         use_float16: autocast to float16 on CUDA, for validation during training. Final results
-            use float32, in which torch lets CUDA's convolutions round to TF32.
+            use float32, but CUDA's convolutions may round to TF32.
     """
     device = next(model.parameters()).device
     on_cuda = device.type == "cuda"

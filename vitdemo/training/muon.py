@@ -3,7 +3,7 @@
 timm's Muon runs the Newton-Schulz iteration once per matrix. For a small network, kernel launches
 then take most of the time, especially on a GPU. Here the updates of matrices with the same shape
 form one tensor (M, R, C): M matrices of R rows and C columns. Update rule and state are timm's, so
-each of the two optimizers can continue from a checkpoint of the other.
+both optimizers can load each other's checkpoints.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ import torch
 from timm.optim.muon import Muon, get_lr_scale, zeropower_via_newtonschulz
 from torch import Tensor
 
-# One (a, b, c) per Newton-Schulz step, as in Keller Jordan's modded-nanogpt; timm's default.
+# Coefficients (a, b, c) per Newton-Schulz step, from Keller Jordan's modded-nanogpt and timm.
 NEWTON_SCHULZ_COEFFICIENTS = [
     (4.0848, -6.8946, 2.9270),
     (3.9505, -6.3029, 2.6377),
@@ -36,7 +36,7 @@ class BatchedMuon(Muon):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        skipped = []  # set aside, because timm's step skips parameters without a gradient
+        skipped = []  # without their gradients, timm's step skips these parameters
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None and self._uses_muon(p)]
             if matrices:
@@ -44,7 +44,7 @@ class BatchedMuon(Muon):
             skipped += [(p, p.grad) for p in matrices]
         for param, _ in skipped:
             param.grad = None
-        super().step()  # the other parameters; in the first step all of them
+        super().step()  # updates the other parameters; in the first step, all
         for param, grad in skipped:
             param.grad = grad
         return loss

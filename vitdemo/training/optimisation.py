@@ -17,7 +17,7 @@ default_registry.register(
 
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
-    """Return the fraction of the peak learning rate at `epoch` of a stage of `total` epochs."""
+    """Return the learning rate at `epoch` of a stage with `total` epochs, divided by its peak."""
     if recipe.schedule == "one-cycle":  # Smith & Topin 2017, with torch's default proportions
         peak_epoch = 0.3 * total
         if epoch < peak_epoch:
@@ -36,7 +36,7 @@ def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
 def build_optimizer(
     model: nn.Module, recipe: Recipe, learning_rate: float, layer_decay: float
 ) -> torch.optim.Optimizer:
-    """Build timm's optimizer for the recipe.
+    """Build the optimizer of a recipe with timm.
 
     Biases, norms, class token and position embeddings have no weight decay.
     """

@@ -9,7 +9,7 @@ from vitdemo.models.masked import MaskedAutoencoder, reconstruction_loss, sample
 from vitdemo.training import Trainer
 from vitdemo.training.recipes import Recipe
 
-# Name of the stage, and the fields that are None in its records.
+# Name of the pretraining stage, and the record fields that are None in this stage.
 MASKED_STAGE, ACCURACY_FIELDS = "masked", ("train_accuracy", "val_accuracy")
 
 
@@ -19,7 +19,7 @@ def make_trainer(model: nn.Module, recipe: Recipe, *data, **options) -> Trainer:
 
 
 class Pretrainer(Trainer):
-    """Trainer of a ViT without labels, as a masked autoencoder (He et al. 2022).
+    """Self-supervised trainer of a ViT as a masked autoencoder (He et al. 2022).
 
     The arguments are the same as for `Trainer`. Losses are mean squared errors in the masked
     patches. Accuracies are None in the records. The saved model is the encoder, with an untrained
@@ -43,7 +43,8 @@ class Pretrainer(Trainer):
 
     def _enter_stage(self) -> torch.optim.Optimizer:
         optimizer = super()._enter_stage()
-        self.model.encoder.head.requires_grad_(False)  # DDP waits for every gradient
+        # The head is unused here, and DDP would wait for its gradient.
+        self.model.encoder.head.requires_grad_(False)
         return optimizer
 
     def _draw_epoch(self) -> None:
@@ -71,7 +72,7 @@ class Pretrainer(Trainer):
 
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
-        """Return the mean error on the validation set; every epoch masks the same patches."""
+        """Return the mean validation error, with the same masked patches in every epoch, and 0."""
         model, own_part = self.ema_model(), slice(self.processes.rank, None, self.processes.count)
         visible = self._draw_visible(len(self.validation), seed=0)[own_part]
         images = self.validation.images[own_part]

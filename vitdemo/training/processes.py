@@ -1,8 +1,8 @@
 """Training in several processes, one per device, started by `torchrun`.
 
 Every process loads the whole dataset and draws the same random numbers. It augments and trains on
-its own part of each batch. Without `torchrun` there is one process, and the functions here do
-nothing.
+its own part of each batch. Without `torchrun` there is one process, and the functions of this
+module do nothing.
 """
 
 import os
@@ -18,7 +18,7 @@ from vitdemo.errors import VitdemoError
 
 @dataclass(frozen=True)
 class Processes:
-    """Number of processes that train together, and the rank of this process."""
+    """Group of `count` processes that train together, and the `rank` of this process."""
 
     rank: int = 0
     count: int = 1
@@ -29,7 +29,7 @@ class Processes:
         return self.rank == 0
 
     def distribute_model(self, model: nn.Module) -> nn.Module:
-        """Average the model's gradients over all processes and copy the first one's weights."""
+        """Copy the first process's weights to all, and average gradients over all processes."""
         if self.count == 1:
             return model
         device = next(model.parameters()).device
@@ -42,7 +42,7 @@ class Processes:
         return tensor
 
     def broadcast_buffers(self, model: nn.Module) -> None:
-        """Copy the first process's buffers to all, since BatchNorm statistics differ."""
+        """Copy the first process's buffers to all processes, whose BatchNorm statistics differ."""
         if self.count > 1:
             for buffer in model.buffers():
                 dist.broadcast(buffer, 0)
@@ -59,7 +59,7 @@ class Processes:
 
 
 def is_first_process() -> bool:
-    """Return whether this process is the one that writes and prints, before it joins the others."""
+    """Return whether this process has rank 0, even before `join_processes`."""
     return int(os.environ.get("RANK", 0)) == 0
 
 

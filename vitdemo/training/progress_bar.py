@@ -6,7 +6,7 @@ from vitdemo.training import StepProgress, Trainer
 
 
 def format_epoch_line(record: dict) -> str:
-    """Return the line that is printed after an epoch."""
+    """Return the terminal line for the `record` of a finished epoch."""
     accuracy = record["val_accuracy"]
     accuracy_text = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
     return (
@@ -35,7 +35,7 @@ def create_progress_bar(trainer: Trainer) -> tqdm:
 
 
 def update_progress_bar(bar: tqdm, progress: StepProgress, trainer: Trainer) -> None:
-    """Move the bar to `progress`."""
+    """Set the position, loss and accuracy of the `bar` to `progress`."""
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
     accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f}%"}

@@ -16,8 +16,9 @@ def split_training_set(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
-    Every class is in both. Raises `VitdemoError` if the crop padding or the number of training
-    images is too large. Raises `DataError` for a class with one image, named as in `classes`.
+    Every class is in both sets. Raises `VitdemoError` if the crop padding or the number of training
+    images is too large, and `DataError` for a class with a single image. `classes` are the class
+    names for this message.
     """
     train_idx, val_idx = split_labels(
         samples.labels, recipe.validation_share, recipe.seed, recipe.train_pictures, classes
@@ -37,7 +38,7 @@ def split_labels(
     count: int = 0,
     classes: Sequence[str] = (),
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Split labels (N,) into sorted indices for training (`count` of them; 0: all) and validation.
+    """Split labels (N,) into sorted indices for training (`count`, or all if 0) and validation.
 
     Raises `DataError` for a class with a single image, `VitdemoError` if `count` is too large.
     """
@@ -64,7 +65,7 @@ def get_preprocessing(
 ) -> Preprocessing:
     """Return the preprocessing of a recipe's model.
 
-    The mean and std are those of the pretrained weights, of CIFAR-10 or of the training images.
+    Mean and std come from the pretrained weights, from CIFAR-10 or from the training images.
     """
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)

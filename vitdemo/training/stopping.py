@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Signal after which train.py stops, saves and evaluates the model; None: not on this system.
+# Signal after which train.py stops, saves and evaluates the model; None on a system without it.
 FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
 CLOCK_INTERVAL = 1.0  # seconds between two readings of the clock
 # A longer gap in seconds between two readings means that the process was suspended.
@@ -65,7 +65,7 @@ class Stopper:
         self.attach_clock(TrainingClock())
 
     def attach_clock(self, clock: TrainingClock) -> None:
-        """Start counting the minutes now, with the trainer's clock."""
+        """Use the trainer's `clock`, and count the minutes from now on."""
         self.clock, self.started = clock, clock.seconds()
 
     def __call__(self) -> bool:
@@ -77,7 +77,7 @@ class Stopper:
 
     @contextmanager
     def handle_signal(self) -> Iterator[None]:
-        """Stop at the signal `FINISH_SIGNAL` within this context."""
+        """Request a stop when `FINISH_SIGNAL` arrives within this context."""
         if FINISH_SIGNAL is None:
             yield
             return

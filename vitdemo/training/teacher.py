@@ -11,9 +11,9 @@ class Teacher:
     """Trained model that predicts class probabilities for every training image of the student.
 
     Teacher and student receive the same augmented pixels (Beyer et al. 2022, "A good teacher is
-    patient and consistent"). `distillation_weight` is the distillation weight: the fraction of the
-    target that the teacher predicts. With cross-entropy, this equals Hinton et al.'s (2015) sum of
-    two losses at a temperature of 1. The teacher is in evaluation mode and is not trained.
+    patient and consistent"). `distillation_weight` is the weight of the teacher's prediction in the
+    training target. With cross-entropy, this mixture equals Hinton et al.'s (2015) sum of two
+    losses at a temperature of 1. The teacher is in evaluation mode and is not trained.
     """
 
     def __init__(self, model: nn.Module, preprocessing: Preprocessing, distillation_weight: float):
@@ -23,7 +23,7 @@ class Teacher:
         self.distillation_weight = distillation_weight
 
     def mix_targets(self, pixels: Tensor, labels: Tensor) -> Tensor:
-        """Mix label targets (B, C) with predictions for pixels (B, 3, S, S) in 0..255: (B, C)."""
+        """Return `labels` (B, C) mixed with the predictions for `pixels` (B, 3, S, S) in 0..255."""
         inputs = self.preprocessing(pixels).contiguous(memory_format=self.memory_format)
         predictions = self.model(inputs).float().softmax(1)  # (B, C)
         return torch.lerp(labels, predictions, self.distillation_weight)

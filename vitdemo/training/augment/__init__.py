@@ -1,11 +1,12 @@
 """Batched augmentation on the device, with separate random parameters for each image.
 
-(torchvision's v2 transforms draw one set of parameters for a whole batch.) All random numbers of an
-epoch are drawn first (`Augmentation.draw`). The augmentation is then a pure function of them
-(`Augmentation.apply`, `mix_images`). It can therefore be compiled, and each of several processes
-can use its own part of the same draws. Images are float in 0..255 and are never changed in place.
+(torchvision's v2 transforms draw one set of parameters per batch.) `Augmentation.draw` draws all
+random numbers of an epoch first. `Augmentation.apply` and `mix_images` are pure functions of images
+and draws. They can therefore be compiled, and each process can use its own part of the same draws.
+Images are float values in 0..255 and are never changed in place.
 
-Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
+Letters: N images per epoch, B images per batch, S side of an image in pixels, K operations per
+image.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ NUM_NOISE_IMAGES = 64  # noise images per epoch, which fill the erased boxes
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Augmentation of the training images, in the order of the fields, which are a recipe's."""
+    """Augmentation of training images; the fields are a recipe's and are applied in this order."""
 
     crop_padding: int = 0
     flip: bool = False
@@ -62,7 +63,7 @@ class Augmentation:
         return draws
 
     def apply(self, images: Tensor, draws: dict[str, Tensor], fill: Tensor) -> Tensor:
-        """Augment uint8 or float images (B, 3, S, S) with their rows of `draws`, without mixing.
+        """Augment images (B, 3, S, S), uint8 or float, with their `draws`, but do not mix.
 
         `fill` (3, 1, 1) is the colour of the squares that `cutout` masks. Returns float images.
         """
@@ -85,22 +86,22 @@ class Augmentation:
 
 
 def select_draws(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
-    """Select the draws of the images at `rows`."""
+    """Return an epoch's draws for the images at `rows`; all images share "noise"."""
     return {name: t if name == "noise" else t[rows] for name, t in draws.items()}
 
 
 def draw_flip(count: int, generator: Generator) -> Tensor:
-    """Draw which images to flip, (N,) bool with probability 0.5."""
+    """Draw a mask (N,) of the images to flip, each with probability 0.5."""
     return draw_uniform((count,), generator) < 0.5
 
 
 def flip_images(images: Tensor, chosen: Tensor) -> Tensor:
-    """Flip the images (B, 3, S, S) that are `chosen` (B,) left to right."""
+    """Flip images (B, 3, S, S) left to right where the mask `chosen` (B,) is True."""
     return torch.where(chosen.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
 def draw_crop(count: int, padding: int, generator: Generator) -> Tensor:
-    """Draw the top and left pixel (N, 2) of each crop in its padded image."""
+    """Draw the corner (N, 2) of each crop: its top and left pixel in the padded image."""
     return draw_integers(2 * padding + 1, (count, 2), generator)
 
 
@@ -116,7 +117,10 @@ def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
 
 
 def draw_erasing(count: int, size: int, probability: float, generator: Generator) -> Tensor:
-    """Draw boxes (N, 4) of 2% to 33% (Zhong et al. 2020); a box is empty with 1 - `probability`."""
+    """Draw a box (N, 4) per image for random erasing (Zhong et al. 2020).
+
+    With `probability`, the box covers 2% to 33% of the image; otherwise it is empty.
+    """
     area = size * size * (0.02 + 0.31 * draw_uniform((count,), generator))
     aspect = (2.4 * draw_uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3
     box = _draw_box(size, (area * aspect).sqrt(), (area / aspect).sqrt(), generator)
@@ -124,7 +128,7 @@ def draw_erasing(count: int, size: int, probability: float, generator: Generator
 
 
 def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tensor:
-    """Draw boxes (N, 4) of `side` pixels around a random pixel (DeVries & Taylor 2017).
+    """Draw Cutout boxes (N, 4), `side` pixels wide, around random pixels (DeVries & Taylor 2017).
 
     A box may extend beyond the border of the image.
     """
@@ -133,7 +137,7 @@ def draw_cutout(count: int, size: int, side: int, generator: Generator) -> Tenso
 
 
 def _draw_box(size: int, height: Tensor, width: Tensor, generator: Generator) -> Tensor:
-    """Draw boxes (N, 4) of the given sides (N,) within the image: top, left, bottom, right."""
+    """Draw random boxes (N, 4) with the given sides (N,) inside an image of side `size`."""
     sides = torch.stack([height, width], 1).clamp(max=size)  # (N, 2)
     start = (draw_uniform(tuple(sides.shape), generator) * (size - sides + 1)).floor()
     return torch.cat([start, start + sides], 1)
@@ -155,7 +159,7 @@ def paste_box(images: Tensor, box: Tensor, fill: Tensor) -> Tensor:
 class Mixture(NamedTuple):
     """Mixing parameters of each image and its partner; each field has N rows."""
 
-    share: Tensor  # (N,) fraction of the image in the mixture, which weights the labels
+    share: Tensor  # (N,) fraction of the image in the mixture, and weight of its label
     blend: Tensor  # (N,) weight of the image in each pixel; 1 with CutMix
     pasted: Tensor  # (N, 4) box that comes from the partner; empty with MixUp
 
@@ -164,7 +168,7 @@ def draw_mix(count: int, size: int, mixup: float, cutmix: float, generator: Gene
     """Draw MixUp (Zhang et al. 2018) or CutMix (Yun et al. 2019) parameters for each image.
 
     `mixup` and `cutmix` are the alphas of the Beta distribution of the mixing fraction; 0 is off.
-    If both are above 0, each image uses one of them with probability 0.5.
+    If both are above 0, each image uses MixUp or CutMix with equal probability.
     """
     cut = draw_uniform((count,), generator) < (0.5 if mixup and cutmix else float(cutmix > 0))
     uniform = draw_uniform((count,), generator)
@@ -193,7 +197,7 @@ def mix_images(
 
 
 def _beta_from_uniform(alpha: float, uniform: Tensor) -> Tensor:
-    """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) with a table of its quantiles."""
+    """Map uniform numbers (N,) in 0..1 to Beta(alpha, alpha) numbers with a table of quantiles."""
     if not alpha:
         return torch.ones_like(uniform)
     table = _beta_quantiles(alpha).to(uniform.device)  # (Q,)
@@ -204,7 +208,7 @@ def _beta_from_uniform(alpha: float, uniform: Tensor) -> Tensor:
 
 @lru_cache
 def _beta_quantiles(alpha: float, count: int = 4097) -> Tensor:
-    from scipy.stats import beta  # takes 0.5 s, so the page does not import it
+    from scipy.stats import beta  # imported here, because the import takes 0.5 s
 
     return torch.from_numpy(
         beta.ppf(torch.linspace(0, 1, count).double().numpy(), alpha, alpha)

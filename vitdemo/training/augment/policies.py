@@ -1,6 +1,7 @@
 """Augmentation policies: TrivialAugment, RandAugment and AutoAugment for CIFAR-10.
 
-Letters: N images of an epoch, B images of a batch, S their side, K operations of a policy.
+Letters: N images per epoch, B images per batch, S side of an image in pixels, K operations per
+image.
 """
 
 from collections.abc import Callable
@@ -12,12 +13,12 @@ from torch import Generator, Tensor
 
 from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
 
-# Every operation is computed for the whole batch and selected with `torch.where`, so that shapes
-# stay static. The operations and their ranges are the same as in torchvision.
+# Every operation is applied to the whole batch, and `torch.where` selects one result per image, so
+# that shapes stay static. The operations and their ranges are the same as in torchvision.
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 BLENDS = ("brightness", "colour", "contrast", "sharpness")
 TONES = ("posterize", "solarize", "autocontrast", "equalize")
-RANDOM_OPERATIONS = ("identity", *GEOMETRY, *BLENDS, *TONES)  # of TrivialAugment and RandAugment
+RANDOM_OPERATIONS = ("identity", *GEOMETRY, *BLENDS, *TONES)  # for TrivialAugment, RandAugment
 OPERATIONS = (*RANDOM_OPERATIONS, "invert")
 # Maximum magnitudes: shear as a slope, translation as a fraction of the side, rotation in degrees,
 # blend factor minus 1, number of bits that posterize removes.
@@ -57,7 +58,7 @@ CIFAR10_PAIRS = (
 
 
 class Operations(NamedTuple):
-    """Operations of a policy for each image: K operations in sequence; each field is (N, K)."""
+    """Operations that a policy applies to each image, K in sequence; each field is (N, K)."""
 
     operation: Tensor  # int64, index into OPERATIONS
     strength: Tensor  # 0 to 1, fraction of the operation's maximum magnitude
@@ -65,19 +66,19 @@ class Operations(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """Function that draws operations, and their maximum magnitudes."""
+    """Augmentation policy: a function that draws operations, and the maximum magnitudes."""
 
     draw: Callable[[int, Generator], Operations]
     ranges: dict[str, float]
 
     @staticmethod
     def select_operations(draws: dict[str, Tensor]) -> Operations:
-        """Select the operations from all draws of an epoch."""
+        """Return the operations among all `draws` of an augmentation."""
         return Operations(*(draws[name] for name in Operations._fields))
 
 
 def draw_trivial(count: int, generator: Generator) -> Operations:
-    """Draw TrivialAugmentWide (Mueller & Hutter 2021): one operation per image, any magnitude.
+    """Draw TrivialAugmentWide (Mueller & Hutter 2021): one operation per image, random magnitude.
 
     The maximum translation is the side of the image.
     """
@@ -92,7 +93,7 @@ def draw_trivial(count: int, generator: Generator) -> Operations:
 def draw_rand(
     count: int, generator: Generator, operations: int = 2, magnitude: int = 9
 ) -> Operations:
-    """Draw RandAugment (Cubuk et al. 2020): `operations` per image, with `magnitude` of 30."""
+    """Draw RandAugment (Cubuk et al. 2020): `operations` per image, `magnitude` from 0 to 30."""
     chosen = draw_integers(len(RANDOM_OPERATIONS), (count, operations), generator)
     strength = torch.full(chosen.shape, magnitude / 30, device=chosen.device)
     return Operations(chosen, strength, _draw_signs(strength, generator))
@@ -114,7 +115,7 @@ def _draw_signs(like: Tensor, generator: Generator) -> Tensor:
 
 
 def apply_policy(images: Tensor, operations: Operations, ranges: dict[str, float]) -> Tensor:
-    """Apply the K operations (B, K) of each image (B, 3, S, S) in sequence."""
+    """Apply K `operations` (B, K) to each image (B, 3, S, S) in sequence."""
     for k in range(operations.operation.shape[1]):
         images = apply_operations(images, *(part[:, k] for part in operations), ranges)
     return images
@@ -158,7 +159,7 @@ def apply_operations(
 
 
 def _transform_geometry(images: Tensor, chosen: Tensor, amount: Tensor, ranges: dict) -> Tensor:
-    """Shear, shift or rotate each image by `amount` (B,) of its range; new pixels are black."""
+    """Shear, shift or rotate each image by `amount` (B,) of the maximum; new pixels are black."""
     S = images.shape[-1]
 
     def select(name: str, value: Tensor) -> Tensor:
@@ -169,7 +170,7 @@ def _transform_geometry(images: Tensor, chosen: Tensor, amount: Tensor, ranges: 
     shift_x, shift_y = (
         select(f"translate_{axis}", (amount * ranges["translate"] * S).trunc()) for axis in "xy"
     )
-    # The source of each pixel, relative to the centre, in units of half the side. As in
+    # Each pixel's source position is relative to the centre, in units of half the side. As in
     # torchvision, a shear keeps the first row (or column) in place, so it also shifts the image.
     row_x = torch.stack([angle.cos(), -angle.sin() + shear_x, -2 * shift_x / S + shear_x], 1)
     row_y = torch.stack([angle.sin() + shear_y, angle.cos(), -2 * shift_y / S + shear_y], 1)

@@ -5,11 +5,11 @@ from torch import Generator, Tensor
 
 
 def draw_uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Draw uniform numbers in 0..1."""
+    """Draw uniform random numbers from 0 to 1."""
     return torch.rand(shape, generator=generator, device=generator.device)
 
 
 def draw_integers(top: int, shape: int | tuple[int, ...], generator: Generator) -> Tensor:
-    """Draw integers from 0 to `top` - 1."""
+    """Draw uniform random integers from 0 to `top` - 1."""
     shape = (shape,) if isinstance(shape, int) else shape
     return torch.randint(top, shape, generator=generator, device=generator.device)

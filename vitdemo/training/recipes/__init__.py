@@ -20,7 +20,7 @@ _NON_NEGATIVE_FIELDS = (
     *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
     *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
 )
-# Setting that is switched off in the last epochs -> field with the number of these epochs.
+# Setting that is off in the last epochs -> field with the number of these epochs
 _SWITCHED_OFF_EPOCHS = {
     "mixup": "unmixed_epochs",
     "cutmix": "unmixed_epochs",
@@ -42,7 +42,7 @@ class Recipe:
     batch_size: int = 128
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
-    weight_decay: float = 0.05  # not on biases, norms, class token and position embeddings;
+    weight_decay: float = 0.05  # not applied to biases, norms, class token and position embeddings;
     # decoupled in adamw and muon, part of the gradient in adam and sgd
     momentum: float = 0.9  # for sgd (Nesterov) and muon
     betas: tuple[float, float] = (0.9, 0.999)  # for adam and adamw
@@ -61,8 +61,8 @@ class Recipe:
     # "rand" (RandAugment with 2 operations of magnitude 9 of 30)
     erasing: float = 0.0  # probability of random erasing
     cutout: int = 0  # side of the masked square in pixels; 0: off
-    mixup: float = 0.0  # alpha
-    cutmix: float = 0.0  # alpha
+    mixup: float = 0.0  # alpha of the Beta distribution; 0: off
+    cutmix: float = 0.0  # alpha of the Beta distribution; 0: off
     unmixed_epochs: int = 0  # number of last epochs without MixUp and CutMix
     label_smoothing: float = 0.0
     patch_dropout: float = 0.0  # fraction of patches that are dropped at random in training, not
@@ -70,11 +70,11 @@ class Recipe:
     whole_epochs: int = 0  # number of last epochs without patch dropout
 
     teacher: str = ""  # run folder of the teacher model for distillation; "": off
-    teacher_share: float = 0.5  # distillation weight; the label has the rest of the target
+    teacher_share: float = 0.5  # distillation weight; the rest of the target is the label
     mask_ratio: float = 0.0  # above 0: self-supervised pretraining as a masked autoencoder, with
-    # this fraction of hidden patches; another recipe then starts from its --weights
+    # this fraction of hidden patches; another recipe then starts from the weights (--weights)
 
-    ema_decay: float = 0.0  # 0: off; averages 1 / (1 - decay) steps, fewer in the first thousands
+    ema_decay: float = 0.0  # EMA over 1 / (1 - decay) steps, fewer in the first thousands; 0: off
     patience: int = 0  # stop after this many epochs without a lower validation loss; 0: never
     keep: str = ""  # epochs whose weights are saved in the run folder, for example "1,2,4,8"
 
@@ -113,11 +113,11 @@ class Recipe:
         for field, limit in _SWITCHED_OFF_EPOCHS.items():
             if getattr(self, field) and getattr(self, limit) >= self.total_epochs:
                 raise RecipeError(
-                    f"{field} is {getattr(self, field)} and {limit} {getattr(self, limit)}, so it "
-                    f"is used in none of {self.total_epochs} epochs: choose a smaller {limit}, or "
-                    f"set {field} to 0."
+                    f"{field} is {getattr(self, field)} and {limit} {getattr(self, limit)}, so "
+                    f"none of {self.total_epochs} epochs uses {field}: choose a smaller {limit}, "
+                    f"or set {field} to 0."
                 )
-        _ = self.saved_epochs  # raises
+        _ = self.saved_epochs  # raises `RecipeError` if `keep` is invalid
 
     def _check_pretraining(self) -> None:
         incompatible = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
@@ -125,8 +125,8 @@ class Recipe:
         conflicts += ["layer_decay"] if self.layer_decay < 1 else []
         if conflicts:
             raise RecipeError(
-                f"mask_ratio {self.mask_ratio} trains from scratch and without labels. It cannot "
-                "be combined with: "
+                f"mask_ratio {self.mask_ratio} trains from scratch and without labels, so it "
+                "cannot be combined with these settings. Switch them off: "
                 f"{', '.join(f'{name} {getattr(self, name)}' for name in conflicts)}."
             )
 
@@ -176,7 +176,7 @@ RECIPE_ALIASES = {
 
 
 def resolve_recipe_name(name: str) -> str:
-    """Return today's name of a recipe that was renamed, and any other name unchanged."""
+    """Return the current name of a recipe, or `name` itself if the recipe was not renamed."""
     return RECIPE_ALIASES.get(name, name)
 
 
@@ -192,7 +192,7 @@ def get_recipe(name: str, **changes) -> Recipe:
 
 
 def get_smoke_recipe(name: str, **changes) -> Recipe:
-    """Return a short version of the recipe `name` that runs every part of it within seconds."""
+    """Return the recipe `name` with few epochs, so that all its stages run within seconds."""
     recipe, limit = get_recipe(name), changes.get("epochs", 2) - 1
     fields = {"epochs": 2, "head_epochs": min(recipe.head_epochs, 1)}
     fields |= {f: min(getattr(recipe, f), limit, 1) for f in _SWITCHED_OFF_EPOCHS.values()}

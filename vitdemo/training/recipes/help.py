@@ -1,7 +1,7 @@
-"""One help text per option of a recipe and of its model, for `train.py --help`."""
+"""Help texts of the recipe and model options, for `train.py --help`."""
 
 RECIPE_HELP: dict[str, str] = {
-    "pretrained": "start from pretrained weights: timm's, or those in --weights",
+    "pretrained": "start from pretrained weights: timm's, or the file in --weights",
     "epochs": "epochs that train the whole model, after --head-epochs",
     "batch_size": "images per optimizer step, over all processes",
     "optimizer": "adamw, adam, sgd or muon",
@@ -12,7 +12,7 @@ RECIPE_HELP: dict[str, str] = {
     "schedule": "cosine, linear, constant or one-cycle",
     "layer_decay": "factor on the learning rate per layer below the classifier head; 1: off",
     "clip_norm": "maximum gradient norm; 0: off",
-    "head_epochs": "epochs of a first stage that trains the classifier head only",
+    "head_epochs": "epochs of a first stage that trains only the classifier head",
     "head_learning_rate": "peak learning rate of the first stage",
     "flip": "flip images horizontally at random",
     "alternating_flip": "flip each image in every other epoch instead of at random",
@@ -23,12 +23,12 @@ RECIPE_HELP: dict[str, str] = {
     "cutout": "side of the square that Cutout masks, in pixels; 0: off",
     "mixup": "alpha of MixUp; 0: off",
     "cutmix": "alpha of CutMix; 0: off",
-    "unmixed_epochs": "last epochs without MixUp and CutMix",
+    "unmixed_epochs": "number of last epochs without MixUp and CutMix",
     "label_smoothing": "label smoothing, from 0 to below 1",
     "patch_dropout": "fraction of the patches of each image that are dropped in training",
-    "whole_epochs": "last epochs without patch dropout",
+    "whole_epochs": "number of last epochs without patch dropout",
     "teacher": "run folder of the teacher model for distillation; empty: off",
-    "teacher_share": "distillation weight: fraction of the target that the teacher predicts",
+    "teacher_share": "weight of the teacher's prediction in the training target (distillation)",
     "mask_ratio": "fraction of hidden patches in self-supervised pretraining (masked autoencoder); "
     "0: supervised training",
     "ema_decay": "decay of the exponential moving average of the weights; 0: off",
@@ -36,7 +36,7 @@ RECIPE_HELP: dict[str, str] = {
     "keep": "epochs whose weights are saved in the run folder, for example 1,2,4,8",
     "validation_share": "fraction of the training set that is held out for validation",
     "train_pictures": "number of training images, a stratified subset; 0: all",
-    "shuffled_labels": "shuffle the training labels (a run that fails on purpose)",
+    "shuffled_labels": "shuffle the training labels, so that the model can only memorise them",
     "seed": "random seed of the weights, the validation split and the augmentation",
 }
 
