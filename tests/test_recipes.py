@@ -79,14 +79,14 @@ def test_failing_recipes_have_a_note_and_the_expected_changes():
     }.items():
         name = f"vit-plain-cpu-{change}"
         assert list_changed_fields(name, "vit-plain-cpu") == fields
-        prefix = "Worse" if name.endswith("no-positions") else "Fails"
+        prefix = "The model is worse" if name.endswith("no-positions") else "This run fails"
         assert RECIPES[name].note.startswith(f"{prefix} on purpose")
 
 
 def test_every_note_has_a_date_or_says_not_measured():
     for recipe in RECIPES.values():
         date = re.search(r"\b20\d\d-\d\d-\d\d\b", recipe.note)
-        assert ("Not measured here yet." in recipe.note) != bool(date), recipe.name
+        assert ("We have not trained this recipe yet." in recipe.note) != bool(date), recipe.name
 
 
 def test_every_option_has_a_help_text():

@@ -368,7 +368,7 @@ INVALID_CONFIGS = [{"model": {"family": "vit", **wrong}} for wrong in INVALID_MO
 @pytest.mark.parametrize("broken", [*INVALID_CONFIGS, {"data": 3}, {"data": []}])
 def test_config_fields_of_wrong_type_are_rejected(run_copy, broken):
     runs.write_config(run_copy, runs.read_config(run_copy) | broken)
-    with pytest.raises(RunError, match="is not the file of a run"):
+    with pytest.raises(RunError, match="is not valid"):
         runs.read_run(run_copy)
 
 

@@ -2,7 +2,7 @@
 
 Each job is a process `python train.py ...` with its output in `train.log` of the run folder. The
 file `job.json` in the same folder records the request and the process. These files are the queue,
-and a lock protects their changes. There is no other state, so a restarted or second page sees the
+and a lock protects their changes. There is no other state, so a restarted or second page has the
 same queue. See `state` for the state of a job, `options` for its settings, `cost` for its cost.
 """
 
@@ -48,10 +48,10 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class JobLimits:
-    """Limits of the queue.
+    """Limits of the training queue.
 
-    `minutes` is the working time per job. `waiting` and `kept` are numbers of jobs, `mib` is their
-    total size on the disk, and `free_mib` must remain free.
+    `minutes` is the training time per job. `waiting` and `kept` are maximum numbers of jobs. `mib`
+    is the maximum size of all jobs on the disk, and `free_mib` the minimum free space.
     """
 
     minutes: int = 60
@@ -70,10 +70,10 @@ class JobLimits:
 
 
 class JobQueue:
-    """Training jobs in the folder `root`, on the dataset in `data_root`, on `device`.
+    """Queue of training jobs in the folder `root`, on the dataset in `data_root`, on `device`.
 
     With `for_all`, every user of the page may train; otherwise only users on this computer.
-    `command` is the training program; only tests replace `train.py`.
+    `command` starts the training program; only tests replace `train.py`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class JobQueue:
         raise JobError("This training run no longer exists. Reload the page.")
 
     def resolve_recipe(self, preset: object, values: Mapping[str, object]) -> Recipe:
-        """Return the recipe for the settings and the available dataset. Raises `VitdemoError`."""
+        """Return a preset's recipe with `values`. Raises `VitdemoError` if they are invalid."""
         recipe = build_recipe(preset, values)
         has_enough = recipe.train_pictures < self.count_training_images(recipe)
         return recipe if has_enough else replace(recipe, train_pictures=0)
@@ -135,10 +135,10 @@ class JobQueue:
         baseline: str | None = None,
         guess: float | None = None,
     ) -> Job:
-        """Queue a training run, which starts at once if no other is in progress.
+        """Queue a training run, which starts at once if no other run is in progress.
 
         `guess` is the user's expected gain of validation accuracy over the run `baseline`, in
-        percentage points. Raises `VitdemoError`.
+        percentage points. Raises `VitdemoError` if the settings are invalid or the queue is full.
         """
         recipe = self.resolve_recipe(preset, values)
         get_preset(preset)
@@ -146,10 +146,10 @@ class JobQueue:
         return self._enqueue(str(preset), train_arguments(recipe), record)
 
     def start_on_images(self, stem: str, args: list[str], write: Callable[[Path], None]) -> Job:
-        """Queue a training run on images that `write_images(folder)` writes as train/ and test/.
+        """Queue a training run on images that `write(folder)` writes into train/ and test/.
 
         The images are stored in the run folder and deleted with it. `args` are arguments of
-        train.py and must not come from a browser. Raises `VitdemoError`.
+        train.py and must not come from a browser. Raises `JobError` if the queue is full.
         """
         return self._enqueue(stem, args, {"own_pictures": True}, write)
 
@@ -159,7 +159,7 @@ class JobQueue:
         """Register a run that `write_run(folder)` writes directly, without a training process.
 
         It counts towards the limits and is deleted like other jobs. The job `replaced`, which the
-        caller deletes afterwards, does not count. Raises `VitdemoError`.
+        caller deletes afterwards, does not count. Raises `JobError` if no more runs can be stored.
         """
         with self.locked():
             self._check_room(replaced)
@@ -204,7 +204,7 @@ class JobQueue:
         with self.locked():
             job = self.find_job(name)
             if job.state not in (STARTING, TRAINING, EVALUATING):
-                raise JobError(f"{job.name} is {job.state} and cannot be paused.")
+                raise JobError(f"{job.name} is {job.state} and cannot be paused. Reload the page.")
             processes.send_signal(job.record["process"], signal.SIGSTOP)
 
     def resume(self, name: object) -> None:
@@ -218,7 +218,9 @@ class JobQueue:
                 write_job(job.path, job.record | {"process": None, "at": time.time()})
                 self._start_next()
             else:
-                raise JobError(f"{job.name} is {job.state} and cannot be continued.")
+                raise JobError(
+                    f"{job.name} is {job.state} and cannot be continued. Reload the page."
+                )
 
     def stop(self, name: object) -> None:
         """Stop a job after its current step, then save and evaluate the model."""
@@ -236,7 +238,7 @@ class JobQueue:
     def delete(self, name: object, expected: dict | None = None) -> None:
         """End a job and delete its folder.
 
-        With `expected`, only if the job still has this content. Raises `JobError`.
+        Raises `JobError` if the content of job.json is not `expected`, unless this is None.
         """
         with self.locked():
             job = self.find_job(name)
@@ -313,7 +315,7 @@ class JobQueue:
             )
 
     def _check_room(self, replaced: Job | None = None) -> None:
-        """Raise `JobError` if there is no room for one more run; `replaced` does not count."""
+        """Raise `JobError` if one more run exceeds a limit; the job `replaced` does not count."""
         ignored = replaced.record if replaced else None
         jobs, limits = [job for job in self.list_jobs() if job.record != ignored], self.limits
         if len(jobs) >= limits.kept:
@@ -332,7 +334,7 @@ class JobQueue:
             )
 
     def _new_folder(self, stem: str) -> str:
-        """Create a run folder with a new name and return the name. Raises `JobError`."""
+        """Create a run folder with a new name and return the name."""
         for number in range(1, 10_000):
             name = f"{stem}-{number}"
             try:
@@ -345,7 +347,7 @@ class JobQueue:
 
 @contextmanager
 def _remove_on_error(folder: Path) -> Iterator[None]:
-    """Delete `folder` if the block raises an error."""
+    """Delete `folder` if an error is raised within this context."""
     try:
         yield
     except BaseException:
@@ -362,7 +364,7 @@ JOB_ACTIONS: dict[str, Callable[[JobQueue, object], None]] = {
 
 
 def _file_size(path: Path) -> int:
-    """Return the size of a file in bytes; 0 for a folder and for a file deleted meanwhile."""
+    """Return the size of a file in bytes; 0 for a folder or a deleted file."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Estimated cost of a training run: parameters, multiply-adds, and minutes on this machine.
 
-The time is measured with a probe, which trains the recipe's model on random images for two
-seconds. Its speed is cached in a file, so each configuration is measured once per machine.
+A probe measures the speed: it trains the recipe's model on random images for two seconds. The speed
+is cached in a file, so each configuration is measured once per machine.
 """
 
 import json
@@ -28,11 +28,11 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """Cost estimate; `macs` are per forward pass, `images_per_second` is from the probe."""
+    """Estimated cost of a training run; `macs` are multiply-adds per image and forward pass."""
 
     parameters: int
     macs: int
-    images_per_second: float
+    images_per_second: float  # measured by the probe
     minutes: float
 
     @property
@@ -50,8 +50,8 @@ def estimate_training_cost(
 ) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `image_count` training images.
 
-    Speeds are cached in `folder`, except if the machine is `busy`. Raises `ModelError` if the
-    model cannot be built.
+    The speed is cached in `folder`, unless the machine is `busy` with another run. Raises
+    `ModelError` if the model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
     speed = _training_speed(recipe, folder, device, busy)

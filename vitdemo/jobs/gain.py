@@ -13,12 +13,12 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class ValidationGain:
-    """Gain in percentage points with interval `low` to `high`; `paired`: on the same images."""
+    """Gain in validation accuracy, in percentage points, with 95% interval `low` to `high`."""
 
     points: float
     low: float
     high: float
-    paired: bool
+    paired: bool  # True if both runs predicted the same images
 
 
 def measure_validation_gain(run: Run, baseline: Run) -> ValidationGain:

@@ -1,8 +1,8 @@
 """Training settings available on the page, and their conversion to arguments of train.py.
 
 Only the settings in `OPTIONS` can be changed. A value is checked against the type and range of its
-option and becomes a field of a `Recipe`. It is then passed as `--name VALUE`, with a name from
-this file.
+option and becomes a field of a `Recipe`. The value is then passed to train.py as `--name VALUE`,
+with a name from this file.
 """
 
 import math
@@ -22,9 +22,9 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class TrainingOption:
-    """One setting: `kind` is its type, limited by `choices` or the range `low` to `high`.
+    """Training setting on the page: `kind` is its type; `choices` or `low` and `high` limit it.
 
-    `choice_labels` are their texts on the page.
+    `choice_labels` are the texts of the choices on the page.
     """
 
     label: str
@@ -98,13 +98,13 @@ OPTIONS: dict[str, TrainingOption] = {
     "seed": TrainingOption("Seed", int, 0, 1_000_000),
 }
 
-# Defaults for recipes without these options.
+# Values of model options that a recipe does not set.
 DEFAULT_MODEL_OPTIONS = {"pos_embed": "learn", "global_pool": "token"}
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A starting point for the settings: a recipe, and the values that replace its own."""
+    """Starting point for the settings on the page: a recipe, and changes to its values."""
 
     title: str
     description: str
@@ -127,15 +127,15 @@ PRESETS: dict[str, Preset] = {
     ),
     "too-fast": Preset(
         "Fails: learning rate too high",
-        "The recipe First steps with a learning rate of 0.5: 9.4% validation accuracy after 2 "
-        "epochs. Chance level is 10%.",
+        "The recipe First steps, trained for 2 epochs at a learning rate of 0.5. The validation "
+        "accuracy is 9.4%; chance level is 10%.",
         "first-steps",
         {"optimizer": "adamw", "learning_rate": 0.5, "epochs": 2},
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
         "The recipe First steps without a position embedding, so the order of the patches has no "
-        "effect: 52.4% validation accuracy instead of 61.7%.",
+        "effect. The validation accuracy is 52.4% instead of 61.7%.",
         "first-steps",
         {"pos_embed": "none"},
     ),
@@ -163,7 +163,7 @@ def get_preset(name: object) -> Preset:
 
 
 def preset_values(name: object) -> dict[str, Value]:
-    """Return the value of every option for a preset. Raises `JobError`."""
+    """Return the value of every option for a preset. Raises `JobError` for an unknown preset."""
     preset = get_preset(name)
     recipe = get_recipe(preset.recipe)
     options = DEFAULT_MODEL_OPTIONS | recipe.model.options
@@ -172,7 +172,7 @@ def preset_values(name: object) -> dict[str, Value]:
 
 
 def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
-    """Return the recipe of the preset `name` with checked `values` and epochs to save.
+    """Return the recipe of the preset `name` with validated `values` and the epochs to save.
 
     Raises `JobError` for a value that is not allowed, and `RecipeError` for contradictory values.
     """
@@ -197,7 +197,7 @@ def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
 
 
 def snapshot_epochs(epochs: int) -> str:
-    """Return the epochs to save: all, or `MAX_SNAPSHOTS` of them including first and last."""
+    """Return the epochs to save, as "1,2,3": all, or `MAX_SNAPSHOTS` including first and last."""
     saved = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
     return ",".join(map(str, saved.tolist()))
 

@@ -14,26 +14,27 @@ from typing import TypedDict
 
 IS_SUPPORTED = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
 TRAINING_NICENESS = 10  # gives the page priority over a training process
-SESSION_NICENESS = 5  # gives a third of the CPU time of another session under full load
+SESSION_NICENESS = 5  # a third of another session's CPU time under full load
 RELEASED_LINE = "--- released"  # first line of the output of a released process
 # The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
-# process runs. If the parent dies before that, `read` fails at the end of the file. SIGUSR1 (stop
-# and evaluate, see training.stopping) must not kill the process before it handles this signal.
-# Linux first divides CPU time between sessions, so the niceness of the session is also set.
+# process runs. If the parent dies before the release, `read` fails at the end of the file. SIGUSR1
+# (stop and evaluate, see training.stopping) must not kill the process before it handles this
+# signal. Linux first divides CPU time between sessions, so the niceness of the session is also set.
 WAIT_SCRIPT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
     f'read -r _ && {{ echo "{RELEASED_LINE}"; exec nice -n {TRAINING_NICENESS} "$@"; }}'
 )
 # Limit how long OpenMP threads spin while they wait; otherwise "first steps" hardly advances when
 # other processes use the cores. On two idle cores, training takes 12.8 steps per second with the
-# limit and 12.4 without it. With threads that sleep at once, it takes only 8.5.
+# limit and 12.4 without it. With threads that sleep at once, training takes only 8.5 steps per
+# second.
 OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
 GONE, SUSPENDED, RUNNING = "gone", "held", "alive"
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ProcessId(TypedDict):
-    """Process number, and a mark that distinguishes it from a later process of that number."""
+    """Process number, and a mark that distinguishes it from later processes with this number."""
 
     pid: int
     mark: str
@@ -42,7 +43,7 @@ class ProcessId(TypedDict):
 def launch_process(
     command: list[str], folder: Path, log: Path
 ) -> tuple[subprocess.Popen, ProcessId]:
-    """Start `command` in `folder`, with its output in `log`; it waits for `release_process`."""
+    """Start `command` in `folder`, with output in `log`; it then waits for `release_process`."""
     with open(log, "ab") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", WAIT_SCRIPT, "sh", *command],
@@ -91,7 +92,7 @@ def kill_process(process_id: ProcessId, seconds: float = 10) -> None:
 
 
 def _process_status(pid: int) -> tuple[str, str]:
-    """Return (mark, state letter) of a process, or ("", "X") if there is none."""
+    """Return (mark, state letter) of a process, or ("", "X") if it does not exist."""
     if not BOOT_ID_FILE.exists():
         return _status_from_ps(pid)
     try:

@@ -13,7 +13,7 @@ from vitdemo.runs import JOB_FILE
 from vitdemo.runs.steps import STEPS_FILE, read_steps
 
 LOG_FILE = "train.log"
-LAUNCH_MARKER = "--- launched"  # begins the log of each process; lines above are from earlier ones
+LAUNCH_MARKER = "--- launched"  # first line of each process in the log
 QUEUED, STARTING, TRAINING, PAUSED = "queued", "starting", "training", "paused"
 EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "failed"
 ACTIVE_STATES = (STARTING, TRAINING, PAUSED, EVALUATING)  # states in which no other job may start
@@ -31,10 +31,11 @@ MAX_MESSAGE_LENGTH = 400
 
 @dataclass(frozen=True)
 class Job:
-    """Current state of a job: content of job.json (`record`) and reason of a failure (`message`).
+    """Current state of a training job: content of job.json (`record`), reason of a failure.
 
-    `begun` means that its process has reached the first step and handles signals. `done` is the
-    completed fraction of the epochs; speed and time left are None until they are known.
+    `message` is the reason of a failure. `begun` means that the process has reached the first step
+    and handles signals. `done` is the completed fraction of the epochs; speed and time left are
+    None until they are known.
     """
 
     name: str
@@ -65,7 +66,7 @@ def write_job(folder: Path, record: dict) -> None:
 
 
 def read_job_state(folder: Path) -> Job | None:
-    """Return the current state of the job in `folder`, or None if there is none."""
+    """Return the current state of the job in `folder`, or None if `folder` has no job."""
     record = read_job(folder)
     if record is None:
         return None
@@ -100,7 +101,7 @@ def read_job_state(folder: Path) -> Job | None:
 
 
 def _modification_time(file: Path) -> float:
-    """Return the time of the last change; a resumed run rewrites the file before its first step."""
+    """Return the time in seconds of the last change of `file`; 0 if it does not exist."""
     try:
         return file.stat().st_mtime
     except OSError:
@@ -115,7 +116,7 @@ def _config(folder: Path) -> dict:
 
 
 def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
-    """Return completed epochs, all epochs, done, and speed and time left if known."""
+    """Return the progress fields of `Job`: epochs, fraction, speed and time left, if known."""
     recipe, history = config["recipe"], runs.read_history(folder)
     epochs = recipe.get("head_epochs", 0) + recipe["epochs"]
     epoch = history[-1]["epoch"] if history else 0
@@ -137,7 +138,7 @@ def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
 
 
 def last_log_message(folder: Path) -> str:
-    """Return why the last process ended, read from the log; "" if the log is empty."""
+    """Return the reason why the latest process ended, from its log; "" if the log is empty."""
     try:
         log = (folder / LOG_FILE).read_bytes()[-65536:].decode(errors="replace")
     except OSError:

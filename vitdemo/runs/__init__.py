@@ -3,9 +3,9 @@
 A run folder contains `config.json`, `history.jsonl`, `model.safetensors`, `evaluation.npz`,
 `reference_features.npz` (see `reference`), `checkpoint.pt` and `steps.jsonl` (see `steps`). The
 weights of single epochs, if the recipe saves some, are in `epochs/NNNN.safetensors`. Writes are
-atomic: a temporary file is renamed. A run can therefore be read and resumed after it is killed at
-any moment. `writer` writes the files during training, `resume` continues a run, `origin` reads the
-runs it starts from, `evaluate` tests it.
+atomic: a temporary file is renamed. A run can therefore be read and resumed even if its process is
+killed. `writer` writes the files during training, `resume` continues a run, `origin` reads the runs
+that a run starts from, `evaluate` evaluates a run.
 """
 
 import io
@@ -50,17 +50,17 @@ RECORD_FIELDS = (
     "epoch_seconds",
     "images_per_second",
 )
-SIGNIFICANT_BITS = 16  # bits of a stored probability; more are noise and make files 20% larger
-MAX_ORIGINS = 8  # maximum number of earlier runs that a run is traced back to
-TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # do not affect predictions
+SIGNIFICANT_BITS = 16  # bits per stored probability; more bits are noise and make files 20% larger
+MAX_ORIGINS = 8  # maximum number of earlier runs that `iter_origins` yields
+TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # without effect on predictions
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Predictions for the test set: `probabilities` (N, C) float32, `labels` (N,) int64.
 
-    The M validation images are in the order of the split. Use their predictions to choose a
-    temperature or a threshold, never the test set. They are None in older runs.
+    The M validation images are in the order of the split. Use their predictions, never the test
+    set, to choose a temperature or a threshold. The validation fields are None in older runs.
     """
 
     probabilities: np.ndarray
@@ -132,13 +132,13 @@ class Run:
 
     @property
     def origin(self) -> dict:
-        """Entry in `config.json` about the run that this one started from; {} if there is none."""
+        """Entry in `config.json` about the run that this run started from, or {}."""
         origin = self.config.get("started_from")
         return origin if isinstance(origin, dict) else {}
 
     @property
     def epochs_before(self) -> list[int]:
-        """Epoch counts of the runs that this one started from, the latest first."""
+        """Epoch counts of the runs that this run started from, the latest first."""
         epochs = (origin.get("epochs") for origin in self._earlier_entries)
         return list(takewhile(lambda count: isinstance(count, int), epochs))
 
@@ -152,7 +152,7 @@ class Run:
 
     @property
     def seconds_before(self) -> float:
-        """Training time in seconds of the run that this one started from."""
+        """Training time in seconds of the run that this run started from."""
         seconds = self.origin.get("seconds")
         return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
@@ -160,7 +160,8 @@ class Run:
     def weights_record(self) -> dict | None:
         """Record of the epoch whose weights are saved; None before the first epoch has ended.
 
-        With early stopping, it is the epoch with the lowest validation loss, otherwise the last.
+        With early stopping, this is the epoch with the lowest validation loss, otherwise the last
+        epoch.
         """
         patience = self.config["recipe"].get("patience")
         if self.history and isinstance(patience, int) and patience:
@@ -171,7 +172,7 @@ class Run:
     def elapsed_seconds(self) -> list[float]:
         """Training time in seconds up to the end of each epoch.
 
-        It includes validation and the time of the run that this one started from.
+        The time includes validation and the training time of the run that this run started from.
         """
         epochs = (record["epoch_seconds"] for record in self.history)
         return list(accumulate(epochs, initial=self.seconds_before))[1:]
@@ -186,7 +187,7 @@ class Run:
         if not self.classes:
             raise RunError(
                 f"'{self.name}' has no classifier with known labels, so it predicts no classes. "
-                "Choose another model, or open 'Attention' or 'Inside the model' for this one."
+                "Choose another model, or open 'Attention' or 'Inside the model' for this model."
             )
 
     @cached_property
@@ -199,8 +200,8 @@ class Run:
             if probabilities.ndim != 2 or probabilities.shape[1] != len(self.classes):
                 raise RunError(
                     f"'{self.path / EVALUATION_FILE}' has probabilities of shape "
-                    f"{probabilities.shape}, but the run has {len(self.classes)} classes. Evaluate "
-                    "the run again."
+                    f"{probabilities.shape}, but the run has {len(self.classes)} classes. Run "
+                    f"`python train.py evaluate {self.path}`."
                 )
         return evaluation
 
@@ -213,7 +214,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # with mkstemp's 0600, the user of the page could not read it
+        os.chmod(temporary, 0o644)  # mkstemp's mode 0600 lets only its owner read it
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -242,7 +243,7 @@ def rewrite_history(folder: Path, records: list[dict] | tuple[dict, ...]) -> Non
 
 
 def write_checkpoint(folder: Path, state: dict) -> None:
-    # In memory first, because on a full disk torch.save turns the OSError into a RuntimeError.
+    # Save in memory first, because torch.save turns a full disk's OSError into a RuntimeError.
     buffer = io.BytesIO()
     torch.save(state, buffer)
     write_atomically(folder / CHECKPOINT_FILE, lambda file: file.write(buffer.getbuffer()))
@@ -291,18 +292,20 @@ def _round_significant(values: np.ndarray) -> np.ndarray:
 
 
 def read_config(folder: Path) -> dict:
-    """Read `config.json`; raises `RunError` that names the folder and the problem."""
+    """Read `config.json`; raises `RunError` if it is missing or invalid."""
     try:
         config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise RunError(f"'{folder}' is not a run folder: it has no {CONFIG_FILE}.") from error
+        raise RunError(
+            f"'{folder}' is not a run folder: it has no {CONFIG_FILE}. Choose another folder."
+        ) from error
     except (OSError, ValueError) as error:
         raise RunError(f"'{folder / CONFIG_FILE}' cannot be read: {error}.") from error
     required = ("recipe", "model", "classes", "normalisation")
     missing = [key for key in required if not isinstance(config, dict) or key not in config]
     if missing:
         raise RunError(
-            f"'{folder / CONFIG_FILE}' has no field '{missing[0]}': the run cannot be loaded."
+            f"'{folder / CONFIG_FILE}' has no field '{missing[0]}'. Choose another run folder."
         )
     return config
 
@@ -345,7 +348,9 @@ def read_evaluation(folder: Path) -> Evaluation:
                 *validation,
             )
     except FileNotFoundError as error:
-        raise RunError(f"'{folder}' has no {EVALUATION_FILE}: the run is not finished.") from error
+        raise RunError(
+            f"'{folder}' has no {EVALUATION_FILE}: the run is not finished. Resume it (--resume)."
+        ) from error
     except Exception as error:  # the errors of zipfile, zlib and numpy have no common base class
         raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
 
@@ -366,14 +371,14 @@ def read_checkpoint(folder: Path) -> dict:
 def read_run(folder: Path | str) -> Run:
     """Read a run of supervised training.
 
-    Raises `RunError` if `folder` is not a readable run, `PretrainingError` if it is self-supervised
+    Raises `RunError` if `folder` is not a readable run, and `PretrainingError` for self-supervised
     pretraining, which makes no predictions.
     """
     run = read_any_run(Path(folder))
     if run.is_pretraining:
         raise PretrainingError(
             f"'{folder}' was trained without labels and makes no predictions. Start a recipe from "
-            f"it with --weights {run.path / WEIGHTS_FILE}."
+            f"its weights: --weights {run.path / WEIGHTS_FILE}."
         )
     return run
 
@@ -392,14 +397,15 @@ def _entry_device(config: dict) -> str | None:
 
 
 def find_pretraining(run: Run) -> Run | None:
-    """Return the pretraining run that `run` started from, if its folder is next to run's."""
+    """Return the pretraining run that `run` started from, or None if `iter_origins` finds none."""
     return next((origin for origin in iter_origins(run) if origin.is_pretraining), None)
 
 
 def iter_origins(run: Run) -> Iterator[Run]:
     """Yield the runs that `run` started from, the latest first.
 
-    Only folders next to run's are found. A newer run with the same name is not an origin.
+    Only runs whose folders are next to `run`'s are found. A newer run with the same name as an
+    origin is not used.
     """
     visited = {run.path}
     for _ in range(MAX_ORIGINS):
@@ -417,8 +423,8 @@ def iter_origins(run: Run) -> Iterator[Run]:
 
 
 def read_any_run(folder: Path) -> Run:
-    """Read a run of supervised training or of pretraining; raises `RunError` if it is neither."""
-    stamp = get_run_stamp(folder)  # first, so that a change during reading is noticed the next time
+    """Read a supervised or pretraining run; raises `RunError` if `folder` is not a readable run."""
+    stamp = get_run_stamp(folder)  # first, so that the next call notices a change while reading
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
@@ -427,13 +433,15 @@ def read_any_run(folder: Path) -> Run:
         for section in (spec.options, config["recipe"], config.get("data", {})):
             section.keys()  # raises AttributeError if it is not a dict
     except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"'{folder / CONFIG_FILE}' is not the file of a run: {error!r}.") from error
+        raise RunError(
+            f"'{folder / CONFIG_FILE}' is not valid ({error!r}). Choose another run folder."
+        ) from error
     history = read_history(folder)
     return Run(folder, folder.name, config, classes, spec, preprocessing, history, stamp)
 
 
 def get_run_stamp(folder: Path) -> tuple:
-    """Return modification times and sizes of the files that the page shows; () if missing."""
+    """Return modification time and size of each file that the page shows; () for a missing file."""
     stamps = []
     for name in (
         CONFIG_FILE,
@@ -454,10 +462,10 @@ def get_run_stamp(folder: Path) -> tuple:
 def find_runs(
     *roots: Path | str, read: Callable[[Path], Run] = read_run
 ) -> tuple[list[Run], list[str]]:
-    """Return all runs in the folders `roots`, by name, and an error message per damaged folder.
+    """Return all runs in `roots`, sorted by name, and an error message per damaged run folder.
 
-    Pretraining runs are left out. If two runs have the same name, the name of the run in the later
-    root is followed by its root.
+    Pretraining runs are left out. If two runs have the same name, the root folder is appended to
+    the name of the run in the later root.
     """
     runs, problems = [], []
     for root in map(Path, roots):
@@ -472,9 +480,9 @@ def find_runs(
 
 
 def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
-    """Make names unique: append its place to the name of the later of two runs.
+    """Return runs with unique names: append `place` to the name of the later of two runs.
 
-    If that name is taken too, a number follows.
+    If this name is also taken, append a number.
     """
     named = {}
     for run in runs:
@@ -505,7 +513,7 @@ def _is_hidden_or_waiting(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """Weights saved after `run_epoch` of `run`; `epoch` also counts the epochs of its ancestors."""
+    """Weights saved after `run_epoch` of `run`; `epoch` also counts the epochs of earlier runs."""
 
     epoch: int
     run: Run
@@ -513,10 +521,10 @@ class SavedWeights:
 
 
 def get_lineage(run: Run) -> list[tuple[int, Run]]:
-    """Return `run` and the earlier supervised runs of the same model that it continues.
+    """Return `run` and the supervised runs of the same model that it continues, first to last.
 
-    The list goes from first to last and holds (epochs before, run up to its last used epoch). Only
-    runs whose folders are next to run's are found.
+    Each entry is (number of epochs before, run with its history up to the last used epoch). Only
+    runs whose folders are next to `run`'s are found.
     """
     lineage, counts = [run], run.epochs_before
     for origin, epochs in zip(iter_origins(run), counts, strict=False):
@@ -529,13 +537,13 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
 
 
 def _model_identity(run: Run) -> tuple:
-    """Return what is equal in runs of the same model: all options that affect predictions."""
+    """Return a key that is the same for runs of the same model, without training options."""
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 
 
 def list_saved_weights(run: Run) -> list[SavedWeights]:
-    """Return the weights that the runs of its `get_lineage` saved, first to last."""
+    """Return all saved weights of the runs in `get_lineage(run)`, first to last."""
     lineage = get_lineage(run)
     ends = [*(before for before, _ in lineage[1:]), math.inf]  # epoch at which the next run started
     return [
@@ -557,8 +565,8 @@ def list_saved_epochs(run: Run) -> list[int]:
 def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None = None) -> nn.Module:
     """Load the run's trained model on `device`, as float32 and in evaluation mode.
 
-    With an `epoch` of `list_saved_epochs`, load the weights after this epoch. Raises `RunError`
-    that names the run if its weights are missing or do not fit.
+    With an `epoch` of `list_saved_epochs`, load the weights after this epoch. Raises `RunError` if
+    the weights are missing or do not fit the model.
     """
     try:
         model = _load_strictly(run, weights_path(run.path, epoch))
@@ -569,13 +577,16 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
                 f"'{run.name}' has no weights of epoch {epoch}. Epochs with weights: {available}."
             ) from error
         raise RunError(
-            f"'{run.name}' has no weights: it is still training, or it is included without them."
+            f"'{run.name}' has no weights: it is still training, or included without weights. "
+            "Choose another model."
         ) from error
     except VitdemoError:
         raise
     except Exception as error:  # safetensors and load_state_dict raise unrelated error classes
         reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
-        raise RunError(f"The weights of '{run.name}' cannot be loaded: {reason}.") from error
+        raise RunError(
+            f"The weights of '{run.name}' cannot be loaded: {reason}. Choose another model."
+        ) from error
     return model.eval().to(device)
 
 

@@ -12,7 +12,7 @@ from vitdemo.training.splits import split_labels
 
 
 def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:
-    """Raise `RunError` if the run was trained on other classes than the ones of `source`."""
+    """Raise `RunError` if the classes of `run` and of the dataset `source` differ."""
     if source.classes != run.classes:
         raise RunError(
             f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): "
@@ -25,7 +25,8 @@ def split_of(
 ) -> tuple[data.LabelledImages, data.LabelledImages] | None:
     """Return the run's training and validation set.
 
-    None if `source` has other images, or if an earlier version split them in another way.
+    Returns None if `source` has other images, or if an earlier version of vitdemo split the images
+    differently.
     """
     samples = source.load("train", run.spec.image_size)
     fingerprint = run.config.get("data", {}).get("fingerprint")

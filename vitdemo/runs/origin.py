@@ -15,7 +15,7 @@ from vitdemo.training.recipes import Recipe
 def read_origin(weights: Path | None) -> runs.Run | None:
     """Return the run that saved the file `weights`, with its history up to the saved epoch.
 
-    None without a file, or if the file is not in a readable run folder.
+    Returns None without a file, or if the file is not in a readable run folder.
     """
     if not weights:
         return None
@@ -33,9 +33,10 @@ def read_origin(weights: Path | None) -> runs.Run | None:
 
 
 def origin_entry(source: runs.Run | None) -> dict:
-    """Return the config entry "started_from" for the result of `read_origin`; {} for None.
+    """Return {"started_from": ...} for `config.json`, about the run `source`; {} for None.
 
-    It contains the training time up to the saved epoch, and recursively the source of the source.
+    The entry contains the training time up to the saved epoch, and recursively the entry about the
+    run that `source` started from.
     """
     if not source:
         return {}
@@ -63,8 +64,8 @@ def has_same_classes(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
 def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
     """Raise `RunError` if `source` and `spec` have different numbers of attention heads.
 
-    The weights would load, because their shapes are equal, but the model would compute something
-    else.
+    The weights would load, because their shapes are equal, but the model would compute different
+    outputs.
     """
     if source is None or source.spec.family != spec.family:
         return
@@ -95,17 +96,17 @@ def check_origin_split(
 def load_teacher(
     recipe: Recipe, classes: tuple[str, ...], fingerprint: str, device: torch.device
 ) -> Teacher | None:
-    """Return the recipe's teacher, or None without one.
+    """Return the recipe's teacher, or None if the recipe has none.
 
-    Raises `RunError` if its weights are missing, if it has other classes, or if it was trained on
-    validation images of this run.
+    Raises `RunError` if the teacher's weights are missing, if its classes differ from `classes`, or
+    if it was trained on validation images of this run.
     """
     if not recipe.teacher:
         return None
     if not (Path(recipe.teacher) / runs.WEIGHTS_FILE).is_file():
         raise RunError(
-            f"There is no teacher model in '{recipe.teacher}'. Train it first, or choose another "
-            "run folder with --teacher."
+            f"There is no teacher model in '{recipe.teacher}'. Train the teacher, or choose "
+            "another run folder with --teacher."
         )
     run = runs.read_run(recipe.teacher)
     if run.classes != classes:

@@ -25,16 +25,16 @@ NUM_NEIGHBOURS = 10
 NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
 MIN_VALIDATION = 100  # so that one percentile corresponds to at least one image
-# Below the first percentile of validation scores, an image possibly shows none of the classes;
-# below the second, probably. docs/figures.md lists the error rates on photos of other objects and
-# of the classes.
+# Below the 5th percentile of validation scores, an image possibly shows none of the classes; below
+# the 1st, probably. docs/figures.md lists the error rates on photos of other objects and of the
+# classes.
 POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE = 5.0, 1.0
 REFERENCE_BATCH_SIZE = 250
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceFeatures:
-    """Features of training images, and the scores of validation images of the same run.
+    """Reference for similarity scores: features of training images, scores of validation images.
 
     `features` (R, D) float16 have unit length, `validation_scores` (V,) float32 are sorted.
     """
@@ -43,7 +43,7 @@ class ReferenceFeatures:
     validation_scores: np.ndarray
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the mean cosine of each row of `features` (N, D) to its nearest references."""
+        """Return similarity scores (N,) of `features` (N, D): mean cosine to the references."""
         cosines = _normalise(features) @ self.features.astype(np.float32).T  # (N, R)
         return np.sort(cosines, axis=1)[:, -NUM_NEIGHBOURS:].mean(axis=1)  # (N,)
 
@@ -107,7 +107,7 @@ def _compute_features(
 
 
 def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str) -> None:
-    """Write the file with the `fingerprint` of the training data."""
+    """Write `reference_features.npz`, with the `fingerprint` of the training data."""
     arrays = {
         "features": reference.features,
         "validation_scores": reference.validation_scores,
@@ -117,7 +117,7 @@ def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str
 
 
 def read_reference(run: runs.Run) -> ReferenceFeatures | None:
-    """Return the reference of `run`, or None if it is missing, damaged or of other data."""
+    """Return the reference of `run`, or None if it is missing, damaged or from other data."""
     try:
         with open(run.path / runs.REFERENCE, "rb") as stream, np.load(stream) as archive:
             reference = ReferenceFeatures(archive["features"], archive["validation_scores"])

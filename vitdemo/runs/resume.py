@@ -1,4 +1,4 @@
-"""Resuming a run: which settings may change, and what is recorded in its folder."""
+"""Resuming a run: check of its settings, and records in its folder."""
 
 from dataclasses import asdict, fields, replace
 from inspect import signature
@@ -45,8 +45,8 @@ def read_recipe(folder: Path) -> Recipe:
     unknown = sorted(set(saved) - {field.name for field in fields(Recipe)})
     if unknown:
         raise RunError(
-            f"The run's recipe has a field '{unknown[0]}' that this version does not know: use "
-            "the version that made the run."
+            f"The run's recipe has a field '{unknown[0]}' that this version does not support: "
+            "use the version that trained the run."
         )
     try:
         converted = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
@@ -60,7 +60,7 @@ def read_resume_checkpoint(
 ) -> dict:
     """Return the checkpoint of `folder`, to continue with `recipe`.
 
-    Raises `RunError` if the run has another training set, another number of validation images, or
+    Raises `RunError` if the training set or the number of validation images differs, or if the run
     has already reached the new last epoch. A finished run cannot be made longer.
     """
     config = runs.read_config(folder)
@@ -73,7 +73,7 @@ def read_resume_checkpoint(
     saved_count = config.get("split", {}).get("validation_pictures", validation_count)
     if saved_count != validation_count:
         raise RunError(
-            f"'{folder}' was started by a version that held out {saved_count} images for "
+            f"'{folder}' was started by a vitdemo version that held out {saved_count} images for "
             f"validation, not {validation_count}: choose another --out."
         )
     state = runs.read_checkpoint(folder)
@@ -88,12 +88,12 @@ def read_resume_checkpoint(
 
 
 def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
-    """Prepare the folder of a resumed run: drop unsaved epochs and record how it continues."""
+    """Prepare the folder of a resumed run: remove unsaved epochs and record the new command."""
     history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
     runs.rewrite_history(folder, history)
     truncate_steps(folder, trainer.epoch)
     if not trainer.is_finished:
-        # These files belong to the epoch at which the run ended before.
+        # These files describe the epoch at which the run ended before it was resumed.
         for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)

@@ -1,9 +1,9 @@
 """`steps.jsonl` of a run folder: training loss and accuracy within an epoch.
 
-About once per second, a line is added. It has `epoch`, `step` and `steps`, `loss` and `accuracy` of
-the training images since the previous line, and the training time in `seconds`. The file has at
-most `MAX_STEP_LINES` lines. When it is full, every second line is removed and new lines are added
-half as often.
+About once per second, a line is added. It contains `epoch`, `step`, `steps`, the training time in
+`seconds`, and the mean `loss` and `accuracy` of the training images since the previous line. The
+file has at most `MAX_STEP_LINES` lines. When it is full, every second line is removed and new lines
+are added half as often.
 """
 
 import json
@@ -18,7 +18,7 @@ STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 
 def read_steps(folder: Path) -> list[dict]:
-    """Read all complete lines; a missing file has none."""
+    """Read all complete lines of `steps.jsonl`; return [] without this file."""
     try:
         lines = (folder / STEPS_FILE).read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
@@ -36,7 +36,7 @@ def _parse_step_line(line: str) -> dict | None:
 
 
 def truncate_steps(folder: Path, epoch: int) -> None:
-    """Remove all lines after `epoch`, from which the run is resumed."""
+    """Remove all lines after `epoch`, because the run is resumed at its end."""
     if (folder / STEPS_FILE).exists():
         _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
 
@@ -47,15 +47,15 @@ def _rewrite(folder: Path, lines: list[dict]) -> None:
 
 
 class StepLog:
-    """Writer of `steps.jsonl`; `add` is called with the progress of the trainer."""
+    """Writer of `steps.jsonl`; call `add` with each `StepProgress` of the trainer."""
 
     def __init__(self, folder: Path, trainer: Trainer):
         self.folder, self.trainer = folder, trainer
         self.lines = read_steps(folder)
         self.before = self.lines[-1]["seconds"] if self.lines else 0.0
         self.began = trainer.clock.seconds()
-        self.every = 0.0  # minimum seconds between two lines; above 0 once the file was full
-        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # values at the last line
+        self.every = 0.0  # minimum seconds between two lines; above 0 after the file was full
+        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # values at the latest line
 
     def add(self, progress: StepProgress) -> None:
         seconds = self.before + self.trainer.clock.seconds() - self.began

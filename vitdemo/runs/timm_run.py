@@ -3,12 +3,11 @@
 The classes are those of the training set, such as the 1,000 classes of ImageNet. The weights are
 downloaded by timm or read from a local file.
 
-    run = create_timm_run("timm:deit_tiny_patch16_224")
-    run.classes[281]  # "tabby, tabby cat"
-    run = download_weights(run)  # else timm downloads them when they are first needed
+    run = create_timm_run("timm:deit_tiny_patch16_224") run.classes[281]  # "tabby, tabby cat" run =
+    download_weights(run)  # otherwise timm downloads the weights when they are first needed
 
-A model has classes only if its head is a classifier whose labels timm knows. DINO has no classifier
-head, and the head of a CLIP image encoder returns an embedding. Then `run.classes` is ().
+`run.classes` is () if the model has no classifier head or timm has no labels for it. For example,
+DINO has no classifier head, and a CLIP image encoder returns an embedding.
 """
 
 from collections import Counter
@@ -35,8 +34,8 @@ from vitdemo.training import Preprocessing
 
 TIMM_PREFIX = "timm:"
 HUB_WEIGHTS_FILE = "model.safetensors"  # file name in each of timm's repositories
-MAX_GRID_SIDE = 28  # patches per side; the attention of a ViT-S then takes 90 MB per image
-REDUCED_GRID_SIDE = 16  # patches per side of ViT-L/14 at 224 pixels
+MAX_GRID_SIDE = 28  # patches per side; at this limit, a ViT-S's attention takes 90 MB per image
+REDUCED_GRID_SIDE = 16  # patches per side for larger models, as in ViT-L/14 at 224 pixels
 MODELS_VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
 
 
@@ -58,12 +57,12 @@ MODEL_SUGGESTIONS = (
     ModelSuggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
-        "Same classes, higher accuracy: twice the width, four times the parameters.",
+        "Same classes as DeiT-Tiny, higher accuracy. Twice the width, four times the parameters.",
     ),
     ModelSuggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
-        "Self-supervised (Caron et al. 2021). No classes, but some heads segment objects.",
+        "Self-supervised (Caron et al. 2021). No classes; some attention heads segment objects.",
     ),
     ModelSuggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
@@ -87,7 +86,7 @@ class TimmRun(Run):
 
     @property
     def place(self) -> str:
-        """The file of the weights, which distinguishes models of the same name."""
+        """Path of the weights file, which distinguishes models of the same name."""
         own = self.weights and not self.is_downloaded
         return str(self.weights) if own else "timm's weights"
 
@@ -101,15 +100,17 @@ class TimmRun(Run):
 
     @property
     def evaluation(self) -> Evaluation:
-        raise RunError(f"'{self.name}' was not trained with vitdemo and has no evaluation.")
+        raise RunError(
+            f"'{self.name}' has no evaluation, because timm trained it. Choose another model."
+        )
 
 
 def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     """Return the run for `text`: "timm:NAME", or "timm:NAME=FILE" with a file of weights.
 
-    The image size is timm's, rounded down to a multiple of the patch size. If this gives more than
-    28 x 28 patches, the model uses 16 x 16, and timm interpolates the position embeddings. Nothing
-    is downloaded yet.
+    The image size is timm's, rounded down to a multiple of the patch size. Above `MAX_GRID_SIDE`
+    patches per side, the model uses `REDUCED_GRID_SIDE`, and timm interpolates the position
+    embeddings. Nothing is downloaded yet.
 
     Raises `ModelError` for an unknown model, unknown weights or a missing file, and for a model
     that is not a plain Vision Transformer.
@@ -143,7 +144,7 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
 
 
 def get_licence(run: TimmRun) -> str:
-    """Return the licence as stated by timm, or ""."""
+    """Return the licence that timm states for the weights, or ""."""
     return get_pretrained_cfg(run.spec.name).license or ""
 
 
@@ -195,7 +196,7 @@ def _download_folder(repository: str) -> Path:
 def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
     """Build the model in evaluation mode on `device`, with its weights.
 
-    Raises `ModelError` if they are not available, or if a local file belongs to another model.
+    Raises `ModelError` if the weights are not available, or if a local file is of another model.
     """
     own = run.weights if not run.is_downloaded else None
     kept = (run.weights or find_downloaded_weights(run)) if run.pretrained and not own else None
@@ -236,8 +237,8 @@ def _choose_image_size(model: nn.Module, size: int) -> int:
 def get_class_names(config: PretrainedCfg) -> tuple[str, ...]:
     """Return the labels of the classifier that `config` describes; () if timm knows none.
 
-    timm has labels in `config`, or by the number of classes, which differs between subsets of
-    ImageNet. The outputs of another head (the embedding of CLIP) are not classes.
+    timm stores labels in `config`, or finds them by the number of classes, which differs between
+    subsets of ImageNet. Other outputs, such as CLIP's embedding, are not classes.
     """
     count = config.num_classes
     if config.label_names and len(config.label_names) == count:

@@ -23,7 +23,7 @@ CHECKPOINT_INTERVAL = 20.0  # seconds between two checkpoints, if epochs are sho
 
 
 def check_folder_unused(folder: Path, *, smoke: bool) -> None:
-    """Raise `RunError` if `folder` contains a run; a smoke test may replace another one."""
+    """Raise `RunError` if `folder` contains a run; a smoke test may replace another smoke test."""
     if not (folder / runs.CONFIG_FILE).exists():
         return
     if (
@@ -37,9 +37,9 @@ def check_folder_unused(folder: Path, *, smoke: bool) -> None:
 
 
 def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
-    """Create the run folder of a new training run."""
+    """Create the run folder of a new training run, with its `config` and first checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Files of a previous smoke test
+    # Remove the files of a previous smoke test.
     for name in (runs.WEIGHTS_FILE, runs.EVALUATION_FILE, runs.REFERENCE, STEPS_FILE):
         (folder / name).unlink(missing_ok=True)
     for path in (folder / runs.EPOCHS_FOLDER).glob("*"):
@@ -57,7 +57,7 @@ def build_config(
     fingerprint: str,
     argv: list[str],
 ) -> dict:
-    """Return the content of `config.json`."""
+    """Return the content of `config.json` for a new training run."""
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
     return get_provenance(trainer, argv) | {
         "recipe": asdict(recipe),
@@ -103,11 +103,11 @@ def format_command(argv: list[str]) -> str:
 
 
 class EpochSaver:
-    """Writer of the record and the checkpoint of each epoch.
+    """Writer of each epoch's record and checkpoint to the run folder.
 
     On a GPU, writing a checkpoint can take longer than an epoch. If epochs are short, only some
-    checkpoints are written; the latest one is held in memory until `flush`. A killed process thus
-    loses at most one epoch, or `CHECKPOINT_INTERVAL` of short epochs.
+    checkpoints are written; the latest checkpoint is held in memory until `flush`. A killed process
+    thus loses at most one epoch, or `CHECKPOINT_INTERVAL` of short epochs.
     """
 
     def __init__(self, folder: Path, trainer: Trainer):
@@ -128,7 +128,7 @@ class EpochSaver:
             runs.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
-        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # the next one is in time
+        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # the next checkpoint is in time
             self.waiting = copy_detached(self.trainer.state_dict())
             return
         self.waiting = None
@@ -142,7 +142,7 @@ class EpochSaver:
 
 
 def copy_detached(state):
-    """Copy nested dicts and lists of tensors, so that they do not change with the model."""
+    """Copy the tensors in nested dicts and lists, so that training does not change them."""
     if isinstance(state, torch.Tensor):
         return state.detach().clone()
     if isinstance(state, dict):

@@ -126,8 +126,9 @@ class Recipe:
         if conflicts:
             raise RecipeError(
                 f"mask_ratio {self.mask_ratio} trains from scratch and without labels, so it "
-                "cannot be combined with these settings. Switch them off: "
-                f"{', '.join(f'{name} {getattr(self, name)}' for name in conflicts)}."
+                "cannot be combined with: "
+                f"{', '.join(f'{name} {getattr(self, name)}' for name in conflicts)}. "
+                "Switch these settings off."
             )
 
     @property
