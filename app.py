@@ -24,7 +24,7 @@ from vitdemo.runs.timm_run import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
-MAX_QUEUED_REQUESTS = 500  # requests in the queue
+MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
 INCLUDED_RUNS = Path(__file__).parent / "assets" / "runs"
 
 
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def is_local_only(args: argparse.Namespace) -> bool:
-    """Return whether arguments and environment bind the page to this computer only."""
+    """Return whether arguments and environment bind the page to localhost."""
     host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
     shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")
     passed_on = os.environ.get("GRADIO_ROOT_PATH") or "SPACE_ID" in os.environ
@@ -97,8 +97,8 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="timm:NAME[=FILE]",
-        help="also show this pretrained Vision Transformer of timm, with downloaded weights or "
-        "those in FILE; repeatable (the variable VITDEMO_MODELS takes names separated by commas)",
+        help="also show timm's Vision Transformer NAME, with downloaded weights or the weights in "
+        "FILE; repeatable (or list names, separated by commas, in the variable VITDEMO_MODELS)",
     )
     parser.add_argument(
         "--lessons",

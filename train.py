@@ -77,7 +77,7 @@ RECIPE_OPTIONS = tuple(
     for field in fields(Recipe)
     if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
 )
-# Options of the model, for the families that know them: see `VisionTransformer`.
+# Options of `VisionTransformer`; models of other families do not have them.
 MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"), int)
 MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
 
@@ -90,7 +90,7 @@ DISK_ERROR_HINT = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; exit codes: 0 done, 2 error with a message, 130 stopped, can be resumed."""
+    """Run a command; exit codes: 0 done, 2 error with a message, 130 stopped and resumable."""
     argv = sys.argv[1:] if argv is None else argv
     console.escape_unprintable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -192,7 +192,7 @@ def build_parser() -> argparse.ArgumentParser:
         if field.type is bool:
             kind = {"action": argparse.BooleanOptionalAction, "default": None}
         group.add_argument(option, dest=f"set_{field.name}", help=RECIPE_HELP[field.name], **kind)
-    group = parser.add_argument_group("settings of a ViT from scratch (default: the recipe's)")
+    group = parser.add_argument_group("settings of a ViT from scratch (default: as in the recipe)")
     for name, kind in MODEL_OPTIONS.items():
         option = "--" + name.replace("_", "-")
         group.add_argument(
@@ -223,8 +223,8 @@ def evaluate(args: argparse.Namespace) -> int:
     print_notes(source)
     parts = split_of(run, source)
     if parts is None:
-        print(f"train.py: '{run.path}' was trained with another training set than the one in "
-              f"'{source.root}', or with another split, so its validation set is not evaluated.",
+        print(f"train.py: '{run.path}' was trained with another training set than the images in "
+              f"'{source.root}', or with another split. Its validation set is not evaluated.",
               file=sys.stderr)  # fmt: skip
     write_evaluation(run, source, parts and parts[1], args.device)
     if parts:
@@ -294,7 +294,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         read_resume_checkpoint(folder, fingerprint, len(val_idx), recipe) if args.resume else None
     )
     if is_first_process():
-        source.check_images("test")  # an error now is better than after the last epoch
+        source.check_images("test")  # fail now instead of after the last epoch
         print_notes(source, note_on_split(recipe, len(val_idx), len(samples)))
     processes, device = join_processes(device)
     origin = read_origin(args.weights)
@@ -351,13 +351,13 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
 
 
 def print_notes(source: data.ImageDataset, *more: str) -> None:
-    """Print which files and classes of a folder are left out, and `more` notes."""
+    """Print notes on left-out files and classes of the dataset, and `more` notes."""
     for note in filter(None, (*source.list_notes(), *more)):
         print(note, file=sys.stderr)
 
 
 def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
-    """Return a sentence if more images are held out than the recipe asks for; else ""."""
+    """Return a sentence if more images are held out than the recipe specifies; otherwise ""."""
     if validation_count <= math.ceil(recipe.validation_share * count):
         return ""
     return (
@@ -371,8 +371,8 @@ def evaluate_trained(
 ) -> None:
     """Evaluate the run in `folder` at the end of its training.
 
-    Raises `DataError` with the command that evaluates it later, if the test set has changed since
-    the training began and cannot be read.
+    Raises `DataError` with the command for a later evaluation, if the test set has changed since
+    the start of the training run and cannot be read.
     """
     try:
         run = runs.read_run(folder)
@@ -398,7 +398,7 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
-    """Return the recipe with the options of the command line; with --resume, the run's recipe."""
+    """Return the recipe with the command line's options; with --resume, the run's own recipe."""
     settings = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
     settings = {name: value for name, value in settings.items() if value is not None}
     size = {"image_size": args.image_size} if args.image_size else {}
@@ -419,7 +419,7 @@ def get_run_folder(args: argparse.Namespace) -> Path:
 
 
 def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
-    """Train and save each epoch; return False if Ctrl-C, SIGTERM or the deadline stopped it."""
+    """Train and save all epochs; return False if Ctrl-C, SIGTERM or the deadline ended it."""
     is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
     with create_progress_bar(trainer) as bar:
         if is_first:

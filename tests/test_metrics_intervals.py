@@ -101,7 +101,7 @@ EYE = np.eye(2, dtype=int)
         ),
         (lambda: intervals.wilson_interval(3, 2), "hits must be from 0"),
         (lambda: intervals.wilson_interval(-1, 2), "hits must be from 0"),
-        (lambda: intervals.wilson_interval_of_fraction(1.1, 2), "share must be 0 to 1"),
+        (lambda: intervals.wilson_interval_of_fraction(1.1, 2), "fraction must be 0 to 1"),
         (lambda: intervals.wilson_interval_of_fraction(0.5, 0.9), "n at least 1"),
         (lambda: intervals.margin_of_error(3, 2), "hits must be from 0"),
         (lambda: intervals.margin_of_error(0, 0), "n must be at least 1"),

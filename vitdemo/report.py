@@ -61,8 +61,8 @@ from vitdemo.metrics.training_progress import (
 )
 from vitdemo.runs import WEIGHTS_FILE, Run
 
-MAX_PAIRS = 5  # number of most confused pairs; maximum number of pairs of runs with sentences
-# Title, unit, whether the line y = 0 is drawn
+MAX_PAIRS = 5  # limit for pairs of confused classes, and for pairs of runs
+# (title, unit, whether the line y = 0 is drawn)
 PLOTS = (
     ("Loss", "loss", False),
     ("Accuracy", "%", False),
@@ -72,7 +72,7 @@ PLOTS = (
 
 
 def get_report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
-    """Return a file name with the first run, the number of other runs and the time."""
+    """Return the report's file name: first run, number of other runs, and time."""
     now = now or datetime.now(timezone.utc)
     first = re.sub(r"[^\w.-]+", "-", runs[0].name)[:60] if runs else "nothing"
     more = f"-and-{len(runs) - 1}-more" if len(runs) > 1 else ""
@@ -90,7 +90,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class SvgFigure:
-    """Figure as inline `svg` with a `title` and a `label` for screen readers."""
+    """Figure of the report: inline `svg`, with a `title` and a `label` for screen readers."""
 
     title: str
     label: str
@@ -151,7 +151,7 @@ def model_row(run: Run, test: Mapping) -> list[str]:
 
 
 def prediction_cells(run: Run, test: Mapping) -> list[str]:
-    """Return accuracy, macro F1 and ROC-AUC, ECE and the class with the lowest F1."""
+    """Return table cells: accuracy, macro F1 and ROC-AUC, ECE and the class with the lowest F1."""
     if test["problem"]:
         return [DASH] * 5
     report = test["metrics"]
@@ -168,7 +168,7 @@ def prediction_cells(run: Run, test: Mapping) -> list[str]:
 def training_section(runs: Sequence[Run], order: Sequence[str] = ()) -> dict | None:
     """Return the training curves, milestones and stages, or None if no run has an epoch.
 
-    Also returns the reasons why a training accuracy is below the validation accuracy.
+    The result also contains reasons why a training accuracy is below the validation accuracy.
     """
     if not runs:
         return None
@@ -203,7 +203,7 @@ def training_section(runs: Sequence[Run], order: Sequence[str] = ()) -> dict | N
 
 
 def plot_lines(runs: Sequence[Run], styles: dict[str, LineStyle], title: str) -> list[Curve]:
-    """Return the lines of a plot, with training curves of at most `MAX_TRAINING_CURVES` runs."""
+    """Return the lines of a plot; more than `MAX_TRAINING_CURVES` runs have no training curves."""
     curves = []
     for run in runs:
         epochs = [record["epoch"] for record in run.history]
@@ -268,7 +268,7 @@ def ablation_sections(runs: Sequence[Run]) -> list[dict]:
 
 
 def ablation_section(base: Run, others: Sequence[Run]) -> dict:
-    """Return conclusion, plot and table of the ablation study of `base`, or the problem."""
+    """Return conclusion, plot and table of the ablation study of `base`, or an error message."""
     try:
         ablation = compute_ablation(base, others)
     except VitdemoError as error:
@@ -284,7 +284,7 @@ def ablation_section(base: Run, others: Sequence[Run]) -> dict:
 
 
 def evaluation_section(run: Run) -> dict:
-    """Return per-class metrics, confusion matrix and calibration of a run, or the problem."""
+    """Return per-class metrics, confusion matrix and calibration of a run, or an error message."""
     try:
         metrics, calibration = (
             classification_report.compute_classification_report(run),
@@ -310,7 +310,7 @@ def evaluation_section(run: Run) -> dict:
 
 
 def class_metrics_table(metrics: ClassificationReport) -> ReportTable:
-    """Return all metrics of each class and both averages, with confidence intervals if known."""
+    """Return the table of all metrics per class and both averages, with confidence intervals."""
     rows = [
         [
             name,
@@ -371,9 +371,9 @@ def settings_table(runs: Sequence[Run]) -> ReportTable:
 
 
 def split_columns(table: ReportTable, max_columns: int = 12) -> list[ReportTable]:
-    """Split a table into tables of at most `max_columns` columns after the first, which all repeat.
+    """Split a table into tables of the first column and at most `max_columns` others each.
 
-    A page of paper is too narrow for more.
+    A page of paper is too narrow for more columns.
     """
     parts = []
     for start in range(1, len(table.header), max_columns):

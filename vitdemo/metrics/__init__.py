@@ -1,8 +1,8 @@
 """Accuracy, confusion matrix and per-class metrics from probabilities and labels of a test set.
 
-Letters: N images, C classes. The predicted class is the arg-max of a row, the lower index in a tie.
-Every function with `probabilities` (N, C) and `labels` (N,) validates them, see
-`check_predictions`.
+Letters: N images, C classes. The predicted class has the highest probability; in a tie, the class
+with the lower index is predicted. Every function with `probabilities` (N, C) and `labels` (N,)
+validates them, see `check_predictions`.
 
 Special cases:
 - A class without images has NaN for precision, recall, F1 and ROC AUC. The page shows a dash, and
@@ -21,7 +21,7 @@ import numpy as np
 from vitdemo.metrics.checks import check_predictions, describe_array
 from vitdemo.metrics.ranking_curves import roc_auc_by_class
 
-DASH = "–"  # for values that were not measured or are not defined
+DASH = "–"  # shown if a value was not measured or is not defined
 # CIFAR-10 classes in sentences: singular with article, plural. Other class names are quoted.
 CIFAR10_NOUNS = {
     "airplane": ("an airplane", "airplanes"),
@@ -50,12 +50,12 @@ class ClassMetrics:
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """`count` images of `true` predicted as `predicted`, and their `fraction` of the class."""
+    """Pair of confused classes: `count` images of class `true` were predicted as `predicted`."""
 
     true: int
     predicted: int
     count: int
-    fraction: float
+    fraction: float  # `count` divided by the number of images of the true class
 
 
 def compute_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -156,7 +156,8 @@ def _format_fraction(fraction: float) -> str:
 def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k most probable classes of one row (C,): indices (k,) and probabilities (k,).
 
-    The largest comes first; in a tie, the lower index. If k is larger than C, all are returned.
+    The most probable class comes first; in a tie, the lower index. If k exceeds C, all C classes
+    are returned.
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():

@@ -12,8 +12,8 @@ import scipy  # scipy loads its submodules on first use
 from vitdemo.metrics import _divide, check_predictions, percent_text
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, holm
 
-NUM_BINS = 15  # as Guo et al. 2017
-TEMPERATURE_RANGE = (0.05, 20.0)  # search range
+NUM_BINS = 15  # as in Guo et al. 2017
+TEMPERATURE_RANGE = (0.05, 20.0)  # range in which `fit_temperature` searches
 # Smallest normal float32. A softmax may underflow to 0, whose logarithm does not exist.
 MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 
@@ -22,7 +22,7 @@ MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 class ReliabilityDiagram:
     """Predictions by confidence, in bins of equal width from 0 to 1.
 
-    A bin includes its lower edge but not its upper edge, except the last one, which includes 1.
+    A bin includes its lower edge but not its upper edge. The last bin includes both.
     """
 
     edges: np.ndarray  # (B+1,)
@@ -43,7 +43,7 @@ class ReliabilityDiagram:
     def calibration_error(self) -> float:
         """Expected calibration error, 0 to 1 (Guo et al. 2017, eq. 3).
 
-        The mean of the gaps |accuracy - confidence|, weighted by count.
+        It is the mean of the gaps |accuracy - confidence| over bins, weighted by count.
         """
         filled = self.count > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled]
@@ -53,7 +53,7 @@ class ReliabilityDiagram:
 def compute_reliability(
     probabilities: np.ndarray, labels: np.ndarray, bins: int = NUM_BINS
 ) -> ReliabilityDiagram:
-    """Count the correct predictions in each bin of confidence."""
+    """Return the reliability diagram of predictions with `bins` bins of confidence."""
     check_predictions(probabilities, labels)
     if bins < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
@@ -90,7 +90,7 @@ class ConfidenceRange:
 
 
 def _merge_bins(diagram: ReliabilityDiagram, start: int, stop: int) -> ConfidenceRange:
-    """Merge the bins `start` to `stop` - 1."""
+    """Merge the bins `start` to `stop` - 1 into one range."""
     count = int(diagram.count[start:stop].sum())
     sums = np.nan_to_num(diagram.confidence * diagram.count)[start:stop].sum()
     total = max(count, 1)
@@ -103,10 +103,10 @@ def _merge_bins(diagram: ReliabilityDiagram, start: int, stop: int) -> Confidenc
 def split_by_overconfidence(
     diagram: ReliabilityDiagram,
 ) -> tuple[ConfidenceRange, ConfidenceRange] | None:
-    """Split the predictions at a confidence into overconfident and underconfident ones.
+    """Split predictions at one confidence into an overconfident and an underconfident range.
 
-    The split is at the bin edge where the two sides differ most. Returns None if at no edge the
-    gaps of the two sides are significant and have opposite signs.
+    The split is at the bin edge where the two sides differ most. Returns None unless at one edge
+    both gaps are significant and have opposite signs.
     """
     splits = [
         (_merge_bins(diagram, 0, edge), _merge_bins(diagram, edge, len(diagram.count)))
@@ -139,7 +139,7 @@ def find_worst_bin(diagram: ReliabilityDiagram) -> ConfidenceRange | None:
 
 
 def describe_worst_bin(diagram: ReliabilityDiagram) -> str:
-    """Name the worst-calibrated bin after temperature scaling; "" if no bin is significant."""
+    """Describe the worst bin after temperature scaling; "" if no bin is significant."""
     worst = find_worst_bin(diagram)
     if worst is None:
         return ""
@@ -171,12 +171,13 @@ def _cross_entropy(logs: np.ndarray, labels: np.ndarray, temperature: float) -> 
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the T within `TEMPERATURE_RANGE` for which softmax(logits / T) has the lowest loss.
+    """Return the temperature T with which softmax(logits / T) has the lowest cross-entropy.
 
-    Guo et al. 2017, section 4.2. Use the **validation** set: a temperature fitted on the test set
-    makes the test results look better than results on new images. Log probabilities replace the
-    logits; they differ only by a constant per row. T above 1 means that the model was
-    overconfident. If no temperature changes anything (uniform rows, one class), T is 1.
+    The method is from Guo et al. 2017, section 4.2. Use the **validation** set: a temperature
+    fitted on the test set makes the test results look better than results on new images. Log
+    probabilities replace the logits, from which they differ only by a constant per row. T above 1
+    means that the model was overconfident. If no temperature changes anything (uniform rows, one
+    class), T is 1.
     """
     check_predictions(probabilities, labels)
     logs, labels = _log_probabilities(probabilities), np.asarray(labels)
@@ -201,10 +202,10 @@ def apply_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class ChanceCalibration:
-    """Range of a perfectly calibrated model in 95% of test sets of the same size."""
+    """Calibration expected by chance: 95% range of a perfectly calibrated model."""
 
     band: np.ndarray  # (2, B) lowest and highest accuracy of each bin; NaN for an empty bin
-    max_calibration_error: float  # upper limit of the expected calibration error
+    max_calibration_error: float  # 95th percentile of the calibration error
 
 
 def compute_chance_calibration(
@@ -212,15 +213,16 @@ def compute_chance_calibration(
 ) -> ChanceCalibration:
     """Return the calibration expected by chance (consistency resampling, Bröcker & Smith 2007).
 
-    Each prediction is drawn as correct with the probability that the model gives it, `resamples`
-    times. The result depends on `probabilities` (N, C): compute it again after scaling.
+    In each of `resamples` draws, the probability that a prediction is correct equals its
+    confidence. The result depends on `probabilities` (N, C), so compute it again after temperature
+    scaling.
     """
     confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
     bin_indices = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
     filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
     rng = np.random.default_rng(seed)
     hits = np.empty((resamples, len(filled)))
-    for row in hits:  # drawing row by row needs memory for N numbers only and is as fast
+    for row in hits:  # drawing one row at a time needs less memory and is as fast
         row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)

@@ -95,7 +95,8 @@ def _compute_scaled_calibration(run: Run) -> ScaledCalibration | None:
         temperature = fit_temperature(saved.validation_probabilities, saved.validation_labels)
     except ValueError as error:
         raise RunError(
-            f"The validation predictions of '{run.name}' are invalid: {error}."
+            f"The validation predictions of '{run.name}' are invalid: {error}. Evaluate the run "
+            "again: python train.py evaluate RUN."
         ) from error
     scaled = apply_temperature(saved.probabilities, temperature)
     return ScaledCalibration(

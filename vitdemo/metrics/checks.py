@@ -30,7 +30,7 @@ def describe_array(array: np.ndarray) -> str:
 
 
 def _raise_if_any(invalid: np.ndarray, problem: str) -> None:
-    """Raise ValueError if any of the rows (N,) is bad."""
+    """Raise ValueError with `problem` if the mask `invalid` (N,) is True for any row."""
     if invalid.any():
         location = f"the first is row {invalid.argmax()}, counted from 0"
         raise ValueError(f"{problem} in {invalid.sum()} of {len(invalid)} rows; {location}")

@@ -44,15 +44,15 @@ class TopKAccuracy:
 
     k: int
     accuracy: float
-    interval: np.ndarray  # (2,)
+    interval: np.ndarray  # (2,), 95% confidence interval
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationReport:
     """Per-class metrics of a run on its test set; the keys of the dicts are `METRIC_NAMES`.
 
-    `intervals` has precision, recall and F1 only. Intervals of the ranking metrics take longer and
-    are computed by `compute_ranking_report` for one class at a time.
+    `intervals` contains only precision, recall and F1. `compute_ranking_report` computes intervals
+    of the ranking metrics for one class at a time, because this takes longer.
     """
 
     run: str
@@ -98,7 +98,7 @@ class PairedTest:
     """McNemar's tests of two runs on the same test images: all images, and each class.
 
     `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
-    correction. It covers all these tests together, because the page shows them in one table.
+    correction. The correction covers all these tests, because the page shows them in one table.
     """
 
     first: str
@@ -124,24 +124,26 @@ class PairedTest:
 
 
 def validated_evaluation(run: Run) -> Evaluation:
-    """Return the run's evaluation; raises `RunError` with the problem if it is not valid."""
+    """Return the run's evaluation; raises `RunError` if the evaluation is not valid."""
     evaluation = run.evaluation
     try:
         check_predictions(evaluation.probabilities, evaluation.labels)
     except ValueError as error:
-        raise RunError(f"The evaluation of '{run.name}' cannot be used: {error}.") from error
+        raise RunError(
+            f"The evaluation of '{run.name}' cannot be used: {error}. Evaluate the run again."
+        ) from error
     return evaluation
 
 
 def format_three_decimals(value: float) -> str:
-    """Format with three decimals, without rounding to 1; NaN is a dash."""
+    """Format a value of at most 1 with three decimals, never rounded up to 1; NaN is a dash."""
     if math.isnan(value):
         return DASH
     return "> 0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
 def compute_classification_report(run: Run) -> ClassificationReport:
-    """Compute all metrics of the `run`; raises `RunError` without a valid evaluation."""
+    """Compute the test metrics of `run`; raises `RunError` without a valid evaluation."""
     evaluation = validated_evaluation(run)
     probabilities, labels = evaluation.probabilities, evaluation.labels
     metrics = compute_class_metrics(probabilities, labels)
@@ -168,7 +170,7 @@ def compute_classification_report(run: Run) -> ClassificationReport:
 
 
 def compute_top_k(evaluation: Evaluation, k: int) -> TopKAccuracy:
-    """Return the top-k accuracy with its confidence interval."""
+    """Return the top-k accuracy of an evaluation with its 95% confidence interval."""
     accuracy = ranking_curves.top_k_accuracy(evaluation.probabilities, evaluation.labels, k)
     n = len(evaluation.labels)
     return TopKAccuracy(k, accuracy, intervals.wilson_interval(round(accuracy * n), n))

@@ -39,8 +39,8 @@ NORMALISATIONS = {"count": None, "true": 1, "predicted": 0}  # name -> axis that
 class Filters:
     """Conditions on the images to show; an image must meet all of them.
 
-    `true` and `predicted` are classes, None for any. With `either_way`, the two classes may also be
-    exchanged. `low` and `high` are the limits of the confidence, inclusive.
+    `true` and `predicted` are class indices, or None for any class. With `either_way`, the two
+    classes may also be exchanged. `low` and `high` are the limits of the confidence, inclusive.
     """
 
     kind: str = "errors"
@@ -86,7 +86,7 @@ def check_model_predictions(probabilities: np.ndarray, labels: np.ndarray) -> No
 
 
 def compute_margin(probabilities: np.ndarray) -> np.ndarray:
-    """Return the margin (N,) of probabilities (N, C); with one class, its probability."""
+    """Return the margin (N,) of probabilities (N, C); if C is 1, the only probability."""
     top = np.sort(probabilities, axis=1)[:, -2:]  # (N, 2), or (N, 1)
     return top[:, -1] - top[:, 0] if top.shape[1] == 2 else top[:, 0]
 
@@ -101,11 +101,11 @@ def compute_self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np
 def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the indices of possible label errors, lowest self-confidence first.
 
-    Uses confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2) on the mean probabilities
-    of the models. The threshold of a class is its mean probability on the images with this label.
-    An image is a possible label error if, among the classes that reach their threshold, the most
-    probable one is not the label. The models must not have been trained on these images. A found
-    image is not proof of a label error.
+    The method is confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2) on the mean
+    probabilities of the models. The threshold of a class is its mean probability on the images with
+    this label. An image is a possible label error if, among the classes that reach their threshold,
+    the most probable one is not the label. The models must not have been trained on these images.
+    The label of such an image may still be correct.
     """
     check_model_predictions(probabilities, labels)
     labels = np.asarray(labels)
@@ -163,7 +163,7 @@ def _check_filters(filters: Filters, c: int) -> None:
 def _kind_mask(
     kind: str, probabilities: np.ndarray, labels: np.ndarray, correct: np.ndarray, model: int
 ) -> np.ndarray:
-    """Return the mask (N,) of the images of a kind; `correct` (M, N) marks correct predictions."""
+    """Return the mask (N,) of `IMAGE_FILTERS[kind]`; `correct` (M, N) marks correct predictions."""
     if kind == "label_errors":
         mask = np.zeros(len(labels), dtype=bool)
         mask[find_label_errors(probabilities, labels)] = True
@@ -206,7 +206,7 @@ def _sort_keys(order: str, probabilities: np.ndarray, labels: np.ndarray, model:
 def normalise_confusion(matrix: np.ndarray, normalisation: str = "count") -> np.ndarray:
     """Normalise a confusion matrix (C, C) by "true" or "predicted" class; "count" does nothing.
 
-    The fractions are 0 for a class without images, or for one that is never predicted.
+    The fractions are 0 for a class without images, or for a class that is never predicted.
     """
     if normalisation not in NORMALISATIONS:
         raise ValueError(
@@ -221,8 +221,8 @@ def subtract_confusion(
 ) -> np.ndarray:
     """Subtract the second model's normalised confusion matrix from the first model's.
 
-    Raises ValueError if their row sums differ, since the matrices must be of the same images. For
-    "count" and "true", the rows of the result add up to 0.
+    Raises ValueError if the row sums of the two matrices differ, because both must be of the same
+    images. For "count" and "true", the rows of the result add up to 0.
     """
     first, second = _as_square_matrix(first), _as_square_matrix(second)
     if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():

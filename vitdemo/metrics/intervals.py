@@ -2,7 +2,7 @@
 
 A proportion of images (accuracy, precision, recall, top-k accuracy) has a Wilson (1927) interval.
 Its coverage is close to 95% even for 20 images, for which the bootstrap covers only 87%. For 20
-hits among 20 images it is 84 to 100%.
+hits among 20 images, the interval is 84 to 100%.
 
 Other metrics (F1, means over classes, areas) have a bootstrap interval (Efron 1979, percentile
 method): N of the N test images are drawn with replacement many times, and the interval contains the
@@ -10,8 +10,8 @@ middle 95% of the results. Metrics of a confusion matrix depend only on the coun
 one multinomial draw of the cells replaces N draws of images. This is exact and a thousand times
 faster. The bootstrap interval has width 0 if all predictions are correct.
 
-All are intervals over test images. They do not include the variation between training seeds, except
-`seed_difference_threshold` and a `mean_interval` of several seeds.
+All these intervals are over test images. Only `seed_difference_threshold` and a `mean_interval`
+over several seeds include the variation between training seeds.
 
 Letters: N images, C classes, R resamples. The first axis of an interval is (low, high). Draws in
 which a metric is not defined (its class was not drawn) are ignored.
@@ -29,7 +29,7 @@ from vitdemo.metrics.ranking_curves import one_vs_rest
 
 NUM_RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95
-NORMAL_QUANTILE = 1.959964  # 95% of the standard normal distribution are within plus or minus this
+NORMAL_QUANTILE = 1.959964  # 95% of a standard normal distribution are within ± this
 MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 
 
@@ -37,7 +37,8 @@ MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 class MetricIntervals:
     """95% intervals of accuracy, precision, recall and F1.
 
-    NaN for a class without images; for precision also if the class is never predicted.
+    An interval is NaN for a class without images. Precision is also NaN if the class is never
+    predicted.
     """
 
     accuracy: np.ndarray  # (2,) Wilson
@@ -55,7 +56,7 @@ def compute_metric_intervals(
     level: float = CONFIDENCE_LEVEL,
     seed: int = 0,
 ) -> MetricIntervals:
-    """Return intervals from confusion counts (C, C), rows = true classes; reproducible by `seed`.
+    """Return intervals of the metrics of a confusion matrix (C, C); `seed` fixes the draws.
 
     Raises ValueError if there are no images or `level` is not between 0 and 1.
     """
@@ -113,7 +114,7 @@ def _resample_counts(
 
 
 def _sum_by_class(group: np.ndarray, samples: np.ndarray, c: int) -> np.ndarray:
-    """Sum the columns (r, K) of each class 0..C-1 -> (r, C)."""
+    """Sum the columns of `samples` (r, K) that `group` (K,) assigns to each class: (r, C)."""
     order = np.argsort(group, kind="stable")
     present, starts = np.unique(group[order], return_index=True)
     sums = np.zeros((len(samples), c), dtype=np.int64)
@@ -122,7 +123,7 @@ def _sum_by_class(group: np.ndarray, samples: np.ndarray, c: int) -> np.ndarray:
 
 
 def _percentile_interval(samples: np.ndarray, level: float) -> np.ndarray:
-    """Return the interval (2, ...) of the middle `level` of (R, ...) samples, ignoring NaN."""
+    """Return the interval (2, ...) of the middle `level` of `samples` (R, ...) that are not NaN."""
     tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
     undefined = np.isnan(samples).all(axis=0)
     # nanpercentile warns about all-NaN columns, and warnings cannot be silenced for one thread.
@@ -156,7 +157,7 @@ def wilson_interval_of_fraction(
     ValueError for a proportion outside 0 to 1 or an `n` below 1.
     """
     if not 0 <= fraction <= 1 or n < 1:
-        raise ValueError(f"share must be 0 to 1 and n at least 1, not {fraction} and {n}")
+        raise ValueError(f"fraction must be 0 to 1 and n at least 1, not {fraction} and {n}")
     z = scipy.special.ndtri((1 + level) / 2)
     centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
     half_width = z * math.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -197,7 +198,8 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Sort images (N,) by score, highest first, into G groups -> counts (G, 2): rest, class.
 
     Images with equal scores are in one group. Consecutive images of other classes are also merged,
-    because their order affects neither metric. This saves time: 90% of CIFAR-10 are other classes.
+    because their order affects neither metric. This saves time, because 90% of CIFAR-10's images
+    are of other classes.
     """
     order = np.argsort(-scores, kind="stable")
     truth, scores = truth[order], scores[order]
@@ -211,8 +213,8 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def _roc_aucs(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
     """Return the ROC AUC (r,) of counts (r, G).
 
-    It is the fraction of pairs in which the image of the class ranks higher; a tie counts as half.
-    NaN where one side has no images.
+    The AUC is the fraction of pairs in which the image of the class ranks higher; a tie counts as
+    half. NaN where one side has no images.
     """
     # Number of positives that are ranked above the negatives of each group
     above = np.cumsum(positives, axis=1) - positives / 2
@@ -232,9 +234,9 @@ def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndar
 
 
 def margin_of_error(hits: int, n: int) -> float:
-    """Return half the width of Wilson's interval of `hits` / `n`, 0 to 1.
+    """Return half the width of Wilson's 95% interval of the proportion `hits` / `n`.
 
-    It is never 0: for 20 hits among 20 images, it is 0.08.
+    The result is from 0 to 1, but never 0: for 20 hits among 20 images, it is 0.08.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -245,8 +247,8 @@ def margin_of_error(hits: int, n: int) -> float:
 def difference_margin_of_error(hits: int, n: int) -> float:
     """Return half the width of the 95% interval of a difference between two proportions.
 
-    The two are independent and each about `hits` / `n`, as the recalls of two classes. Their
-    variances add up, so the interval is sqrt(2) times as wide as for one proportion. For two
+    The proportions are independent and each about `hits` / `n`, such as the recalls of two classes.
+    Their variances add up, so the interval is sqrt(2) times as wide as for one proportion. For two
     models on the same images, use the paired interval, `difference_interval`.
     """
     return math.sqrt(2) * margin_of_error(hits, n)
@@ -285,12 +287,12 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def seed_difference_threshold(accuracies: Sequence[float]) -> float:
-    """Return the 95% threshold for a difference between two runs due to the random seed.
+    """Return the accuracy difference that two runs exceed by the random seed in 5% of cases.
 
     `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
     sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of freedom. The
-    factor sqrt(2) is needed because the difference of two runs varies more than one run. The other
-    recipe is assumed to vary as much. Raises `ValueError` for fewer than two seeds.
+    factor sqrt(2) is needed because the difference of two runs varies more than one run. A second
+    recipe is assumed to vary as much as this one. Raises `ValueError` for fewer than two seeds.
     """
     if len(accuracies) < 2:
         raise ValueError(f"at least 2 seeds are needed, not {len(accuracies)}")
@@ -298,5 +300,5 @@ def seed_difference_threshold(accuracies: Sequence[float]) -> float:
 
 
 def _t_quantile(n: int) -> float:
-    """Return half the width of the 95% interval of the mean of `n` values, in standard errors."""
+    """Return half the width of the 95% interval of a mean of `n` values, in standard errors."""
     return float(scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, n - 1))

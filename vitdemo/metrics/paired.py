@@ -5,8 +5,8 @@ models are equally good, either one is the correct one with probability 0.5, so 
 binomial: p is the probability of a split at least as uneven (exact, two-sided). Images on which
 both are correct or both are incorrect carry no information about the difference.
 
-Among many tests of equal models, one in twenty is significant by chance: `holm` corrects for all
-tests that are shown together.
+Among many tests of equal models, one in twenty is significant by chance. `holm` therefore corrects
+for all tests that are shown together.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ SIGNIFICANCE_THRESHOLD = 0.05
 
 @dataclass(frozen=True)
 class McNemarResult:
-    """Counts among `n` images that both models or only one of them classify correctly.
+    """Result of McNemar's test: numbers of images that both models or only one classify correctly.
 
-    `p` is NaN if there are no images.
+    `n` is the number of all images. `p` is NaN if `n` is 0.
     """
 
     both: int
@@ -105,7 +105,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
 def describe_mcnemar(
     test: McNemarResult, first: str, second: str, name: str | None = None, p: float | None = None
 ) -> str:
-    """Describe the test in a sentence.
+    """Describe the result of McNemar's test in a sentence.
 
     "Only vit-a is correct on 312 cats, only vit-b on 120: the difference is significant (p <
     0.001)." `name` is the class of the images (None: all); `p` is the corrected p-value (default:

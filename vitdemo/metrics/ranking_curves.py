@@ -1,9 +1,10 @@
 """Ranking metrics: ROC and precision-recall curves, average precision, top-k accuracy, averages.
 
 Letters: N images, C classes, T thresholds. One-vs-rest compares the images of class c with all
-other images, ranked by the probability of c. As everywhere in this package, a class without images
-has NaN, and in a tie the lower class comes first. scikit-learn is imported inside functions,
-because its import takes almost a second, which would delay training and the start of the page.
+other images, ranked by the probability of c. As everywhere in this package, the metrics of a class
+without images are NaN, and in a tie the lower class comes first. scikit-learn is imported inside
+functions, because its import takes almost a second, which would delay training and the start of the
+page.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from vitdemo.metrics.checks import check_predictions
 
 @dataclass(frozen=True, eq=False)
 class RankingCurve:
-    """Points of a curve, each array (T,), and the `area` that summarises it.
+    """ROC or precision-recall curve of one class c: points (T,), and the area under the curve.
 
     ROC: `x` is the false positive rate, `y` the recall. Precision-recall: `x` is the recall,
     decreasing, `y` the precision. At point i, all images with a probability of at least
@@ -33,7 +34,7 @@ def compute_roc_curve(probabilities: np.ndarray, labels: np.ndarray, c: int) -> 
     """Return the ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
     The first point has no threshold, so its `thresholds` entry is infinite. Points on a straight
-    line between others are left out, except the first one with a threshold. Raises ValueError if
+    line between others are left out, except the first point with a threshold. Raises ValueError if
     `c` has no images or all images.
     """
     from sklearn.metrics import auc, roc_curve
@@ -50,10 +51,10 @@ def compute_precision_recall_curve(
 ) -> RankingCurve:
     """Return the precision-recall curve of class `c` against the rest, and its average precision.
 
-    Average precision is the sum of precision times the step in recall. Linear interpolation
-    between points would be too optimistic. The last point, (0, 1), has no threshold, so its
-    `thresholds` entry is infinite. Points between others of the same recall are left out. Raises
-    ValueError if `c` has no images.
+    Average precision is the sum of precision times the step in recall. Linear interpolation between
+    points would be too optimistic. The last point, (0, 1), has no threshold, so its `thresholds`
+    entry is infinite. Points between two points of the same recall are left out. Raises ValueError
+    if `c` has no images.
     """
     from sklearn.metrics import average_precision_score, precision_recall_curve
 
@@ -111,8 +112,8 @@ def one_vs_rest(
 def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Return the fraction of images whose true class is among the k most probable.
 
-    It is 1 if k is at least the number of classes. scikit-learn's function is not used, because it
-    resolves ties in favour of the higher class and does not support two classes.
+    The result is 1 if k is at least the number of classes. scikit-learn's function is not used,
+    because it resolves ties in favour of the higher class and does not support two classes.
     """
     check_predictions(probabilities, labels)
     if k < 1:
@@ -122,12 +123,12 @@ def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> flo
 
 
 def macro_mean(values: np.ndarray) -> float:
-    """Return the unweighted mean of values (C,) over the classes, without NaN."""
+    """Return the unweighted mean of `values` (C,) over the classes; NaN values are left out."""
     return weighted_mean(values, np.ones(len(values)))
 
 
 def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
-    """Return the mean of values (C,) weighted by the `support` of the classes, without NaN."""
+    """Return the mean of `values` (C,) weighted by `support` (C,); NaN values are left out."""
     defined = ~np.isnan(values)
     if not defined.any():
         return float("nan")

@@ -7,7 +7,7 @@ Both runs predicted the same test images, so the comparison is paired. The inter
 cover the variation between test images only. If the baseline was also trained with other seeds,
 `summarise_ablation` checks whether a gain exceeds the variation between seeds.
 
-A *change* is a difference of one recipe setting (MixUp and CutMix count as one). The seed is not a
+A *change* is a difference in one recipe setting (MixUp and CutMix count as one). The seed is not a
 change.
 """
 
@@ -50,7 +50,7 @@ _FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
     "whole_epochs": lambda run: recipe_field(run, "patch_dropout"),
     "teacher_share": lambda run: recipe_field(run, "teacher"),
 }
-# Names of fields and values on the page, if they differ from the code.
+# Names of fields and values on the page, if the names in the code differ.
 _FIELD_TITLES = {
     "image_size": "image size",
     "start": "start",
@@ -105,7 +105,7 @@ _OFF_AT_ZERO = (
     *("clip_norm", "crop_padding", "erasing", "cutout", "mixup", "cutmix", "patch_dropout"),
     *("ema_decay", "patience", "head_epochs"),
 )
-# Defaults of vitdemo's ViT. The defaults of timm's models are not known here.
+# Defaults of vitdemo's ViT. This module does not know the defaults of timm's models.
 _VIT_DEFAULTS = {n: p.default for n, p in signature(VisionTransformer).parameters.items()}
 
 
@@ -114,8 +114,8 @@ class AblationGain:
     """Comparison of one run (first in `test`) with the baseline (second in `test`).
 
     `p` includes Holm's correction for all runs that are compared with the same baseline.
-    `validation_gain` is the gain in validation accuracy, -1 to 1, by which changes should be
-    chosen. It is None if the two runs used different validation images.
+    `validation_gain` is the gain in validation accuracy, -1 to 1, or None if the two runs used
+    different validation images. Use it, not the test result, to choose changes.
     """
 
     run: str
@@ -127,7 +127,7 @@ class AblationGain:
 
     @property
     def recipe_changes(self) -> tuple[str, ...]:
-        """Differences other than the seed."""
+        """Differences from the baseline other than the seed."""
         return _without_seed(self.differences)
 
     @property
@@ -137,17 +137,17 @@ class AblationGain:
 
     @property
     def is_single_change(self) -> bool:
-        """Whether it shows the effect of a single change."""
+        """Whether the run has learned and differs in a single change."""
         return self.has_learned and is_single_change(self.differences)
 
     @property
     def is_seed_only(self) -> bool:
-        """Whether it is the baseline's recipe with another seed."""
+        """Whether the run is the baseline's recipe with another seed."""
         return is_seed_only(self.differences)
 
     @property
     def description(self) -> str:
-        """Differences as one text."""
+        """All differences from the baseline as one text."""
         return "; ".join(self.differences)
 
     @property
@@ -184,9 +184,9 @@ class RecipeAblation:
         return [gain for gain in self.gains if gain.is_seed_only]
 
     def other_seed_gains(self, gain: AblationGain) -> list[float]:
-        """Return the gains of the same change with other seeds, -1 to 1.
+        """Return the gains, -1 to 1, of the same change with other seeds.
 
-        Each is compared with the baseline's repeat with that seed.
+        Each run is compared with the baseline's repeat with the same seed.
         """
         baselines = {repeat.seed_change: repeat.test.difference for repeat in self.seed_repeats}
         return [
@@ -252,7 +252,7 @@ def compute_ablation(
 
 
 def summarise_ablation(ablation: RecipeAblation) -> list[str]:
-    """Return sentences that group the changes by verdict, and one about the seeds."""
+    """Return sentences that group the changes by verdict, and a sentence about the seeds."""
     significant = [gain for gain in ablation.single_changes if gain.is_significant]
     significant.sort(key=lambda gain: -abs(gain.test.difference))
     unclear = [gain for gain in significant if ablation.exceeds_seed_variation(gain) is False]
@@ -275,7 +275,7 @@ def summarise_ablation(ablation: RecipeAblation) -> list[str]:
 
 
 def _describe_seed_variation(ablation: RecipeAblation) -> str:
-    """State the variation between the baseline's seeds."""
+    """Return sentences on the variation of the baseline's accuracy between seeds."""
     if not ablation.seed_repeats:
         return (
             f"{ablation.baseline} was trained with only one seed. These verdicts cover the "
@@ -296,7 +296,7 @@ def _describe_seed_variation(ablation: RecipeAblation) -> str:
 
 
 def ablation_table(ablation: RecipeAblation) -> tuple[list[str], list[list[str]]]:
-    """Return the header, and a row for the baseline and for each run; gains in points."""
+    """Return the header and a row per run, the baseline first; gains in percentage points."""
     header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
     header += ["Validation gain", "What differs"]
     baseline_row = [ablation.baseline, f"{100 * ablation.accuracy:.2f}", *[DASH] * 5]
@@ -317,7 +317,7 @@ def _gain_row(gain: AblationGain) -> list[str]:
 
 
 def _describe_gain(gain: AblationGain, other_gains: Sequence[float]) -> str:
-    """Describe a change, its gain in points, and the gains with other seeds and their mean."""
+    """Describe a change, its gain in percentage points, and the gains with other seeds."""
     points = f"{format_signed(100 * gain.test.difference)} points"
     gains = " and ".join(format_signed(100 * value) for value in other_gains)
     details = f"; with {_seed_phrase(other_gains)} {gains}" if other_gains else ""
@@ -333,9 +333,9 @@ def _seed_phrase(seeds: Sequence) -> str:
 
 
 def compute_validation_gain(run: Run, baseline: Run) -> float | None:
-    """Return the difference in validation accuracy, -1 to 1.
+    """Return the validation accuracy of `run` minus the baseline's, -1 to 1.
 
-    None if a run has no validation predictions or the validation images differ.
+    Returns None if a run has no validation predictions or the validation images differ.
     """
     evaluations = [validated_evaluation(member) for member in (run, baseline)]
     labels = [e.validation_labels for e in evaluations]
@@ -383,7 +383,7 @@ def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
 
 
 def is_at_chance(run: Run) -> bool:
-    """Return whether the evaluated accuracy is close to chance, as after a diverged training."""
+    """Return whether the test accuracy is close to chance, as after a diverged training run."""
     if not run.has_evaluation:
         return False
     try:
@@ -435,7 +435,7 @@ def list_differences(baseline: Run, run: Run) -> list[str]:
 def _list_differences(
     base: Run, run: Run, first: dict[str, str], second: dict[str, str]
 ) -> list[str]:
-    """List the differences, given the settings of both runs."""
+    """List the differences of two runs, given their `describe_settings`."""
     changes = {}
     if (before := _model_name(base)) != (after := _model_name(run)):
         changes["model"] = before, after
@@ -461,9 +461,10 @@ def _merge_learning_rate(setting_texts: dict[str, str]) -> dict[str, str]:
 
 
 def describe_settings(run: Run) -> dict[str, str]:
-    """Describe the training settings of `run` without its model: recipe field -> text.
+    """Return the training settings of `run` without its model: recipe field -> text.
 
-    Fields without effect are omitted. Fields that are missing in an older run have their default.
+    Fields without effect are omitted. Fields that are missing in an older run have the default
+    value.
     """
     texts = {"image_size": str(run.spec.image_size), "start": _describe_start(run)}
     for field in RECIPE_DEFAULTS:

@@ -23,7 +23,7 @@ RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not
 
 @dataclass(frozen=True)
 class StageChange:
-    """Change in the training run `after` a number of epochs (0: at the start), as text."""
+    """Change within a training run, `after` a number of epochs (0: at the start), as text."""
 
     after: float
     text: str
@@ -52,7 +52,7 @@ def recipe_field(run: Run, field: str) -> Any:
 
 
 def format_epoch_count(run: Run) -> str:
-    """Return the number of epochs as text: "24", or "24 + 22" with the runs it started from."""
+    """Return the number of epochs as text: "24", or "24 + 22" with the epochs of earlier runs."""
     own = run.history[-1]["epoch"] if run.history else 0
     return " + ".join(map(str, (own, *run.epochs_before)))
 
@@ -80,8 +80,8 @@ def generalisation_gap(run: Run) -> list[float]:
 def choose_milestones(runs: Sequence[Run]) -> list[float]:
     """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
 
-    They are the highest multiples that the worst, the median and the best run reach. If these are
-    equal, lower multiples are added.
+    They are the highest multiples that the worst, the median and the best run reach. If some of
+    them are equal, lower multiples are added.
     """
     best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
     if not best:
@@ -97,12 +97,12 @@ def choose_milestones(runs: Sequence[Run]) -> list[float]:
 
 
 def median_images_per_second(run: Run) -> float | None:
-    """Return the median over the epochs, since single epochs may be slowed by other work."""
+    """Return the median training speed over the epochs, since other load can slow single epochs."""
     return median(r["images_per_second"] for r in run.history) if run.history else None
 
 
 def first_epochs_reaching(run: Run, accuracies: Sequence[float]) -> list[Milestone]:
-    """Return when the run first reached each of these validation accuracies, if at all."""
+    """Return a milestone for each of the validation `accuracies` that the run reached."""
     milestones = []
     for accuracy in accuracies:
         for record, minutes in zip(run.history, elapsed_minutes(run), strict=True):
@@ -133,7 +133,7 @@ def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def get_weights_epoch(run: Run) -> int:
-    """Return the epoch of the saved weights, counted over the run's lineage; 0 if there is none."""
+    """Return the epoch of the saved weights, counted over the run's lineage; 0 without an epoch."""
     record = run.weights_record
     return get_lineage(run)[-1][0] + record["epoch"] if record else 0
 
@@ -209,9 +209,8 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
         )
     if recipe_field(run, "patch_dropout"):
         reasons.append(
-            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of "
-            "each image "
-            "are dropped; in validation, none."
+            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of each "
+            "image are dropped; in validation, none."
         )
     augmentations = [
         description
@@ -245,7 +244,7 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
             "accuracy is measured with the weights of each step."
         )
     reasons.append(
-        "Training results are means over the epoch, and the model is worse at its start. "
+        "Training results are means over the epoch, and the model is worse at the epoch's start. "
         "Validation takes place at the end of the epoch."
     )
     return reasons
