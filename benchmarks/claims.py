@@ -60,7 +60,7 @@ ClaimRows = list[tuple[str, str]]  # (subject, value)
 
 @dataclass(frozen=True)
 class ClaimInputs:
-    """Runs to measure and the source of test images."""
+    """Inputs of all claims: runs to measure, and source of test images."""
 
     runs: list[Run]
     source: data.ImageDataset | None
@@ -79,7 +79,7 @@ class ClaimInputs:
     def load_batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
         """Return batches of inputs (B, 3, S, S) and all labels (N,).
 
-        With `extra`, a last batch has so many more images, whose labels are not returned.
+        With `extra`, the last batch contains `extra` more images, whose labels are not returned.
         """
         if self.source is None:
             raise VitdemoError("the test images are not available")
@@ -111,7 +111,7 @@ def largest_weights(subjects: ClaimInputs) -> ClaimRows:
 
 
 def class_token_shares(subjects: ClaimInputs) -> ClaimRows:
-    """In some heads the class token attends mostly to itself, in others hardly at all.
+    """In some heads, the class token attends mostly to itself, in other heads hardly at all.
 
     Lesson 2, "Attention to the class token".
     """
@@ -155,7 +155,7 @@ def layer_distances(subjects: ClaimInputs) -> ClaimRows:
 
 
 def heads_off(subjects: ClaimInputs) -> ClaimRows:
-    """One head off rarely changes the prediction; many have more effect than the sum of each.
+    """One head off rarely changes the prediction; many heads off exceed the sum of single effects.
 
     Lesson 3, "Several heads".
     """
@@ -211,7 +211,7 @@ def lens_accuracy(subjects: ClaimInputs) -> ClaimRows:
 
 
 def position_neighbours(subjects: ClaimInputs) -> ClaimRows:
-    """The most similar position embedding is that of an adjacent patch.
+    """The most similar position embedding belongs to an adjacent patch.
 
     Lesson 1, "Position embeddings".
     """
@@ -348,11 +348,8 @@ def lesson_steps(subjects: ClaimInputs) -> ClaimRows:
         kinds = [run.classes[each.probabilities.argmax()] for each in answers]
         rows.append((f"{run.name}, 16 x 16 pieces shuffled", " ".join(kinds)))
     for run, model in subjects.load_transformers():
-        look, L, H = (
-            subjects.context.trace_image(run, image),
-            len(model.blocks),
-            count_heads(model),
-        )
+        look = subjects.context.trace_image(run, image)
+        L, H = len(model.blocks), count_heads(model)
         last = predict_without_heads(subjects.context, run, image, [(L - 1, i) for i in range(H)])
         rows.append((f"{run.name}, heads of the last layer off", format_prediction(run, last)))
         for count in (L - 1, L):

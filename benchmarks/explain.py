@@ -3,10 +3,10 @@
     python benchmarks/explain.py
 
 Each repetition times the plain pass and all maps in turn, so that other load on the machine affects
-all of them. The ratio is the median over the repetitions. On the CPU, processor time is measured
-instead of elapsed time. It includes waiting threads, so use one thread (OMP_NUM_THREADS=1). The
-results are in LOG.md. Integrated Gradients and occlusion need dozens of passes and are not in the
-table.
+all of them equally. The ratio is the median over the repetitions. On the CPU, processor time is
+measured instead of elapsed time. Processor time includes waiting threads, so use one thread
+(OMP_NUM_THREADS=1). The results are in LOG.md. Integrated Gradients and occlusion need dozens of
+passes and are not in the table.
 """
 
 import argparse
@@ -30,11 +30,8 @@ from vitdemo.explain.attention import rollout  # noqa: E402
 from vitdemo.explain.forward_pass import trace  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
-PLAIN_PASS_LABEL, ROLLOUT_LABEL, GRADIENT_MAPS_LABEL = (
-    "plain pass",
-    "trace + rollout",
-    "all gradient maps of a class",
-)
+PLAIN_PASS_LABEL, ROLLOUT_LABEL = "plain pass", "trace + rollout"
+GRADIENT_MAPS_LABEL = "all gradient maps of a class"
 
 
 def main() -> None:
@@ -62,15 +59,9 @@ def main() -> None:
             model = runs.load_model(run, device)
             for batch in args.batches:
                 images = torch.randn(batch, 3, *[run.spec.image_size] * 2, device=device)
-                print(
-                    format_times(
-                        run.name,
-                        batch,
-                        time_functions(
-                            make_timed_functions(model, images), args.repetitions, device
-                        ),
-                    )
-                )
+                functions = make_timed_functions(model, images)
+                seconds = time_functions(functions, args.repetitions, device)
+                print(format_times(run.name, batch, seconds))
 
 
 def make_timed_functions(model: nn.Module, images: Tensor) -> dict[str, Callable[[], object]]:

@@ -13,8 +13,8 @@ edge map by paired differences (95% intervals over images, not over training run
 `--extra` adds three more scores: transformed copies of the map, ROAD (the score with imputed
 pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
 Spearman correlation of each map with the map of the runner-up class and with the maps of 19
-randomised classifier heads, and the correlation among the latter. `faithfulness.json` is written
-into each run folder, for the page. Tables are in LOG.md.
+randomised classifier heads, and the correlation among the maps of the randomised heads.
+`faithfulness.json` is written into each run folder, for the page. Tables are in LOG.md.
 """
 
 import argparse
@@ -61,9 +61,7 @@ from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
 NUM_RANDOM_ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
-NUM_TRANSFORMED_COPIES = (
-    2  # transformed copies of each map per image; also for the mean over all images
-)
+NUM_TRANSFORMED_COPIES = 2  # transformed copies of each map per image
 RANDOM_ORDERS_KEY, ROAD_FILL = "random", "road"
 
 
@@ -117,7 +115,7 @@ def main() -> None:
 
 
 class RunMeasurement:
-    """One run, its images, and a row of results for each measured image."""
+    """Measurement of one run: its images, and a row of results for each measured image."""
 
     def __init__(self, run: runs.Run, source: data.ImageDataset, args, device: torch.device):
         self.run, self.device, self.steps, self.extra = run, device, args.steps, args.extra
@@ -136,7 +134,7 @@ class RunMeasurement:
             self.rows = [json.loads(line) for line in lines]
 
     def measure(self, index: int) -> None:
-        """Measure image `at`, unless it was measured before."""
+        """Measure the image at `index`, unless it was measured before."""
         if index < len(self.rows):
             return
         image = self.run.preprocessing(self.images.images[index : index + 1].to(self.device))
@@ -181,7 +179,7 @@ def draw_test_images(source: data.ImageDataset, count: int, size: int) -> data.L
 
 
 def make_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
-    """Return the options that benchmarks of single runs share, with these defaults."""
+    """Return a parser with the options of benchmarks of single runs, with these defaults."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--images", type=int, default=images, help="number of images per run")
     parser.add_argument(

@@ -130,7 +130,7 @@ def step_positions(patches: int, steps: int, spacing: str) -> np.ndarray:
 def compute_scores_at(
     curves: list[faithfulness.PerturbationCurves], positions: np.ndarray
 ) -> np.ndarray:
-    """Return the score (N, M) of every map except centre-first, with the points `places` only."""
+    """Return the score (N, M) of every map except centre-first, from the points at `positions`."""
     names = [name for name in curves[0].deletion if name != faithfulness.CENTRE_BASELINE]
     return np.array(
         [

@@ -72,12 +72,8 @@ def print_knockout_table(
         found = predict_with_barred_patches(model, pixels, layers)  # (B, C)
         whole = found if whole is None else whole
         values = compute_knockout_metrics(found, whole, images.labels)
-        print(
-            f"| {format_layer_range(layers)} | "
-            + " | ".join(f"{value:.1%}" for value in values)
-            + " |",
-            flush=True,
-        )
+        cells = " | ".join(f"{value:.1%}" for value in values)
+        print(f"| {format_layer_range(layers)} | {cells} |", flush=True)
 
 
 def format_layer_range(layers: range) -> str:
@@ -102,7 +98,7 @@ def predict_with_barred_patches(model: nn.Module, pixels: Tensor, layers: Sequen
 def compute_knockout_metrics(
     found: Tensor, reference: Tensor, labels: Tensor
 ) -> tuple[float, float, float]:
-    """Return accuracy, mean probability of the class in `whole`, fraction of same predictions."""
+    """Return accuracy, mean probability of `reference`'s class, fraction of same predictions."""
     predicted, before = found.argmax(dim=1), reference.argmax(dim=1)
     own = found.gather(1, before[:, None])
     same = (predicted == before).float().mean()

@@ -69,9 +69,8 @@ async def measure_load(
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
         first = make_random_image(10**6)
-        await SimulatedUser(client, await find_image_event(client), 0).send_image(
-            first
-        )  # loads all models
+        warmup_user = SimulatedUser(client, await find_image_event(client), 0)
+        await warmup_user.send_image(first)  # loads all models
         asked = await find_image_event(client)
         people = [SimulatedUser(client, asked, number) for number in range(users)]
         turns = math.ceil(seconds / IMAGE_INTERVAL)
@@ -118,9 +117,8 @@ class SimulatedUser:
     async def send_images(
         self, users: int, turns: int, same: bool, images: dict[int, bytes]
     ) -> None:
-        begin = (
-            time.monotonic() + IMAGE_INTERVAL * self.number / users
-        )  # spreads the users evenly over time
+        # Users start evenly spread over an interval.
+        begin = time.monotonic() + IMAGE_INTERVAL * self.number / users
         for turn in range(turns):
             await asyncio.sleep(max(0.0, begin + IMAGE_INTERVAL * turn - time.monotonic()))
             started = time.monotonic()

@@ -11,8 +11,8 @@ columns of the Markdown table are means over the images, with 95% intervals:
   (`vitdemo.explain.norms`, all heads together)
 - weight of the new first three: fraction of the weight on the three most attended patches after the
   first three have been dropped from the model
-- in the first three of a head: how many of them are also among the first three of a single head
-- token norm: norm of their tokens, divided by the median norm of all patch tokens
+- in the first three of a head: number of these patches among the first three of a single head
+- token norm: norm of the first three tokens, divided by the median norm of all patch tokens
 - probability lost: decrease of the predicted class's probability, when the class token cannot
   attend to the three in the last layer, and when the first, the next or any three are dropped
 
@@ -160,9 +160,8 @@ def measure_drop_without(
     for row, gone in enumerate(sets.values(), 1):
         stays[row, gone.cpu()] = False
     grid = model.patch_embed.grid_size
-    probabilities = predict_patch_sets(model, image, stays, grid, "drop").softmax(
-        1
-    )  # (1 + sets, C)
+    logits = predict_patch_sets(model, image, stays, grid, "drop")
+    probabilities = logits.softmax(1)  # (1 + sets, C)
     own = probabilities[:, probabilities[0].argmax()]
     return dict(zip(sets, (own[0] - own[1:]).tolist(), strict=True))
 

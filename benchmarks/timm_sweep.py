@@ -51,10 +51,8 @@ from vitdemo.explain.qkv import compute_layer_qkv  # noqa: E402
 from vitdemo.models import count_parameters, patch_side  # noqa: E402
 from vitdemo.runs.timm_run import TimmRun, create_timm_run  # noqa: E402
 
-MAX_PARAMETERS_FULL_DEPTH, MAX_PARAMETERS_FULL_WIDTH = (
-    30e6,
-    120e6,
-)  # largest models with full depth, and with full width
+# Parameters of the largest models with full depth, and with full width
+MAX_PARAMETERS_FULL_DEPTH, MAX_PARAMETERS_FULL_WIDTH = 30e6, 120e6
 REDUCED_DEPTH = 2
 REDUCED_WIDTH_OPTIONS = {"embed_dim": 192, "num_heads": 3}
 REDUCED_GRID_SIDE = 2
@@ -94,9 +92,8 @@ def read_saved_rows(path: Path | None) -> dict[str, dict]:
 
 
 def print_row(row: dict) -> None:
-    cells = (
-        row.get(key, "") for key in ("result", "px", "patches", "classes", "reduced", "seconds")
-    )
+    keys = ("result", "px", "patches", "classes", "reduced", "seconds")
+    cells = (row.get(key, "") for key in keys)
     print(f"| `{row['name']}` | {' | '.join(map(str, cells))} |", flush=True)
 
 
@@ -129,10 +126,8 @@ def reduce_model(run: TimmRun) -> tuple[TimmRun, str]:
         return run, ""
     options, words = {"depth": REDUCED_DEPTH}, f"{REDUCED_DEPTH} layers"
     if run.config["parameters"] > MAX_PARAMETERS_FULL_WIDTH and can_set_width(run.spec.name):
-        options, words = (
-            options | REDUCED_WIDTH_OPTIONS,
-            f"{words}, width {REDUCED_WIDTH_OPTIONS['embed_dim']}",
-        )
+        options |= REDUCED_WIDTH_OPTIONS
+        words += f", width {REDUCED_WIDTH_OPTIONS['embed_dim']}"
     return replace(run, spec=replace(run.spec, options=options)), words
 
 

@@ -9,8 +9,8 @@ Speed is measured on random pixels, so no dataset is needed. An epoch has `--ste
 epoch is not counted, because it includes compilation. A multiply-add counts as 2 operations. The
 forward and backward pass count as 3 forward passes. Utilisation is relative to the speed of a large
 matrix product in the training data type. `--usual` alternates between vitdemo's loop and a standard
-loop with torchvision's transforms and a DataLoader, on the CPU (see `usual.py`). Times to an
-accuracy come from the histories of runs. They include validation, compilation and earlier runs
+loop with torchvision's transforms and a DataLoader, on the CPU (see `standard_loop.py`). Times to
+an accuracy come from the histories of runs. They include validation, compilation and earlier runs
 whose weights a run started from.
 """
 
@@ -36,11 +36,7 @@ from vitdemo.training.devices import retain_freed_memory  # noqa: E402
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 from vitdemo.training.recipes import Recipe, get_recipe  # noqa: E402
 
-STANDARD_LOOP_RECIPES = (
-    "vit-plain",
-    "vit-scratch-cpu",
-    "conv-baseline-cpu",
-)  # default recipes of --usual
+STANDARD_LOOP_RECIPES = ("vit-plain", "vit-scratch-cpu", "conv-baseline-cpu")  # for --usual
 DEFAULT_RECIPES = ("vit-plain", "vit-scratch", "vit-conv-stem", "resnet18")
 TARGET_ACCURACIES = (0.90, 0.94)
 

@@ -3,10 +3,10 @@
     python benchmarks/train_all.py conv-baseline resnet18 --minutes 8.5
     python benchmarks/train_all.py vit-plain vit-plain-ema vit-plain-mixed --minutes 8.5 --at-once 3
 
-Each recipe runs in its own `train_recipe.py` process, in the given order. Finished runs are
-skipped, stopped runs are resumed. With --at-once, several runs share the device. This is faster if
-batches are small, but the measured times of the single runs are then too long. An argument can
-contain options: "resnet18 --seed 1 --out runs/resnet18-1".
+Each recipe runs in its own `train.py` process, in the given order. Finished runs are skipped,
+stopped runs are resumed. With --at-once, several runs share the device. This is faster if batches
+are small, but the measured times of the single runs are then too long. An argument can contain
+options: "resnet18 --seed 1 --out runs/resnet18-1".
 """
 
 import argparse
@@ -70,12 +70,8 @@ def is_finished(folder: Path) -> bool:
         return True
     if not (folder / "model.safetensors").is_file():
         return False
-    return (
-        json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))["recipe"].get(
-            "mask_ratio", 0
-        )
-        > 0
-    )
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))
+    return config["recipe"].get("mask_ratio", 0) > 0
 
 
 if __name__ == "__main__":

@@ -286,10 +286,8 @@ def ablation_section(base: Run, others: Sequence[Run]) -> dict:
 def evaluation_section(run: Run) -> dict:
     """Return per-class metrics, confusion matrix and calibration of a run, or an error message."""
     try:
-        metrics, calibration = (
-            classification_report.compute_classification_report(run),
-            calibration_report.compute_calibration_report(run),
-        )
+        metrics = classification_report.compute_classification_report(run)
+        calibration = calibration_report.compute_calibration_report(run)
     except VitdemoError as error:
         return {"run": run.name, "problem": str(error)}
     matrix = confusion_matrix(run.evaluation.probabilities, run.evaluation.labels)

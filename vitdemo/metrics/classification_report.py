@@ -211,10 +211,7 @@ def compare_runs(first: Run, second: Run) -> PairedTest:
             f"'{first.name}' and '{second.name}' were tested on different images and cannot be "
             "compared. Choose two runs with the same test set."
         )
-    correct = (
-        paired.is_correct(a.probabilities, a.labels),
-        paired.is_correct(b.probabilities, b.labels),
-    )
+    correct = [paired.is_correct(each.probabilities, each.labels) for each in (a, b)]
     tests = paired.mcnemar_by_class(*correct, a.labels, len(first.classes))
     overall = paired.mcnemar(*correct)
     overall_p, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])

@@ -391,22 +391,17 @@ def is_at_chance(run: Run) -> bool:
     except RunError:
         return False
     chance = 1 / len(run.classes)
-    return compute_accuracy(
-        evaluation.probabilities, evaluation.labels
-    ) < chance + MIN_LEARNED_FRACTION * (1 - chance)
+    accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
+    return accuracy < chance + MIN_LEARNED_FRACTION * (1 - chance)
 
 
 def is_single_change(differences: Sequence[str]) -> bool:
     """Return whether the `differences` are a single change; the seed does not count."""
-    return (
-        len(
-            {
-                MIXING_PREFIXES if difference.startswith(MIXING_PREFIXES) else difference
-                for difference in _without_seed(differences)
-            }
-        )
-        == 1
-    )
+    changes = {
+        MIXING_PREFIXES if difference.startswith(MIXING_PREFIXES) else difference
+        for difference in _without_seed(differences)
+    }
+    return len(changes) == 1
 
 
 def is_seed_only(differences: Sequence[str]) -> bool:

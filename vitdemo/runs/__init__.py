@@ -251,11 +251,8 @@ def write_checkpoint(folder: Path, state: dict) -> None:
 
 def weights_path(folder: Path, epoch: int | None = None) -> Path:
     """Return the path of the final weights, or of the weights after `epoch`."""
-    return (
-        folder / WEIGHTS_FILE
-        if epoch is None
-        else folder / EPOCHS_FOLDER / f"{epoch:04}.safetensors"
-    )
+    name = WEIGHTS_FILE if epoch is None else f"{EPOCHS_FOLDER}/{epoch:04}.safetensors"
+    return folder / name
 
 
 def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = None) -> None:
@@ -443,14 +440,8 @@ def read_any_run(folder: Path) -> Run:
 def get_run_stamp(folder: Path) -> tuple:
     """Return modification time and size of each file that the page shows; () for a missing file."""
     stamps = []
-    for name in (
-        CONFIG_FILE,
-        HISTORY_FILE,
-        WEIGHTS_FILE,
-        EVALUATION_FILE,
-        REFERENCE,
-        FAITHFULNESS_FILE,
-    ):
+    files = (CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE, EVALUATION_FILE, REFERENCE, FAITHFULNESS_FILE)
+    for name in files:
         try:
             status = (folder / name).stat()
             stamps.append((status.st_mtime_ns, status.st_size))

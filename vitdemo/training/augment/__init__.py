@@ -73,11 +73,8 @@ class Augmentation:
         if self.flip:
             images = flip_images(images, draws["flip"])
         if self.policy != "none":
-            operations, ranges = (
-                POLICIES[self.policy].select_operations(draws),
-                POLICIES[self.policy].ranges,
-            )
-            images = apply_policy(images, operations, ranges)
+            policy = POLICIES[self.policy]
+            images = apply_policy(images, policy.select_operations(draws), policy.ranges)
         if self.erasing:
             images = paste_box(images, draws["erased"], draws["noise"][draws["which_noise"]])
         if self.cutout:
