@@ -1,7 +1,8 @@
 """Start the web page: run `python app.py`, then open the printed address.
 
-Without arguments, the page shows the included models and all runs in `runs/`. It uses CUDA, MPS or
-the CPU. Gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...) also work.
+Without arguments, the page shows the included models and all runs in `runs/`. The models run on
+CUDA, MPS or the CPU. Gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...)
+also work.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # must be set before gradio is imported
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - installed only in a Space; must be imported before torch
 
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     page = build_page(
         context, jobs, [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons], local_only=alone
     )
-    page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # no request can bypass the queue
+    page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # requests cannot bypass the queue
     try:
         page.launch(
             theme=THEME,
@@ -119,7 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--host",
-        help="address to listen on (default: 127.0.0.1, this computer only; 0.0.0.0: all computers "
+        help="address to listen on (default: 127.0.0.1, only this computer; 0.0.0.0: all computers "
         "on the network)",
     )
     parser.add_argument(

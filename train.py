@@ -99,11 +99,11 @@ def main(argv: list[str] | None = None) -> int:
         return run_command(args, argv)
     except VitdemoError as error:
         print(f"train.py: {error}", file=sys.stderr)
-    except OSError as error:  # for example a full disk, or no permission to write
+    except OSError as error:  # for example: the disk is full, or writing is not permitted
         location = f" '{error.filename}'" if error.filename else ""
         hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
         print(f"train.py: {error.strerror or error}{location}{hint}", file=sys.stderr)
-    except KeyboardInterrupt:  # before the first step, or during evaluation
+    except KeyboardInterrupt:  # Ctrl-C before the first step or during evaluation
         print("train.py: stopped.", file=sys.stderr)
         return 130
     return 2
@@ -333,9 +333,9 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     stopper.attach_clock(trainer.clock)
     finished = train_and_save(trainer, folder, deadline)
     if not processes.is_first:
-        return 0  # otherwise torchrun would stop the first process, whose exit code counts
+        return 0  # with another code, torchrun would stop the first process
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # may be fewer than the finished ones
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # maybe not all finished epochs
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
@@ -381,7 +381,7 @@ def evaluate_trained(
     except (VitdemoError, KeyboardInterrupt) as error:
         command = ["python", "train.py", "evaluate", str(folder), "--data", str(source.root)]
         message = (
-            f"The training is finished and its weights are saved in '{folder}'. Evaluate them "
+            f"The training is finished and its weights are saved in '{folder}'. Evaluate the run "
             f"with: {shlex.join(command)}"
         )
         if isinstance(error, KeyboardInterrupt):

@@ -163,9 +163,8 @@ def collect_files(value) -> list[str]:
         if isinstance(value.get("path"), str):
             return [value["path"]]
         value = list(value.values())
-    return (
-        [file for item in value for file in collect_files(item)] if isinstance(value, list) else []
-    )
+    items = value if isinstance(value, list) else []
+    return [file for item in items for file in collect_files(item)]
 
 
 def make_random_image(seed: int) -> bytes:

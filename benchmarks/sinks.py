@@ -99,9 +99,8 @@ def measure_sinks(model: nn.Module, image: Tensor, seed: int) -> dict[str, float
     first, following = order.split(GROUP_SIZE)[:2]
     lengths = trace.tokens[-2][0, skipped:].float().norm(dim=-1)  # input of the last layer
     common = torch.isin(heads.topk(GROUP_SIZE).indices, first).sum(1).float()  # (H,)
-    any_three = torch.randperm(len(mean), generator=torch.Generator().manual_seed(seed))[
-        :GROUP_SIZE
-    ]
+    generator = torch.Generator().manual_seed(seed)
+    any_three = torch.randperm(len(mean), generator=generator)[:GROUP_SIZE]
     received = compute_received_norms(model, trace)
     return {
         "share": float(mean[first].sum() / mean.sum()),

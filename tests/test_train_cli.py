@@ -347,7 +347,7 @@ def test_weights_are_kept_if_the_test_set_changes_during_training(
     assert runs.read_run(out).has_weights and not runs.read_run(out).has_evaluation
     shutil.rmtree(folder)
     put_pictures(THREE_CLASSES, "my images")
-    command = err.split("Evaluate them with: ")[1]
+    command = err.split("Evaluate the run with: ")[1]
     assert shlex.split(command)[:3] == ["python", "train.py", "evaluate"]
     code, out_text, _ = cli(*parse_printed_command(command))
     assert code == 0

@@ -248,7 +248,7 @@ def compare_pairs(runs: Sequence[Run]) -> dict:
                 format_p_value(p),
             ]
         )
-        if len(tests) <= MAX_PAIRS:  # more sentences would be harder to read than the table
+        if len(tests) <= MAX_PAIRS:  # the table is easier to read than many sentences
             sentence = describe_mcnemar(test.overall, test.first, test.second, p=float(p))
             sentences.append(sentence)
     header = ("Models", "Accuracy difference, percentage points", "95% confidence interval")

@@ -91,7 +91,7 @@ class JobQueue:
         self.limits = limits or JobLimits()
         self.for_all = for_all
         self.command = command
-        self._count = 0  # number of training images; 0 until it is known
+        self._count = 0  # number of training images; 0 if not counted yet
 
     # --- queries -------------------------------------------------------------------------------
 
@@ -158,8 +158,9 @@ class JobQueue:
     ) -> Job:
         """Register a run that `write_run(folder)` writes directly, without a training process.
 
-        It counts towards the limits and is deleted like other jobs. The job `replaced`, which the
-        caller deletes afterwards, does not count. Raises `JobError` if no more runs can be stored.
+        The run counts towards the limits and is deleted like other jobs. The job `replaced`, which
+        the caller deletes afterwards, does not count. Raises `JobError` if no more runs can be
+        stored.
         """
         with self.locked():
             self._check_room(replaced)
@@ -182,7 +183,7 @@ class JobQueue:
         record = {"arguments": args, "process": None} | record
         self.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as staging:
-            if write:  # before taking the lock, in a folder that is not visible yet
+            if write:  # without the lock, in a folder that is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
             with self.locked():
                 self._check_waiting()
@@ -247,7 +248,7 @@ class JobQueue:
             if job.record.get("process"):
                 processes.kill_process(job.record["process"])
             trash = self.root / f".discarded-{job.name}-{time.time_ns()}"
-            os.rename(job.path, trash)  # atomic, so that a partly deleted run is never visible
+            os.rename(job.path, trash)  # atomic, so a partly deleted run is never visible
             self._start_next()
         shutil.rmtree(trash, ignore_errors=True)
 
@@ -264,7 +265,7 @@ class JobQueue:
             while True:
                 try:
                     self.start_next()
-                except OSError as error:  # for example a full disk, which may have space later
+                except OSError as error:  # for example, a full disk may have space later
                     print(f"cannot start the next training run: {error}", file=sys.stderr)
                 time.sleep(QUEUE_CHECK_SECONDS)
 
@@ -342,7 +343,7 @@ class JobQueue:
             except FileExistsError:
                 continue
             return name
-        raise JobError(f"There are too many runs named {stem} in '{self.root}'. Delete some.")
+        raise JobError(f"There are too many runs named {stem} in '{self.root}'. Delete some runs.")
 
 
 @contextmanager

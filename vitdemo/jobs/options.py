@@ -37,7 +37,7 @@ class TrainingOption:
     of_model: bool = False  # option of the model, not a field of the recipe
 
     def validate(self, value: object) -> Value:
-        """Return `value` converted to the option's type. Raises `JobError` if it is not allowed."""
+        """Return `value` as the option's type. Raises `JobError` if `value` is not allowed."""
         if self.choices:
             choice = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
             if choice is None:
@@ -141,8 +141,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "shuffled-labels": Preset(
         "Fails: shuffled labels",
-        "Training on random labels. The model can memorise them, but it does not generalise (Zhang "
-        "et al. 2017).",
+        "Training on random labels. The model can memorise these labels, but does not generalise "
+        "(Zhang et al. 2017).",
         "first-steps",
         {
             "shuffled_labels": True,

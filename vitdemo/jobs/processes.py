@@ -1,7 +1,7 @@
 """Processes that continue after their parent has ended, identified by pid and start time.
 
-Linux and macOS only. The `mark` of a process consists of the boot id and its start time. It differs
-from the marks of all other processes that ever have the same pid.
+Linux and macOS only. The `mark` of a process consists of the boot id and its start time. The mark
+differs from the marks of all other processes that ever have the same pid.
 """
 
 import os
@@ -18,16 +18,16 @@ SESSION_NICENESS = 5  # a third of another session's CPU time under full load
 RELEASED_LINE = "--- released"  # first line of the output of a released process
 # The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
 # process runs. If the parent dies before the release, `read` fails at the end of the file. SIGUSR1
-# (stop and evaluate, see training.stopping) must not kill the process before it handles this
+# (stop and evaluate, see training.stopping) must not kill the process before train.py handles this
 # signal. Linux first divides CPU time between sessions, so the niceness of the session is also set.
 WAIT_SCRIPT = (
     f'trap "" USR1; (echo {SESSION_NICENESS} > /proc/self/autogroup) 2> /dev/null; '
     f'read -r _ && {{ echo "{RELEASED_LINE}"; exec nice -n {TRAINING_NICENESS} "$@"; }}'
 )
-# Limit how long OpenMP threads spin while they wait; otherwise "first steps" hardly advances when
-# other processes use the cores. On two idle cores, training takes 12.8 steps per second with the
-# limit and 12.4 without it. With threads that sleep at once, training takes only 8.5 steps per
-# second.
+# Limit how long waiting OpenMP threads spin. Without a limit, the preset "first-steps" hardly
+# advances when other processes use the cores. On two idle cores, training takes 12.8 steps per
+# second with the limit and 12.4 without it. With threads that sleep at once, training takes only
+# 8.5 steps per second.
 OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
 GONE, SUSPENDED, RUNNING = "gone", "held", "alive"
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
@@ -61,7 +61,7 @@ def launch_process(
 def release_process(process: subprocess.Popen) -> None:
     process.stdin.write(b"\n")
     process.stdin.close()
-    # Without a call of wait(), the ended process would remain as a zombie.
+    # Without a call of `wait`, the ended process would remain as a zombie.
     threading.Thread(target=process.wait, daemon=True).start()
 
 
@@ -74,7 +74,7 @@ def process_state(process_id: ProcessId) -> str:
 
 
 def send_signal(process_id: ProcessId, number: int) -> bool:
-    """Send a signal to a process (SIGKILL: to its group); return False if it is gone."""
+    """Send a signal to a process (SIGKILL: to its group); return False if the process has ended."""
     if process_state(process_id) == GONE:
         return False
     try:
@@ -85,7 +85,7 @@ def send_signal(process_id: ProcessId, number: int) -> bool:
 
 
 def kill_process(process_id: ProcessId, seconds: float = 10) -> None:
-    """Kill a process and wait until it is gone."""
+    """Kill a process and wait up to `seconds` until it has ended."""
     deadline = time.monotonic() + seconds
     while send_signal(process_id, signal.SIGKILL) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -52,7 +52,7 @@ class Job:
 
 
 def read_job(folder: Path) -> dict | None:
-    """Return the content of job.json, or None if the folder does not belong to a job."""
+    """Return the content of job.json, or None if `folder` is not the folder of a job."""
     try:
         job = json.loads((folder / JOB_FILE).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ def read_job_state(folder: Path) -> Job | None:
     process_id = record.get("process")
     if not process_id:
         return Job(folder.name, folder, record, FINISHED if record.get("made") else QUEUED)
-    # Read the process first, so that the files below are complete.
+    # Read the state of the process first: if it has ended, the files read below are complete.
     process = processes.process_state(process_id)
     is_evaluated = (folder / runs.EVALUATION_FILE).is_file()
     config = _config(folder)
@@ -84,7 +84,7 @@ def read_job_state(folder: Path) -> Job | None:
             state = STOPPED if "stopped" in config else FINISHED
             return Job(folder.name, folder, record, state, **progress)
         if not config and not last_log_message(folder):
-            return Job(folder.name, folder, record, QUEUED)  # the process was never released
+            return Job(folder.name, folder, record, QUEUED)  # `release_process` was never called
         message = last_log_message(folder) or UNKNOWN_FAILURE_MESSAGE
         if message == UNKNOWN_FAILURE_MESSAGE and shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             message = DISK_FULL_MESSAGE

@@ -37,7 +37,7 @@ CIFAR10_NOUNS = {
 }
 
 
-@dataclass(frozen=True, eq=False)  # because == of arrays has no single truth value
+@dataclass(frozen=True, eq=False)  # because == of arrays returns an array
 class ClassMetrics:
     """Per-class metrics, each (C,); the module's docstring lists when they are NaN."""
 
@@ -70,7 +70,7 @@ def confusion_matrix(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarra
     c = np.shape(probabilities)[1]
     predicted = np.argmax(probabilities, axis=1)  # (N, C) -> (N,)
     cell = np.asarray(labels, dtype=np.int64) * c + predicted  # uint8 labels would overflow
-    # scikit-learn's confusion_matrix warns on a single class.
+    # Not scikit-learn's confusion_matrix, because that function warns if there is a single class.
     return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
 
 
@@ -88,7 +88,7 @@ def _divide(part: np.ndarray, total: np.ndarray, empty: float = 0.0) -> np.ndarr
 
 def compute_class_metrics(probabilities: np.ndarray, labels: np.ndarray) -> ClassMetrics:
     """Return precision, recall, F1, one-vs-rest ROC AUC and support of each class."""
-    # scikit-learn 1.7 would warn of too many classes for few images (its #32309).
+    # scikit-learn 1.7 would warn about too many classes for few images (scikit-learn#32309).
     matrix = confusion_matrix(probabilities, labels)
     hits, predicted, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)  # (C,)
     metrics = _precision_recall_f1(hits, predicted, support)

@@ -6,8 +6,8 @@ of display. In a tie, the lower index comes first.
 
 - confidence: probability of the predicted class;
 - margin: probability of the first class minus probability of the second class;
-- self-confidence: probability of the given label. If it is low in all models, the label may be
-  wrong.
+- self-confidence: probability of the given label. If all models have a low value, the
+  label may be wrong.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import numpy as np
 
 from vitdemo.metrics import _as_square_matrix, _divide, check_predictions
 
-# Type of images -> condition on the chosen model and the others
+# Type of images -> condition on the predictions of the chosen model and of the other models
 IMAGE_FILTERS = {
     "errors": "the prediction is incorrect",
     "right": "the prediction is correct",
@@ -25,14 +25,18 @@ IMAGE_FILTERS = {
     "all_wrong": "the predictions of all models are incorrect",
     "label_errors": "possible label error: the models together contradict the label",
 }
-# Order -> images that come first
+# Order of images -> property of the first image
 IMAGE_ORDERS = {
     "most_confident": "the highest confidence",
     "least_sure": "the smallest margin",
     "doubtful_label": "the lowest self-confidence, averaged over the models",
     "data_set": "the lowest index",
 }
-NORMALISATIONS = {"count": None, "true": 1, "predicted": 0}  # name -> axis that adds up to 1
+NORMALISATIONS = {
+    "count": None,
+    "true": 1,
+    "predicted": 0,
+}  # name -> axis whose fractions sum to 1
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """95% confidence intervals of metrics.
 
 A proportion of images (accuracy, precision, recall, top-k accuracy) has a Wilson (1927) interval.
-Its coverage is close to 95% even for 20 images, for which the bootstrap covers only 87%. For 20
-hits among 20 images, the interval is 84 to 100%.
+For 20 images, the coverage of this interval is still close to 95%, but the bootstrap covers only
+87%. For 20 hits among 20 images, the interval is 84 to 100%.
 
 Other metrics (F1, means over classes, areas) have a bootstrap interval (Efron 1979, percentile
 method): N of the N test images are drawn with replacement many times, and the interval contains the
 middle 95% of the results. Metrics of a confusion matrix depend only on the counts of its cells, so
-one multinomial draw of the cells replaces N draws of images. This is exact and a thousand times
-faster. The bootstrap interval has width 0 if all predictions are correct.
+one multinomial draw of the cells replaces N draws of images. The single draw is exact and a
+thousand times faster than N draws. The bootstrap interval has width 0 if all predictions are
+correct.
 
 All these intervals are over test images. Only `seed_difference_threshold` and a `mean_interval`
 over several seeds include the variation between training seeds.
@@ -46,7 +47,7 @@ class MetricIntervals:
     recall: np.ndarray  # (2, C) Wilson
     f1: np.ndarray  # (2, C) bootstrap
     macro: dict[str, np.ndarray]  # (2,) bootstrap, for "precision", "recall" and "f1"
-    weighted: dict[str, np.ndarray]  # like `macro`
+    weighted: dict[str, np.ndarray]  # as `macro`, weighted by support
 
 
 def compute_metric_intervals(
@@ -62,7 +63,7 @@ def compute_metric_intervals(
     """
     matrix = _as_square_matrix(matrix)
     _check_draws(matrix.sum(), resamples, level)
-    # correct predictions, predictions and support of each class in each resample, each (R, C)
+    # Correct predictions, predictions and support, per resample and class: each (R, C).
     hits, predicted, support = _resample_counts(matrix, resamples, np.random.default_rng(seed))
     values, has_images = _precision_recall_f1(hits, predicted, support), support > 0
     n, correct, true_counts = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
@@ -258,10 +259,10 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     """Return the 95% interval (2,) of the difference of two accuracies on the same `n` images.
 
     Only the first model classifies `first_only` images correctly, only the second `second_only`.
-    The paired interval is narrower than the intervals of the two accuracies suggest. It is the
-    adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each of
-    the four outcomes. It is also valid for few images, and its width is never 0. Raises ValueError
-    if the counts do not fit `n` images.
+    The paired interval is narrower than the intervals of the two accuracies suggest. The method is
+    the adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each
+    of the four outcomes. The interval is also valid for few images and never has width 0. Raises
+    ValueError if the counts do not fit `n` images.
     """
     if n < 1:
         raise ValueError("there are no images to compare")

@@ -139,5 +139,5 @@ def precision_at(curve: RankingCurve, recall: float) -> float:
     """Return the precision of a curve at the highest threshold with at least this `recall`."""
     if not 0 <= recall <= 1:
         raise ValueError(f"recall must be 0 to 1, not {recall}")
-    indices = np.flatnonzero(curve.x >= recall)  # recall falls along the curve
+    indices = np.flatnonzero(curve.x >= recall)  # recall decreases along the curve
     return float(curve.y[indices[-1]])

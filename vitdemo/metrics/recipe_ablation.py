@@ -35,7 +35,7 @@ from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
 
 MIXING_PREFIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one change
-# Training failed if the accuracy covers less than this fraction of the way from chance to 100%.
+# Training has failed if (accuracy - chance) / (1 - chance) is below this fraction.
 MIN_LEARNED_FRACTION = 1 / 9
 MIN_SINGLE_CHANGES = 3  # minimum number of single changes in an ablation
 # Fields without effect on training, or described by `_describe_start`
@@ -356,13 +356,13 @@ def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
 
     A near run differs from the baseline in a single change (`is_single_change`) or only in the
     seed. A baseline has near runs with at least `MIN_SINGLE_CHANGES` different changes (two other
-    optimizers count as one). Among runs that differ only in the seed, the baseline is the one with
-    the most near runs of its own seed. The ablations are sorted by this number, largest first, then
-    by name. Runs on different datasets are never compared. Runs that failed to train
+    optimizers count as one). Among runs that differ only in the seed, the run with the most near
+    runs of the same seed is the baseline. The ablations are sorted by this number, largest first,
+    then by name. Runs on different datasets are never compared. Runs that failed to train
     (`is_at_chance`) are ignored.
     """
     runs = sorted((run for run in runs if not is_at_chance(run)), key=lambda run: run.name)
-    settings = {run.name: describe_settings(run) for run in runs}  # once per run, not per pair
+    settings = {run.name: describe_settings(run) for run in runs}  # computed once per run
     groups, ranks, repeats = {}, {}, {}
     for base in runs:
         dataset = base.classes, base.dataset_name
@@ -501,12 +501,13 @@ def _format_option(run: Run, name: str) -> str:
 def _describe_start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(key, "?") for key in ("run", "epochs"))
-        # Starting weights may depend on the seed; removing it makes repeats count as one change.
+        # Starting weights may depend on the seed. Without the seed in the name, repeats are one
+        # change.
         name = str(name).replace(f"-seed-{recipe_field(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
     if recipe_field(run, "pretrained"):
         return "pretrained weights"
-    from_file = "--weights" in str(run.config.get("command", ""))  # a file outside run folders
+    from_file = "--weights" in str(run.config.get("command", ""))  # file outside of run folders
     return "weights from a file" if from_file else "random weights"
 
 

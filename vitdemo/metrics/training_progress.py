@@ -43,7 +43,7 @@ class Milestone:
 
 
 def recipe_field(run: Run, field: str) -> Any:
-    """Return a field of the run's recipe, or the default if it is missing or of another type."""
+    """Return a recipe field of the run, or the default if the field is missing or invalid."""
     default = RECIPE_DEFAULTS[field]
     value = run.config["recipe"].get(field, default)
     kinds = (str, (int, float), (tuple, list))
@@ -80,8 +80,8 @@ def generalisation_gap(run: Run) -> list[float]:
 def choose_milestones(runs: Sequence[Run]) -> list[float]:
     """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
 
-    They are the highest multiples that the worst, the median and the best run reach. If some of
-    them are equal, lower multiples are added.
+    These accuracies are the highest multiples that the worst, the median and the best run reach. If
+    some of them are equal, lower multiples are added.
     """
     best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
     if not best:
@@ -150,7 +150,7 @@ def with_lineage_history(run: Run) -> Run:
 
 
 def list_stage_changes(run: Run) -> list[StageChange]:
-    """Return the stage changes of a run and its ancestors, with epochs counted over all of them."""
+    """Return the stage changes of a run and its ancestors; epochs count from the first ancestor."""
     return [
         replace(stage, after=before + stage.after)
         for before, member in get_lineage(run)

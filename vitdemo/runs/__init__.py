@@ -37,7 +37,7 @@ CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE = "config.json", "history.jsonl", "model
 EVALUATION_FILE, CHECKPOINT_FILE, EPOCHS_FOLDER = "evaluation.npz", "checkpoint.pt", "epochs"
 REFERENCE = "reference_features.npz"  # features of training images, see `reference`
 CUSTOM_CLASSES_RECIPE = "own-classes"  # recipe for custom classes
-JOB_FILE = "job.json"  # state of a run that the page started; it exists before the other files
+JOB_FILE = "job.json"  # state of a run that the page started; written before all other files
 FAITHFULNESS_FILE = "faithfulness.json"  # results of the faithfulness test
 RECORD_FIELDS = (
     "epoch",
@@ -214,7 +214,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's mode 0600 lets only its owner read it
+        os.chmod(temporary, 0o644)  # mkstemp's mode 0600 lets only the owner read the file
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -333,7 +333,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     """Read `evaluation.npz`; raises `RunError` if it is missing or damaged."""
     path = folder / EVALUATION_FILE
     try:
-        # The file is opened here because np.load does not close a damaged zip file.
+        # Opened here, because np.load does not close a damaged zip file.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as npz:
             names = ("validation_probabilities", "validation_labels")
             validation = [npz[name] for name in names] if names[0] in npz.files else (None, None)
@@ -411,7 +411,7 @@ def iter_origins(run: Run) -> Iterator[Run]:
             return
         try:
             run = read_any_run(run.path.parent / Path(str(name)).name)
-        except (RunError, OSError, ValueError):  # not found, or not readable
+        except (RunError, OSError, ValueError):  # the origin is missing or not readable
             return
         if run.path in visited or run.config.get("started") != origin.get("started"):
             return
@@ -421,14 +421,14 @@ def iter_origins(run: Run) -> Iterator[Run]:
 
 def read_any_run(folder: Path) -> Run:
     """Read a supervised or pretraining run; raises `RunError` if `folder` is not a readable run."""
-    stamp = get_run_stamp(folder)  # first, so that the next call notices a change while reading
+    stamp = get_run_stamp(folder)  # read first, so that the next call notices changes
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(normalize_name(str(name)) for name in config["classes"])
         for section in (spec.options, config["recipe"], config.get("data", {})):
-            section.keys()  # raises AttributeError if it is not a dict
+            section.keys()  # raises AttributeError if the section is not a dict
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"'{folder / CONFIG_FILE}' is not valid ({error!r}). Choose another run folder."

@@ -16,7 +16,7 @@ def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:
     if source.classes != run.classes:
         raise RunError(
             f"'{run.path}' was trained on other classes ({', '.join(run.classes[:4])}, ...): "
-            "choose its dataset with --data."
+            "choose the run's dataset with --data."
         )
 
 
@@ -56,7 +56,7 @@ def evaluate_run(
     def predict(samples: data.LabelledImages) -> np.ndarray:  # (N, C)
         return predict_logits(model, samples.images, run.preprocessing).softmax(1).numpy()
 
-    predict_logits(model, test.images[:1000], run.preprocessing)  # the first forward pass is slower
+    predict_logits(model, test.images[:1000], run.preprocessing)  # warm-up, not timed
     started = time.perf_counter()
     predicted = predict(test)
     seconds = (time.perf_counter() - started) / len(test)

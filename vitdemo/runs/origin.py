@@ -26,7 +26,7 @@ def read_origin(weights: Path | None) -> runs.Run | None:
         return None
     try:
         run = runs.read_any_run(folder)
-    except RunError:  # A model from the Hub also has a config.json in its folder.
+    except RunError:  # The file is not from a run: models from the Hub also have a config.json.
         return None
     epoch = epoch or (run.weights_record or {}).get("epoch", 0)
     return replace(run, history=tuple(r for r in run.history if r["epoch"] <= epoch))

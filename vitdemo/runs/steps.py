@@ -1,9 +1,9 @@
 """`steps.jsonl` of a run folder: training loss and accuracy within an epoch.
 
-About once per second, a line is added. It contains `epoch`, `step`, `steps`, the training time in
-`seconds`, and the mean `loss` and `accuracy` of the training images since the previous line. The
-file has at most `MAX_STEP_LINES` lines. When it is full, every second line is removed and new lines
-are added half as often.
+About once per second, a line is added. Each line contains `epoch`, `step`, `steps`, the training
+time in `seconds`, and the mean `loss` and `accuracy` of the training images since the previous
+line. The file has at most `MAX_STEP_LINES` lines. When the file is full, every second line is
+removed, and new lines are added half as often.
 """
 
 import json

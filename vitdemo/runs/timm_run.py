@@ -1,6 +1,6 @@
 """Pretrained Vision Transformers from timm, by name and without a run folder.
 
-The classes are those of the training set, such as the 1,000 classes of ImageNet. The weights are
+The classes come from the training set, for example the 1,000 classes of ImageNet. The weights are
 downloaded by timm or read from a local file.
 
     run = create_timm_run("timm:deit_tiny_patch16_224") run.classes[281]  # "tabby, tabby cat" run =
@@ -218,7 +218,7 @@ def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
 
 
 def _build_without_weights(name: str) -> nn.Module:
-    with torch.device("meta"):  # only shapes, which is fast and needs no memory
+    with torch.device("meta"):  # computes only shapes, which needs no memory
         model = timm.create_model(name, pretrained=False)
     try:
         check_plain_vit(model)

@@ -46,7 +46,7 @@ def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
         path.unlink()
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
-    runs.write_config(folder, config)  # last, because a folder with this file can be resumed
+    runs.write_config(folder, config)  # written last, because it makes a run resumable
 
 
 def build_config(
@@ -121,14 +121,14 @@ class EpochSaver:
             weights = self.trainer.ema_weights()
             runs.write_weights(self.folder, weights, record["epoch"])
         runs.append_record(self.folder, record)
-        if self.trainer.compile != self.compile:  # the compiler failed
+        if self.trainer.compile != self.compile:  # compilation failed in this epoch
             self.compile = self.trainer.compile
             config = runs.read_config(self.folder)
             (config.get("resumed") or [config])[-1]["compile"] = self.compile
             runs.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
-        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # the next checkpoint is in time
+        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # wait for a later epoch
             self.waiting = copy_detached(self.trainer.state_dict())
             return
         self.waiting = None

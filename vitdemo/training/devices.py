@@ -23,7 +23,7 @@ def is_zero_gpu() -> bool:
 
     There, only functions that request the GPU can use CUDA, although torch reports it everywhere.
     """
-    # The same test as in the package `spaces`.
+    # This test is the same as in the package `spaces`.
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
@@ -51,8 +51,8 @@ def choose_device(name: str = "auto") -> torch.device:
 def supports_fast_bfloat16(device: torch.device) -> bool:
     """Return whether bfloat16 is faster than float32 on `device`.
 
-    It is on GPUs with bfloat16 and on CPUs with AVX-512 BF16 or AMX. Other hardware emulates
-    bfloat16. A ViT of width 128 then trains 3.7 times slower than in float32 (2-core Xeon,
+    The faster devices are GPUs with bfloat16, and CPUs with AVX-512 BF16 or AMX. Other hardware
+    emulates bfloat16. A ViT of width 128 then trains 3.7 times slower than in float32 (2-core Xeon,
     Cascade Lake, torch 2.15).
     """
     if device.type == "cuda":
@@ -80,9 +80,9 @@ def choose_fused_attention(model: nn.Module) -> None:
     """Set `model` to fused or explicit attention, whichever trains faster on its device.
 
     This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel is
-    slow in bfloat16: 77 ms instead of 10 ms. In float32, both kinds are equally fast. These times
-    are for 128 images, 4 heads of dimension 32 and 65 tokens (one core of an EPYC Genoa, torch
-    2.15; benchmarks/LOG.md).
+    slow in bfloat16: 77 ms instead of 10 ms. In float32, both kinds are equally fast. The times are
+    for 128 images, 4 heads of dimension 32 and 65 tokens (one core of an EPYC Genoa, torch 2.15;
+    benchmarks/LOG.md).
     """
     device = next(model.parameters()).device
     fused = device.type != "cpu" or not supports_fast_bfloat16(device)
@@ -137,7 +137,7 @@ def _libc_function(name: str) -> Callable | None:
     """Return the function `name` of the C library, or None if it does not exist."""
     try:
         return getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # another C library or operating system
+    except (AttributeError, OSError, TypeError):  # no glibc on this system
         return None
 
 

@@ -1,7 +1,7 @@
 """Training in several processes, one per device, started by `torchrun`.
 
-Every process loads the whole dataset and draws the same random numbers. It augments and trains on
-its own part of each batch. Without `torchrun` there is one process, and the functions of this
+Every process loads the whole dataset and draws the same random numbers. Each process augments and
+trains on a part of each batch. Without `torchrun` there is one process, and the functions of this
 module do nothing.
 """
 

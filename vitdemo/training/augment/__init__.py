@@ -2,8 +2,8 @@
 
 (torchvision's v2 transforms draw one set of parameters per batch.) `Augmentation.draw` draws all
 random numbers of an epoch first. `Augmentation.apply` and `mix_images` are pure functions of images
-and draws. They can therefore be compiled, and each process can use its own part of the same draws.
-Images are float values in 0..255 and are never changed in place.
+and draws. These functions can therefore be compiled, and each process can use a part of the same
+draws. Images are float values in 0..255 and are never changed in place.
 
 Letters: N images per epoch, B images per batch, S side of an image in pixels, K operations per
 image.
@@ -20,7 +20,7 @@ from torch import Generator, Tensor
 from vitdemo.training.augment.policies import POLICIES, apply_policy
 from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
 
-NUM_NOISE_IMAGES = 64  # noise images per epoch, which fill the erased boxes
+NUM_NOISE_IMAGES = 64  # number of noise images per epoch, which fill the erased boxes
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Recipe:
     note: str = ""
     pretrained: bool = False
 
-    epochs: int = 50  # epochs that train the whole model, after head_epochs
+    epochs: int = 50  # epochs that train the whole model, after `head_epochs`
     batch_size: int = 128
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
