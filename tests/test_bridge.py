@@ -1,6 +1,7 @@
 """Answers of the bridge to requests of the browser, which are untrusted."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page.bridge import (
     Bridge,
     ImageFile,
+    NumbersFile,
     ViewState,
     answer_request,
     load_square,
     load_trace,
     parse_view_state,
 )
+from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.picture import ImageRequest
 from vitdemo.page.explore.inside import logit_lens
 
@@ -59,7 +62,7 @@ def test_logit_lens_payload_equals_the_library(context):
         ({"model": "x" * 301}, "contains no model"),
         ({"image": {"source": "photo:unicorn"}}, "This photo does not exist"),
         ({"image": {"source": "own", "path": "/etc/passwd"}}, "no longer available"),
-        ({"image": None}, "does not exist"),
+        ({"image": None}, "No image is chosen"),
     ],
 )
 def test_invalid_state_is_answered_with_a_message(context, changes, message):
@@ -81,9 +84,13 @@ def test_square_of_an_image_is_loaded_once(context):
     assert parse_view_state(STATE) == ViewState(request, "vit")
 
 
-def test_images_of_a_payload_become_files(tmp_path, monkeypatch):
+def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    image = ImageFile(np.zeros((2, 3, 3), np.uint8))
-    value = Bridge().postprocess({"views": {"a": {"data": {"seen": image}}}})
-    assert json.loads(value["text"]) == {"views": {"a": {"data": {"seen": {"file#": 0}}}}}
-    assert value["files"][0]["path"].endswith(".png")
+    similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
+    data = {"seen": ImageFile(np.zeros((2, 3, 3), np.uint8)), "numbers": NumbersFile(similarity)}
+    value = Bridge().postprocess({"views": {"a": {"data": data}}})
+    files = {"seen": {"file#": 0}, "numbers": {"file#": 1}}
+    assert json.loads(value["text"]) == {"views": {"a": {"data": files}}}
+    image, numbers = (Path(file["path"]) for file in value["files"])
+    assert image.suffix == ".png"
+    np.testing.assert_allclose(unpack_matrices(numbers.read_bytes())[0, 0], similarity)

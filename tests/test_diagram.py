@@ -8,7 +8,7 @@ import torch
 from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
-from vitdemo.page.explore.inside.diagram import diagram_data
+from vitdemo.page.explore.inside import architecture
 
 MODELS = {
     "ours": VIT,
@@ -51,7 +51,8 @@ def test_diagram_describes_the_convolutions_of_a_model():
     model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
     parts = {part.sizes["name"]: part for part in list_model_parts(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
-    texts = [box.description for box in diagram_data("c", list(parts.values())).boxes]
+    boxes = architecture.to_payload("c", list(parts.values()))["parts"]
+    texts = [box["description"] for box in boxes]
     assert "2 x 2 filters" in texts[0] and "3 channels to 24; computed from" in texts[0]
     assert "2 layers of 3 x 3 filters" in texts[2] and "8 channels to 16 (" in texts[2]
     assert texts[-1].startswith("Maps 24 numbers, one per channel, to ")

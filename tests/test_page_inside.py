@@ -17,10 +17,8 @@ from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
-from vitdemo.page.components import positions
 from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
-from vitdemo.page.components.matrix_file import unpack_matrices
-from vitdemo.page.explore.inside import ablation, distance, filters, logit_lens
+from vitdemo.page.explore.inside import ablation, distance, filters, logit_lens, positions
 
 
 @pytest.fixture(autouse=True)
@@ -152,14 +150,10 @@ def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, ve
     assert text.startswith("vit, accuracy on 1,000 test images")
 
 
-def test_position_similarities_are_sent_in_one_file():
+def test_limit_of_the_colour_scale_excludes_equal_patches():
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
-    view = positions.PositionView()
-    payload = view.to_payload(positions.PositionData("vit", similarity, (1, 2), "words"))
-    with open(payload["similarity"].path, "rb") as file:
-        np.testing.assert_allclose(unpack_matrices(file.read())[0, 0], similarity)
-    assert payload["limit"] == 0.5
-    assert positions.PositionData("vit", np.ones((1, 1)), (1, 1), "").limit == 1
+    assert positions.find_largest_cosine(similarity) == 0.5
+    assert positions.find_largest_cosine(np.ones((1, 1))) == 1
 
 
 def test_filter_tiles_have_captions_and_channels_last():

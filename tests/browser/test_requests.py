@@ -40,7 +40,7 @@ MAX_REQUESTS = {
     "layer": 0,
     "head": 0,
     "patch under the pointer": 0,
-    "section, first time": 2,  # one of them for the logit lens, whose payload has its own request
+    "section, first time": 1,
     "back to Attention": 0,
     "section, second time": 1,
     "part with layers": 1,

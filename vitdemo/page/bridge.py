@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
+import torch
 from gradio.events import EventListener
 from PIL import Image
 
 from vitdemo.context import AppContext
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.page.components import event_payload, serialise_payload, serve_image
+from vitdemo.page.components import event_payload, serialise_payload, serve_image, serve_numbers
 from vitdemo.page.components.picture import ImageRequest, parse_image_fields
 from vitdemo.page.image_sources import crop_to_square, load_requested_image
 from vitdemo.page.kit import MODEL_EVENT
@@ -34,7 +35,7 @@ Payload = Callable[[AppContext, "ViewState"], dict]
 class ViewState:
     """View state without the layer: the requested image, and the name of the model."""
 
-    image: ImageRequest
+    image: ImageRequest | None
     model: str
 
 
@@ -43,6 +44,13 @@ class ImageFile:
     """Image of a payload, (height, width, 3) uint8, which the browser receives as a file."""
 
     pixels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class NumbersFile:
+    """Matrices of a payload, (P, Q), which the browser receives as a file of `matrix_file`."""
+
+    values: np.ndarray
 
 
 class Bridge(gr.HTML):
@@ -66,13 +74,15 @@ class Bridge(gr.HTML):
         """Return None, since handlers read the request from the event."""
 
     def postprocess(self, value):
-        return None if value is None else serialise_payload(self._serve_images(value))
+        return None if value is None else serialise_payload(self._serve_files(value))
 
-    def _serve_images(self, value):
+    def _serve_files(self, value):
         if isinstance(value, ImageFile):
             return serve_image(self, value.pixels)
+        if isinstance(value, NumbersFile):
+            return serve_numbers(self, torch.from_numpy(value.values)[None, None])
         if isinstance(value, dict):
-            return {name: self._serve_images(each) for name, each in value.items()}
+            return {name: self._serve_files(each) for name, each in value.items()}
         return value
 
 
@@ -131,11 +141,13 @@ def parse_view_state(fields: object) -> ViewState:
     image, model = fields.get("image"), fields.get("model")
     if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
         raise VitdemoError("The request contains no model. Reload the page.")
-    return ViewState(parse_image_fields(image if isinstance(image, dict) else {}), model)
+    return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model)
 
 
-def load_square(context: AppContext, request: ImageRequest) -> Image.Image:
+def load_square(context: AppContext, request: ImageRequest | None) -> Image.Image:
     """Return the RGB square of an image, cached. Raises `ImageError` or `DataError`."""
+    if request is None:
+        raise ImageError("No image is chosen. Choose an image first.")
     return context.cache.get_or_compute(
         (load_square, request.source, request.path, request.crop_position),
         lambda: crop_to_square(load_requested_image(request, context.load_test_image)),

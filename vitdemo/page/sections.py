@@ -27,7 +27,9 @@ from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import MODEL_QUEUE, NO_API
 
 # No event if the page itself opened this tab, since the same response then draws the section.
-JS_MARK_OPEN = "(open, openings = 0) => [NAME, open === NAME ? openings : openings + 1]"
+# The bridge answers for the parts in BRIDGED.
+JS_MARK_OPEN = """(open, openings = 0, part = "") =>
+  [NAME, open === NAME || BRIDGED.includes(part) ? openings : openings + 1]"""
 LATEST_EVENT = {"trigger_mode": "always_last", **NO_API}
 
 
@@ -79,6 +81,7 @@ class LazySections:
     ):
         self.choosers, self.common_inputs, self.queue = list(choosers), list(common_inputs), queue
         self.section_list: list[LazySection] = []
+        self.bridged_parts: list[str] = []  # parts without a section of their own
         self._redraw_events: list[tuple[Callable, Sequence[LazySection]]] = []
 
     def add(
@@ -162,4 +165,6 @@ class LazySections:
             noted.append(openings)
             self._draw_on(openings.change, sections, show_progress="full")
         js = JS_MARK_OPEN.replace("NAME", json.dumps(name))
-        tab.select(None, noted, noted, js=js, **LATEST_EVENT)
+        js = js.replace("BRIDGED", json.dumps(self.bridged_parts))
+        part = self.choosers[1:] if sections else []
+        tab.select(None, [*noted, *part], noted, js=js, **LATEST_EVENT)

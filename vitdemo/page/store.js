@@ -1,5 +1,6 @@
 // The view state of the page, and the requests for the data of views (see bridge.py).
-// A view is { needs: [state keys], render(element, data, state) }. Its key: the values of `needs`.
+// A view is { needs, follows, render(element, data, state) }; `needs` and `follows` are state keys.
+// The values of `needs` are the key of its data. A change of a key in `follows` draws the view again.
 // A change of the state draws the views with current data, and requests the data of other views.
 vitdemo.store = (() => {
   const state = {};
@@ -19,7 +20,10 @@ vitdemo.store = (() => {
     const changed = Object.entries(changes).filter(([name, value]) => JSON.stringify(state[name]) !== JSON.stringify(value));
     if (!changed.length) return;
     Object.assign(state, Object.fromEntries(changed));
-    for (const each of mounted) if (each.data && each.key === keyOf(each.name)) views[each.name].render(each.element, each.data, state);
+    for (const { data, element, key, name } of mounted) {
+      const isFollowed = changed.some(([each]) => views[name].follows?.includes(each));
+      if (data && isFollowed && key === keyOf(name)) views[name].render(element, data, state);
+    }
     refresh();
   }
 

@@ -6,7 +6,7 @@ import gradio as gr
 
 from vitdemo.page.explore.inside import (
     ablation,
-    diagram,
+    architecture,
     distance,
     epochs,
     filters,
@@ -16,7 +16,7 @@ from vitdemo.page.explore.inside import (
     residual_stream,
 )
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import REFRESH_EVENT
+from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT
 
 # Part id: title and module.
 PARTS = {
@@ -28,9 +28,12 @@ PARTS = {
     "positions": ("Position embeddings", positions),
     "filters": ("Patch embedding", filters),
     "epochs": ("Across epochs", epochs),
-    "diagram": ("Architecture", diagram),
+    "diagram": ("Architecture", architecture),
 }
 
+# The bridge requests the payloads of these parts; a choice of another part draws its section.
+BRIDGED_PARTS = ["lens", "residual_stream", "positions", "diagram"]
+JS_COUNT_DRAW = f"(part, draws) => [{json.dumps(BRIDGED_PARTS)}.includes(part) ? draws : draws + 1]"
 # The browser switches the part. On the server, two quick changes could finish in the wrong order.
 JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
     name => ({{__type__: "update", visible: name === chosen}}))"""
@@ -53,4 +56,7 @@ def build(look: ExploreTab) -> None:
         columns.append(column)
 
     chosen.change(None, chosen, columns, js=JS_SHOW_PART, **REFRESH_EVENT)
-    look.draw_on(chosen.input, look.sections_of_tab("inside"))
+    draws = gr.Number(0, visible="hidden", label="draws of a part")
+    chosen.input(None, [chosen, draws], draws, js=JS_COUNT_DRAW, **NO_PROGRESS)
+    look.draw_on(draws.change, look.sections_of_tab("inside"))
+    look.bridged_parts += BRIDGED_PARTS

@@ -37,6 +37,7 @@ let isBeforeFirst = false; // whether the embedding is shown, for which the page
 
 vitdemo.store.define("logit_lens", {
   needs: ["image", "model"],
+  follows: ["layer"],
   render(element, value, state) {
     const choose = (layer) => {
       if (layer) vitdemo.store.chooseLayer(layer);

@@ -1,7 +1,7 @@
 // The parts of a model from the image to the prediction, with bars for their sizes. A click on a
 // part opens its explanation by clicking the page's own controls.
-const { caption, folded, make, marked, notice, received, redraw } = vitdemo;
-const place = element.querySelector(".diagram");
+(() => {
+const { caption, folded, make, marked, redraw } = vitdemo;
 const number = (value) => value.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)}%`;
 
@@ -22,9 +22,7 @@ function box(each, value) {
   return button;
 }
 
-function draw() {
-  const value = received(props) || {};
-  if (!value.parts) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
+function draw(place, value) {
   const item = (each) => make("li", {}, box(each, value));
   const repeated = value.parts.filter(({ repeats }) => repeats > 1);
   const block = make("li", {}, make("div", { className: "block" }, make("p", { text: value.repeated }), make("ol", {}, ...repeated.map(item))));
@@ -33,5 +31,6 @@ function draw() {
   rows.push(["total", number(value.parameters), number(value.macs)]);
   redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded("Numbers: parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows));
 }
-watch("value", draw);
-draw();
+
+vitdemo.store.define("architecture", { needs: ["model"], render: draw });
+})();

@@ -1,10 +1,8 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: bars in
 // the order of the model, single heads, and the norm of the tokens after each layer.
-const { folded, grid, largest, make, received, redraw, scale, shade, signed } = vitdemo;
-const part = (name) => element.querySelector("." + name);
-const [target, other] = ["target", "other"].map(part);
+(() => {
+const { caption, folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
 const NONE = "none";
-let drawn = ""; // run and classes for which the choices are valid
 
 const colour = (value) => `rgb(${shade(value > 0 ? 0.9 : 0.1).join(" ")})`;
 
@@ -18,9 +16,8 @@ function bars(rows) {
   });
 }
 
-function draw() {
-  const value = received(props);
-  const [k, against] = [Number(target.value), other.value];
+// Draw the results below the two choices.
+function draw(place, value, k, against) {
   // Contributions to one logit or to the difference of two logits; they add up to the total.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
   const [embedding, heads, bias, mlps, constant, logit] = ["embedding", "heads", "bias", "mlps", "constant", "logits"].map((name) => of(value[name]));
@@ -29,16 +26,17 @@ function draw() {
   attention.forEach((each, l) => rows.push({ name: `Layer ${l + 1}, attention`, value: each }, { name: `Layer ${l + 1}, MLP`, value: mlps[l] }));
   rows.push({ name: "Biases", value: constant }, { name: "Total", value: logit, whole: true });
   const name = against === NONE ? `the logit of ${value.classes[k]}` : `the logit of ${value.classes[k]} minus the logit of ${value.classes[Number(against)]}`;
-  part("sum").textContent = `The parts below add up to ${name}: ${signed(logit)}.`;
-  part("parts").replaceChildren(...bars(rows));
   const limit = largest(heads.flat());
   const cells = heads.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((each, h) => ({
     text: signed(each), label: `Layer ${l + 1}, head ${h + 1} adds ${signed(each)} to ${name}`, rgb: shade((each / (limit || 1) + 1) / 2) })) }));
-  part("heads").replaceChildren(
+  const byHead = make("div", { className: "heads" },
     grid({ caption: `Contribution of each head to ${name}. Columns are heads.`, corner: "", columns: heads[0].map((_, h) => ({ text: h + 1 })), rows: cells }),
     scale(signed(-limit), signed(limit), " (added to the logit)"));
   const numbers = value.lengths.map(([answer, patch], l) => [l ? `after layer ${l}` : "before layer 1", answer.toFixed(2), patch.toFixed(2)]);
-  redraw(part("lengths"),
+  redraw(place,
+    make("p", { className: "sum", text: `The parts below add up to ${name}: ${signed(logit)}.` }),
+    make("div", { className: "parts" }, ...bars(rows)),
+    byHead,
     folded("Numbers: all parts", ["part", "contribution to the logit"], rows.map((row) => [row.name, signed(row.value, 4)])),
     folded("Norm of the residual stream after each layer", ["place", value.read, "patches, mean"], numbers));
 }
@@ -47,22 +45,17 @@ function less(a, b) {
   return Array.isArray(a) ? a.map((each, i) => less(each, b[i])) : a - b;
 }
 
-function show() {
-  const value = received(props) || {};
-  part("sentence").textContent = value.sentence ?? "";
-  part("sentence").hidden = !value.sentence;
-  part("shown").hidden = !value.heads;
-  if (!value.heads) return;
-  part("words").textContent = value.words;
-  const key = JSON.stringify([value.run, value.classes]);
-  if (key !== drawn) {
-    const options = () => value.classes.map((text, i) => make("option", { value: String(i), text }));
-    target.replaceChildren(...options());
-    other.replaceChildren(make("option", { value: NONE, text: "nothing" }), ...options());
-    drawn = key;
-  }
-  draw();
+function render(element, value) {
+  const options = value.classes.map((text, i) => ({ value: String(i), text }));
+  const choice = (name, choices) => make("select", { className: `vd-select ${name}` }, ...choices.map((each) => make("option", each)));
+  const target = choice("target", options);
+  const other = choice("other", [{ value: NONE, text: "nothing" }, ...options]);
+  const results = make("div");
+  const update = () => draw(results, value, Number(target.value), other.value);
+  for (const select of [target, other]) select.addEventListener("change", update);
+  element.replaceChildren(caption(value.words), make("label", {}, "Logit of ", target), " ", make("label", {}, "minus ", other), results);
+  update();
 }
-for (const select of [target, other]) select.addEventListener("change", draw);
-watch("value", show);
-show();
+
+vitdemo.store.define("residual_stream", { needs: ["image", "model"], render });
+})();

@@ -1,6 +1,7 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
-const { caption, floats, folded, grid, largest, make, matrices, notice, paint, received, redraw, scale, shade, signed } = vitdemo;
-const place = element.querySelector(".positions");
+(() => {
+const { caption, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
 let value = {}; // the drawn payload
 let similarity = null; // (P, P), from its file
@@ -59,19 +60,17 @@ function draw() {
   if (similarity) redraw(place, caption(value.words), make("div", { className: "maps" }, map(), overview()));
 }
 
-async function load() {
-  value = received(props) || {};
+async function load(element, payload) {
   const mine = ++asked;
-  similarity = null;
-  if (!value.similarity) return place.replaceChildren(...(value.sentence ? [notice(value.sentence)] : []));
   try {
-    const found = floats(await matrices(value.similarity.url));
+    const found = floats(await matrices(payload.similarity.url));
     if (mine !== asked) return; // another model has arrived in the meantime
-    similarity = found;
+    [place, value, similarity] = [element, payload, found];
     draw();
   } catch (error) {
-    if (mine === asked) place.replaceChildren(notice(error.message));
+    if (mine === asked) element.replaceChildren(notice(error.message));
   }
 }
-watch("value", load);
-load();
+
+vitdemo.store.define("position_embeddings", { needs: ["model"], render: load });
+})();

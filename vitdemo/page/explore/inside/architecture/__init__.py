@@ -1,11 +1,23 @@
-"""The part "Architecture": the model's parts with their sizes, linked to their explanations."""
+"""The part "Architecture": the model's parts with their sizes, linked to their explanations.
+
+The payload does not depend on the image:
+
+    {"words": str, "repeated": str, "parameters": int, "macs": int,
+     "parts": [{"title", "description", "parameters", "macs", "repeats",
+                "link": {"title", "part"} | {"title", "section"} | None}, ...]}
+
+`link` names a part of "Inside the model" or a section of Explore. `parameters` and `macs` of a part
+are sums over all `repeats` copies. `repeated` is the caption of the parts with several copies.
+"""
 
 from collections.abc import Sequence
 
 from vitdemo.analyses.architecture import ModelPart, load_model_parts
-from vitdemo.page.components.diagram import DiagramBox, DiagramData, DiagramView
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import ViewState, add_view
 from vitdemo.page.explore.tab import ExploreTab
 
+VIEW = "architecture"
 PART_TITLES = {
     "patches": "Patch embedding",
     "stem": "Convolutional stem",
@@ -61,27 +73,34 @@ BLOCKS_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part and connect its events."""
-    view = DiagramView(elem_id="diagram")
-
-    def draw(image, name):
-        return diagram_data(name, load_model_parts(look.context, look.context.find_run(name)))
-
-    look.add("inside/diagram", draw, [], [view])
+    """Lay out the part."""
+    add_view(VIEW, elem_id="diagram")
 
 
-def diagram_data(name: str, parts: Sequence[ModelPart]) -> DiagramData:
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the model's diagram. Raises `VitdemoError`."""
+    run = context.find_run(state.model)
+    return to_payload(run.name, load_model_parts(context, run))
+
+
+def to_payload(name: str, parts: Sequence[ModelPart]) -> dict:
+    """Return the payload of the diagram of the model `name`."""
     if any(part.kind == "convolutions" for part in parts):
-        return DiagramData(
-            [make_box(part) for part in parts], CONVOLUTIONAL_CAPTION.format(name=name)
-        )
-    times = max(part.repeats for part in parts)
-    return DiagramData(
-        [make_box(part) for part in parts], VIT_CAPTION, BLOCKS_CAPTION.format(times=times)
-    )
+        caption, repeated = CONVOLUTIONAL_CAPTION.format(name=name), ""
+    else:
+        times = max(part.repeats for part in parts)
+        caption, repeated = VIT_CAPTION, BLOCKS_CAPTION.format(times=times)
+    return {
+        "words": caption,
+        "repeated": repeated,
+        "parameters": sum(part.parameters for part in parts),
+        "macs": sum(part.macs for part in parts),
+        "parts": [make_box(part) for part in parts],
+    }
 
 
-def make_box(part: ModelPart) -> DiagramBox:
+def make_box(part: ModelPart) -> dict:
+    """Return the box of one part: title, description, sizes and link."""
     sizes = dict(part.sizes)
     if "prefix" in sizes:
         before = ", ".join(sizes["prefix"]).capitalize()
@@ -90,8 +109,11 @@ def make_box(part: ModelPart) -> DiagramBox:
         count = sizes["count"]
         sizes["layers"] = "A layer" if count == 1 else f"{count} layers"
         sizes["frozen"] = "; computed from images, not trained" if sizes["is_frozen"] else ""
-    words = PART_DESCRIPTIONS[part.kind].format(**sizes)
-    opens = PART_LINKS.get(part.kind)
-    return DiagramBox(
-        PART_TITLES[part.kind], words, part.parameters, part.macs, part.repeats, opens
-    )
+    return {
+        "title": PART_TITLES[part.kind],
+        "description": PART_DESCRIPTIONS[part.kind].format(**sizes),
+        "parameters": part.parameters,
+        "macs": part.macs,
+        "repeats": part.repeats,
+        "link": PART_LINKS.get(part.kind),
+    }

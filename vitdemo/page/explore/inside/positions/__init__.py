@@ -1,0 +1,52 @@
+"""The part "Position embeddings": similarity of a chosen patch to all others, and an overview.
+
+The payload does not depend on the image. `limit` is the end of the colour scale:
+
+    {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file (P, P)}
+"""
+
+import numpy as np
+
+from vitdemo.analyses.weights import compute_position_similarity
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import NumbersFile, ViewState, add_view
+from vitdemo.page.explore.tab import ExploreTab
+
+VIEW = "position_embeddings"
+POSITIONS_CAPTION = (
+    "Cosine similarity of the chosen patch's learned position embedding to the position embeddings "
+    "of all patches; 1 for the patch itself. It does not depend on the image."
+)
+INITIALISATION_CAPTIONS = {
+    "random": "The embeddings were initialised with random numbers, without information about "
+    "positions. Similarity between neighbours, rows and columns was learned.",
+    "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
+    "Trockman & Kolter 2023). Neighbours were similar from the start, so not all of the similarity "
+    "was learned.",
+    "weights": "Training started from the weights of another model. The similarity comes from the "
+    "training of the other model, or from its initialisation.",
+}
+
+
+def build(look: ExploreTab) -> None:
+    """Lay out the part; the browser draws the chosen patch."""
+    add_view(VIEW, elem_id="positions")
+
+
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the position embeddings. Raises `VitdemoError`."""
+    run = context.find_run(state.model)
+    similarity, grid, start = compute_position_similarity(context, run)
+    return {
+        "run": run.name,
+        "grid": list(grid),
+        "limit": find_largest_cosine(similarity),
+        "words": f"{POSITIONS_CAPTION} {INITIALISATION_CAPTIONS[start]}",
+        "similarity": NumbersFile(similarity),
+    }
+
+
+def find_largest_cosine(similarity: np.ndarray) -> float:
+    """Return the largest absolute cosine (P, P) between different patches; 1 for one patch."""
+    others = similarity[~np.eye(len(similarity), dtype=bool)]
+    return float(np.abs(others).max()) if others.size else 1.0

@@ -1,0 +1,60 @@
+"""The part "Residual stream": contributions of each head and each MLP to a logit.
+
+The payload for K classes, the most probable class first:
+
+    {"run": str, "words": str, "read": str, "classes": [names], "logits": (K), "embedding": (K),
+     "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
+     "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
+"""
+
+import numpy as np
+
+from vitdemo.context import AppContext
+from vitdemo.explain.checks import to_numpy
+from vitdemo.explain.logit_attribution import LogitAttribution, compute_logit_attribution
+from vitdemo.page.bridge import ViewState, add_view, load_trace
+from vitdemo.page.explore.tab import ExploreTab
+
+VIEW = "residual_stream"
+LOGIT_DIGITS = 5
+RESIDUAL_STREAM_CAPTION = (
+    "Each attention and each MLP adds a vector to the tokens (the residual stream). The classifier "
+    "reads the sum, so each part contributes to the logit (direct logit attribution). Orange parts "
+    "increase the logit; purple parts decrease it. The scale of the final LayerNorm is fixed at "
+    "its value for this image. A part may matter more than its number shows, because the number "
+    "excludes its effect through later layers."
+)
+
+
+def build(look: ExploreTab) -> None:
+    """Lay out the part."""
+    add_view(VIEW, elem_id="residual-stream")
+
+
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the residual stream. Raises `VitdemoError`."""
+    trace = load_trace(context, state)
+    return to_payload(compute_logit_attribution(context.load_model(trace.run), trace))
+
+
+def to_payload(attribution: LogitAttribution) -> dict:
+    """Return the payload of contributions to logits."""
+    parts = attribution.contributions
+    norms = [attribution.classifier_token_norms, attribution.patch_norms]
+    return {
+        "run": attribution.run.name,
+        "words": RESIDUAL_STREAM_CAPTION,
+        "read": "class token" if attribution.trace.reads_class_token else "mean of the patches",
+        "classes": [attribution.run.classes[c] for c in attribution.classes],
+        "logits": _round(attribution.logits),
+        "embedding": _round(to_numpy(parts.embedding)),
+        "heads": _round(to_numpy(parts.heads)),
+        "bias": _round(to_numpy(parts.attention_bias)),
+        "mlps": _round(to_numpy(parts.mlps)),
+        "constant": _round(to_numpy(parts.constant)),
+        "lengths": _round(np.stack(norms, axis=1)),  # (L+1, 2)
+    }
+
+
+def _round(values: np.ndarray) -> list:
+    return values.astype(float).round(LOGIT_DIGITS).tolist()
