@@ -87,7 +87,9 @@ def test_slow_maps_are_left_out_unless_cached(ask):
 
 
 def test_errors_name_unknown_classes(shown, ask):
-    with pytest.raises(RunError, match=r"'vit' has no class 'unicorn': it has airplane, .*\."):
+    with pytest.raises(
+        RunError, match=r"'vit' has no class 'unicorn': choose one of airplane, .*\."
+    ):
         ask(0, target="unicorn")
     with pytest.raises(RunError, match="no class 'unicorn'"):
         ask(0, against="unicorn")

@@ -90,7 +90,7 @@ def test_attention_to_self_or_class_token_has_distance_zero():
 
 @pytest.mark.parametrize(("grid", "prefix"), [((2, 3), 1), ((2, 2), 0), ((2, 3), -1)])
 def test_distance_rejects_a_mismatched_grid(grid, prefix):
-    with pytest.raises(ValueError, match=rf"{prefix} prefix tokens and 2 x {grid[1]}.* 5 tokens"):
+    with pytest.raises(ValueError, match=rf"{prefix} special tokens and 2 x {grid[1]}.* 5 tokens"):
         mean_attention_distance(torch.full((1, 5, 5), 0.2), grid, prefix)
 
 

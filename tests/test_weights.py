@@ -184,10 +184,10 @@ def make_file(path, kind: str) -> None:
     [
         ("pickled model", r"Python objects, which could run code .*state_dict\(\)"),
         ("cut off", "damaged or incomplete"),
-        ("cut off torch", "damaged or was not written by torch.save"),
+        ("cut off torch", "damaged or is not from torch.save"),
         ("a list", "contains a list, not named tensors"),
         ("pointer", "Git LFS pointer.*git lfs pull"),
-        ("page", "neither a safetensors file nor one of torch.save"),
+        ("page", "neither a safetensors file nor a file from torch.save"),
         ("empty", "is empty"),
     ],
 )

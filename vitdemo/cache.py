@@ -3,7 +3,7 @@
 A key is a function with its arguments. Runs are compared by their stamp, so a result is computed
 again when the files of its run change. Arrays, tensors and images are compared by their content.
 Concurrent calls with the same key compute the result once; calls with other keys do not wait.
-Results are shared, so callers must not modify them.
+Callers must not modify a result, because other callers receive the same object.
 
     cache = Cache(2**20)
     cache.call(sorted, "banana")  # computes the list
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Least-recently-used cache of at most `max_bytes` bytes; the newest result is always kept."""
+    """Least-recently-used cache of at most `max_bytes` bytes, or of one larger result."""
 
     def __init__(self, max_bytes: int):
         self.max_bytes = max_bytes
@@ -48,7 +48,7 @@ class Cache:
         return self.get_or_compute((function, *arguments), partial(function, *arguments))
 
     def get_or_compute(self, key: tuple, compute: Callable[[], T]) -> T:
-        """Return the cached value of `key`, or compute it with `make` and cache it."""
+        """Return the cached value of `key`, or compute it with `compute` and cache it."""
         key = make_key(key)
         while True:
             with self._lock:
@@ -75,7 +75,7 @@ class Cache:
         return self._entries[key][0]
 
     def put(self, key: tuple, value: T) -> T:
-        """Cache `answer` under `key` and return it."""
+        """Cache `value` under `key` and return it."""
         key, size = make_key(key), estimate_bytes(value)
         with self._lock:
             self.used_bytes -= self._entries.pop(key, (None, 0))[1]
@@ -96,7 +96,7 @@ class Cache:
 
 
 def make_key(value: object) -> Hashable:
-    """Return a hashable key: equal for equal content of runs, arrays, tensors and images."""
+    """Convert `value` to a hashable key; values with the same content have the same key."""
     if isinstance(value, Run):
         return value.path, value.name, value.stamp
     if isinstance(value, (tuple, list)):
@@ -111,7 +111,7 @@ def make_key(value: object) -> Hashable:
 
 
 def _image_key(image: Image.Image) -> Hashable:
-    """Return the key of an image, computed once per object, since images are never modified."""
+    """Return the key of an image, stored in the image object, since images are never modified."""
     if not hasattr(image, "vitdemo_key"):
         image.vitdemo_key = image.mode, image.size, _digest(image.tobytes())
     return image.vitdemo_key
@@ -122,7 +122,7 @@ def _digest(content) -> bytes:
 
 
 def estimate_bytes(value: object) -> int:
-    """Return the approximate memory of a value: its arrays, tensors, weights and texts."""
+    """Estimate the memory of `value` in bytes, from its arrays, tensors, weights and texts."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, Tensor):
@@ -132,7 +132,7 @@ def estimate_bytes(value: object) -> int:
     if isinstance(value, Image.Image):
         return value.width * value.height * len(value.getbands())
     if isinstance(value, Run):
-        return 0  # Runs are stored elsewhere.
+        return 0  # The context stores runs independently of this cache.
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return sum(
             estimate_bytes(getattr(value, field.name)) for field in dataclasses.fields(value)

@@ -7,10 +7,10 @@ def escape_unprintable() -> None:
     """Make stdout and stderr escape characters that their encoding lacks.
 
     On Windows, output to a file uses the system code page. Without this function, printing a path
-    with other characters would end the program with a traceback.
+    with characters outside the code page would raise an error.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(
             stream, "reconfigure"
-        ):  # False for None (no console) and the streams of notebooks
+        ):  # False for None (no console) and for a notebook's streams
             stream.reconfigure(errors="backslashreplace")

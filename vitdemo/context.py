@@ -31,18 +31,19 @@ from vitdemo.runs.reference import read_reference
 from vitdemo.runs.timm_run import TimmRun, load_timm_model
 from vitdemo.training import Preprocessing
 
-MAX_RESULT_BYTES = 512 * 2**20  # a trace of ViT-B/16 takes 30 MB, one of vitdemo's ViT under 1 MB
-MAX_MODEL_BYTES = 4 * 2**30  # ViT-L takes 1.2 GB; the least recently used models are removed first
+MAX_RESULT_BYTES = 512 * 2**20  # the trace of one image takes up to 30 MB (ViT-B/16)
+MAX_MODEL_BYTES = 4 * 2**30  # one ViT-L takes 1.2 GB
 
 
 @dataclass(frozen=True)
 class Prediction:
     """The prediction of one model for one image.
 
-    `seen` (S, S, 3) uint8 is the crop at the model's resolution. `probabilities` (C,) float32 has
-    C = 0 for a model without classes. `grid` is the number of patch rows and columns, or None for a
-    model without patches. `similarity_percentile` is the percentage of validation images that are
-    less similar to the training images, or None for a run without `reference_features.npz`.
+    `input_image` (S, S, 3) uint8 is the crop at the model's resolution. `probabilities` (C,) are
+    float32, with C = 0 for a model without classes. `grid` is the number of patch rows and columns,
+    or None for a model without patches. `similarity_percentile` is the percentage of validation
+    images that are less similar to the training images than this image. It is None without
+    `reference_features.npz`.
     """
 
     run: Run
@@ -53,10 +54,10 @@ class Prediction:
 
 
 class AppContext:
-    """The runs in `roots`, the dataset in `data_root` (None: the default) and models on `device`.
+    """Access to the runs in `roots`, the dataset in `data_root`, and the models on `device`.
 
-    `timm_models` are timm models listed with the runs; `add_timm_model` adds more. `visitor`
-    returns a unique name of the user who makes the current request, or None outside a session.
+    If `data_root` is None, the default folder is used. `timm_models` are listed with the runs.
+    `get_session_id` returns the id of the session that makes the current request, or None.
     """
 
     def __init__(
@@ -87,14 +88,14 @@ class AppContext:
         self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
 
     def list_runs(self) -> tuple[list[Run], list[str]]:
-        """Return all readable runs in their current state, and a message per unreadable run."""
+        """Read all runs, and return the readable runs and a message for each unreadable run."""
         own = self._private_roots.get(self._get_session_id() or "")
         roots = [*self.roots, own] if own else self.roots
         found, problems = runs.find_runs(*roots, read=self._read_if_changed)
         return [self._reuse_unchanged_run(run) for run in found], problems
 
     def _reuse_unchanged_run(self, run: Run) -> Run:
-        """Return the same object for an unchanged run, so that its cached results stay valid."""
+        """Return the earlier object of `run` if its files are unchanged; otherwise return `run`."""
         known = self._runs_by_name.get((run.path, run.name))
         if known is None or known.stamp != run.stamp:
             known = self._runs_by_name[run.path, run.name] = run
@@ -114,7 +115,7 @@ class AppContext:
 
     @property
     def timm_models(self) -> tuple[TimmRun, ...]:
-        """Return the models of all users, then those of the current user, under unique names."""
+        """The timm models of all users, then the current user's timm models, with unique names."""
         return tuple(run for run in self.list_runs_and_models()[0] if isinstance(run, TimmRun))
 
     def _list_timm_models(self) -> tuple[TimmRun, ...]:
@@ -125,23 +126,23 @@ class AppContext:
         return (*for_all, *(model for model in own if model.path not in paths))
 
     def add_timm_model(self, model: TimmRun, *, for_all: bool) -> None:
-        """List `model` with the runs until this process ends, for all users or the current one.
+        """List `model` with the runs until this process ends, for all users or the current user.
 
-        Does nothing if the model is already listed. Like `remove_timm_model`, raises `RunError`
-        outside a session if it is not for all users.
+        Does nothing if the model is already listed. Raises `RunError` outside a session, unless the
+        model is for all users.
         """
         who = self._owner_key(for_all)
         if model.path not in [known.path for known in self._list_timm_models()]:
             self._timm_models_by_session[who] = (*self._timm_models_by_session.get(who, ()), model)
 
     def remove_timm_model(self, name: str, *, for_all: bool) -> None:
-        """Remove the timm model `name` (as in `timm_models`) from the list."""
+        """Remove the timm model with the unique `name`. Raises `RunError` outside a session."""
         who, gone = self._owner_key(for_all), self._timm_model_path(name)
         kept = self._timm_models_by_session.get(who, ())
         self._timm_models_by_session[who] = tuple(model for model in kept if model.path != gone)
 
     def is_removable_model(self, name: str, *, for_all: bool) -> bool:
-        """Return whether the user can remove the model: only the user who added it can."""
+        """Return whether the current user has added the timm model `name` and can remove it."""
         who = None if for_all else self._get_session_id() or ""
         paths = [model.path for model in self._timm_models_by_session.get(who, ())]
         return self._timm_model_path(name) in paths
@@ -150,17 +151,17 @@ class AppContext:
         return next((model.path for model in self.timm_models if model.name == name), None)
 
     def _owner_key(self, for_all: bool) -> str | None:
-        """Return the key of a user's models. Raises `RunError` outside a session."""
+        """Return the id of the session that owns a model, or None for a model of all users."""
         return None if for_all else self._require_session_id()
 
     def _require_session_id(self) -> str:
-        """Return the name of the current user. Raises `RunError` outside a session."""
+        """Return the id of the current session. Raises `RunError` outside a session."""
         if not (visitor := self._get_session_id()):
             raise RunError("This action needs a browser session. Reload the page and try again.")
         return visitor
 
     def list_runs_and_models(self) -> tuple[list[Run], list[str]]:
-        """Return `runs` and the timm models under unique names, and messages of unreadable runs."""
+        """Return runs and timm models under unique names, and a message per unreadable run."""
         found, problems = self.list_runs()
         named = runs.disambiguate_names([*found, *self._list_timm_models()])
         return [self._reuse_unchanged_run(run) for run in named], problems
@@ -172,7 +173,7 @@ class AppContext:
         return known
 
     def find_run(self, name: str) -> Run:
-        """Return the run or timm model `name`. Raises `RunError` with a list of all names."""
+        """Return the run or timm model `name`. Raises `RunError` if the name is unknown."""
         found, _ = self.list_runs_and_models()
         for run in found:
             if run.name == name:
@@ -182,9 +183,9 @@ class AppContext:
         raise RunError(f"There is no run '{name}'. {hint}")
 
     def trained_runs(self) -> list[Run]:
-        """Return the timm models, then the runs with weights, highest test accuracy first.
+        """Return the timm models, then the runs with weights by decreasing test accuracy.
 
-        Custom classes come last, because their accuracy was measured on few images.
+        Runs with custom classes come last, because their accuracy was measured on few images.
         """
         everything, _ = self.list_runs_and_models()
         models = [run for run in everything if isinstance(run, TimmRun)]
@@ -193,19 +194,19 @@ class AppContext:
         return [*models, *found]
 
     def test_accuracy(self, run: Run) -> float | None:
-        """Return the test accuracy, or None if the evaluation is missing or damaged."""
+        """Return the test accuracy of `run`, or None if its evaluation is missing or damaged."""
         return self.cache.call(read_test_accuracy, run)
 
     def explainable_runs(self) -> list[Run]:
-        """Return the trained runs, Vision Transformers (which have attention) first."""
+        """Return the trained runs: Vision Transformers first, then convolutional models."""
         return sorted(
             self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL_FAMILIES
         )
 
     def evaluated_runs(self) -> list[Run]:
-        """Return the evaluated runs: first those with weights, and Vision Transformers among them.
+        """Return the evaluated runs: runs with weights first, then runs without weights.
 
-        Their predictions can be explained with attention maps.
+        In both groups, Vision Transformers come first, because they have attention maps.
         """
         found = [run for run in self.list_runs()[0] if run.has_evaluation]
         return sorted(
@@ -215,7 +216,7 @@ class AppContext:
     def load_model(self, run: Run) -> nn.Module:
         """Return the model of `run`, loaded once for each version of the run's files.
 
-        Other runs do not wait while it is loaded. Raises `RunError`.
+        Models of other runs can be loaded at the same time. Raises `RunError`.
         """
         load = load_timm_model if isinstance(run, TimmRun) else runs.load_model
         return self._model_cache.get_or_compute(
@@ -223,7 +224,7 @@ class AppContext:
         )
 
     def count_layers(self, run: Run) -> int:
-        """Return the number of attention layers, 0 for a convolutional model. Raises `RunError`."""
+        """Return the number of attention layers of `run`'s model; 0 for a convolutional model."""
         model = self.load_model(run)
         return len(model.blocks) if is_vision_transformer(model) else 0
 
@@ -234,7 +235,7 @@ class AppContext:
         seen, pixels = self.prepare_input(run.preprocessing, image)
         known = self.cache.get(
             (_trace_model, run, seen)
-        )  # A trace already contains the prediction.
+        )  # A cached trace contains the features and the logits.
         if known is not None:
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
@@ -252,7 +253,7 @@ class AppContext:
     def _features_and_logits(
         self, model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return features (D,) and logits (C,), computed once for all users of the same image."""
+        """Return features (D,) and logits (C,) of an image; both are cached for all users."""
 
         def passed() -> tuple[Tensor, Tensor]:
             with self.divide_cores():
@@ -265,8 +266,8 @@ class AppContext:
     def divide_cores(self) -> Iterator[None]:
         """Divide the CPU cores among concurrent forward passes.
 
-        Measured on two cores: compared with two threads, a pass on one thread takes a sixth longer,
-        but a third less processor time.
+        Compared with a pass on two threads, a pass on one thread takes a sixth longer, but a third
+        less processor time (measured on two cores).
         """
         if self.device.type != "cpu":
             yield
@@ -278,7 +279,7 @@ class AppContext:
         try:
             yield
         finally:
-            # Not the previous value, which is already reduced in a thread that was new to torch.
+            # In a thread that was new to torch, the previous value is already reduced.
             torch.set_num_threads(self._thread_count)
             with self._passes_lock:
                 self._active_passes -= 1
@@ -286,9 +287,9 @@ class AppContext:
     def predict_all(
         self, image: Image.Image, chosen_runs: Sequence[Run] | None = None
     ) -> tuple[list[Prediction], list[str]]:
-        """Return the predictions of the runs `asked`, or of all trained models with classes.
+        """Predict `image` with `chosen_runs`, or with all trained models that have classes.
 
-        Also return a message for each model that cannot be loaded.
+        Returns the predictions, and a message for each model without a valid prediction.
         """
         found, problems = [], []
         for run in self.classifier_runs() if chosen_runs is None else chosen_runs:
@@ -303,7 +304,7 @@ class AppContext:
         return [run for run in self.trained_runs() if run.classes]
 
     def trace_image(self, run: Run, image: Image.Image) -> ImageTrace:
-        """Return all attention of `run`'s model on an RGB image, from one cached forward pass.
+        """Return attention, tokens and logits of `run`'s model for an RGB image, cached.
 
         Raises `RunError` if the model has no attention.
         """
@@ -322,9 +323,9 @@ class AppContext:
         return self.cache.get_or_compute((_trace_model, run, seen), traced)
 
     def value_products(self, trace: ImageTrace) -> Tensor:
-        """Return the value products for norm-weighted attention, (L, N, H, H), computed once.
+        """Return the cached value products (L, N, H, H) for norm-weighted attention.
 
-        See `vitdemo.explain.norms`. Raises `RunError` for a model without them.
+        See `vitdemo.explain.norms.value_products`. Raises `RunError` for an unsupported model.
         """
 
         def computed() -> Tensor:
@@ -341,36 +342,36 @@ class AppContext:
     def prepare_input(
         self, preprocessing: Preprocessing, image: Image.Image
     ) -> tuple[np.ndarray, Tensor]:
-        """Return the input crop (S, S, 3) uint8 of an RGB image, and the input (1, 3, S, S)."""
+        """Return the crop (S, S, 3) uint8 of an RGB image, and the model input (1, 3, S, S)."""
         seen = self.cache.call(_crop_input, image, preprocessing.size)  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
     def test_set(self) -> TestSet:
-        """Return the test set, opened once and never downloaded here. Raises `DataError`."""
+        """Return the test set without downloading it. Raises `DataError` if it is missing."""
         with self._test_lock:
             if self._test_set is None:
                 self._test_set = TestSet(data.open_dataset(self.data_root, download=False))
             return self._test_set
 
     def open_dataset(self) -> ImageDataset:
-        """Return the dataset, never downloaded here. Raises `DataError` with instructions."""
+        """Return the dataset without downloading it. Raises `DataError` if it is missing."""
         return data.open_dataset(self.data_root, download=False)
 
     def sample_test_images(self, run: Run, count: int) -> LabelledImages:
         """Return up to `count` test images for `run`, stratified by class.
 
         Every call returns the same images. CIFAR-10 images are 32 pixels wide; images of a folder
-        become squares of the run's input size. Raises `DataError` if there is no dataset, if it
-        contains an invalid image, or if its classes differ from those of `run`.
+        become squares of the run's input size. Raises `DataError` if the dataset is missing,
+        contains an invalid image, or has other classes than `run`.
         """
         source = self.open_dataset()
         if source.classes != run.classes:
             raise DataError(
-                f"'{run.name}' was trained on other classes than those of the dataset "
-                f"'{source.root}'. Restart with --data and the folder of its dataset."
+                f"The dataset '{source.root}' does not have the classes of '{run.name}'. Restart "
+                "with --data and the folder of the dataset that the model was trained on."
             )
-        size = 0 if source.is_cifar10 else run.preprocessing.size  # CIFAR-10 images keep their size
+        size = 0 if source.is_cifar10 else run.preprocessing.size  # 0 keeps the size of an image
         return self.cache.call(_load_test_sample, source, count, size)
 
     def count_test_images(self) -> int:
@@ -382,7 +383,7 @@ class AppContext:
         return self.test_set()[index]
 
 
-# Never in inference mode, because cached tensors are also used in computations with gradients.
+# Inference mode is off, because cached tensors are also used in computations with gradients.
 @torch.inference_mode(False)
 @torch.no_grad()
 def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Tensor) -> ImageTrace:
@@ -404,7 +405,7 @@ def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Te
 
 
 def _crop_input(image: Image.Image, size: int) -> np.ndarray:
-    """Return the input crop (3, size, size) uint8. It is cached, so do not modify it."""
+    """Return the centre crop (3, size, size) uint8 of an image. It is cached: do not modify it."""
     return image_files.to_uint8(image_files.crop_and_resize(image, size))
 
 
@@ -414,7 +415,7 @@ def _load_test_sample(dataset: ImageDataset, count: int, size: int) -> LabelledI
 
 
 def read_test_accuracy(run: Run) -> float | None:
-    """Return the test accuracy, or None if the evaluation is missing or damaged."""
+    """Return the test accuracy of `run`, or None if its evaluation is missing or damaged."""
     try:
         return compute_accuracy(run.evaluation.probabilities, run.evaluation.labels)
     except (RunError, ValueError):

@@ -56,24 +56,24 @@ from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 
 MAX_CUSTOM_CLASSES, MAX_CUSTOM_IMAGES = 20, 500
-MIN_IMAGES_PER_CLASS = 4  # images per class
-MIN_IMAGES_TO_FINE_TUNE = 10  # images per class that fine-tuning the whole model needs
-TEST_FOLD_COUNT = 4  # one in four images is a test image of the fine-tuned model
+MIN_IMAGES_PER_CLASS = 4  # minimum number of images per class for a classifier head
+MIN_IMAGES_TO_FINE_TUNE = 10  # minimum number of images per class to fine-tune the whole model
+TEST_FOLD_COUNT = 4  # one of four folds is the test set of the fine-tuned model
 MAX_CUSTOM_NAME_LENGTH = 40
-STORED_IMAGE_SIDE = 224  # width of a stored image in pixels; 500 of them take 75 MB
+STORED_IMAGE_SIDE = 224  # side of a stored image in pixels; 500 stored images take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
 INVERSE_REGULARISATIONS = np.logspace(
     -4, 2, 7
 )  # scikit-learn's C, the inverse of the regularisation
-MAX_ZIP_FILES = 1_000  # files in a zip file
-MAX_UNPACKED_BYTES = 2 * 2**30  # bytes of a zip file after unpacking
-UTF8_FLAG = 0x800  # bit of a zip entry whose name is UTF-8
+MAX_ZIP_FILES = 1_000  # maximum number of files in a zip file
+MAX_UNPACKED_BYTES = 2 * 2**30  # maximum size of a zip file after unpacking
+UTF8_FLAG = 0x800  # flag bit of a zip entry with a UTF-8 name
 DAMAGED_ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
     EOFError,
-)  # errors of a damaged zip
+)  # exceptions of zipfile for a damaged or unsupported file
 
 T = TypeVar("T")
 # Called with the completed fraction of the work and a text; an exception ends the work.
@@ -81,12 +81,12 @@ ReportProgress = Callable[[float, str], None]
 
 
 def discard_progress(fraction: float, description: str) -> None:
-    """Ignore the progress (the default `ReportProgress`)."""
+    """Ignore the progress of a computation (the default `ReportProgress`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class CustomImage:
-    """The centre `square` of an image, and a `key` that is equal for equal pixels."""
+    """One image of a custom class: its centre `square` and a `key`, the hash of its pixels."""
 
     square: Image.Image
     key: str
@@ -94,7 +94,7 @@ class CustomImage:
 
 @dataclass(frozen=True)
 class CustomClass:
-    """A class name and its images."""
+    """A class that the user has defined: a name and images."""
 
     name: str
     images: tuple[CustomImage, ...] = ()
@@ -102,7 +102,7 @@ class CustomClass:
 
 @dataclass(frozen=True)
 class ImageCollection:
-    """Immutable classes with their images; a change returns a new collection, so undo is easy."""
+    """The user's classes with their images. Each change returns a new collection, for undo."""
 
     classes: tuple[CustomClass, ...] = ()
 
@@ -110,15 +110,14 @@ class ImageCollection:
         return sum(len(each.images) for each in self.classes)
 
     def with_class(self, name: object) -> "ImageCollection":
-        """Add a class. Raises `DataError` for an empty, long or used name, or too many classes."""
+        """Add a class. Raises `DataError` for an invalid or used name, or too many classes."""
         name = _normalise_class_name(name) if isinstance(name, str) else ""
         if not name or not name.isprintable():
             raise DataError("The class has no name. Enter a name in printable characters.")
         if len(name) > MAX_CUSTOM_NAME_LENGTH:
             raise DataError(
                 f"The class name '{name[:MAX_CUSTOM_NAME_LENGTH]}…' is too long. Use at most "
-                f"{MAX_CUSTOM_NAME_LENGTH} "
-                "letters."
+                f"{MAX_CUSTOM_NAME_LENGTH} letters."
             )
         if name.casefold() in (each.name.casefold() for each in self.classes):
             raise DataError(f"A class '{name}' already exists. Choose another name.")
@@ -133,7 +132,7 @@ class ImageCollection:
     ) -> tuple["ImageCollection", list[str]]:
         """Add the image files `paths` to class `index`; also return a message per rejected file.
 
-        System files, which users often select along with the images, are ignored.
+        System files are ignored, because users often select them together with the images.
         """
         found, problems = self, []
         for path in paths:
@@ -146,7 +145,7 @@ class ImageCollection:
         return found, problems
 
     def with_image(self, index: int, image: Image.Image, name: str = "") -> "ImageCollection":
-        """Add an image to class `index`. Raises `DataError` for a duplicate or too many images."""
+        """Add an image to class `index`. Raises `DataError` for a duplicate or above the limit."""
         square = image_files.crop_visible_square(image, STORED_IMAGE_SIDE)
         key = hashlib.blake2b(square.tobytes(), digest_size=12).hexdigest()
         for each in self.classes:
@@ -160,10 +159,10 @@ class ImageCollection:
         )
 
     def with_zip(self, path: Path | str) -> tuple["ImageCollection", list[str]]:
-        """Add the images of a zip file `class/image`; also return messages about skipped files.
+        """Add the images of a zip file with one folder per class.
 
-        System files are ignored and files of other kinds are skipped. Raises `DataError` if the
-        file is not a zip, is too large unpacked, has a path outside its folder, or has no class.
+        Also returns messages about skipped files. System files are ignored. Raises `DataError` if
+        the file is not a zip file or is too large, has a path outside its folder, or has no class.
         """
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
@@ -180,9 +179,9 @@ class ImageCollection:
     def with_folders(
         self, files: Iterable[tuple[Path | str, str]]
     ) -> tuple["ImageCollection", list[str]]:
-        """Add image files, each with the path of its folder, whose last part is the class name.
+        """Add the image `files`, pairs of path and folder; the folder's name is the class name.
 
-        Also return messages about skipped files, like `with_zip`.
+        Also returns messages about skipped files, as `with_zip` does.
         """
         places = [(PurePosixPath(folder, Path(path).name), path) for path, folder in files]
         images, problems = _select_class_images(
@@ -192,7 +191,7 @@ class ImageCollection:
         return found, refused + problems
 
     def without(self, index: int, image: int | None = None) -> "ImageCollection":
-        """Remove one image of class `index`, or the whole class if `picture` is None."""
+        """Remove one image of class `index`, or the whole class if `image` is None."""
         own = self.classes[index]
         if image is None:
             return ImageCollection(self.classes[:index] + self.classes[index + 1 :])
@@ -200,7 +199,7 @@ class ImageCollection:
         return self._with_replaced_class(index, replace(own, images=left))
 
     def list_squares(self) -> list[Image.Image]:
-        """Return the N images as squares, ordered by class."""
+        """Return the squares of all N images, ordered by class."""
         return [picture.square for each in self.classes for picture in each.images]
 
     def class_indices(self) -> np.ndarray:
@@ -212,7 +211,7 @@ class ImageCollection:
         return ImageCollection((*self.classes[:index], own, *self.classes[index + 1 :]))
 
     def _with_images(self, files: Iterable[tuple[PurePosixPath, Path | str]]):
-        """Add files with their paths `.../class/name`; omit classes that have no images."""
+        """Add image files to the classes named by their folders, without empty new classes."""
         found, problems = self, []
         for place, path in files:
             if len(found) == MAX_CUSTOM_IMAGES:
@@ -235,12 +234,12 @@ class ImageCollection:
 
 
 def _normalise_class_name(name: str) -> str:
-    """Return `name` in Unicode NFC with single spaces."""
+    """Normalise the class name `name` to Unicode NFC and single spaces."""
     return " ".join(normalize_name(name).split())
 
 
 def _unpack_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) -> Path:
-    """Unpack an entry into `folder` under a safe file name, and return its path."""
+    """Unpack one entry of a zip file into `folder` under a safe name, and return the path."""
     path = Path(folder) / f"picture{PurePosixPath(entry.filename).suffix[:8]}"
     with file.open(entry) as packed:
         path.write_bytes(packed.read(image_files.MAX_FILE_BYTES + 1))
@@ -248,9 +247,9 @@ def _unpack_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) ->
 
 
 def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    """Return the files of a zip with their paths, without system files.
+    """Return the files of a zip file with their paths, without system files.
 
-    Raises `DataError` if there are too many files, or a path leads outside the folder.
+    Raises `DataError` if the zip file is too large, or if a path leads outside it.
     """
     infos = [info for info in file.infolist() if not info.is_dir()]
     places = [PurePosixPath(_decode_entry_name(info).replace("\\", "/")) for info in infos]
@@ -274,10 +273,10 @@ def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.
 
 
 def _decode_entry_name(info: zipfile.ZipInfo) -> str:
-    """Return the name of a zip entry.
+    """Return the name of a zip entry, decoded as UTF-8 if possible.
 
-    By the standard, names without the UTF-8 flag are in code page 437, and Python decodes them so.
-    However, macOS (Finder, `ditto`) writes UTF-8 without the flag.
+    By the standard, and in Python, a name without the UTF-8 flag is in code page 437. However,
+    macOS (Finder, `ditto`) writes UTF-8 names without the flag.
     """
     if info.flag_bits & UTF8_FLAG:
         return info.filename
@@ -292,7 +291,7 @@ def _select_class_images(
 ) -> tuple[list[tuple[PurePosixPath, T]], list[str]]:
     """Return the (path, file) pairs of images in class folders, and messages about other files.
 
-    Raises `DataError` if there are images, but none of them is in a folder.
+    Raises `DataError` if all images are outside class folders.
     """
     images = [(place, file) for place, file in files if is_image_name(place.name)]
     classed = [(place, file) for place, file in images if place.parent.name]
@@ -319,13 +318,13 @@ def _select_class_images(
 
 @dataclass(frozen=True, eq=False)
 class LinearProbe:
-    """A classifier head for `base`, and its predictions for images that it was not fitted on.
+    """A classifier head for the model `base`, and its cross-validated predictions.
 
-    `probabilities` (N, C) come from cross-validation: each image is predicted by a regression that
-    was fitted on the other folds, with a `inverse_regularisation` chosen within these folds.
-    Near-identical images have the same number in `groups` (N,) and are in the same fold. If a class
-    has only one group, no independent image is left for testing: `probabilities` is None and
-    `folds` is 0. `weight` (C, D) and `bias` (C,) are fitted on all images.
+    `weight` (C, D) and `bias` (C,) are fitted on all images. For `probabilities` (N, C), each image
+    is predicted by a regression that was fitted on the other folds. Its regularisation is also
+    chosen on the other folds. Near-identical images have the same number in `groups` (N,) and are
+    in the same fold. If a class has only one group, it has no independent test image. Then
+    `probabilities` is None and `folds` is 0.
     """
 
     base: Run
@@ -365,14 +364,14 @@ class LinearProbe:
 
     @property
     def effective_size(self) -> float:
-        """The effective number of independent images."""
+        """The effective number of independent images, given near-identical images."""
         return effective_sample_size(self.groups)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the accuracy, for `effective_size` independent images.
+        """Wilson's 95% confidence interval of the accuracy, for `effective_size` images.
 
-        It is valid for similar images, but not for other places and cameras.
+        The interval is valid for similar images, but not for other places and cameras.
         """
         low, high = wilson_interval_of_fraction(self.accuracy, self.effective_size)
         return float(low), float(high)
@@ -398,8 +397,8 @@ def check_collection(collection: ImageCollection) -> None:
 def choose_test_images(context: AppContext, base: Run, collection: ImageCollection) -> np.ndarray:
     """Return a mask (N,) of test images for fine-tuning: about a quarter of each class.
 
-    Images that are near-identical by the features of `base` are either all test images or none of
-    them is. Raises `DataError` for too few images, or a class with only near-identical images.
+    Near-identical images are all in the test set or all in the training set. Raises `DataError` for
+    too few images, or for a class with only near-identical images.
     """
     check_for_fine_tuning(collection)
     labels = collection.class_indices()
@@ -409,17 +408,17 @@ def choose_test_images(context: AppContext, base: Run, collection: ImageCollecti
     if counts.min() < 2:
         name = collection.classes[int(counts.argmin())].name
         raise DataError(
-            f"All images of '{name}' are near-identical, so none is left for testing. Add images "
-            "from another angle, place or time."
+            f"All images of '{name}' are near-identical, so no image is left for testing. Add "
+            "images from another angle, place or time."
         )
     return assign_folds(labels, groups, min(TEST_FOLD_COUNT, counts.min())) == 0
 
 
 def export_image_folder(collection: ImageCollection, is_test: np.ndarray, folder: Path) -> None:
-    """Write the images to `folder`/train/<class>/, or to test/<class>/ where `tested` (N,)."""
+    """Write the images to train/<class>/ in `folder`, or to test/<class>/ where `is_test` (N,)."""
     taken, marks = set(), iter(is_test)
     for number, own in enumerate(collection.classes):
-        # The class name is user input, so only harmless characters may enter the folder name.
+        # The class name is user input, so the folder name contains only its harmless characters.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
         name = f"class {number + 1}" if is_system_name(name) else name
         while name.casefold() in taken:
@@ -437,8 +436,8 @@ def check_for_fine_tuning(collection: ImageCollection) -> None:
     few = [each.name for each in collection.classes if len(each.images) < MIN_IMAGES_TO_FINE_TUNE]
     if few:
         raise DataError(
-            f"The class '{few[0]}' has too few images. To fine-tune the whole model, add at least "
-            f"{MIN_IMAGES_TO_FINE_TUNE} images to each class."
+            f"The class '{few[0]}' has too few images to fine-tune the whole model. Each class "
+            f"needs at least {MIN_IMAGES_TO_FINE_TUNE} images: add more."
         )
 
 
@@ -449,9 +448,9 @@ def fit_linear_probe(
     *,
     report: ReportProgress = discard_progress,
 ) -> LinearProbe:
-    """Fit a classifier head for `base`'s model.
+    """Fit a classifier head for the custom classes on the features of `base`'s model.
 
-    Raises `DataError` for too few images, `RunError` if the model does not have one linear head.
+    Raises `DataError` for too few images, and `RunError` for an unsupported model.
     """
     check_collection(collection)
     started = time.perf_counter()
@@ -480,7 +479,7 @@ def fit_linear_probe(
 def _cross_validate(
     features: np.ndarray, labels: np.ndarray, groups: np.ndarray, folds: int, report: ReportProgress
 ) -> np.ndarray:
-    """Return out-of-fold probabilities (N, C), with near-identical images in the same fold."""
+    """Return cross-validated probabilities (N, C), with near-identical images in the same fold."""
     probabilities = np.zeros((len(labels), labels.max() + 1), np.float32)
     fold = assign_folds(labels, groups, folds)  # (N,)
     for k in range(folds):
@@ -522,7 +521,7 @@ def _compute_features(
             for each in collection.list_squares()
         ]
     )
-    images = torch.from_numpy(seen)  # (N, 3, S, S); 500 images at 224 pixels take 75 MB
+    images = torch.from_numpy(seen)  # (N, 3, S, S); 75 MB for 500 images of 224 x 224 pixels
 
     def half(share: float, words: str) -> None:
         report(0.5 * share, words)
@@ -531,9 +530,9 @@ def _compute_features(
 
 
 def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray):
-    """Fit a regression whose regularisation is chosen by cross-validation on these images.
+    """Fit a logistic regression whose regularisation is chosen by cross-validation.
 
-    If a class has only one group, cross-validation is impossible: scikit-learn's default is used.
+    If a class has only one group, the regularisation is scikit-learn's default.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
@@ -554,7 +553,7 @@ def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray
 
 
 def _merge_scaling(pipeline, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Merge scaling and regression into one layer: weight (C, D) and bias (C,)."""
+    """Merge feature scaling and regression into one linear layer: weight (C, D) and bias (C,)."""
     scaler, regression = (step for _, step in pipeline.steps)
     weight = regression.coef_ / scaler.scale_
     bias = regression.intercept_ - weight @ scaler.mean_
@@ -564,10 +563,10 @@ def _merge_scaling(pipeline, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_probe_run(context: AppContext, probe: LinearProbe, folder: Path) -> Run:
-    """Write `probe` as an ordinary run folder `folder`.
+    """Write the model of `probe` to `folder` as an ordinary run.
 
     The evaluation contains the cross-validated predictions for the user's images instead of a test
-    set. Without cross-validation, no evaluation is written.
+    set. Without cross-validated predictions, no evaluation is written.
     """
     model = copy.deepcopy(context.load_model(probe.base)).float().cpu()
     C, D = probe.weight.shape

@@ -1,7 +1,7 @@
 """Exceptions for errors that users can cause and fix.
 
-A message names the bad value and the remedy. `train.py` prints it and exits with code 2; the page
-shows it as a `gr.Error`. Every other exception is a bug and keeps its traceback.
+A message names the bad value and the remedy. `train.py` prints the message and exits with code 2;
+the page shows it as a `gr.Error`. Every other exception is a bug and keeps its traceback.
 """
 
 
@@ -10,36 +10,36 @@ class VitdemoError(Exception):
 
 
 class DataError(VitdemoError):
-    """The dataset is missing, unreadable or unsuitable for the call."""
+    """A dataset is missing, unreadable or unsuitable."""
 
 
 class RecipeError(VitdemoError):
-    """The recipe does not exist, or its fields contradict each other."""
+    """A recipe does not exist, or its fields contradict each other."""
 
 
 class RunError(VitdemoError):
-    """The run folder is missing, damaged or belongs to another run."""
+    """A run is missing, damaged or unsuitable for the request."""
 
 
 class PretrainingError(RunError):
-    """The run is self-supervised pretraining, so its model predicts no classes."""
+    """A run is self-supervised pretraining, so its model predicts no classes."""
 
 
 class ModelError(VitdemoError):
-    """The model cannot be built, or its weights cannot be loaded."""
+    """A model cannot be built, or its weights cannot be loaded."""
 
 
 class ImageError(VitdemoError):
-    """The file is not an image that can be shown."""
+    """A file cannot be read as an image."""
 
 
 class JobError(VitdemoError):
-    """The training run cannot be started, or no longer exists."""
+    """A training run cannot be started, or no longer exists."""
 
 
 class LessonError(VitdemoError):
-    """The lesson file cannot be read; the message names the line."""
+    """A lesson file cannot be read; the message names the line."""
 
 
 class Stopped(Exception):
-    """The user stopped the work; raised from a progress callback and never shown."""
+    """A progress callback raises this when the user stops the work; it is never shown."""

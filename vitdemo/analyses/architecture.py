@@ -1,4 +1,4 @@
-"""A model's parts in the order of the forward pass, with their sizes."""
+"""Parts of a model in the order of the forward pass, with sizes, parameters and cost."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +21,10 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class ModelPart:
-    """A part of a model: its `kind`, its `sizes`, and the number of copies in sequence, `times`.
+    """A part of a model, such as the attention of all layers, with `repeats` copies in sequence.
 
-    `parameters` and `macs` (multiply-adds per image) are totals over all copies.
+    `parameters` and `macs` (multiply-adds per image) are totals over all copies. `sizes` contains
+    the sizes that describe this `kind` of part.
     """
 
     kind: str
@@ -34,7 +35,7 @@ class ModelPart:
 
 
 def load_model_parts(context: AppContext, run: Run) -> list[ModelPart]:
-    """Return the cached parts of the run's model. Raises `RunError` if it cannot be loaded."""
+    """Return the cached parts of `run`'s model. Raises `RunError` if its weights are missing."""
     model = context.load_model(run)
     return context.cache.get_or_compute(
         (load_model_parts, run), lambda: list_model_parts(model, run.spec.image_size)
@@ -44,7 +45,7 @@ def load_model_parts(context: AppContext, run: Run) -> list[ModelPart]:
 def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
     """Return the parts of a Vision Transformer, or the layers of a convolutional model.
 
-    Together they contain all parameters and multiply-adds for an image of `image_size` pixels.
+    The parts contain all parameters and all multiply-adds for an image of `image_size` pixels.
     """
     macs = count_macs_by_module(model, image_size)
     if is_vision_transformer(model):
@@ -53,7 +54,7 @@ def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
 
 
 def _iter_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-    """Yield children that have parameters; of an `nn.Sequential`, its children."""
+    """Yield the named child modules of `model`; an `nn.Sequential` is replaced by its children."""
     for name, child in model.named_children():
         inside = child.named_children() if isinstance(child, nn.Sequential) else [("", child)]
         for own, each in inside:
@@ -62,7 +63,7 @@ def _iter_layers(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
 
 
 def _layer_part(name: str, module: nn.Module, macs: int) -> ModelPart:
-    """Return a part; its kind says what multiplies: convolutions, a linear layer, or nothing."""
+    """Return the model part of `module`, of kind "convolutions", "linear" or "layer"."""
     convolutions = [each for each in module.modules() if isinstance(each, nn.Conv2d)]
     sizes: dict[str, object] = {"name": name, "type": type(module).__name__}
     kind = "layer"
@@ -70,7 +71,7 @@ def _layer_part(name: str, module: nn.Module, macs: int) -> ModelPart:
         kind = "convolutions"
         sizes |= {"count": len(convolutions), "side": max(c.kernel_size[0] for c in convolutions)}
         sizes |= {"before": convolutions[0].in_channels, "after": convolutions[-1].out_channels}
-        # A weight that is not a parameter is not trained.
+        # The optimizer trains only parameters, so a weight in a buffer stays frozen.
         sizes["is_frozen"] = not isinstance(convolutions[0].weight, nn.Parameter)
     elif isinstance(module, nn.Linear):
         kind = "linear"
@@ -121,18 +122,18 @@ def _transformer_parts(
 
 
 def _hidden_width(mlp: nn.Module) -> int:
-    """Return the input width of the last linear layer, because a gated MLP has two before it."""
+    """Return the hidden width of `mlp`: the input width of its last linear layer."""
     return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
 
 
 def count_head_classes(model: nn.Module) -> int:
-    """Return the number of classes: per classifier of a distilled model, 0 without a classifier."""
+    """Return the number of classes of `model`'s classifier head; 0 without a classifier head."""
     found = get_classifier_head(model)
     return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
 
 
 def _count_named_parameters(model: nn.Module, name: str) -> int:
-    """Return the number of parameters of a module or parameter by name; 0 if it does not exist."""
+    """Count the parameters of `model`'s module or parameter `name`; 0 if it does not exist."""
     for step in name.split("."):
         model = getattr(model, step, None)
     if isinstance(model, nn.Parameter):

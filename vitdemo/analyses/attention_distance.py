@@ -1,4 +1,4 @@
-"""Attention distances of the heads of all Vision Transformers.
+"""Mean attention distance of each head, for all Vision Transformers.
 
 Letters: L layers, H heads, P patches.
 """
@@ -19,14 +19,15 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
 
 NUM_DISTANCE_IMAGES = 32
-DISTANCE_BATCH_SIZE = 50  # images whose attention is in memory at a time
+DISTANCE_BATCH_SIZE = 50  # images per forward pass, to limit the memory for attention
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionDistances:
-    """Attention distance of each head of `run`, (L, H), as a fraction of the image's side.
+    """Attention distances of one model, as fractions of the image side, averaged over images.
 
-    The mean is over `pictures` images. `even` is the distance of a head with uniform attention.
+    `heads` (L, H) are the distances of the heads, averaged over `num_images` images. `uniform` is
+    the distance of a head with uniform attention.
     """
 
     run: Run
@@ -38,9 +39,9 @@ class AttentionDistances:
 def compute_all_distances(
     context: AppContext, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
 ) -> tuple[list[AttentionDistances], list[str]]:
-    """Return the distances of all Vision Transformers, and a message for each failed run.
+    """Return the attention distances of all Vision Transformers, and a message per failed run.
 
-    The mean is over `count` test images, or over `image` only if a run's dataset is not available.
+    The mean is over `count` test images. If a run's dataset is not available, only `image` is used.
     """
     found, problems = [], []
     for run in context.explainable_runs():
@@ -55,14 +56,14 @@ def compute_all_distances(
 def compute_distances(
     context: AppContext, run: Run, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
 ) -> AttentionDistances:
-    """Return the attention distances of one Vision Transformer. Raises `VitdemoError`."""
+    """Return the attention distances of `run`'s Vision Transformer. Raises `VitdemoError`."""
     model = context.load_model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]
     even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
         sample = context.sample_test_images(run, count)
-    except DataError:  # no test set with these classes: use the chosen image
+    except DataError:  # without a test set of these classes, use only `image`
         look = context.trace_image(run, image)
         heads = statistics.mean_attention_distance(
             look.attention, grid, look.num_prefix_tokens
@@ -77,7 +78,7 @@ def compute_distances(
 
 @torch.inference_mode()
 def _sample_distances(model: nn.Module, run: Run, sample: LabelledImages) -> Tensor:
-    """Return the mean over the sample of each head's distance in patches, (L, H)."""
+    """Compute the attention distance (L, H) of each head in patches, averaged over `sample`."""
     device, total = next(model.parameters()).device, 0
     for images in sample.images.split(DISTANCE_BATCH_SIZE):
         traced = forward_pass.trace(model, run.preprocessing(images.to(device))).attention

@@ -1,6 +1,6 @@
 """Attribution maps of one image for one class, and the faithfulness test of these maps.
 
-The functions need only a `AppContext`, so a notebook can call them as the page does:
+The functions need only an `AppContext`, so a notebook can call them as the page does:
 
     found = compute_class_maps(context, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
@@ -34,7 +34,7 @@ from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
 PAGE_FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
-# Verdicts on one map of one image. Only the first and the last two use a significance test.
+# Verdicts on one map of one image. "Significantly" and BETTER_THAN_BASELINES need a rank p-value.
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
 NOT_BETTER_THAN_CENTRE = "not better than centre first"
 NOT_BETTER_THAN_EDGES = "not better than the edge map"
@@ -44,14 +44,13 @@ BETTER_THAN_BASELINES = "better than all four baselines"
 
 @dataclass(frozen=True)
 class ClassMap:
-    """The map `values` (rows, columns) of one method.
+    """Attribution map of one image by one method: `values` (rows, columns).
 
-    If it is `is_signed`, positive values support the class and negative values oppose it.
+    If `is_signed` is true, positive values support the class and negative values oppose it.
     `runner_up_correlation` is the rank correlation with the map of the runner-up class.
-    `head_check` is the comparison with the maps of the same class under randomised classifier
-    heads. Both are None if they were not computed: for a map that does not depend on the class, for
-    a contrast of two classes, and for a slow map until they are requested. `gap` is the
-    completeness gap; None for methods without completeness.
+    `head_check` compares the map with maps from randomised classifier heads. Both checks are None
+    for a map that does not depend on the class, for a contrast of two classes, and for a slow map
+    until they are requested. `completeness_gap` is None for methods without completeness.
     """
 
     method: AttributionMethod
@@ -64,14 +63,14 @@ class ClassMap:
 
 @dataclass(frozen=True)
 class ClassMaps:
-    """The maps of one image for the class `target`, or for its contrast with `against`."""
+    """Attribution maps of one image for class `target`, or for its contrast with `against`."""
 
     run: Run
     input_image: np.ndarray  # (S, S, 3) uint8
     probabilities: np.ndarray  # (C,)
     target: int
     against: int | None
-    maps: tuple[ClassMap, ...]  # the highest measured mean score first
+    maps: tuple[ClassMap, ...]  # by decreasing mean score on many images
     summaries: dict[
         str, FaithfulnessSummary
     ]  # by replacement: mean scores of this run's maps on many images
@@ -83,29 +82,29 @@ class ClassMaps:
 
     @property
     def class_text(self) -> str:
-        """The class or the contrast in words: "cat", or "cat and not dog"."""
+        """Text for the class or the contrast: "cat", or "cat and not dog"."""
         name = self.run.classes[self.target]
         return name if self.against is None else f"{name} and not {self.run.classes[self.against]}"
 
     @property
     def runner_up(self) -> str:
-        """The most probable class except the target."""
+        """Name of the most probable class except `target`."""
         others = np.where(np.arange(len(self.probabilities)) == self.target, -1, self.probabilities)
         return self.run.classes[int(others.argmax())]
 
     def best_maps(self, fill: str) -> tuple[str, ...]:
-        """Return the names of this run's best maps under `fill`; () if nothing was measured."""
+        """Return the names of the best maps for the replacement `fill`; () if not measured."""
         return self.summaries[fill].best if fill in self.summaries else ()
 
 
 @dataclass(frozen=True)
 class FaithfulnessScore:
-    """Scores of one order of patches on one image. Areas under its curves are 0 to 1.
+    """Faithfulness score of one map or baseline on one image.
 
-    `p_orders` is the rank p-value of its score among random orders, `p_shape` among transformed
-    copies of the same map. The latter is None unless the score is above all other baselines. The
-    centre-first order and the edge map have only one score per image, so a comparison with them has
-    no p-value.
+    `deletion` and `insertion` are areas under curves, 0 to 1. `p_orders` is the rank p-value of the
+    score among random orders, and `p_shape` among transformed copies of the map. `p_shape` is None
+    unless the score is better than all other baselines. The centre-first order and the edge map
+    have only one score per image, so comparisons with them have no p-value.
     """
 
     deletion: float
@@ -136,7 +135,7 @@ class FaithfulnessScore:
 
 @dataclass(frozen=True)
 class FaithfulnessResult:
-    """Curves (K+1,) of every map and every baseline, as numpy arrays."""
+    """Result of the faithfulness test: curves (K+1,) and scores by map or baseline."""
 
     fill: str
     fractions: np.ndarray
@@ -144,21 +143,21 @@ class FaithfulnessResult:
     insertion: dict[str, np.ndarray]
     random_bands: tuple[np.ndarray, np.ndarray]  # (3, K+1) each: mean, 5th and 95th percentile
     scores: dict[str, FaithfulnessScore]
-    random_areas: np.ndarray  # (2, R)
+    random_areas: np.ndarray  # (2, R): deletion and insertion areas of the random orders
 
 
 def load_summaries(context: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
-    """Return the mean scores of this run's maps by replacement; {} if nothing was measured."""
+    """Return the mean faithfulness scores of `run`'s maps by replacement; {} if not measured."""
     key = (read_summaries, run)
     return context.cache.get_or_compute(key, partial(read_summaries, run.path))
 
 
 def choose_first_map(context: AppContext, run: Run) -> tuple[str, int]:
-    """Return the map without a class that has the highest mean score, and its layer.
+    """Return the attention map with the highest mean faithfulness score, and its layer.
 
-    The mean is taken over all replacements. ("mean", l) is the mean over heads in layer l = 1..L.
-    ("rollout", L) is the rollout, which is also returned if nothing was measured.
-    `FaithfulnessSummary.part` names the images that the choice is based on.
+    ("mean", l) is the mean over heads in layer l = 1..L. ("rollout", L) is attention rollout, which
+    is also returned if no score was measured. Scores are averaged over all replacements, and
+    measured on the images in `FaithfulnessSummary.part`.
     """
     fills = load_summaries(context, run).values()
     layers, last = [found.layers for found in fills], context.count_layers(run)
@@ -170,10 +169,10 @@ def choose_first_map(context: AppContext, run: Run) -> tuple[str, int]:
 
 
 def get_class_index(run: Run, name: str) -> int:
-    """Return the index of the class `name`. Raises `RunError` for an unknown class."""
+    """Return the index of the class `name` of `run`. Raises `RunError` for an unknown class."""
     if name not in run.classes:
         few = ", ".join(run.classes[:12]) + (", ..." if len(run.classes) > 12 else "")
-        raise RunError(f"'{run.name}' has no class '{name}': it has {few}.")
+        raise RunError(f"'{run.name}' has no class '{name}': choose one of {few}.")
     return run.classes.index(name)
 
 
@@ -193,9 +192,9 @@ def compute_class_maps(
     Args:
         target: name of a class; None for the predicted class.
         against: name of a second class for a contrast; None for no second class.
-        slow: also compute the slow maps. Without it, only cached slow maps are returned.
-        checked: also check how slow maps depend on class and head, which triples their time.
-        on_step: called as (done, total) during a slow map. An exception in it stops the map.
+        include_slow: also compute the slow maps. Otherwise, slow maps are returned only if cached.
+        check_slow: also check how slow maps depend on class and head, which triples their time.
+        on_step: called as (done, total) during a slow map; an exception in `on_step` stops the map.
 
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
     """
@@ -242,7 +241,7 @@ def compute_class_maps(
 def sort_by_measured_score(
     methods: list[AttributionMethod], summaries: dict[str, FaithfulnessSummary]
 ) -> list[AttributionMethod]:
-    """Sort by the mean score under the first measured replacement; keep the order without one."""
+    """Sort methods by decreasing mean score for the first replacement in `summaries`, if any."""
     fill = next((fill for fill in PAGE_FILLS if fill in summaries), None)
     scores = summaries[fill].scores if fill else {}
     return sorted(methods, key=lambda method: -scores.get(method.name, -1))
@@ -258,10 +257,9 @@ def measure_faithfulness(
 ) -> FaithfulnessResult:
     """Run the faithfulness test on the maps of `found`, with `faithfulness.CURVE_STEPS` steps.
 
-    Uses half precision if the hardware supports it, which changes a score by about 0.005. Random
-    orders are measured once per image, classes and replacement; each map is measured once and
-    cached. `image` must be the image of `found`. Raises `RunError` for a replacement that is
-    unknown or that the model does not support.
+    `image` must be the image of `found`. The test uses half precision if the hardware supports it,
+    which changes a score by about 0.005. Results of random orders and of each map are cached.
+    Raises `RunError` for a replacement that is unknown or that the model does not support.
     """
     if fill not in found.fills:
         choices = ", ".join(found.fills)
@@ -277,7 +275,7 @@ def measure_faithfulness(
 
 
 class _FaithfulnessTest:
-    """One run of the faithfulness test: first the random orders, then each map."""
+    """One run of the faithfulness test: the random orders and each map are one part each."""
 
     def __init__(
         self, context: AppContext, found: ClassMaps, image: Image.Image, fill: str, on_step
@@ -321,7 +319,7 @@ class _FaithfulnessTest:
         )  # `measure_perturbation_curves` adds `CENTRE_BASELINE`
 
     def measure_map(self, drawn: ClassMap, null: faithfulness.PerturbationCurves) -> tuple:
-        """Measure a map's curves and score, and its transformed copies if they decide."""
+        """Measure curves and score of a map; also measure copies if no other baseline is better."""
         name = drawn.method.name
         values = faithfulness.resample_maps(torch.from_numpy(drawn.values)[None], self.grid)[0]
         found = self.call_with_settings(
@@ -368,13 +366,13 @@ class _FaithfulnessTest:
             )
 
     def report_progress(self, done: int, total: int) -> None:
-        """Report progress in hundredths of a part: the random orders, then each map."""
+        """Report the progress of the current part; each part counts as 100 steps."""
         self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
 
 
 @dataclass(frozen=True)
 class _MapComputation:
-    """One request: maps of one image by one model, for one class or for a contrast."""
+    """Computation of the maps of one image by one model, for one class or for a contrast."""
 
     cache: Cache
     key: tuple
@@ -396,7 +394,7 @@ class _MapComputation:
 
     def _compute(self, names: list[str], on_step: OnStep | None = None) -> dict[str, np.ndarray]:
         *_, target, against = self.key
-        # A map that does not depend on the class would have a contrast of 0, so it stays as it is.
+        # The contrast of a map that does not depend on the class is 0, so the map itself is used.
         apart = [name for name in names if _is_signed(METHODS[name], against)]
         asked = self.model, self.pixels, target
         if against is None:
@@ -408,7 +406,7 @@ class _MapComputation:
         return {name: values[0].float().cpu().numpy() for name, values in found.items()}
 
     def compute_gap(self, method: AttributionMethod, values: np.ndarray) -> float:
-        """Return the completeness gap of the map `values` of `method`."""
+        """Compute the completeness gap of the map `values` (rows, columns) by `method`."""
         *_, target, against = self.key
 
         def gap() -> float:
@@ -431,7 +429,7 @@ class _MapComputation:
     ) -> dict[str, tuple[float, RandomHeadCheck]]:
         """Compute `runner_up_correlation` and `head_check` of the class-dependent maps, by name.
 
-        Slow maps are included if `checked` is true or if they were checked before.
+        Slow maps are included if `check_slow` is true or if the checks are cached.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)

@@ -18,14 +18,13 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
 README_FILE = "README.txt"
-# Description of each array. The README in the file explains the letters.
+# Description of each exported array; `render_readme` explains the letters.
 ARRAY_DESCRIPTIONS = {
     "seen": "model input: the cropped and resized image, uint8 (S, S, 3)",
     "logits": "logits (C,)",
     "probabilities": "class probabilities, the softmax of the logits (C,)",
     "attention": "attention weights of every head; row = query, column = key (L, H, N, N)",
-    "heads": "attention to the patches, of the token(s) read by the classifier "
-    "(L, H, rows, columns)",
+    "heads": "attention of the tokens read by the classifier to the patches (L, H, rows, columns)",
     "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
     "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
     "class_index": "index of the predicted class ()",
@@ -36,7 +35,7 @@ ARRAY_DESCRIPTIONS = {
 def compute_all_maps(context: AppContext, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
     """Compute all maps of `run`'s model for an RGB image, by the names in `ARRAY_DESCRIPTIONS`.
 
-    For a model without classes, only maps that need no class are included. Raises `RunError`.
+    For a model without classes, maps of a class are left out. Raises `RunError`.
     """
     look = context.trace_image(run, image)
     steps = attention.rollout_steps(
@@ -71,13 +70,13 @@ def _compute_class_arrays(
 
 
 def render_readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
-    """Return a text that describes the content of the file."""
+    """Return the text of the README that describes the exported `arrays` of `run`."""
     lines = [
         f"Maps of one image by the model '{run.name}', computed with vitdemo.",
         "",
         "L layers, H attention heads, N tokens (first the special tokens, such as the class",
         "token, then the patches row by row), C classes, S side of the image in pixels.",
-        "rows and columns are those of the patch grid.",
+        "Maps have the rows and columns of the patch grid.",
         "Attention and rollout do not depend on the class. They do not explain a prediction.",
         "",
         "    maps = numpy.load(FILE)",
@@ -90,7 +89,7 @@ def render_readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
 
 
 def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
-    """Save `arrays` and their README in one file; an `.npz` file is a zip archive."""
+    """Save `arrays` and a README in one `.npz` file, which is a zip archive."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:

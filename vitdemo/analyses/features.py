@@ -1,7 +1,7 @@
 """Feature spaces of test images: t-SNE, distances between classes, and nearest neighbours.
 
-Features are the input of a model's classifier (`models.features`), or raw pixels. Distance ratio,
-purity and neighbours are computed from features. Distances in a t-SNE plot are not meaningful.
+Features are the input of a model's classifier head, or raw pixels. Distance ratio, purity and
+neighbours are computed from features, because distances in a t-SNE plot are not meaningful.
 
 Letters: N images, D width of a feature, C classes.
 """
@@ -28,17 +28,17 @@ MAX_SAMPLE_SIZE = 2_000  # maximum number of images in a plot
 SAMPLE_SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
 MIN_TSNE_IMAGES = 4  # minimum number of images for t-SNE
 FEATURE_BATCH_SIZE = 50  # images per forward pass
-# Called with the finished fraction (None: unknown) and a description. An exception in it stops the
-# computation.
+# Called with the finished fraction (None: unknown) and a description. An exception in the callback
+# stops the computation.
 ProgressReport = Callable[[float | None, str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSample:
-    """A stratified sample of test images with a fixed seed, the same for every space.
+    """A stratified sample of test images with a fixed seed, the same for every feature space.
 
-    `indices` (N,) are indices in the test set, `labels` (N,) are classes, and `small`
-    (N, S, S, 3) uint8 are thumbnails.
+    `indices` (N,) are positions in the test set, `labels` (N,) are class indices, and `thumbnails`
+    are (N, S, S, 3) uint8.
     """
 
     source: data.ImageDataset
@@ -52,7 +52,7 @@ class ImageSample:
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
-    """The sample in one feature space: `features` (N, D) float32.
+    """A sample of test images with the features (N, D) float32 of one model, or raw pixels.
 
     `distance_ratio` is the mean distance between classes divided by the mean distance within
     classes. `purity` is the fraction of images whose nearest neighbour has the same class.
@@ -66,11 +66,11 @@ class FeatureSpace:
 
 
 def ignore_progress(fraction: float | None, description: str) -> None:
-    """Ignore all progress reports."""
+    """Ignore the progress of a computation (the default `ProgressReport`)."""
 
 
 def load_sample(context: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
-    """Return the sample of at most `most` images. Raises `DataError` without the dataset."""
+    """Return a sample of at most `max_images` test images. Raises `DataError` without a dataset."""
     return context.cache.call(_draw_sample, context.open_dataset(), max_images)
 
 
@@ -90,8 +90,8 @@ def load_feature_space(
 ) -> FeatureSpace:
     """Compute the features of `run`'s model, or raw pixels without a run; the result is cached.
 
-    Raises `DataError` without the dataset. Raises `RunError` for a model that cannot be loaded or
-    whose features are not finite.
+    Raises `DataError` without a dataset. Raises `RunError` if the model cannot be loaded or its
+    features are not finite.
     """
     found = load_sample(context, max_images)
     return context.cache.get_or_compute(
@@ -144,7 +144,7 @@ def _extract_batch(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
 
 def pairwise_distances(features: np.ndarray) -> np.ndarray:
     """Compute the Euclidean distances (N, N) of all pairs of `features` (N, D)."""
-    from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's cdist
+    from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's `cdist`
 
     points = np.asarray(features, np.float64)
     return euclidean_distances(points - points.mean(0))  # centred for numerical precision
@@ -153,9 +153,9 @@ def pairwise_distances(features: np.ndarray) -> np.ndarray:
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
     """Compute the mean distance between classes divided by the mean distance within classes.
 
-    `distances` are (N, N), `labels` (N,). At a ratio near 1, the mean distance does not distinguish
-    classes, but the classes may still be separable. The result is NaN if there is only one class,
-    if no class has two images, or if all images of each class are equal.
+    `distances` are (N, N), `labels` (N,). A ratio near 1 means that the mean distance does not
+    distinguish classes, but the classes may still be separable. The result is NaN if there is only
+    one class, if no class has two images, or if all images of each class are equal.
     """
     same = labels[:, None] == labels[None]  # (N, N)
     within = same & ~np.eye(len(labels), dtype=bool)
@@ -186,7 +186,7 @@ def load_plane(
     max_images: int = MAX_SAMPLE_SIZE,
     report: ProgressReport = ignore_progress,
 ) -> tuple[FeatureSpace, np.ndarray]:
-    """Return a space and its t-SNE positions (N, 2) in 0..1. Raises as `load_feature_space`."""
+    """Return a feature space and its t-SNE positions (N, 2), 0 to 1; see `load_feature_space`."""
     found = load_feature_space(context, run, max_images=max_images, report=report)
     key = ("plane", found.sample.source, max_images, run)
     return found, context.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
@@ -198,15 +198,15 @@ def load_planes(
     max_images: int,
     report: ProgressReport = ignore_progress,
 ) -> list[tuple[FeatureSpace, np.ndarray]]:
-    """Compute the planes of raw pixels and, with a `name`, of this run's features.
+    """Compute the t-SNE planes of raw pixels and, with a `name`, of the run's features.
 
-    Both use the same images. `report` is called a few times per second from two threads. An
-    exception in it stops the computation.
+    Both planes show the same images. `report` is called a few times per second from two threads. An
+    exception in `report` stops the computation.
     """
     if name is None:
         return [load_plane(context, None, max_images=max_images, report=report)]
     run = context.find_run(name)
-    load_sample(context, max_images)  # cached here, so that the threads do not both compute it
+    load_sample(context, max_images)  # cached before the two threads need it
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
         learned = load_plane(context, run, max_images=max_images, report=report)
@@ -214,7 +214,7 @@ def load_planes(
 
 
 def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
-    """Compute t-SNE. Raises `DataError` for too few images or equal features."""
+    """Compute t-SNE positions (N, 2). Raises `DataError` for too few images or equal features."""
     features = found.features
     if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
@@ -234,10 +234,10 @@ def find_neighbours(
     max_images: int = MAX_SAMPLE_SIZE,
     report: ProgressReport = ignore_progress,
 ) -> tuple[ImageSample, np.ndarray, np.ndarray]:
-    """Find the test images of the sample with the highest cosine similarity to an RGB image.
+    """Find the `count` test images with the highest cosine similarity to an RGB image.
 
-    Uses the features of the run `name`, or raw pixels without a name. Returns the sample, indices
-    in the sample (K,), nearest first, and the cosine similarities (K,).
+    Features are from the run `name`, or raw pixels without a name. Returns the sample, the indices
+    (K,) of the images in the sample, nearest first, and the cosine similarities (K,).
     """
     run = context.find_run(name) if name else None
     found = load_feature_space(context, run, max_images=max_images, report=report)
@@ -254,7 +254,7 @@ def find_neighbours(
 def find_nearest(
     features: np.ndarray, query: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices and cosines of the `count` rows of (N, D) nearest to `query` (D,)."""
+    """Find the `count` rows of `features` (N, D) nearest to `query` (D,): indices and cosines."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=min(count, len(features)), metric="cosine").fit(features)

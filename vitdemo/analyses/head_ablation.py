@@ -1,4 +1,4 @@
-"""Predictions of a model with some heads switched off: for one image, and on the test set.
+"""Predictions of a model with some attention heads switched off, for one image or the test set.
 
 Letters: L layers, H heads, C classes.
 """
@@ -24,17 +24,17 @@ from vitdemo.metrics.paired import McNemarResult, mcnemar
 from vitdemo.runs import Run
 
 NUM_ACCURACY_IMAGES = 1000
-NUM_MEAN_IMAGES = 32  # images for the mean output of a head
+NUM_MEAN_IMAGES = 32  # images over which a head's output is averaged
 ABLATION_MODES = ("mean", "zero")  # replacements for the output of a head that is off
 ABLATION_BATCH_SIZE = 50  # images per forward pass
 
 
 @dataclass(frozen=True, eq=False)
 class AblationEffects:
-    """Predictions for one image: `logits` (C,), and `without` (L, H, C) each single head.
+    """Effect of each attention head on the prediction for one image.
 
-    The output of a head that is off is replaced by its mean over `mean_of`, such as "32 test
-    images". If this is None, it is replaced by zeros.
+    `logits` (C,) are with all heads on, `ablated_logits` (L, H, C) with one head off. The output of
+    this head is replaced by its mean over `mean_source` ("32 test images"), or by zeros if None.
     """
 
     run: Run
@@ -44,27 +44,27 @@ class AblationEffects:
 
     @property
     def target(self) -> int:
-        """Index of the class predicted with all heads on."""
+        """Index of the class that the model predicts with all heads on."""
         return int(self.logits.argmax())
 
     @property
     def logit_change(self) -> np.ndarray:
-        """Change of the target's logit, (L, H); negative if the head supports the class."""
+        """Change (L, H) of the predicted class's logit when one head is off; < 0 for support."""
         return self.ablated_logits[..., self.target] - self.logits[self.target]
 
     @property
     def probability_change(self) -> np.ndarray:
-        """Change of the target's probability, (L, H)."""
+        """Change (L, H) of the predicted class's probability when one head is off."""
         without = scipy.special.softmax(self.ablated_logits, axis=-1)[..., self.target]
         return without - scipy.special.softmax(self.logits)[self.target]
 
 
 @dataclass(frozen=True)
 class AblationStep:
-    """Progress: `done` of `total` images.
+    """Progress of an accuracy measurement with some heads off: `done` of `total` images.
 
-    The last step has the `test` of the model without the heads (first) against the model with all
-    heads (second).
+    The last step has McNemar's `test` of the model without the heads (first) against the model with
+    all heads (second).
     """
 
     done: int
@@ -76,10 +76,10 @@ class AblationStep:
 def compute_head_effects(
     context: AppContext, run: Run, image: Image.Image, mode: str = "mean"
 ) -> AblationEffects:
-    """Return the predictions with each single head switched off. Raises `RunError`.
+    """Predict `image` with each single head switched off. Raises `RunError`.
 
-    `instead` is one of `ABLATION_MODES`. The mean is over test images, or over the example photos
-    if there is no test set with the run's classes.
+    `mode` is one of `ABLATION_MODES`. "mean" replaces a head's output by its mean over test images,
+    or over the example photos if no test set has the run's classes.
     """
     run.require_classes()
     look = context.trace_image(run, image)
@@ -97,9 +97,9 @@ def predict_without_heads(
     heads: Collection[HeadIndex],
     mode: str = "mean",
 ) -> np.ndarray:
-    """Return probabilities (C,) with `heads` switched off, see `compute_head_effects`.
+    """Return the class probabilities (C,) for `image` with `heads` switched off.
 
-    Raises `RunError`, and `ValueError` for a head that the model does not have.
+    `mode` is as in `compute_head_effects`. Raises `RunError`, and `ValueError` for an unknown head.
     """
     model = context.load_model(run)
     require_attention(run, model)
@@ -114,12 +114,12 @@ def predict_without_heads(
 def load_head_means(
     context: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
 ) -> tuple[HeadMeans | None, str | None]:
-    """Return replacements for the outputs of heads that are off, and what the mean is over.
+    """Return the mean outputs of all heads and a description of the images; None for "zero".
 
-    Without test images, the mean is over the example photos except `image`. Otherwise a head that
-    is off would still pass on a part of its output for this image.
+    Without test images, the mean is over the example photos except `image`. With `image`, the mean
+    would contain a part of the head's output for this image.
 
-    Raises `RunError` if `instead` is not in `ABLATION_MODES`.
+    Raises `RunError` if `mode` is not in `ABLATION_MODES`.
     """
     if mode not in ABLATION_MODES:
         choices = ", ".join(ABLATION_MODES)
@@ -129,7 +129,7 @@ def load_head_means(
     model = context.load_model(run)
     try:
         sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
-    except DataError:  # no test set with these classes
+    except DataError:  # without a test set of these classes, use the example photos
         photos = context.cache.call(_load_example_squares)
         of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:
@@ -167,10 +167,10 @@ def measure_accuracy_without_heads(
     mode: str = "mean",
     count: int = NUM_ACCURACY_IMAGES,
 ) -> Iterator[AblationStep]:
-    """Yield an `AblationStep` for each batch of test images; the last one has the test.
+    """Yield an `AblationStep` for each batch of test images; the last step has the test.
 
     The sample has up to `count` images, stratified by class and the same at every call. Predictions
-    of the whole model are cached. `instead` is as in `compute_head_effects`. Raises `DataError`
+    of the whole model are cached. `mode` is as in `compute_head_effects`. Raises `DataError`
     without test images, and `RunError` for a model without attention.
     """
     sample = context.sample_test_images(run, count)
@@ -200,14 +200,16 @@ def _iter_correct_predictions(
     heads: Collection[HeadIndex],
     means: HeadMeans | None,
 ) -> Iterator[np.ndarray]:
-    """Yield which images are classified correctly without `heads`, in batches (B,) of bool."""
+    """Yield, for each batch, whether each image is classified correctly without `heads`, (B,)."""
     model = context.load_model(run)
     for images, labels in zip(
         sample.images.split(ABLATION_BATCH_SIZE),
         sample.labels.split(ABLATION_BATCH_SIZE),
         strict=True,
     ):
-        with torch.inference_mode():  # not around a yield: it would stay active in the caller
+        with (
+            torch.inference_mode()
+        ):  # without the yield, where this mode would be active in the caller
             pixels = run.preprocessing(images.to(context.device))
             predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

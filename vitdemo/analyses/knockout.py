@@ -1,4 +1,4 @@
-"""What a model predicts for one image when its special tokens cannot attend to the patches.
+"""Predictions for one image after attention knock-out: special tokens cannot attend to patches.
 
 Letters: L layers, C classes.
 """
@@ -26,9 +26,9 @@ KNOCKOUT_FINDING = (
 
 @dataclass(frozen=True, eq=False)
 class KnockoutResult:
-    """Probabilities (C,) of `run` without (`before`) and with (`after`) barred `layers`, from 0.
+    """Class probabilities (C,) for one image before and after attention knock-out.
 
-    `special` are the names of the tokens that are barred from the patches, `num_layers` is L.
+    In `layers` (from 0, of `num_layers`), the tokens in `special_tokens` cannot attend to patches.
     """
 
     run: Run
@@ -43,10 +43,10 @@ class KnockoutResult:
 def predict_with_knockout(
     context: AppContext, run: Run, image: Image.Image, layers: Collection[int]
 ) -> KnockoutResult:
-    """Predict `image` with all special tokens barred from the patches in `layers`, from 0.
+    """Predict `image` when no special token can attend to the patches in `layers` (from 0).
 
-    Raises `RunError` for a model without classes, without attention or without a class token, and
-    for a layer that does not exist.
+    Raises `RunError` for a model without classes, attention or a class token, and for a layer that
+    does not exist.
     """
     run.require_classes()
     model = context.load_model(run)

@@ -1,7 +1,7 @@
 """Selection of test images by the predictions of the runs in an `AppContext`.
 
-Models are only compared on the same images in the same order: runs whose evaluations differ in
-fingerprint, classes or labels are never compared.
+Models are compared only on the same images in the same order. Runs whose evaluations differ in
+fingerprint, classes or labels are therefore not compared.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.error_selection import IMAGE_FILTERS, Filters, select_images
 from vitdemo.runs import Run
 
-MAX_NAMED_RUNS = 3  # maximum number of runs listed in a sentence; others are counted
+MAX_NAMED_RUNS = 3  # maximum number of runs listed in a sentence; further runs are counted
 
 
 @dataclass(frozen=True, eq=False)
 class ComparablePredictions:
     """Predictions of M runs for the same N test images: `probabilities` (M, N, C), `labels` (N,).
 
-    `exclusion_messages` has a sentence for each evaluated run that is not among the `runs`.
+    `exclusion_messages` explain why other evaluated runs are not among the `runs`.
     """
 
     runs: tuple[Run, ...]
@@ -44,15 +44,15 @@ class ComparablePredictions:
         return [run.name for run in self.runs]
 
     def confusion_matrix(self, name: str) -> np.ndarray:
-        """Return the confusion matrix (C, C) of one of the runs."""
+        """Return the confusion matrix (C, C) of the run `name`."""
         return confusion_matrix(self.probabilities[self.names.index(name)], self.labels)
 
 
 @dataclass(frozen=True)
 class ImageQuery:
-    """A query for images that pass `filters` with the predictions of `run`.
+    """A query for test images that pass `filters` with the predictions of `run`.
 
-    With `other_run`, images that only pass with the predictions of that run are appended.
+    Images that pass only with the predictions of `other_run` are appended.
     """
 
     run: str
@@ -62,9 +62,9 @@ class ImageQuery:
 
 @dataclass(frozen=True, eq=False)
 class ImageSelection:
-    """The `image_indices` (n,) of the selected images in order, and the number from each run.
+    """Result of an `ImageQuery`: the indices (n,) of the images, and their numbers by run.
 
-    Without a second run, `other_count` and `shared_count` are 0.
+    `shared_count` images pass with both runs. Without a second run, the last two counts are 0.
     """
 
     query: ImageQuery
@@ -78,7 +78,7 @@ class ImageSelection:
 def comparable_predictions(context: AppContext, name: str) -> ComparablePredictions:
     """Return the predictions of all runs tested on the same images as the run `name`.
 
-    They are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
+    The runs are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
     missing or invalid.
     """
     reference = context.find_run(name)
@@ -89,7 +89,7 @@ def comparable_predictions(context: AppContext, name: str) -> ComparablePredicti
 def _comparable_runs(
     reference: Run, evaluated: Sequence[Run]
 ) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Return the runs tested on the same images as `reference`, and sentences about the others."""
+    """Return the runs tested on the same images as `reference`, and a message per other run."""
     validated_evaluation(reference)
     runs, messages = [], []
     for run in evaluated:
@@ -105,8 +105,8 @@ def _comparable_runs(
 def available_predictions(context: AppContext, *names: str) -> ComparablePredictions:
     """Return the predictions of the runs `names` and of all runs with weights.
 
-    These runs are "all models" when images are selected. Runs without weights, for example from
-    an ablation, do not count unless they are in `names`. If only one run would remain, all count.
+    Filters such as "all models" refer to these runs. A run without weights is left out unless it is
+    in `names`. If only one run would remain, no run is left out.
     """
     group = comparable_predictions(context, names[0])
     included = tuple(run for run in group.runs if run.has_weights or run.name in names)
@@ -129,20 +129,21 @@ def _check_same_images(reference: Run, run: Run) -> None:
 
 
 def select_by_query(context: AppContext, query: ImageQuery) -> ImageSelection:
-    """Select the images of a query. Raises `RunError` if a run was not tested on them."""
+    """Select the test images of `query`. Raises `RunError` if a run has other test images."""
     group = available_predictions(context, *_query_runs(query))
-    own = _select_for_run(group, query.run, query.filters)
+    own = _select_for_run(group, query, query.run, query.filters)
     if query.other_run is None:
         return ImageSelection(query, group, own, len(own))
-    others = _select_for_run(group, query.other_run, query.filters)
+    others = _select_for_run(group, query, query.other_run, query.filters)
     rest = others[~np.isin(others, own)]
     indices = np.concatenate([own, rest])
     return ImageSelection(query, group, indices, len(own), len(others), len(others) - len(rest))
 
 
-def _select_for_run(group: ComparablePredictions, name: str, filters: Filters) -> np.ndarray:
+def _select_for_run(group: ComparablePredictions, query: ImageQuery, name: str, filters: Filters):
     if name not in group.names:
-        raise RunError(f"'{name}' was not tested on the same images. Choose another model.")
+        same = f"'{name}' was not tested on the same images as '{query.run}'."
+        raise RunError(f"{same} Choose another model.")
     try:
         return select_images(group.probabilities, group.labels, group.names.index(name), filters)
     except ValueError as error:
@@ -150,10 +151,10 @@ def _select_for_run(group: ComparablePredictions, name: str, filters: Filters) -
 
 
 def count_kinds(context: AppContext, query: ImageQuery) -> dict[str, int]:
-    """Count the images of each kind that pass the other filters. Raises `RunError`."""
+    """Count the images of each kind that pass all other filters of `query`. Raises `RunError`."""
     group = available_predictions(context, *_query_runs(query))
     return {
-        kind: len(_select_for_run(group, query.run, _filters_of_kind(query.filters, kind)))
+        kind: len(_select_for_run(group, query, query.run, _filters_of_kind(query.filters, kind)))
         for kind in IMAGE_FILTERS
     }
 
@@ -169,15 +170,15 @@ def _filters_of_kind(filters: Filters, kind: str) -> Filters:
 
 
 def load_test_images(context: AppContext, run: Run, image_indices: Sequence[int]) -> np.ndarray:
-    """Return the test images `image_indices` at the size of `run`, (n, S, S, 3) uint8.
+    """Return the test images `image_indices` at the input size of `run`, (n, S, S, 3) uint8.
 
-    Raises `DataError` if the dataset is not available, or is not the one of the run's evaluation.
+    Raises `DataError` if the dataset is not available, or differs from the run's evaluation.
     """
     tests = context.test_set()
     evaluation = run.evaluation
     mismatch = DataError(
-        f"'{run.name}' was tested on a different dataset. Pass the folder of that dataset with "
-        "--data."
+        f"'{run.name}' was tested on a different dataset. Restart with --data and the folder of "
+        "its dataset."
     )
     if tests.classes != run.classes or len(tests) != len(evaluation.labels):
         raise mismatch

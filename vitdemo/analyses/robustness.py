@@ -4,8 +4,8 @@
         print(point.change, point.strength, point.accuracy, f"{point.done} of {point.total}")
 
 All models are tested on the same images, which are changed before the model's preprocessing. The
-random seed of a change depends only on the image. With 1,000 images, the margin of error (95%) of
-an accuracy of 80% is 2.5 percentage points.
+random seed of a change depends only on the image. With 1,000 images and an accuracy of 80%, the
+margin of error (95%) is 2.5 percentage points.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ DEFAULT_IMAGE_COUNT = 1000  # default number of test images
 
 @dataclass(frozen=True)
 class RobustnessPoint:
-    """One point of a curve, number `done` of `total`; `accuracy` is from 0 to 1."""
+    """Accuracy (0 to 1) for one strength of one image change: point `done` of `total`."""
 
     change: str
     strength: float
@@ -43,9 +43,9 @@ def measure_robustness(
 ) -> Iterator[RobustnessPoint]:
     """Yield a `RobustnessPoint` for each strength of each change as soon as it is measured.
 
-    Points are cached, also if the generator is closed early, until the run's files or the settings
-    change. Raises `DataError` without test images, `RunError` without weights, and `ValueError`
-    for an unknown change.
+    Points are cached until the run's files or the settings change, even if the generator is closed
+    early. Raises `DataError` without test images, `RunError` without weights, and `ValueError` for
+    an unknown change.
     """
     for change in changes:
         if change not in PERTURBATIONS:
@@ -55,7 +55,7 @@ def measure_robustness(
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
         neutral = strength == PERTURBATIONS[change].neutral
-        cached_change = (None, None) if neutral else (change, strength)  # equal for all changes
+        cached_change = (None, None) if neutral else (change, strength)  # one key for all changes
         key = (perturbed_accuracy, run, source, count, *cached_change)
         arguments = model, run.preprocessing, sample, change, strength
         accuracy = context.cache.get_or_compute(key, partial(perturbed_accuracy, *arguments))
@@ -70,7 +70,7 @@ def perturbed_accuracy(
     strength: float,
     batch_size: int = 250,
 ) -> float:
-    """Return the accuracy of `model` on the sample after `change` at `strength`, from 0 to 1."""
+    """Measure the accuracy (0 to 1) of `model` on `sample` after `change` at `strength`."""
     images, labels = sample.images, sample.labels
     correct = 0
     for start in range(0, len(images), batch_size):
@@ -82,9 +82,9 @@ def perturbed_accuracy(
 
 
 def perturb_images(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:
-    """Apply `change` to each image with its own seed, counting from `first`.
+    """Apply `change` to `images` (B, 3, S, S); image i of the batch has the seed `first` + i.
 
-    Before shuffling, images are enlarged to the next side that is divisible into the pieces.
+    Before shuffling, images are enlarged so that their side is a multiple of the number of pieces.
     """
     seeds = range(first, first + len(images))
     S = images.shape[-1]

@@ -25,12 +25,12 @@ Snapshot = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Predictions and attention of `run` for `input_image` (S, S, 3) after each of `epochs`.
+    """Predictions and attention of a model for one image after each saved epoch.
 
-    `epochs` are those whose weights were saved before the final ones (`runs.list_saved_weights`),
-    and the epoch of the run's weights. `maps` (E, L, P) is the attention of the class token (or
-    average patch) to each patch in each layer, averaged over the heads. `probabilities` is (E, C),
-    and `grid` contains the rows and columns of the patches.
+    `epochs` (E) have saved weights; the last is the epoch of the run's own weights. `input_image`
+    is (S, S, 3). `maps` (E, L, P) are the attention of the class token (or the average patch) to
+    each patch in each layer, averaged over the heads. `probabilities` are (E, C). `grid` contains
+    the rows and columns of the patches.
     """
 
     run: Run
@@ -42,12 +42,12 @@ class Snapshots:
 
     @property
     def predicted(self) -> np.ndarray:
-        """Index of the predicted class after each epoch, (E,)."""
+        """Index (E,) of the predicted class after each epoch."""
         return self.probabilities.argmax(1)
 
 
 def runs_with_snapshots(context: AppContext) -> list[Run]:
-    """Return the runs with attention and saved epochs, including runs that still train."""
+    """Return the Vision Transformer runs with saved epochs, including unfinished runs."""
     vits = (run for run in context.list_runs()[0] if run.spec.family not in CONVOLUTIONAL_FAMILIES)
     return [run for run in vits if runs.list_saved_epochs(run) or runs.list_saved_weights(run)]
 
@@ -55,10 +55,10 @@ def runs_with_snapshots(context: AppContext) -> list[Run]:
 def load_snapshots(
     context: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
 ) -> Snapshots:
-    """Return the predictions and maps of each saved epoch, or of at most `max_epochs` of them.
+    """Compute predictions and maps for all saved epochs, or for `max_epochs` evenly spaced epochs.
 
-    Each epoch is computed once, so a run that is training costs one pass per new epoch. Raises
-    `RunError` if no epoch was saved or if weights cannot be loaded.
+    Results are cached, so an unfinished run costs one forward pass per new epoch. Raises `RunError`
+    if no epoch was saved or if weights cannot be loaded.
     """
     if not (saved := runs.list_saved_weights(run)):
         raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
@@ -87,13 +87,13 @@ def subsample(items: list, max_items: int) -> list:
 
 
 def _load_snapshot(saved: runs.SavedWeights, device: torch.device, pixels: Tensor) -> Snapshot:
-    """Compute without caching the weights, which would displace other models from memory."""
+    """Compute a snapshot without caching the weights, which would displace other cached models."""
     return _compute_snapshot(runs.load_model(saved.run, device, saved.run_epoch), pixels)
 
 
 @torch.inference_mode()
 def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
-    """Return maps (L, P) and probabilities (C,)."""
+    """Compute attention maps (L, P) and probabilities (C,) for `pixels` (1, 3, S, S)."""
     trace = forward_pass.trace(model, pixels)
     rows, prefix = forward_pass.classifier_rows(model), model.num_prefix_tokens
     heads = trace.attention[:, 0].mean(1)  # (L, N, N)
@@ -102,7 +102,7 @@ def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
 
 
 def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
-    """Describe after which epochs an image was classified correctly, and when it was forgotten."""
+    """Describe from which epoch an image is classified correctly, and when it was forgotten."""
     if not any(correct):
         return "The prediction was incorrect after all of these epochs."
     last_error = max((i for i, is_correct in enumerate(correct) if not is_correct), default=-1)

@@ -1,7 +1,7 @@
 """t-SNE in a separate process, because scikit-learn's t-SNE cannot be interrupted.
 
-As a script, `python tsne.py features.npy places.npy`, it imports no other module of vitdemo. The
-process therefore starts as fast as scikit-learn.
+The script `python tsne.py features.npy places.npy` imports no other module of vitdemo. The process
+therefore starts as fast as scikit-learn.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ import numpy as np
 
 WIDTH = 50  # principal components before t-SNE, as in van der Maaten & Hinton 2008
 PERPLEXITY = 30.0
-LOOK = 0.25  # seconds between two checks of the process
+LOOK = 0.25  # seconds between two checks for the end of the process
 
 
 def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -26,7 +26,7 @@ def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
     reduced = PCA(min(WIDTH, *features.shape), random_state=seed).fit_transform(features)
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     # Waiting threads spin. If another process uses one of two cores, two threads take seven times
-    # as long as one.
+    # as long as one thread.
     with threadpool_limits(1, user_api="openmp"):
         found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced)
     low, high = found.min(0), found.max(0)
@@ -35,7 +35,7 @@ def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """Run `tsne` in another process; an exception of `waiting`, called repeatedly, stops it."""
+    """Run `tsne` in another process. `waiting` is called repeatedly and may raise to stop it."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "features.npy"), Path(folder, "places.npy")
         np.save(source, features)

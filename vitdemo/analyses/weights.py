@@ -17,11 +17,11 @@ from vitdemo.runs import Run, timm_run
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
-    """Filters of the convolution that reads the pixels; `count` is their number.
+    """Filters of the convolution that reads the pixels, as colours; `count` is their number.
 
-    `largest` (K, 3, p, p) have the largest norms, `norms` (K,), in descending order. `principal`
-    (R, 3, p, p) are components with their `shares` (R,) of the variance. Colours are in 0..1, and
-    a weight of 0 is mid-grey.
+    `largest` (K, 3, p, p) are the filters with the largest norms, and `norms` (K,) are decreasing.
+    `principal` (R, 3, p, p) are principal components, with `explained_variance` (R,) as fractions.
+    Colours are in 0..1, and a weight of 0 is mid-grey.
     """
 
     count: int
@@ -34,10 +34,10 @@ class PatchFilters:
 def compute_position_similarity(
     context: AppContext, run: Run
 ) -> tuple[np.ndarray, tuple[int, int], str]:
-    """Return cosines (P, P) of the patches' position embeddings, their grid, and their start.
+    """Return cosines (P, P) of the patches' position embeddings, the grid, and the initialisation.
 
-    The start is "mimetic" (sines and cosines), "weights" (of another training run) or "random".
-    Raises `RunError`.
+    The initialisation is "mimetic" (sines and cosines), "weights" (from another training run) or
+    "random". Raises `RunError` for a model without learned position embeddings.
     """
     model = context.load_model(run)
     if not is_vision_transformer(model):
@@ -64,7 +64,7 @@ def _position_initialisation(run: Run) -> str:
 def load_first_filters(
     context: AppContext, run: Run, max_filters: int = 64, components: int = 28
 ) -> PatchFilters:
-    """Return the filters of the first convolution. Raises `RunError` if it reads no pixels."""
+    """Return the filters of the first convolution. Raises `RunError` if no layer reads pixels."""
     try:
         weight = embeddings.get_first_filters(context.load_model(run)).float().cpu()  # (K, 3, p, p)
     except TypeError as error:

@@ -1,7 +1,7 @@
 """Datasets as uint8 tensors: CIFAR-10 or a folder of images, with splits and normalisation.
 
-Shapes: B images of a batch, N images of a set, S image width in pixels. A set is stored in memory
-as one (N, 3, S, S) uint8 tensor (CIFAR-10: 184 MB), so data loaders and workers are not needed.
+Shapes: B images of a batch, N images of a set, S image width in pixels. A set of images is stored
+in memory as one (N, 3, S, S) uint8 tensor, so data loaders and workers are not needed.
 """
 
 import hashlib
@@ -40,16 +40,16 @@ from vitdemo.data.image_folders import (
 )
 from vitdemo.errors import DataError, ImageError, Stopped
 
-# Over all pixels of the 50,000 training images. Many repositories use the std (0.2023, 0.1994,
-# 0.2010), which is the mean of the stds of single images and therefore smaller.
+# Mean and standard deviation of all pixels of the training images. Many repositories instead use
+# the images' mean standard deviation (0.2023, 0.1994, 0.2010), which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root; only the process that holds it downloads
+DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root that prevents concurrent downloads
 DATASET_PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Images (N, 3, S, S) uint8 and their class indices `labels` (N,) int64."""
+    """Images (N, 3, S, S) uint8 with class indices `labels` (N,) int64."""
 
     images: Tensor
     labels: Tensor
@@ -66,7 +66,7 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """Location and classes of a dataset, known before any image is read."""
+    """A dataset: location and classes, and methods that read the images."""
 
     name: str
     root: Path
@@ -74,9 +74,9 @@ class ImageDataset:
     is_cifar10: bool = False
 
     def load(self, part: str, size: int = 32) -> LabelledImages:
-        """Read `part` ("train" or "test"); images of a folder become size x size squares.
+        """Read the images of `part` ("train" or "test"); images of a folder are cropped to squares.
 
-        Raises `DataError` with the name of an unknown part or an unreadable image.
+        Raises `DataError` for an unknown part or an unreadable image.
         """
         if part not in DATASET_PARTS:
             raise DataError(f"Unknown part '{part}' of a dataset. Choose 'train' or 'test'.")
@@ -94,10 +94,10 @@ class ImageDataset:
             return
         with ThreadPoolExecutor() as pool:
             for _ in pool.map(lambda file: bool(_read_file(file[0])), self.list_files(part)):
-                pass  # the images of a large folder would not fit into memory
+                pass  # not stored, because the images of a large folder do not fit into memory
 
     def list_notes(self) -> list[str]:
-        """Return messages about skipped files and about classes without test images."""
+        """Return messages about skipped files and about classes without a test folder."""
         if self.is_cifar10:
             return []
         parts = {part: _list_folder(self.root / part, self.classes) for part in DATASET_PARTS}
@@ -122,28 +122,28 @@ class ImageDataset:
         return [note for note in notes if note]
 
     def load_labels(self, part: str) -> Tensor:
-        """Return the class indices of `part`, (N,) int64, without reading images of a folder."""
+        """Return the class indices (N,) int64 of `part` without reading images of a folder."""
         if self.is_cifar10:
             return self.load(part).labels
         return torch.tensor([label for _, label in self.list_files(part)])
 
     def load_subset(self, part: str, indices: Tensor, size: int = 32) -> LabelledImages:
-        """Read only the images `indices` (M,) of `part`, in this order, like `load`."""
+        """Read only the images `indices` (M,) of `part`, in this order; see `load`."""
         if self.is_cifar10:
             return self.load(part).subset(indices)
         files = self.list_files(part)
         return _load_files([files[i] for i in indices.tolist()], size)
 
     def list_files(self, part: str) -> list[tuple[str, int]]:
-        """Return (file, class index) of each image in a folder's `part`, without reading images.
+        """Return (file, class index) for each image in a folder's `part` without reading images.
 
-        Raises `DataError` if a class folder has no images, or its class is not in train/.
+        Raises `DataError` if a class folder contains no images, or its class is not in train/.
         """
         return _list_folder(self.root / part, self.classes).files
 
 
 def default_root() -> Path:
-    """Return the folder in `VITDEMO_DATA`, or `data` in the current folder."""
+    """Return the default dataset folder: `VITDEMO_DATA`, or `data` in the current folder."""
     return Path(os.environ.get("VITDEMO_DATA") or "data")
 
 
@@ -151,7 +151,7 @@ def find_dataset(root: Path | str | None = None) -> ImageDataset:
     """Find the dataset to train or evaluate on.
 
     CIFAR-10 is downloaded automatically only into the default folder `data`. A folder that is set
-    by `root` or `VITDEMO_DATA` must exist. Otherwise, a typing error would train on CIFAR-10.
+    by `root` or `VITDEMO_DATA` must exist, so that a typing error does not train on CIFAR-10.
     """
     return open_dataset(root, download=root is None and not os.environ.get("VITDEMO_DATA"))
 
@@ -162,11 +162,11 @@ def open_dataset(
     download: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> ImageDataset:
-    """Find the dataset in `root`; with `download`, fetch CIFAR-10 if it is missing or empty.
+    """Find the dataset in `root`. If `root` is missing or empty, `download` gets CIFAR-10.
 
-    `on_bytes(done, total)` is called during each file's download. It may raise `Stopped` to stop
-    the download, which the next call resumes. Raises `DataError` if `root` does not exist or
-    contains something else, or if the download fails.
+    `on_bytes(done, total)` is called during each file's download, and may raise `Stopped` to stop
+    it. The next call resumes the download. Raises `DataError` if `root` contains no dataset, or if
+    the download fails.
     """
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
@@ -176,7 +176,7 @@ def open_dataset(
     base = root / CIFAR10.base_folder
     if not base.is_dir():
         other = root.is_file() or (root.is_dir() and _has_foreign_files(root))
-        if other and not base.is_dir():  # Another process may just have created it.
+        if other and not base.is_dir():  # Another process may have created `base` meanwhile.
             raise DataError(
                 f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
                 "train/<class>/ and test/<class>/. Set --data to a folder that does."
@@ -188,7 +188,7 @@ def open_dataset(
 
 
 def _missing_dataset_message(root: Path) -> str:
-    """Return the error message for a missing or empty `root`."""
+    """Return the error message for a missing or empty dataset folder `root`."""
     state = "is empty" if root.is_dir() else "does not exist"
     named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
     return (
@@ -199,20 +199,20 @@ def _missing_dataset_message(root: Path) -> str:
 
 
 def is_dataset_missing(root: Path | str | None = None) -> bool:
-    """Return whether `root` is missing or empty, so that CIFAR-10 can be downloaded into it."""
+    """Return whether `root` is missing or empty, so that CIFAR-10 can be downloaded to `root`."""
     root = Path(root) if root is not None else default_root()
     return not root.exists() or (root.is_dir() and not _has_foreign_files(root))
 
 
 def _has_foreign_files(root: Path) -> bool:
-    """Return whether `root` contains more than an incomplete download of CIFAR-10."""
+    """Return whether `root` contains files other than an incomplete download of CIFAR-10."""
     parts = (CIFAR10.filename, cifar10.PARTIAL_FOLDER, DOWNLOAD_LOCK_FILE)
     names = (entry.name for entry in root.iterdir())
     return any(name not in parts and not is_system_name(name) for name in names)
 
 
 def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
-    """Download CIFAR-10 into `root`; only one process at a time does this."""
+    """Download CIFAR-10 into `root`, while other processes wait."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         # Concurrent downloads would write the same files, so other processes wait here.
@@ -229,7 +229,7 @@ def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
 
 
 def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
-    """Download from the Hugging Face Hub or, if it cannot be reached, from the slow own site."""
+    """Download CIFAR-10 from the Hugging Face Hub. If this fails, use the slow official site."""
     try:
         cifar10.fetch_from_hub(root, on_bytes)
     except (DataError, Stopped):
@@ -244,9 +244,8 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
                 f"Hub ({_first_line(unreached)}) nor from its own site ({_first_line(error)}). "
-                "Check "
-                "the network, or set --data to a folder with CIFAR-10 or with train/<class>/ and "
-                "test/<class>/ images."
+                "Check the network, or set --data to a folder with CIFAR-10 or with "
+                "train/<class>/ and test/<class>/ images."
             ) from error
 
 
@@ -255,12 +254,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _remove_empty(*folders: Path) -> None:
-    """Remove the folders that contain no downloaded data."""
+    """Remove the folders among `folders` that contain no downloaded data."""
     for folder in folders:
         if folder.is_dir() and not any(
             file.is_file() and file.stat().st_size for file in folder.rglob("*")
         ):
-            # On Windows, the open lock file in it cannot be removed.
+            # On Windows, an open lock file in the folder cannot be removed.
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -288,7 +287,7 @@ def _list_folder_classes(folder: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _PartListing:
-    """The (file, class index) pairs of the images of one part, and the skipped files."""
+    """Files of one dataset part: (file, class index) for each image, and skipped files."""
 
     files: list[tuple[str, int]]
     skipped: list[str]
@@ -299,13 +298,13 @@ class _PartListing:
 
 
 def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
-    """List one part. Raises `DataError` for an unknown class or a class without images."""
+    """List the files of one part. Raises `DataError` for unknown classes or empty classes."""
     found = list_class_folders(folder)
     strangers = sorted(set(found) - set(classes))
     if strangers:
         raise DataError(
-            f"'{folder}' contains the class '{strangers[0]}', which train/ does not. "
-            "Remove it, or add it to train/."
+            f"'{folder}' contains the class '{strangers[0]}', but train/ does not. Remove the "
+            "class, or add it to train/."
         )
     if not found:
         raise DataError(f"'{folder}' contains no images. Put them into {folder}/<class>/.")
@@ -315,14 +314,14 @@ def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
         if name in found and not content.images:
             left_out = describe_skipped(Path(path).name for path in content.skipped)
             raise DataError(
-                f"The class '{name}' has no images in '{found[name][0]}'. Add some or remove the "
+                f"The class '{name}' has no images in '{found[name][0]}'. Add images or remove the "
                 f"folder. {left_out}".rstrip()
             )
         for identity, place in content.folders.items():
             if owners.setdefault(identity, name) != name:
                 raise DataError(
                     f"'{place}' belongs to two classes, '{owners[identity]}' and '{name}'. Remove "
-                    "one of the links to it."
+                    "one of the links to this folder."
                 )
         files += [(path, label) for path in content.images]
         skipped += content.skipped
@@ -353,8 +352,8 @@ def stratified_split(
 ) -> tuple[Tensor, Tensor]:
     """Split N images into sorted (kept, held out) indices, stratified by class.
 
-    Every class is in both parts. If this needs more or fewer than `held_out` images, their number
-    is adjusted.
+    Both parts contain every class. If this requires more or fewer held-out images than `held_out`,
+    their number is adjusted.
 
     Args:
         labels: (N,) int64.
@@ -362,14 +361,14 @@ def stratified_split(
         seed: the same seed gives the same split on every machine.
         classes: the class names, for error messages.
 
-    Raises `DataError` for a class with a single image, which cannot be in both parts.
+    Raises `DataError` for a class with a single image, because the image cannot be in both parts.
     """
     values = labels.numpy()
     C, N = _check_class_sizes(values, classes), len(values)
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
-        missing = [C - len(np.unique(values[part])) for part in split]  # in kept and in held out
+        missing = [C - len(np.unique(values[part])) for part in split]  # in each part
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]
@@ -383,7 +382,7 @@ def stratified_split(
 
 
 def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
-    """Return the sorted indices of `count` of N images, stratified, with at least one per class.
+    """Draw `count` of N images, stratified, with at least one per class; return sorted indices.
 
     Raises `DataError` if there are more than `count` classes.
     """
@@ -402,13 +401,13 @@ def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
 
 
 def _check_class_sizes(labels: np.ndarray, classes: Sequence[str]) -> int:
-    """Return the number of classes. Raises `DataError` if one of them has a single image."""
+    """Return the number of classes. Raises `DataError` if a class has a single image."""
     found, counts = np.unique(labels, return_counts=True)
     single = [str(classes[label] if classes else label) for label in found[counts == 1]]
     if single:
         raise DataError(
-            "Every class needs at least two training images, one of them for validation. Add "
-            f"images to the classes with a single image: {format_some_names(single)}."
+            "Every class needs at least two training images, because one is used for validation. "
+            f"Add images to the classes with a single image: {format_some_names(single)}."
         )
     return len(found)
 
@@ -418,10 +417,10 @@ def _scikit_learn_split(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return scikit-learn's split (kept, held out), or None if it raises an error.
 
-    Existing runs use scikit-learn's splits. It rejects a part that is smaller than the number of
-    classes, and the smaller part can lack small classes.
+    Existing runs use scikit-learn's splits. scikit-learn rejects a part that is smaller than the
+    number of classes. In its splits, the smaller part can lack small classes.
     """
-    from sklearn.model_selection import train_test_split  # takes 1.5 s, not needed by the page
+    from sklearn.model_selection import train_test_split  # the import takes 1.5 s
 
     try:
         parts = train_test_split(
@@ -435,7 +434,7 @@ def _scikit_learn_split(
 def _move_one_per_class_first(
     labels: np.ndarray, place: np.ndarray, *, move_one_last: bool = False
 ) -> np.ndarray:
-    """Move one image of each class to the front of `place`, with `leave_one` another to the end."""
+    """Move one image per class to the front of `place`; `move_one_last` moves one to the end."""
     moved = place.copy()
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -446,16 +445,16 @@ def _move_one_per_class_first(
 
 
 def sample_stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Return the sorted indices of `count` labels (or of all, if there are fewer), stratified.
+    """Draw up to `count` of the `labels` (N,), stratified by class; return sorted indices.
 
     The proportion of each class is exact within one image. Unlike scikit-learn's split, this
-    accepts classes of any size.
+    function accepts classes of any size.
     """
     return np.sort(np.argsort(_rank_within_classes(labels, seed), kind="stable")[:count])
 
 
 def _rank_within_classes(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Return the relative rank, 0 to 1, of each of N images in a random order of its class."""
+    """Return the relative rank (N,), 0 to 1, of each image in a random order of its class."""
     random = np.random.default_rng(seed)
     place = np.empty(len(labels))
     for label in np.unique(labels):
@@ -465,7 +464,7 @@ def _rank_within_classes(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def compute_fingerprint(pictures: LabelledImages, classes: tuple[str, ...]) -> str:
-    """Return a hash of pixels, labels, order and class names as 16 hexadecimal digits."""
+    """Return a hash of pixels, labels, order and class names: 16 hexadecimal digits."""
     digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
     digest.update(pictures.labels.cpu().numpy().tobytes())
     digest.update(pictures.images.cpu().numpy().tobytes())
@@ -473,7 +472,7 @@ def compute_fingerprint(pictures: LabelledImages, classes: tuple[str, ...]) -> s
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation per channel of (N, 3, S, S) uint8 pixels, in 0 to 1."""
+    """Compute mean and standard deviation per channel of (N, 3, S, S) uint8 pixels, 0 to 1."""
     total, square = torch.zeros(2, 3, dtype=torch.float64)
     count = 0
     for part in images.split(1024):
@@ -489,14 +488,14 @@ def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ..
 def preprocess_images(
     images: Tensor, size: int, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> Tensor:
-    """Convert image squares to the model input: resized (bicubic, antialiased) and normalised.
+    """Convert square images to the model input: resized (bicubic, antialiased) and normalised.
 
     Args:
         images: (B, 3, S, S), uint8 or float, 0 to 255.
         size: width of the model input in pixels.
         mean, std: values per channel, for pixels in 0 to 1.
 
-    Returns (B, 3, size, size) float32. Equals `inputs.crop_and_resize` within one grey level.
+    Returns (B, 3, size, size) float32, as from `image_files.crop_and_resize` (within a grey level).
     """
     pixels = images.float()
     if pixels.shape[-1] != size:
@@ -505,20 +504,20 @@ def preprocess_images(
     return (pixels - shift) / scale  # (B, 3, size, size)
 
 
-@lru_cache(maxsize=32)  # A copy to the device blocks until its queued work is done.
+@lru_cache(maxsize=32)  # Each copy to the device would wait for the queued work.
 @torch.inference_mode(False)
 def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
     return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
 
 
 class SyntheticDataset(ImageDataset):
-    """Synthetic images, which `--smoke` learns in seconds."""
+    """Synthetic images of stripes for `--smoke`, which a model learns in seconds."""
 
     def load(self, part: str, size: int = 32) -> LabelledImages:
         return make_synthetic_images(len(self.classes), seed=int(part == "test"))
 
     def check_images(self, part: str) -> None:
-        """Do nothing: synthetic images are always there."""
+        """Do nothing, because synthetic images are never invalid."""
 
     def list_notes(self) -> list[str]:
         return []
@@ -546,14 +545,14 @@ def make_synthetic_images(
 
 @dataclass(frozen=True)
 class TestImage:
-    """One image of the test set, and the name of its true class."""
+    """One image of the test set with the name of its true class."""
 
     image: Image.Image
     label: str
 
 
 class TestSet:
-    """The test images of `open_dataset`. Images of a folder are read one by one, on request."""
+    """The test images of a dataset. Images of a folder are read one by one, on request."""
 
     def __init__(self, dataset: ImageDataset):
         self.classes = dataset.classes
@@ -569,7 +568,7 @@ class TestSet:
         return len(self._images or self._files)
 
     def __getitem__(self, index: int) -> TestImage:
-        """Return image `index`. Raises `DataError` (out of range) or `ImageError` (bad file)."""
+        """Return the test image `index`. Raises `DataError` or, for a bad file, `ImageError`."""
         if not 0 <= index < len(self):
             raise DataError(f"There is no test image {index}. Choose 0 to {len(self) - 1}.")
         if self._images:
@@ -581,10 +580,10 @@ class TestSet:
         return TestImage(image, self.classes[label])
 
     def load_squares(self, side: int) -> tuple[LabelledImages, str]:
-        """Return all images as squares of width `side`, as in a run's evaluation, and their hash.
+        """Return all test images as squares of width `side`, and their fingerprint.
 
-        CIFAR-10 images keep their size. The first call for a large folder is slow, because it
-        reads all images. Raises `DataError` with the name of an invalid image file.
+        CIFAR-10 images keep their size. The first call for a large folder is slow, because all
+        images are read. Raises `DataError` for an invalid image file.
         """
         with self._squares_lock:
             side = 0 if self._images else side

@@ -1,4 +1,4 @@
-"""Downloads with progress that can be stopped and continued, from any URL or from the Hub.
+"""Downloads from any URL or from the Hub, with progress, that can be stopped and continued.
 
 `hf_hub_download` of huggingface_hub 1.0 and later cannot continue an incomplete download.
 """
@@ -13,19 +13,19 @@ from filelock import FileLock
 
 from vitdemo.errors import Stopped
 
-TIMEOUT_SECONDS = 20  # seconds without a byte
+TIMEOUT_SECONDS = 20  # maximum time without received bytes
 CHUNK_BYTES = 2**20
-MIN_SPEED_SECONDS = 1  # before a speed is shown
+MIN_SPEED_SECONDS = 1  # minimum time before a speed is shown
 
-OnBytes = Callable[[int, int], None]  # (done, total) of one file; may raise to end the download
+OnBytes = Callable[[int, int], None]  # (done, total) bytes of a file; may raise to stop
 
 
 def download_file(
     url: str, file: Path, *, label: str, size: int | None = None, on_bytes: OnBytes | None = None
 ) -> None:
-    """Download `url` to `file`, or continue its download; an existing file is kept.
+    """Download `url` to `file`, or continue the download; an existing file is not changed.
 
-    `size` is the size in bytes, for servers that do not send it. `words` is the label of the
+    `size` is the size in bytes, for servers that do not send the size. `label` is the label of the
     progress bar in the terminal. Raises httpx's exceptions without a network, and `OSError` if the
     connection ends early.
     """
@@ -38,7 +38,7 @@ def download_file(
 def _download_unlocked(
     url: str, file: Path, label: str, size: int | None, on_bytes: OnBytes | None
 ) -> None:
-    # Imported late, because an existing file needs neither.
+    # These imports are late, because an existing file needs no download.
     import httpx
     from tqdm.auto import tqdm
 
@@ -54,7 +54,7 @@ def _download_unlocked(
     )
     with stream as answer:
         if done and answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()  # It is complete already, or belongs to another file.
+            part.unlink()  # The partial file is complete already, or belongs to another file.
             _download_unlocked(url, file, label, size, on_bytes)
             return
         answer.raise_for_status()
@@ -83,8 +83,8 @@ def download_from_hub(
 ) -> Path:
     """Download the file `name` of a Hugging Face Hub repository into `folder`; see `download_file`.
 
-    The name of the local file begins with the tag of its version, so each version has its own file.
-    Without a network, it also raises the exceptions of huggingface_hub.
+    The name of the local file begins with a tag of the version, so each version has its own file.
+    Without a network, this function also raises the exceptions of huggingface_hub.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
@@ -100,10 +100,10 @@ def download_from_hub(
 def run_with_progress(
     work: Callable[[OnBytes], object], is_stopped: Callable[[], bool], interval: float = 0.5
 ) -> Iterator[tuple[int, int]]:
-    """Run `work(on_bytes)` in a thread; yield (done, total) in bytes every `every` seconds.
+    """Run `work(on_bytes)` in a thread; yield (done, total) in bytes every `interval` seconds.
 
-    The work ends when `stopped()` returns True or when the iterator is closed. Raises `Stopped` and
-    every exception of the work.
+    The work ends when `is_stopped()` returns True or when the iterator is closed. Raises `Stopped`,
+    and every exception of `work`.
     """
     now, errors, left = [(0, 0)], [], threading.Event()
 
@@ -115,7 +115,7 @@ def run_with_progress(
     def run() -> None:
         try:
             work(on_bytes)
-        except BaseException as error:  # The iterator raises it again.
+        except BaseException as error:  # The iterator raises this exception again.
             errors.append(error)
 
     thread = threading.Thread(target=run, name="download", daemon=True)
@@ -133,9 +133,9 @@ def run_with_progress(
 
 
 class DownloadSpeed:
-    """Progress of a download as text: "62 of 170 MB, 8.0 MB/s, 13 s left".
+    """Text formatter for the progress of a download: "62 of 170 MB, 8.0 MB/s, 13 s left".
 
-    The timing of each file starts with its first reported bytes.
+    For each file, the time is measured from the first reported bytes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -143,7 +143,7 @@ class DownloadSpeed:
         self.total, self.first_done, self.started = 0, 0, 0.0
 
     def format_progress(self, done: int, total: int) -> str:
-        """Return the text for `done` of `total` bytes."""
+        """Return the progress text for `done` of `total` bytes."""
         if not done:
             return "connecting …"
         now = self.clock()

@@ -1,14 +1,13 @@
 """Reading untrusted image files, and cropping images to the input of a model.
 
 A file may be anything: a rotated photo, a 16-bit scan, a text file named `.png`, or a few hundred
-bytes that allocate gigabytes. All files are read by `load_image`. It returns an 8-bit RGB image or
-raises `ImageError` with a message for the user. It does not change Pillow's global settings,
-because other users decode images at the same time.
+bytes that allocate gigabytes. `load_image` reads all files. It returns an 8-bit RGB image or raises
+`ImageError` with a message for the user. It does not change Pillow's global settings, because other
+users decode images at the same time.
 
 Pillow limits the number of pixels, but not the work of reading a file. `_sanitise` and
-`_LimitedReader` limit this work. The costs in their comments were measured with Pillow 12.3 on two
-CPU cores in November 2026. They do not protect against a fault in a C decoder, which would need a
-separate process.
+`_LimitedReader` limit this work. Their comments contain costs, measured with Pillow 12.3 on two CPU
+cores in November 2026. Protection against a fault in a C decoder would need a separate process.
 """
 
 import io
@@ -38,7 +37,7 @@ else:
     register_heif_opener(thumbnails=False)
     SUPPORTED_FORMATS += ("HEIF",)
 
-HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # These suffixes need pillow-heif.
+HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # suffixes that need pillow-heif
 # Suffixes of BMP and JPEG files that Pillow's table does not contain
 EXTRA_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
 
@@ -57,7 +56,7 @@ _UPRIGHT_TRANSPOSES = {  # EXIF orientation -> transposition that makes the imag
 def image_suffixes() -> frozenset[str]:
     """Return the suffixes of the files that `load_image` reads, in lower case with a dot.
 
-    They are derived from `SUPPORTED_FORMATS` and Pillow's table, so they depend on the installed
+    The suffixes come from `SUPPORTED_FORMATS` and Pillow's table, so they depend on the installed
     packages.
     """
     Image.init()  # imports the plugins, which register their suffixes
@@ -73,7 +72,7 @@ def load_image(path: str | Path) -> Image.Image:
     training. The result has no metadata.
 
     Raises:
-        ImageError: the message names the file (without its folder) and what to do.
+        ImageError: the message contains the file name (without a folder) and a remedy.
     """
     name = printable_name(path)
     data = _read_bytes(path, name)
@@ -101,10 +100,10 @@ def load_image(path: str | Path) -> Image.Image:
 def crop_visible_square(
     image: Image.Image, max_side: int = 1024, position: float = 0.5
 ) -> Image.Image:
-    """Return the largest square of an image, reduced to at most `most` pixels.
+    """Return the largest square of an image, reduced to at most `max_side` pixels per side.
 
-    `at` is the position of the square along the longer side: 0 is the left or top end, 1 the right
-    or bottom end.
+    `position` is the position of the square along the longer side: 0 is the left or top end, and 1
+    is the right or bottom end.
     """
     square = _crop_square(image, position)
     return crop_and_resize(square, max_side) if square.width > max_side else square
@@ -119,10 +118,10 @@ def _crop_square(image: Image.Image, position: float = 0.5) -> Image.Image:
 def crop_and_resize(image: Image.Image, size: int) -> Image.Image:
     """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
 
-    The result equals `vitdemo.data.prepare` (torch, bicubic, antialiased) within one grey level.
-    Two simpler ways do not: with `resize(box=...)`, the filter uses pixels outside the square (up
-    to 11 grey levels at the border). Resizing 8-bit pixels clips between the horizontal and the
-    vertical pass (up to 20 grey levels for an enlarged, noisy image).
+    The result differs by at most one grey level from `vitdemo.data.preprocess_images` (bicubic,
+    antialiased). Two simpler ways differ more. With `resize(box=...)`, the filter uses pixels
+    outside the square (up to 11 grey levels at the border). Resizing 8-bit pixels clips between the
+    horizontal and the vertical pass (up to 20 grey levels for an enlarged, noisy image).
     """
     channels = [
         band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
@@ -138,13 +137,13 @@ def to_uint8(image: Image.Image) -> np.ndarray:
 
 
 def printable_name(path: str | Path) -> str:
-    """Return the file name without its folder, shortened and on one line."""
+    """Return the file name of `path` without the folder, shortened and on one line."""
     name = "".join(letter if letter.isprintable() else "?" for letter in Path(path).name)
     return name if len(name) <= 80 else f"{name[:60]}...{name[-15:]}"
 
 
 def _read_bytes(path: str | Path, name: str) -> bytes:
-    """Read the whole file: Pillow would memory-map it, and crash if it shrinks meanwhile."""
+    """Read the whole file, because Pillow would crash if a memory-mapped file shrinks."""
     file = Path(path)
     try:
         if file.is_dir():
@@ -178,7 +177,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         )  # after load(), which already rotates TIFF
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
-    rgb.info = {}  # removes place and date, and an orientation that would be applied twice
+    rgb.info = {}  # removes place, date and the orientation, which must not be applied twice
     return rgb
 
 
@@ -188,10 +187,10 @@ def _pixel_limit_message(name: str, size: str = "") -> str:
 
 
 class _LimitedReader(io.BytesIO):
-    """The bytes of a file, with limits on the number of reads and of bytes read.
+    """File in memory that limits the number of reads and the number of bytes read.
 
-    Pillow joins the comments of a GIF one by one, in quadratic time: 4 MB of them take 44 s.
-    All tags of a TIFF may point to the same megabytes, which are copied for each tag.
+    Pillow joins the comments of a GIF one by one in quadratic time: 4 MB of comments take 44 s.
+    All tags of a TIFF may point to the same megabytes, and Pillow copies them for each tag.
     """
 
     def __init__(self, data: bytes):
@@ -209,11 +208,11 @@ class _LimitedReader(io.BytesIO):
 
 
 def _sanitise(data: bytes) -> bytes:
-    """Reject or defuse files that are too expensive before Pillow has read the header."""
+    """Reject or change file content that would make Pillow's reading of the header expensive."""
     if data.startswith(b"\xff\xd8\xff"):
         return _sanitise_jpeg(data)
     if data[4:8] == b"ftyp":
-        # Pillow parses an EXIF block of any size in AVIF, at the cost given in `_sanitise_jpeg`. It
+        # In AVIF, Pillow parses an EXIF block of any size (see `_sanitise_jpeg` for costs). The block
         # is not needed, because AVIF and HEIC store the orientation in `irot` and `imir`.
         return re.sub(rb"(infe.{8,10})Exif", rb"\1Exix", data, flags=re.DOTALL)
     if data.startswith((b"II", b"MM")):
@@ -224,10 +223,10 @@ def _sanitise(data: bytes) -> bytes:
 def _sanitise_jpeg(data: bytes) -> bytes:
     """Hide all EXIF segments except the first, and reject more than 1000 scans.
 
-    Pillow joins EXIF segments and copies the data of each tag: four segments of 240 kB in total
-    need 2.4 GB. A scan can have only eleven bytes and takes 5 ms at 40 megapixels, so 60 MB of
-    scans take hours. A photo has at most a few dozen scans; an attached video can look like a few
-    hundred.
+    Pillow joins EXIF segments and copies the data of each tag: segments of 240 kB in total need
+    2.4 GB. A scan may have only eleven bytes and takes 5 ms at 40 megapixels, so a file full of
+    scans takes hours. A photo has at most a few dozen scans. An attached video can look like a few
+    hundred scans.
     """
     if data.count(b"\xff\xda") > 1000:
         raise ValueError("too many scans")
@@ -236,10 +235,10 @@ def _sanitise_jpeg(data: bytes) -> bytes:
 
 
 def _check_tiff(data: bytes) -> None:
-    """Reject TIFF files whose directory hides expensive work.
+    """Reject TIFF files whose directory causes expensive work.
 
-    A million strips cost Pillow 270 MB and 9 s. Pillow and libtiff read BigTIFF (for files over
-    4 GB) and duplicate tags differently, which would bypass `_check_decoder`.
+    A million strips cost Pillow 270 MB and 9 s. BigTIFF and duplicate tags are rejected, because
+    Pillow and libtiff read them differently, which would bypass `_check_decoder`.
     """
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(data[:4])
     if order is None:
@@ -265,13 +264,13 @@ def _check_decoder(image: Image.Image, size: int) -> None:
     tags = getattr(image, "tag_v2", {})
     width, length = tags.get(322, 0), tags.get(323, 0)
     if not isinstance(width, int) or not isinstance(length, int) or width * length > MAX_PIXELS:
-        raise ValueError("tiles larger than an image may be")
+        raise ValueError("tiles larger than the maximum image")
 
 
 def _read_orientation(image: Image.Image) -> int:
     """Return the EXIF orientation, or 1 (upright) if it is missing or damaged."""
     block = image.info.get("exif") or image.info.get("Raw profile type exif") or b""
-    if len(block) > 150_000:  # A camera writes up to 64 kB, or twice that as hexadecimal text.
+    if len(block) > 150_000:  # a camera writes up to 64 kB, or 128 kB as hexadecimal text
         return 1
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)
@@ -282,7 +281,7 @@ def _read_orientation(image: Image.Image) -> int:
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith(
         ("I", "F")
-    ):  # I;16, I;16B, I and F, whose values `convert` would clip at 255
+    ):  # in modes I;16, I;16B, I and F, `convert` would clip values at 255
         return Image.fromarray(_to_grey(image)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
@@ -315,12 +314,12 @@ def _to_grey(image: Image.Image) -> np.ndarray:
 
 
 def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
-    """Return the values of black and white.
+    """Return the pixel values that mean black and white in a grey `image`.
 
-    16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. For 32-bit integers and
-    floats the range is not stored. It is the smallest of 0 to 1, 0 to 255 and 0 to 65535 that
-    contains all values, if the maximum is at least a sixteenth of it. Otherwise it ranges from the
-    smallest to the largest finite value.
+    16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Files with 32-bit integers
+    and floats do not contain the range. The smallest of the ranges 0 to 1, 0 to 255 and 0 to 65535
+    that contains all values is used, if the maximum is at least a sixteenth of the range.
+    Otherwise, the smallest and the largest finite value are used.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):

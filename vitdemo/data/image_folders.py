@@ -1,8 +1,8 @@
 """Class folders: listing their images, and ignoring the files of operating systems.
 
-A folder of a dataset, and a zip or a folder of custom classes, follow the same rules: a file is an
-image if it has one of `inputs.image_suffixes`; system files and folders are ignored at any depth;
-class names are compared in Unicode NFC; links do not cause a folder to be read twice.
+Datasets and uploads of custom classes follow the same rules. A file is an image if its suffix is
+one of `image_files.image_suffixes`. System files and folders are ignored at any depth. Class names
+are compared in Unicode NFC. No folder is read twice, even if there are links to the folder.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from vitdemo.data.image_files import HEIF_SUFFIXES, image_suffixes, printable_name
 from vitdemo.errors import DataError
 
-# Names in lower case. Names that begin with a dot are always ignored and are not listed here.
+# System names in lower case. Names that begin with a dot are ignored without being listed here.
 SYSTEM_NAMES = {
     # macOS; "Icon\r" contains the icon of a folder
     *("__macosx", "icon\r", "network trash folder", "temporary items"),
@@ -31,11 +31,11 @@ SYSTEM_NAMES = {
 }
 # Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
 _SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
-MAX_LISTED_NAMES = 3  # file names in one sentence
+MAX_LISTED_NAMES = 3  # maximum number of file names in one sentence
 
 
 def is_system_name(name: str) -> bool:
-    """Return whether `name` is the name of a hidden or system file or folder."""
+    """Return whether `name` is the name of a hidden file or folder, or of a system file."""
     name = name.lower()
     return (
         name.startswith(".") or name in SYSTEM_NAMES or _SYSTEM_PATTERN.fullmatch(name) is not None
@@ -48,17 +48,17 @@ def is_system_path(path: PurePath) -> bool:
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether the suffix of `name` is one of `image_suffixes`."""
+    """Return whether the file name `name` has the suffix of a supported image format."""
     return os.path.splitext(name)[1].lower() in image_suffixes()
 
 
 def normalize_name(name: str) -> str:
-    """Return `name` in Unicode NFC, because macOS stores "ö" as two code points."""
+    """Convert `name` to Unicode NFC, because macOS stores "ö" as two code points."""
     return unicodedata.normalize("NFC", name)
 
 
 def describe_skipped(names: Iterable[str]) -> str:
-    """Return a message with the number and names of skipped files; "" if there are none."""
+    """Return a message with the number and names of skipped files; "" without skipped files."""
     names = list(names)
     if not names:
         return ""
@@ -69,7 +69,7 @@ def describe_skipped(names: Iterable[str]) -> str:
 
 
 def format_some_names(names: Iterable[str]) -> str:
-    """Return the first `MAX_LISTED_NAMES` names and the number of further names as text."""
+    """Join the first `MAX_LISTED_NAMES` names and the number of further names to a text."""
     names = list(names)
     shown = [_printable_path(name) for name in names[:MAX_LISTED_NAMES]]
     more = len(names) - len(shown)
@@ -83,8 +83,8 @@ def _printable_path(name: str) -> str:
 def list_class_folders(parent: Path) -> dict[str, list[Path]]:
     """Return the direct subfolders of `parent` by class name (NFC), sorted by name.
 
-    Two folders whose names are equal in NFC form one class. A link to `parent` or to a folder
-    above it is not a class. Raises `DataError` for a name that is not valid Unicode.
+    Two folders whose names are equal in NFC form one class. A link to `parent` or to a parent
+    folder is not a class. Raises `DataError` for a name that is not valid Unicode.
     """
     above, found = _parent_ids(parent) | {_folder_id(parent)}, {}
     for entry in _list_entries(parent):
@@ -102,13 +102,13 @@ def list_class_folders(parent: Path) -> dict[str, list[Path]]:
 
 
 def list_loose_files(parent: Path) -> list[str]:
-    """Return the names of the files directly in `parent`, which belong to no class."""
+    """Return the names of the files directly in `parent`, outside class folders."""
     return [entry.name for entry in _list_entries(parent) if not _is_folder(entry)]
 
 
 @dataclass
 class ClassContent:
-    """The paths of `images` and `skipped` files, and their `folders` by (device, inode)."""
+    """Files of one class: paths of images and skipped files, and `folders` by (device, inode)."""
 
     images: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -118,8 +118,8 @@ class ClassContent:
 def list_class_content(folders: Iterable[Path]) -> ClassContent:
     """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
 
-    Links to files and folders are followed, but no folder is read twice, and a link to a folder
-    above itself is ignored. Raises `DataError` for a folder that cannot be read.
+    Links to files and folders are followed, but no folder is read twice. A link to one of its
+    parent folders is ignored. Raises `DataError` for a folder that cannot be read.
     """
     found = ClassContent()
     for folder in folders:
@@ -134,7 +134,7 @@ def list_class_content(folders: Iterable[Path]) -> ClassContent:
 def _iter_files(
     folder: str, above: frozenset[tuple[int, int]], seen: dict[tuple[int, int], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (folder, file name); `above` are the folders that contain `folder`."""
+    """Yield (folder, file name) of all files in `folder`, which is inside the folders `above`."""
     identity = _folder_id(folder)
     if identity in above or identity in seen:
         return
@@ -144,7 +144,7 @@ def _iter_files(
         if not _is_folder(entry):
             yield folder, entry.name
         elif entry.is_symlink():
-            # Links come last, so that a folder is listed under its real path if it has one here.
+            # Links come last, so that a folder is listed under its real path if possible.
             linked.append(entry.path)
         else:
             yield from _iter_files(entry.path, above | {identity}, seen)
@@ -182,6 +182,6 @@ def _folder_id(folder: str | Path) -> tuple[int, int]:
 
 
 def _parent_ids(folder: str | Path) -> frozenset[tuple[int, int]]:
-    """Return the identities of all parents of `folder`, by its given and its real path."""
+    """Return the identities of all parents of `folder`, for the given path and the real path."""
     paths = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
     return frozenset(_folder_id(parent) for path in paths for parent in path.parents)

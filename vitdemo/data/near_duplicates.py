@@ -1,7 +1,7 @@
-"""Groups of near-identical images, such as frames of a burst, and folds of whole groups.
+"""Groups of near-identical images, and cross-validation folds that do not divide a group.
 
-A model that was trained on one frame of a burst classifies the other frames easily. If
-cross-validation puts frames of one burst into different folds, its accuracy is too high.
+A burst of photos contains near-identical images. A model that was trained on one of them classifies
+the others easily. If they are in different folds, the cross-validated accuracy is too high.
 
 Letters: N images, D width of a feature, G groups.
 """
@@ -12,24 +12,24 @@ import numpy as np
 from PIL import Image
 
 # Thresholds measured on random crops, shifts, rotations and brightness changes of 24 photos, and on
-# different images of the same class (docs/own-classes.md). Splitting a burst makes the accuracy too
-# high. Merging different images only makes the interval wider, so the thresholds favour merging.
+# different images of the same class (docs/own-classes.md). The thresholds favour merging, because
+# merging different images only makes the interval wider, but splitting a burst biases the accuracy.
 MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
 MIN_CORRELATION = 0.75  # minimum correlation of small images
 SMALL_SIDE = 16  # side of the small images, in pixels
-MAX_SHIFT = 2  # maximum shift in pixels of the small images, an eighth of the side
+MAX_SHIFT = 2  # maximum shift between small images, in pixels
 
 
 def group_images(
     images: Sequence[Image.Image], features: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Return the group (N,) of each image: 0 to G-1, in the order of their first images.
+    """Return the group (N,) of each image, 0 to G-1; a group contains near-identical images.
 
     Two images are near-identical if both their features (N, D) and their pixels are similar. The
-    mean of the classes is subtracted before, so a background or features that all images share have
-    no effect. Neither test is sufficient: different images of a class that the model has learned
-    have similar features, and different images of a sky have similar pixels. Groups are connected
-    components, so the first and the last frame of a burst may differ.
+    mean of the classes is subtracted first, so a background that all images share has no effect.
+    Neither criterion is sufficient. Different images of a class that the model has learned have
+    similar features, and different images of a sky have similar pixels. Groups are connected
+    components, so the first and the last image of a burst may differ.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -40,7 +40,7 @@ def group_images(
 
 
 def pairwise_cosines(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the cosine similarity (N, N) of all pairs of centred `features` (N, D)."""
+    """Compute the cosine similarity (N, N) of all pairs of centred `features` (N, D)."""
     normalised = _normalise(_subtract_class_mean(np.asarray(features, np.float64), labels))
     return normalised @ normalised.T
 
@@ -51,7 +51,7 @@ def _subtract_class_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
-    """Return the highest correlation (N, N) of all pairs of centred images over small shifts."""
+    """Compute the highest correlation (N, N) over small shifts of all pairs of centred images."""
     size = (SMALL_SIDE, SMALL_SIDE)
     small = [np.asarray(image.resize(size, Image.Resampling.BOX), float) for image in images]
     small = _subtract_class_mean(np.stack(small), labels)  # (N, S, S, 3)
@@ -66,7 +66,7 @@ def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> 
 
 
 def _normalise_windows(windows: np.ndarray) -> np.ndarray:
-    """Convert windows (N, w, w, 3) to rows with mean 0 and norm 1, or 0 for uniform windows."""
+    """Convert windows (N, w, w, 3) to rows with mean 0 and norm 1; uniform windows become 0."""
     rows = windows.reshape(len(windows), -1)
     return _normalise(rows - rows.mean(axis=1, keepdims=True))
 
@@ -76,12 +76,12 @@ def _normalise(rows: np.ndarray) -> np.ndarray:
 
 
 def count_groups(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the number of groups per class (C,); a mixed group counts for its main class."""
+    """Count the groups of each class, (C,); a mixed group counts for its most frequent class."""
     return np.bincount(_main_classes(labels, groups), minlength=labels.max() + 1)
 
 
 def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
-    """Return the fold (N,) of each image, with whole groups and with every class in every fold.
+    """Assign images to folds (N,), so that no group is divided and every fold has every class.
 
     The largest groups are assigned first, each to the fold with the fewest images of its class.
     Raises `ValueError` if a class has fewer groups than `folds`.
@@ -108,10 +108,10 @@ def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def effective_sample_size(groups: np.ndarray) -> float:
-    """Return the effective sample size of grouped images (Kish 1965).
+    """Compute the effective sample size of grouped images (Kish 1965).
 
-    (sum of m)^2 / sum of m^2 for groups of m images, assuming the same outcome for all images of a
-    group. This is N without near-identical images, and G for G groups of equal size.
+    It is (sum of m)^2 / sum of m^2 for groups of m images, if all images of a group have the same
+    outcome. It is N without near-identical images, and G for groups of equal size.
     """
     sizes = np.bincount(groups).astype(float)
     return float(sizes.sum() ** 2 / (sizes**2).sum())

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-# The first photo shows a class of CIFAR-10, because new users start with it.
+# New users start with the first photo, so it shows a class of CIFAR-10.
 OURS = Path(__file__).parents[2] / "assets" / "photos"
 GRADIOS = Path(find_spec("gradio").origin).parent / "media_assets" / "images"
 EXAMPLES = (
@@ -16,7 +16,7 @@ EXAMPLES = (
 
 
 def example_files() -> list[str]:
-    """Return the paths of all available photos; gradio's differ between versions."""
+    """Return the paths of all example photos that the installed version of gradio contains."""
     return [str(file) for file in EXAMPLES if file.is_file()]
 
 

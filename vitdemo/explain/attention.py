@@ -1,10 +1,10 @@
 """Maps computed from the attention weights of a Vision Transformer.
 
 `rollout` and `relevance` combine the attention of all layers into one matrix per image.
-`class_token_map` extracts one value per patch. Attention and rollout do not depend on the class and
-can mislead. `relevance` and all maps from `class_gradients` depend on the class.
+`class_token_map` extracts one value per patch. Attention and rollout do not depend on the class, so
+they do not explain a prediction. `relevance` and all maps from `class_gradients` do depend on it.
 
-Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
+Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), D width, C classes.
 
     attention = trace(model, images).attention  # (L, B, H, N, N)
     class_token_map(rollout(attention), num_prefix_tokens=1)  # (B, P)
@@ -26,8 +26,8 @@ FUSIONS = ("mean", "max", "min")
 def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
     """Combine the heads of `attention` (..., H, N, N) element-wise into (..., N, N), in float32.
 
-    `fusion` is "mean", "max" or "min"; any other value raises `ValueError`. Rows of a maximum sum
-    to at least one, rows of a minimum to at most one.
+    `fusion` is "mean", "max" or "min"; any other value raises `ValueError`. Each row of the result
+    sums to at least one for "max", and to at most one for "min".
     """
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
@@ -53,11 +53,11 @@ def rollout(
     Args:
         attention: (L, B, H, N, N), as from `trace`.
         fusion: how heads are combined: "mean", "max" or "min".
-        discard_ratio: fraction of patches, 0 <= ratio < 1, whose weights are set to 0 in each row,
-            the smallest first: `floor(discard_ratio * P)` weights, never of prefix tokens.
+        discard_ratio: fraction of patches, 0 <= ratio < 1. In each row, the `floor(discard_ratio *
+            P)` smallest weights of patches are set to 0.
         residual: average with the identity, for the skip connection around the attention.
         start_layer: first layer of the product, 0 to L-1.
-        num_prefix_tokens: tokens before the patches: class, distillation, registers.
+        num_prefix_tokens: number of special tokens before the patches.
 
     Rows of the result sum to one. Raises `ValueError` for a value outside these ranges.
     """
@@ -93,19 +93,19 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
     R = I, then R += mean over heads of (dy/dA * A)+ @ R, from the first layer to the last.
 
     Args:
-        model, images: as in `trace`. Also works under `no_grad` and `inference_mode`, and leaves no
-            `.grad` on any tensor.
+        model, images: as in `trace`. The caller may be in `no_grad` or `inference_mode`. No tensor
+            gets a `.grad`.
         target: one class for all images, or a LongTensor (B,) with one class per image.
 
-    Raises `ValueError` for a class out of range or an incorrect number of classes. Raises
-    `TypeError` for a target that is not an integer or a model that `trace` rejects.
+    Raises `ValueError` for a class out of range or a `target` of another shape. Raises `TypeError`
+    for a target that is not an integer, or a model that `trace` rejects.
     """
     found = class_gradients(model, images, target)
     return accumulate_relevance(found.attention, found.attention_gradients)
 
 
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
-    """Compute `relevance` (B, N, N) from L attentions and their gradients, each (B, H, N, N)."""
+    """Compute `relevance` (B, N, N) from attention and gradients of L layers, each (B, H, N, N)."""
     B, _, N, _ = attention[0].shape
     result = upcast(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
     result = result.expand(B, -1, -1)
@@ -118,8 +118,8 @@ def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor
 def subtract_identity(matrix: Tensor) -> Tensor:
     """Subtract the initial identity from `relevance` (..., N, N).
 
-    The identity does not change the class token's row over the patches. It adds 1 / P to each patch
-    in the mean of the patches' rows, which would hide the contribution of attention.
+    The identity does not change the class token's row over the patches. In the mean of the patches'
+    rows, the identity adds 1 / P to each patch, which would hide the contribution of attention.
     """
     return matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
@@ -127,7 +127,7 @@ def subtract_identity(matrix: Tensor) -> Tensor:
 def class_token_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
     """Return the class token's row of `matrix` (B, N, N) over the patches, (B, P).
 
-    Without prefix tokens, this is the mean of all rows. If the model is available, use
+    Without special tokens, the result is the mean of all rows. If the model is available, use
     `classifier_map` with `classifier_rows` instead. Raises `ValueError` if there is no patch.
     """
     rows = slice(0, 1 if num_prefix_tokens else None)
@@ -137,7 +137,7 @@ def class_token_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
 def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
     """Return the mean of `rows` of `matrix` (B, N, N) over the patches, (B, P).
 
-    `rows` are those of `classifier_rows`. Raises `ValueError` if there is no patch.
+    `rows` come from `classifier_rows`. Raises `ValueError` if there is no patch.
     """
     _check_prefix(matrix, num_prefix_tokens)
     return upcast(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
@@ -167,8 +167,8 @@ def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: i
     count = math.floor(discard_ratio * patches.shape[-1])
     if count == 0:
         return matrices
-    # A stable sort breaks ties in the same way on every device. A threshold instead of a count
-    # would discard too many weights in case of ties.
+    # A stable sort breaks ties in the same way on every device. With ties, a threshold instead of a
+    # count would discard too many weights.
     lowest = patches.argsort(dim=-1, stable=True)[..., :count]  # (L, B, N, count)
     return matrices.scatter(-1, lowest + num_prefix_tokens, 0.0)
 
@@ -178,7 +178,7 @@ def _normalise_rows(matrices: Tensor, residual: bool) -> Tensor:
     if residual:
         matrices = (matrices + identity) / 2
     total = matrices.sum(dim=-1, keepdim=True)  # (L, B, N, 1)
-    # With "min", a row can be all zeros. It is replaced by the identity, as with the residual.
+    # With "min", a row can be all zeros. The row of the identity then replaces it.
     empty = total <= torch.finfo(matrices.dtype).tiny
     return torch.where(empty, identity, matrices / total.masked_fill(empty, 1.0))
 

@@ -1,10 +1,10 @@
 """Attribution maps of a class, all computed by one function, `attribute`.
 
-A `AttributionMethod` describes its map, the map's limit and the supported models. `METHODS` lists
+An `AttributionMethod` describes its map, the map's limit and the supported models. `METHODS` lists
 all methods by name. No method leaves a hook, a flag or a gradient on the model, so threads can
-share it. Integrated Gradients and occlusion explain the log-probability of the class, as the
-faithfulness test does. The maps of attention and features use the gradient of the logit, as in
-their papers.
+share the model. Integrated Gradients and occlusion explain the log-probability of the class, as the
+faithfulness test does. Maps from attention and features use the gradient of the logit, as in the
+papers.
 
 Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
 
@@ -25,9 +25,7 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import patch_sides
 
-CELLS_PER_SIDE = (
-    8  # cells per side of the grid on which pixels are summed if a model has no patches
-)
+CELLS_PER_SIDE = 8  # cells per side of the grid for the maps of a model without patches
 # Integrated Gradients doubles its number of steps until the completeness gap is small enough.
 INTEGRATION_STEPS, MAX_COMPLETENESS_GAP = (32, 64, 128, 256, 512), 0.01
 ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
@@ -37,13 +35,13 @@ OnStep = Callable[[int, int], None]  # (done, total); an exception in it stops t
 
 @dataclass(frozen=True)
 class AttributionMethod:
-    """One attribution method.
+    """One attribution method, with its name, caption, function and properties.
 
     `caption` describes the map and its limit. `model_kinds` are the supported values of
-    `get_model_kind`. Maps of a `is_signed` method also have negative values. A `is_slow` method
-    takes many forward passes. Maps of a `linear` method are linear in the score: the map of a
-    difference of scores is the difference of the maps. Values of a `is_complete` method add up to
-    the change of the score (`completeness_gap`).
+    `get_model_kind`. An `is_signed` method also gives negative values. An `is_slow` method takes
+    many forward passes. An `is_linear` method gives maps that are linear in the score: the map of a
+    difference of scores is the difference of the maps. The values of an `is_complete` method add up
+    to the change of the score (`completeness_gap`).
     """
 
     name: str
@@ -59,7 +57,7 @@ class AttributionMethod:
 
 
 def get_model_kind(model: nn.Module) -> str:
-    """Return "vit", or "cnn" for vitdemo's ConvNet and torchvision's ResNet.
+    """Return the kind of `model`: "vit", or "cnn" for vitdemo's ConvNet and torchvision's ResNet.
 
     Raises `ValueError` for any other model.
     """
@@ -87,7 +85,7 @@ def get_num_classes(model: nn.Module) -> int:
 
 
 def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
-    """Return rows and columns of the patch grid, else of a grid of `CELLS_PER_SIDE`."""
+    """Return rows and columns of the patch grid, or of `CELLS_PER_SIDE` cells for other models."""
     height, width = images.shape[-2:]
     if is_vision_transformer(model):
         rows, columns = patch_sides(model.patch_embed)
@@ -124,10 +122,10 @@ def attribute(
             gap is below `MAX_COMPLETENESS_GAP`.
         on_step: called as (done, total) during a long method. An exception in it stops the method.
 
-    Rows and columns are those of a ViT's patch grid. For a convolutional model, they are those of
-    its last features (Grad-CAM), or `CELLS_PER_SIDE` x `CELLS_PER_SIDE`. Raises `ValueError` for an
-    unknown method, for a method that does not support the model, and for an unknown class. Raises
-    `TypeError` as `attention.trace` does.
+    The result has the patch grid of a ViT. For a convolutional model, it has the grid of the last
+    features (Grad-CAM), or `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an unknown
+    method, for a method that does not support the model, and for an unknown class. Raises
+    `TypeError` for a ViT that `forward_pass.trace` rejects.
     """
     settings = {"path_steps": path_steps, "on_step": on_step}
     return attribute_many([method], model, images, target, **settings)[method]
@@ -144,7 +142,7 @@ def attribute_many(
     path_steps: tuple[int, ...] = INTEGRATION_STEPS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """Run `attribute` for several methods; those with gradients share one backward pass."""
+    """Compute attribution maps by several methods; gradient methods share one backward pass."""
     chosen = [_get_supported_method(name, model) for name in methods]
     classes = forward_pass.check_target(target, len(images), get_num_classes(model), images.device)
     weights = _one_hot(classes, model, images)  # (B, C)
@@ -159,8 +157,8 @@ def attribute_classes(
 ) -> dict[str, Tensor]:
     """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
 
-    Only for the fast methods that depend on the class. All classes share one forward pass. Other
-    arguments and errors are as in `attribute_many`.
+    `methods` must be fast methods that depend on the class. All classes share one forward pass.
+    Other arguments and errors are as in `attribute_many`.
     """
     chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
     shared = [None] * len(targets)
@@ -187,11 +185,11 @@ def contrast_many(
     *,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """Compute the map of `target` minus the map of `against`, by each method.
+    """Compute the map of class `target` minus the map of class `against`, by each method.
 
-    For a `linear` method, this is the map of the difference of the two scores. For other methods,
-    it is the difference of two maps whose negative values were set to 0. The result is 0 for a
-    method that does not depend on the class. Other arguments and errors are as in
+    For an `is_linear` method, the result is the map of the difference of the two scores. For other
+    methods, the result is the difference of two maps whose negative values were set to 0. The
+    result is 0 for a method that does not depend on the class. Other arguments and errors are as in
     `attribute_many`.
     """
     chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
@@ -236,7 +234,7 @@ def _compute_maps(
 
 
 class _AttributionInput:
-    """Model, images and classes to explain, with cached passes that several methods share."""
+    """Model, images and classes to explain, with cached results that several methods share."""
 
     def __init__(
         self,
@@ -266,22 +264,22 @@ class _AttributionInput:
             return forward_pass.trace(self.model, self.images).attention
 
     def single(self, i: int) -> "_AttributionInput":
-        """Return the subject of only the image `i`."""
+        """Return the same model with only the image `i` and its class."""
         one = slice(i, i + 1)
         classes = self.target[one], self.class_weights[one]
         return _AttributionInput(self.model, self.images[one], *classes, self.path_steps)
 
     def score(self, images: Tensor) -> Tensor:
-        """Compute the score (n,) of variants (n, 3, S, S) of the only image."""
+        """Compute the score (n,) of variants (n, 3, S, S) of an image; there must be only one."""
         return log_score(self.model, images.to(self.images.dtype), self.class_weights)
 
     def to_patch_maps(self, matrix: Tensor) -> Tensor:
-        """Return the rows of a matrix that the classifier reads, as maps (B, rows, columns)."""
+        """Return the mean of the classifier's rows of `matrix` as maps (B, rows, columns)."""
         prefix, rows = self.model.num_prefix_tokens, forward_pass.classifier_rows(self.model)
         return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
 
     def sum_over_cells(self, pixels: Tensor) -> Tensor:
-        """Sum `pixels` (B, S, S) over each cell, as (B, rows, columns)."""
+        """Sum the values of `pixels` (B, S, S) in each cell: (B, rows, columns)."""
         B, height, width = pixels.shape
         cell = cell_indices(height, width, self.grid, pixels.device).flatten()  # (S*S,)
         total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
@@ -313,7 +311,7 @@ _RESNET_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3
 
 @torch.enable_grad()
 def _convolutional_grad_cam(subject: _AttributionInput) -> Tensor:
-    """Compute Grad-CAM (Selvaraju et al. 2017) from the last features, without a hook."""
+    """Compute Grad-CAM (Selvaraju et al. 2017) of a convolutional model from its last features."""
     with torch.no_grad():
         x = _last_features(subject.model, subject.images)
     x = x.requires_grad_()  # (B, D, rows, columns)
@@ -342,8 +340,8 @@ def _classify_features(model: nn.Module, features: Tensor) -> Tensor:
 def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     """Compute Integrated Gradients, summed over the pixels of each cell.
 
-    Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. Each image takes the
-    first number of `path_steps` with a gap below `MAX_COMPLETENESS_GAP`, or else the last number.
+    Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. The numbers of steps in
+    `path_steps` are tried in turn until the completeness gap is below `MAX_COMPLETENESS_GAP`.
     """
     maps = [_path_integral(subject.single(i), on_step) for i in range(len(subject.images))]
     return torch.cat(maps)
@@ -351,7 +349,7 @@ def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor
 
 @torch.enable_grad()
 def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
-    """Compute the map (1, rows, columns) of the only image of `subject`."""
+    """Compute the Integrated Gradients (1, rows, columns) of the only image of `subject`."""
     from captum.attr import IntegratedGradients  # importing takes two seconds
 
     for steps in subject.path_steps:
@@ -366,11 +364,11 @@ def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
         pixels = IntegratedGradients(score).attribute(
             forward_pass.upcast(
                 subject.images.clone()
-            ),  # float32, because steps of the path are finer than bfloat16
+            ),  # float32, because bfloat16 cannot represent the small steps of the path
             baselines=0.0,  # the mean colour
             n_steps=steps,
             internal_batch_size=ATTRIBUTION_BATCH_SIZE
-            // 4,  # a backward pass needs more time and memory
+            // 4,  # a backward pass needs more memory than a forward pass
         )  # (1, 3, S, S)
         found = subject.sum_over_cells(pixels.sum(dim=1))
         gap = completeness_gap(subject.model, subject.images, found, subject.class_weights)
@@ -386,7 +384,7 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
 
     The gap is the relative difference between the sum of a map and the change of the score from
     the mean colour to `images` (B, 3, S, S). The score is the log-probability times `weights`
-    (B, C): one-hot for a class, the difference of two one-hot vectors for a contrast.
+    (B, C): a one-hot vector for a class, or the difference of two one-hot vectors for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
     tiny = torch.finfo(change.dtype).tiny  # avoids 0 / 0 for a mean-colour image
@@ -394,7 +392,7 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
 
 
 def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
-    """Compute log-probabilities times `weights` (B, C), summed to (B,), in float32.
+    """Compute the sum (B,) over classes of log-probabilities times `weights` (B, C), in float32.
 
     For the difference of two classes, log-probabilities and logits give the same score.
     """
@@ -415,11 +413,11 @@ def occlude(
     grid: tuple[int, int],
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Compute the decrease of a score when one cell has the mean colour, (B, rows, columns, ...).
+    """Compute the decrease (B, rows, columns, ...) of a score when a cell gets the mean colour.
 
-    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2, for each cell of `grid`.
-    `score` takes n variants (n, 3, S, S) and the index (n,) of the original image of each variant.
-    It returns (n, ...). `images` are (B, 3, S, S), `on_step` is as in `attribute`.
+    Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2. `images` are (B, 3, S, S).
+    `score` takes variants (n, 3, S, S) of the images, and the index (n,) of each variant's image;
+    it returns (n, ...). `on_step` is as in `attribute`.
     """
     B, (rows, columns) = len(images), grid
     cell = cell_indices(*images.shape[-2:], grid, images.device)  # (S, S)
@@ -456,7 +454,7 @@ METHODS = {
             "relevance",
             "Relevance",
             "Attention weights of all layers, weighted by the gradient of the class's logit and "
-            "accumulated from layer to layer (Chefer et al. 2021). It shows only patches that "
+            "accumulated from layer to layer (Chefer et al. 2021). The map shows only patches that "
             "support the class, and ignores the MLPs.",
             ("vit",),
             _relevance,

@@ -1,6 +1,6 @@
-"""Analyses of one model's computation, one module each: logit lens, head ablation, distances, ...
+"""Checks of models and predictions, shared by the analyses.
 
-Layers and heads count from 0 here, as in `vitdemo.explain.attention`; the page counts from 1.
+Layers and heads count from 0, as in `vitdemo.explain.attention`; the page counts from 1.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 
 def require_attention(run: Run, model: nn.Module) -> None:
-    """Raise `RunError` for a model without attention."""
+    """Raise `RunError` if the run's `model` has no attention."""
     if not is_vision_transformer(model):
-        raise RunError(f"'{run.name}' is not a Vision Transformer. It has no attention heads.")
+        raise RunError(f"'{run.name}' has no attention heads. Choose a Vision Transformer.")
 
 
 def require_finite(run: Run, values: np.ndarray) -> None:
-    """Raise `RunError` for a prediction that contains NaN or infinity."""
+    """Raise `RunError` if the predicted `values` of `run` contain NaN or infinity."""
     if not np.isfinite(values).all():
-        raise RunError(f"'{run.name}' predicts NaN, because its training diverged.")
+        raise RunError(f"'{run.name}' predicts NaN: its training diverged. Choose another model.")

@@ -11,15 +11,15 @@ from vitdemo.explain.forward_pass import upcast
 
 
 def position_embedding_similarity(model: nn.Module) -> Tensor:
-    """Compute the cosine similarity (P, P) of position embeddings (ViT paper, figure 7).
+    """Compute the cosine similarity (P, P) of patches' position embeddings (ViT paper, figure 7).
 
-    Prefix tokens are left out. Raises `TypeError` for a model without learned positions.
+    Raises `TypeError` for a model without learned position embeddings.
     """
     positions = getattr(model, "pos_embed", None)
     if not isinstance(positions, Tensor):
         raise TypeError(f"{type(model).__name__} has no learned position embedding.")
     rows, columns = model.patch_embed.grid_size
-    positions = positions.detach()[0, -rows * columns :]  # (P, D): prefix tokens come first
+    positions = positions.detach()[0, -rows * columns :]  # (P, D), without special tokens
     directions = F.normalize(upcast(positions), dim=-1)
     return (directions @ directions.T).clamp(-1, 1)  # (P, P)
 
@@ -27,8 +27,8 @@ def position_embedding_similarity(model: nn.Module) -> Tensor:
 def embed_patches(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """Compute patch projections and position embeddings of `images` (B, 3, height, width).
 
-    Returns the projections (B, P, D) and the position embeddings (B, P, D), which are zero if the
-    model adds none here. The sum of both enters the first layer.
+    Returns the projections (B, P, D) and the position embeddings (B, P, D). The sum of both enters
+    the first layer. The position embeddings are zero if the model does not add them to the tokens.
     """
     projected = model.patch_embed(images)  # (B, P, D)
     tokens = model._pos_embed(projected)[:, model.num_prefix_tokens :]  # (B, P, D)
@@ -40,7 +40,7 @@ def project_on_components(vectors: Tensor, max_components: int) -> tuple[Tensor,
     """Project `vectors` (P, D) on their first principal components.
 
     Returns the projections (K, P) and the explained variance ratios (K,), where K is at most
-    `most`. The sign of a component is arbitrary; here its largest value is positive.
+    `max_components`. The sign of each component is chosen so that its largest value is positive.
     """
     vectors = upcast(vectors)
     centred = vectors - vectors.mean(0)  # (P, D)
@@ -52,10 +52,10 @@ def project_on_components(vectors: Tensor, max_components: int) -> tuple[Tensor,
 
 
 def get_first_filters(model: nn.Module) -> Tensor:
-    """Return the weights (K, 3, p, p) of the first convolution, the largest norm first.
+    """Return the filters (K, 3, p, p) of a model's first convolution, the largest norm first.
 
-    This is the patch embedding of a Vision Transformer, or the first convolution of a stem or of a
-    convolutional model. Raises `TypeError` if no convolution has three input channels.
+    The first convolution is the patch embedding of a Vision Transformer, or belongs to a stem or to
+    a convolutional model. Raises `TypeError` if no convolution has three input channels.
     """
     for module in model.modules():  # the first convolution was registered first
         if isinstance(module, nn.Conv2d) and module.in_channels == 3:
@@ -68,7 +68,7 @@ def compute_filter_components(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the principal components (R, 3, p, p) of filters (K, 3, p, p).
 
     Also returns the explained variance ratios (R,). R is the smaller of K and 3*p*p. The ViT
-    paper's figure 7 shows the first 28 components. The sign of a component is arbitrary; here its
+    paper's figure 7 shows the first 28 components. The sign of each component is chosen so that its
     largest weight is positive.
     """
     flat = upcast(weight.flatten(1))  # (K, 3*p*p)
@@ -80,7 +80,7 @@ def compute_filter_components(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def filters_to_colours(weight: Tensor) -> Tensor:
-    """Scale each filter of (K, 3, p, p) to colours 0 to 1, where 0.5 is a weight of 0."""
+    """Scale each filter of `weight` (K, 3, p, p) to colours 0 to 1; a weight of 0 becomes 0.5."""
     weight = upcast(weight)
     top = weight.abs().amax(dim=(1, 2, 3), keepdim=True)  # (K, 1, 1, 1)
     return 0.5 + weight / (2 * top.clamp_min(torch.finfo(weight.dtype).tiny))

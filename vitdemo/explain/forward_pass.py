@@ -1,9 +1,9 @@
 """Explicit forward pass of a plain Vision Transformer, which returns tokens and attention.
 
 The softmax of each layer is computed explicitly, so the attention weights are available. The pass
-leaves no hook and no flag on the model, so threads can share it.
+leaves no hook and no flag on the model, so threads can share the model.
 
-Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width, C classes.
+Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), D width, C classes.
 
     attention = trace(model, images).attention  # (L, B, H, N, N)
 """
@@ -19,7 +19,7 @@ from vitdemo.models.plain_vit import check_plain_vit
 
 
 class ClassGradients(NamedTuple):
-    """Results of one explicit forward pass and the backward pass of a class's logit, detached."""
+    """Results of one forward pass, and the gradients of a class's logit, all detached."""
 
     logits: Tensor  # (B, C)
     attention: tuple[Tensor, ...]  # L of (B, H, N, N), first layer first
@@ -42,8 +42,8 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     Supports `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class
     token, a distillation token, registers or average pooling, LayerScale and query/key norm. The
     result is differentiable, and threads can share the model. The mode of the model is not changed,
-    so call `model.eval()` before. In training mode, the returned attention weights are those before
-    dropout.
+    so call `model.eval()` before. In training mode, attention weights are returned before dropout
+    is applied.
 
     Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
     `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;
@@ -56,17 +56,19 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
 
 
 def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> ClassGradients:
-    """Compute the gradients of class `target`'s logit at attention and features.
+    """Compute the gradients of class `target`'s logit with respect to attention and features.
 
-    All maps that use gradients are computed from this result. Arguments, modes and errors are as in
-    `relevance`.
+    All attribution maps that use gradients of tokens are computed from this result. Arguments and
+    errors are as in `relevance`.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        # A copy that requires a gradient, so that gradients exist even if all weights are frozen.
+        # The copy requires a gradient, so that gradients exist even if all weights are frozen.
         images = images.clone().detach().requires_grad_()
         found = run_forward(model, images)
         classes = check_target(target, *found.logits.shape, images.device)  # (B,)
-        score = found.logits.gather(1, classes[:, None]).sum()  # images are independent
+        score = found.logits.gather(
+            1, classes[:, None]
+        ).sum()  # a sum, because images are independent
         gradients = torch.autograd.grad(score, [*found.attention, found.features])
     return ClassGradients(
         found.logits.detach(),
@@ -80,10 +82,10 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
 def iter_class_gradients(
     model: nn.Module, image: Tensor, targets: Sequence[int]
 ) -> Iterator[ClassGradients]:
-    """Yield `class_gradients` of one image (1, 3, S, S) for each of several classes.
+    """Yield the result of `class_gradients` for one image (1, 3, S, S) and each of several classes.
 
-    All classes share one forward pass, so each class takes half the time of `class_gradients`.
-    Errors are as in `class_gradients`.
+    All classes share one forward pass, so each class takes half the time of a `class_gradients`
+    call. Errors are as in `class_gradients`.
     """
     with torch.inference_mode(False), torch.enable_grad():
         found = run_forward(model, image.clone().detach().requires_grad_())
@@ -99,16 +101,16 @@ def iter_class_gradients(
 
 
 def reads_class_token(model: nn.Module) -> bool:
-    """Return whether the classifier reads a class token, not the mean of the patch tokens."""
+    """Return whether the classifier reads a class token instead of the mean of the patch tokens."""
     has_one = getattr(model, "cls_token", None) is not None
     return has_one and getattr(model, "global_pool", "token") == "token"
 
 
 def classifier_rows(model: nn.Module) -> slice:
-    """Return the tokens that the classifier reads, as rows of a matrix (B, N, N).
+    """Return the slice of the N tokens that the classifier reads.
 
-    These are the class token or all patch tokens. A distilled model averages two classifier heads,
-    so the distillation token is included.
+    The slice contains the class token or all patch tokens. A distilled model averages two
+    classifier heads, so its slice also contains the distillation token.
     """
     if not reads_class_token(model):
         return slice(model.num_prefix_tokens, None)
@@ -116,7 +118,7 @@ def classifier_rows(model: nn.Module) -> slice:
 
 
 class ForwardPass(NamedTuple):
-    """Results of a forward pass, as lists: a stacked copy would receive no gradient."""
+    """Results of a forward pass. They are lists, because a stacked copy would get no gradient."""
 
     logits: Tensor
     tokens: list[Tensor]
@@ -151,8 +153,8 @@ def run_block(
     """Run one block on tokens (B, N, D).
 
     Returns the block's output (B, N, D), its attention (B, H, N, N), and the normalised tokens
-    (B, N, D) that enter the attention. `keep` (B, H) multiplies the output of each head. If it is
-    0, the head is off and its output is `instead` (H, N or 1, D/H), or zeros. `barred` is as in
+    (B, N, D) that enter the attention. `head_mask` (B, H) multiplies the output of each head. If
+    the mask is 0, the head's output is `replacement` (H, N or 1, D/H), or zeros. `barred` is as in
     `compute_heads`.
     """
     features = block.norm1(x)
@@ -167,7 +169,7 @@ def run_block(
 
 
 def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
-    """Compute logits (B, C) from a block's output (B, N, D) by the model's final norm and head."""
+    """Compute logits (B, C) from a block's output (B, N, D), by final norm and classifier head."""
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(
@@ -183,7 +185,7 @@ def attend(
     replacement: Tensor | None,
     barred: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the attention's update (B, N, D) and weights (B, H, N, N) for tokens (B, N, D)."""
+    """Compute the output (B, N, D) and weights (B, H, N, N) of an attention for `x` (B, N, D)."""
     x, weights = compute_heads(attn, x, barred)
     if head_mask is not None:
         head_mask = head_mask[..., None, None].to(x.dtype)  # (B, H, 1, 1)
@@ -199,10 +201,10 @@ def attend(
 def compute_heads(
     attn: nn.Module, x: Tensor, barred: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the heads' outputs (B, H, N, D/H) and weights (B, H, N, N) for tokens (B, N, D).
+    """Compute outputs (B, H, N, D/H) and weights (B, H, N, N) of heads from tokens (B, N, D).
 
-    Where `barred`, a bool tensor that broadcasts to (B, H, N, N), is True, the weight is 0; the
-    other weights of the row still sum to one.
+    `barred` is a bool tensor that broadcasts to (B, H, N, N). Where it is True, the weight is 0;
+    the other weights of the row still sum to one.
     """
     q, k, v = compute_block_qkv(attn, x)
     # Scores are float32, as in fused kernels. In half precision, rows would not sum to one, and
@@ -223,20 +225,20 @@ def compute_block_qkv(attn: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def apply_optional(module: nn.Module, name: str, x: Tensor) -> Tensor:
-    # Not getattr, because torch handles a missing attribute slowly.
+    # getattr would be slower, because torch handles a missing attribute slowly.
     part = module._modules.get(name)
     return x if part is None else part(x)
 
 
 def upcast(x: Tensor) -> Tensor:
-    """Convert `x` to float32, or keep float64. Half precision is not enough for the sums."""
+    """Convert `x` to float32, unless it is float64, because sums need more than half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
-    """Return the class of each image as a LongTensor (B,), from one class or one per image.
+    """Convert `target`, one class or one class per image, to a LongTensor (B,).
 
-    `count` is the number of classes. Raises `ValueError` or `TypeError` as in `relevance`.
+    `count` is the number of classes. Raises `ValueError` or `TypeError` as `relevance` does.
     """
     classes = torch.as_tensor(target, device=device)
     if classes.is_floating_point() or classes.dtype == torch.bool:
@@ -245,5 +247,5 @@ def check_target(target: int | Tensor, batch: int, count: int, device: torch.dev
         raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({batch},).")
     if ((classes < 0) | (classes >= count)).any():
         raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{count - 1}.")
-    # A copy, because a tensor created under `inference_mode` cannot be saved for backward.
+    # The clone is needed, because autograd cannot save a tensor from `inference_mode`.
     return classes.long().expand(batch).clone()  # (B,)

@@ -1,6 +1,6 @@
-"""Maps of one class from attention, features and their gradients (see `class_gradients`).
+"""Attribution maps from attention, features and their gradients (see `class_gradients`).
 
-Letters: B batch, L layers, H heads, N tokens (prefix tokens, then P patches), D width.
+Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), D width.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,18 @@ from vitdemo.explain.forward_pass import upcast
 def gradient_rollout(
     attention: Sequence[Tensor], gradients: Sequence[Tensor], *, include_skips: bool = True
 ) -> Tensor:
-    """Compute the rollout of gradient-weighted attention, L of (B, H, N, N) each, to (B, N, N).
+    """Compute the rollout (B, N, N) of gradient-weighted attention.
 
-    Each layer's matrix is I + (mean over heads of dy/dA * A)+, with rows that sum to one. The
-    matrices are multiplied from the first layer to the last. Rows of the result sum to one. Without
-    `skips`, the contribution of the skip connections, from a token to itself, is subtracted. In a
-    model with mean pooling, this contribution would hide all others.
+    `attention` and `gradients` are (B, H, N, N) for each of L layers. Each layer's matrix is
+    I + (mean over heads of dy/dA * A)+, with rows that sum to one. The matrices are multiplied from
+    the first layer to the last. Unless `include_skips`, the contribution of the skip connections is
+    subtracted, because it would hide all others in a model with mean pooling.
 
-    This is a corrected form of the "gradient attention rollout" of
-    https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. There the
-    backward hooks collect gradients from the last layer to the first, and each is paired with the
-    attention of the opposite layer. Rows are divided without keeping the dimension, which divides
-    columns instead. 90% of the entries are discarded by default, but only in the first image of a
-    batch. Here, each gradient belongs to its own layer, rows sum to one and nothing is discarded.
+    This is a corrected form of the "gradient attention rollout" in
+    https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. That code
+    has three errors. It pairs each gradient with the attention of the opposite layer, because
+    backward hooks run from the last layer to the first. It divides columns instead of rows. It
+    discards 90% of the entries by default, but only in the first image of a batch.
     The result differs from `relevance` in two ways: heads can cancel each other, and a large
     gradient cannot make a layer outweigh the skip connection.
     """
@@ -46,7 +45,7 @@ def token_grad_cam(features: Tensor, gradients: Tensor, num_prefix_tokens: int) 
     """Compute Grad-CAM (B, P) from token features (B, N, D) and their gradients.
 
     Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, equations 1 and 2. Patches replace the
-    positions of a convolution: the mean is over patches, the sum over D. No value is negative.
+    positions of a convolution: the mean is over patches, the sum over D. Negative values become 0.
     """
     features = upcast(features[:, num_prefix_tokens:])  # (B, P, D)
     gradients = upcast(gradients[:, num_prefix_tokens:])

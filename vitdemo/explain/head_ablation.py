@@ -2,9 +2,9 @@
 
 The output of an ablated head is replaced by its mean over other images ("mean ablation"), or by
 zeros (Michel et al. 2019, https://arxiv.org/abs/1905.10650, equation 4). Zeros also remove the part
-of the output that is the same for every image. The rest of the model expects this constant, so the
-prediction may change only because it is missing. The model is not changed: mask and means are
-arguments of the pass, so several users can ablate different heads of one model at the same time.
+of the output that is the same for every image. Later layers expect this constant, so the prediction
+may change merely because the constant is missing. The model is not changed, because mask and means
+are arguments of the pass. So several users can ablate different heads of one model at a time.
 
 Letters: B batch, L layers, H heads, N tokens, D width, C classes. Layers and heads count from 0.
 
@@ -26,14 +26,14 @@ from vitdemo.explain.forward_pass import (
 )
 
 HeadIndex = tuple[int, int]  # (layer, head), both from 0
-HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of each of the L layers
+HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of the heads in each of L layers
 
 
 def compute_head_means(model: nn.Module, images: Tensor) -> HeadMeans:
     """Compute the mean output of each head for each token over normalised `images`.
 
-    `images` are (B, 3, height, width). Use other images than the image to explain, because the mean
-    over that image alone equals the head's own output.
+    `images` are (B, 3, height, width). They should not contain the image to explain, because the
+    mean would then contain a part of the head's output for this image.
     """
     x, means = embed_images(model, images), []
     for block in model.blocks:
@@ -48,9 +48,9 @@ def ablate_heads(
 ) -> Tensor:
     """Compute logits (B, C) of normalised `images` (B, 3, height, width) without `heads`.
 
-    The output of these heads is replaced by `means`, or by zeros. With empty `heads`, the result is
-    the model's own prediction. Raises `ValueError` for an unknown head and `TypeError` for a model
-    that `trace` rejects.
+    The output of `heads` is replaced by `means`, or by zeros. If `heads` is empty, the result is
+    the unchanged model's logits. Raises `ValueError` for an unknown head, and `TypeError` for a
+    model that `trace` rejects.
     """
     x = embed_images(model, images)  # (B, N, D)
     keep = _build_head_masks(model, heads, x)
@@ -63,8 +63,8 @@ def ablate_heads(
 def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None = None) -> Tensor:
     """Compute logits (L, H, B, C) without each single head; `means` are as in `ablate_heads`.
 
-    `tokens` (L+1, B, N, D) are those of `trace`, so layers before the head are not run again. The H
-    variants of a layer form one batch of H * B in later layers.
+    `tokens` (L+1, B, N, D) come from `trace`, so layers before the head are not run again. In later
+    layers, the H variants of a layer form one batch of H * B.
     """
     instead = means or [None] * (len(tokens) - 1)
     parts = zip(tokens[:-1], instead, strict=True)
@@ -74,7 +74,7 @@ def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None =
 
 
 def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
-    """Compute logits (H, B, C), each without one head of `layer`, from its input `x` (B, N, D)."""
+    """Compute logits (H, B, C) without each head of `layer`; `x` (B, N, D) is the layer's input."""
     H, B = model.blocks[layer].attn.num_heads, len(x)
     keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
     x, *_ = run_block(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)
@@ -84,7 +84,7 @@ def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | 
 
 
 def _build_head_masks(model: nn.Module, heads: Collection[HeadIndex], x: Tensor) -> list[Tensor]:
-    """Return L masks (H,) that are zero for ablated heads."""
+    """Return a mask (H,) for each layer that is 0 for ablated heads and 1 for other heads."""
     keep = [torch.ones(b.attn.num_heads, dtype=x.dtype, device=x.device) for b in model.blocks]
     for layer, head in heads:
         if layer not in range(len(keep)) or head not in range(len(keep[layer])):

@@ -1,4 +1,4 @@
-"""Trace of one image through a Vision Transformer, and results that need only the trace.
+"""Trace of one image through a Vision Transformer, and results computed from only the trace.
 
 traced = context.trace_image(run, image)
 traced.head_maps(3).shape  # (H, rows, columns)
@@ -16,11 +16,11 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class ImageTrace:
-    """Trace of the image `input_image` (S, S, 3) on a patch `grid` (rows, columns).
+    """Attention, tokens, features and logits of one image, from one forward pass.
 
-    `attention` (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) are as in `attention.Trace`,
-    `features` (D,) as in `models.features`. Traces are cached and shared, so callers must not
-    modify them.
+    `input_image` is (S, S, 3), `grid` contains the rows and columns of patches. `attention`
+    (L, H, N, N), `tokens` (L+1, N, D) and `logits` (C,) are as in `forward_pass.Trace`. `features`
+    (D,) are the input of the classifier head. Traces are cached, so callers must not modify them.
     """
 
     run: Run
@@ -30,8 +30,8 @@ class ImageTrace:
     logits: Tensor
     features: Tensor
     grid: tuple[int, int]
-    prefix_names: tuple[str, ...]  # of the special tokens before the patches
-    classifier_rows: slice  # rows of a matrix (N, N): the tokens that the classifier reads
+    prefix_names: tuple[str, ...]  # names of the special tokens before the patches
+    classifier_rows: slice  # indices of the tokens that the classifier reads
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -44,7 +44,7 @@ class ImageTrace:
 
     @property
     def reader_name(self) -> str:
-        """Name of the token whose attention the maps show."""
+        """Name of the token whose attention `head_maps` returns: class token or average patch."""
         return "the class token" if self.reads_class_token else "the average patch"
 
     @property
@@ -53,7 +53,7 @@ class ImageTrace:
 
     @cached_property
     def distances(self) -> np.ndarray:
-        """Mean attention distance of every head in patches, (L, H)."""
+        """Mean attention distance (L, H) of every head, in patches."""
         found = statistics.mean_attention_distance(
             self.attention, self.grid, self.num_prefix_tokens
         )
@@ -61,23 +61,23 @@ class ImageTrace:
 
     @cached_property
     def entropies(self) -> np.ndarray:
-        """Mean entropy of every head's rows in bits, (L, H)."""
+        """Mean entropy (L, H) of every head's attention, in bits."""
         return statistics.entropy(self.attention).float().cpu().numpy()
 
     @cached_property
     def token_similarity(self) -> Tensor:
-        """Cosine similarity of every two tokens after each layer, (L, N, N)."""
+        """Cosine similarity (L, N, N) of every two tokens after each layer."""
         return statistics.token_similarity(self.tokens[1:])
 
     def head_maps(self, layer: int) -> np.ndarray:
-        """Return the attention of the class token (or average patch) to each patch in layer 1..L.
+        """Return the attention (H, rows, columns) to each patch in `layer` (1..L), for each head.
 
-        The result is per head, (H, rows, columns): what is read in this layer, not before it.
+        The maps show the class token's attention, or the mean attention of the patches.
         """
         return self.classifier_maps(self.attention[layer - 1])
 
     def rollout_map(self, layer: int, *, fusion: str, discard_ratio: float) -> np.ndarray:
-        """Return the attention rollout from the first layer to layer 1..L, (rows, columns)."""
+        """Return the attention rollout (rows, columns) from the first layer to `layer` (1..L)."""
         matrix = attention.rollout(
             self.attention[:layer, None],  # (layer, 1, H, N, N)
             fusion=fusion,
@@ -87,6 +87,6 @@ class ImageTrace:
         return self.classifier_maps(matrix)[0]
 
     def classifier_maps(self, matrices: Tensor) -> np.ndarray:
-        """Average the classifier's rows of (B, N, N): a map over patches (B, rows, columns)."""
+        """Return the mean of the classifier's rows of `matrices` (B, N, N): (B, rows, columns)."""
         maps = attention.classifier_map(matrices, self.num_prefix_tokens, self.classifier_rows)
         return maps.float().cpu().numpy().reshape(-1, *self.grid)

@@ -2,8 +2,8 @@
 
 Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the barred
 pairs are minus infinity before the softmax, so the other weights of each row still sum to one. The
-change of the prediction shows how much it depends on the information that passes between these
-tokens. The model is not changed: the mask is an argument of the pass.
+change of the prediction shows how much the prediction depends on the information that passes
+between these tokens. The model is not changed: the mask is an argument of the pass.
 
 Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
 
@@ -29,11 +29,10 @@ from vitdemo.models.plain_vit import check_plain_vit
 def compute_knockout_logits(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
     """Compute the logits (B, C) of normalised `images` (B, 3, height, width) with barred attention.
 
-    `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image: where it is
-    True, the row's token cannot attend to the column's token in that layer, in any head. Without a
-    True, the logits equal the logits of the plain forward pass.
+    `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image. Where `barred`
+    is True, the row's token cannot attend to the column's token in any head of this layer.
 
-    Raises `ValueError` for another shape, or if a token could attend to no token at all, and
+    Raises `ValueError` for a `barred` of another shape, or with a row that is all True. Raises
     `TypeError` for a model that `trace` rejects.
     """
     for x, _ in _run_layers(model, embed_images(model, images), barred):
@@ -42,7 +41,7 @@ def compute_knockout_logits(model: nn.Module, images: Tensor, barred: Tensor) ->
 
 
 def trace_with_knockout(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
-    """Trace the forward pass of `compute_knockout_logits`, with tokens and attention."""
+    """Compute logits, tokens and attention for `images` with the attention mask `barred`."""
     tokens, attention = [embed_images(model, images)], []
     for x, weights in _run_layers(model, tokens[0], barred):
         tokens.append(x)
@@ -54,18 +53,17 @@ def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     """Build the mask (L, N, N) that bars all special tokens from the patches in `layers`.
 
     Special tokens are the class token, the distillation token and the registers. They are barred
-    together, because the class token could otherwise read from a register what the register has
-    read from the patches in the same layers. In all layers, the mask makes the logits independent
-    of the image.
+    together, because the class token could otherwise read information about the patches from a
+    register. If `layers` contains all layers, the logits do not depend on the image.
 
-    Raises `ValueError` for a layer that does not exist, and for a model whose prediction is read
-    from the mean of the patch tokens: there, no mask of this kind separates image and prediction.
+    Raises `ValueError` for a layer that does not exist, and for a model that predicts from the mean
+    of the patch tokens, because its prediction always depends on the patches.
     """
     check_plain_vit(model)
     if not reads_class_token(model):
         raise ValueError(
-            f"{type(model).__name__} predicts from the mean of its patch tokens: there is no class "
-            "token that could be barred from them."
+            f"{type(model).__name__} predicts from the mean of its patch tokens. Use a model that "
+            "predicts from a class token."
         )
     L, p = len(model.blocks), model.num_prefix_tokens
     N = p + model.patch_embed.num_patches
@@ -89,8 +87,8 @@ def _run_layers(model: nn.Module, x: Tensor, barred: Tensor) -> Iterator[tuple[T
 def _check_knockout_mask(barred: Tensor, L: int, B: int, N: int) -> None:
     if barred.dtype != torch.bool or barred.shape not in ((L, N, N), (L, B, N, N)):
         raise ValueError(
-            f"barred is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "
+            f"`barred` is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "
             f"{(L, N, N)} or {(L, B, N, N)}."
         )
     if barred.all(dim=-1).any():
-        raise ValueError("A row of barred is True everywhere: its token could attend to no token.")
+        raise ValueError("A row of `barred` is all True. Leave at least one entry False.")

@@ -2,9 +2,9 @@
 
 Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Every block adds to the
 residual stream and the classifier head reads the sum, so a logit is a sum of contributions. The
-scale of the final norm (the standard deviation that it divides by) depends on all parts and is held
-fixed. A contribution is only the direct effect of a part. Its effect through later blocks counts as
-their contribution.
+final norm divides by a standard deviation that depends on all parts; this scale is held fixed. A
+contribution is only the direct effect of a part. Its effect through later blocks is included in the
+later blocks' contributions.
 
 Letters: L layers, H heads, N tokens, D width, C classes, R tokens read by the classifier,
 K chosen classes.
@@ -27,16 +27,16 @@ from vitdemo.explain.forward_pass import apply_optional, classifier_rows, comput
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
-MAX_STREAM_CLASSES = 10  # maximum number of classes: the most probable ones
+MAX_STREAM_CLASSES = 10  # maximum number of classes with contributions
 
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
     """Contributions of the parts of a model, which add up to the logits of K classes.
 
-    `embedding` (K,) is the contribution of the tokens that enter the first block. `heads` are
-    (K, L, H), `mlps` are (K, L). `attention_bias` (K, L) are contributions of the biases of the
-    output projections. `constant` (K,) are those of the biases of final norm and classifier.
+    The parts are the tokens that enter the first block (`embedding`, (K,)), the attention `heads`
+    (K, L, H), and the `mlps` (K, L). `attention_bias` (K, L) comes from the biases of the attention
+    output projections. `constant` (K,) comes from the biases of final norm and classifier head.
     """
 
     embedding: Tensor
@@ -47,7 +47,7 @@ class Contributions:
 
     @property
     def total(self) -> Tensor:
-        """The logits (K,)."""
+        """The logits (K,): the sum of all contributions."""
         layers = self.heads.sum(-1) + self.attention_bias + self.mlps  # (K, L)
         return self.embedding + layers.sum(-1) + self.constant
 
@@ -57,9 +57,9 @@ def compute_contributions(
 ) -> Contributions:
     """Compute the contributions to the logits of K `classes` for one image.
 
-    `tokens` (L+1, N, D) are those of its `trace`. The classifier may read the class token, class
-    and distillation token (averaged logits), or the mean of the patch tokens. Raises `TypeError` if
-    a norm or the classifier is not linear with a fixed scale.
+    `tokens` (L+1, N, D) come from the image's `trace`. The classifier may read the class token,
+    class and distillation token, or the mean of the patch tokens. Raises `TypeError` if the final
+    norm is not a LayerNorm or RMSNorm, or if the classifier head is not linear.
     """
     rows = classifier_rows(model)
     reading, constant = _linearise_classifier(model, tokens[-1, rows], classes)  # (K, R, D), (K,)
@@ -75,16 +75,16 @@ def compute_contributions(
 
 
 def mean_token_norms(tokens: Tensor, rows: slice) -> Tensor:
-    """Compute the mean L2 norm (L+1,) of the tokens in `rows` before and after each layer."""
+    """Compute the mean L2 norm (L+1,) of the tokens in `rows` at the input and after each layer."""
     return upcast(tokens[:, rows]).norm(dim=-1).mean(dim=-1)  # (L+1,)
 
 
 def _attention_contributions(
     block: nn.Module, x: Tensor, rows: slice, directions: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute a block's contributions of heads (K, H) and output bias (K,) from its input (N, D).
+    """Compute contributions of heads (K, H) and output bias (K,) in a block with input `x` (N, D).
 
-    Also returns the tokens of `rows` (R, D) between attention and MLP.
+    Also returns the tokens (R, D) of `rows` between attention and MLP.
     """
     attn = block.attn
     handed, _ = compute_heads(attn, block.norm1(x[None]))  # (1, H, N, D/H)
@@ -104,10 +104,10 @@ def _attention_contributions(
 def _linearise_classifier(
     model: nn.Module, x: Tensor, classes: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Return the linear function from the tokens (R, D) after the last block to K logits.
+    """Return the linear function from the tokens `x` (R, D) after the last block to K logits.
 
-    It consists of directions (K, R, D) and a constant (K,). The logits are the constant plus the
-    sum of the products of directions and tokens.
+    The function consists of directions (K, R, D) and a constant (K,). The logits are the constant
+    plus the sum over R and D of directions times tokens.
     """
     heads = [model.head, *([model.head_dist] if hasattr(model, "head_dist") else [])]
     if not all(isinstance(head, nn.Linear) for head in heads):
@@ -128,7 +128,7 @@ def _linearise_classifier(
 
 
 def _fold_norm(norm: nn.Module | None, x: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert directions (K, R, D) after `norm` to directions before it, at the tokens (R, D).
+    """Convert directions (K, R, D) for the output of `norm` to directions for its input `x` (R, D).
 
     Also returns the contribution (K,) of the norm's bias.
     """
@@ -142,23 +142,23 @@ def _fold_norm(norm: nn.Module | None, x: Tensor, directions: Tensor) -> tuple[T
     if getattr(norm, "bias", None) is not None:
         shift = (directions * norm.bias).sum((1, 2))
     scaled = directions if norm.weight is None else directions * norm.weight
-    if isinstance(norm, RmsNorm):  # does not subtract the mean
+    if isinstance(norm, RmsNorm):  # RMSNorm does not subtract the mean
         return scaled / (upcast(x).square().mean(-1, keepdim=True) + norm.eps).sqrt(), shift
     deviation = (upcast(x).var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (R, 1)
     return (scaled - scaled.mean(-1, keepdim=True)) / deviation, shift
 
 
 def _sum_products(directions: Tensor, x: Tensor) -> Tensor:
-    """Compute the sum (K,) of products of directions (K, R, D) and tokens (R, D)."""
+    """Compute the sum (K,) over R and D of directions (K, R, D) times tokens (R, D)."""
     return (directions * upcast(x)).sum((1, 2))
 
 
 @dataclass(frozen=True, eq=False)
 class LogitAttribution:
-    """Contributions `parts` to the `logits` (K,) of `classes` (K), the most probable first.
+    """Contributions to the logits of the K most probable classes for one image.
 
-    The lengths (L+1,) are mean norms, before the first layer and after each layer: of the tokens
-    that the classifier reads, and of the patches.
+    `classes` (K) are sorted by probability, `logits` are (K,). The token norms (L+1,) are means at
+    the input and after each layer, of the tokens that the classifier reads and of the patches.
     """
 
     trace: ImageTrace
@@ -175,10 +175,10 @@ class LogitAttribution:
 
 @torch.inference_mode()
 def compute_logit_attribution(model: nn.Module, trace: ImageTrace) -> LogitAttribution:
-    """Compute the contributions to the logits of the most probable classes of one image.
+    """Compute the contributions to the logits of the most probable classes for one image.
 
-    Raises `RunError` for a model without classes, or one that predicts NaN. It is also raised if
-    the final norm or the classifier cannot be split into contributions.
+    Raises `RunError` for a model without classes, a model that predicts NaN, and a model whose
+    final norm or classifier head `compute_contributions` does not support.
     """
     trace.run.require_classes()
     require_finite(trace.run, to_numpy(trace.logits))

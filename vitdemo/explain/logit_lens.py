@@ -1,11 +1,11 @@
 """The logit lens: predictions of the classifier from the tokens after each layer.
 
 The model's final norm and classifier head are applied to the output of each block (nostalgebraist
-2020, "interpreting GPT: the logit lens"). They were trained only on tokens of the last layer. So
-predictions from an earlier layer are an approximation. So are predictions from a single patch if
-the classifier head was trained on the class token.
+2020, "interpreting GPT: the logit lens"). Both were trained only on tokens of the last layer, so
+predictions from an earlier layer are an approximation. If the classifier head was trained on the
+class token, predictions from a single patch are also an approximation.
 
-Letters: B batch, L layers, N tokens (prefix tokens, then P patches), D width, C classes.
+Letters: B batch, L layers, N tokens (special tokens, then P patches), D width, C classes.
 
     predictions, patches = apply_logit_lens(model, trace(model, images).tokens)
     predictions[-1]  # (B, C): the model's own probabilities
@@ -25,10 +25,10 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True, eq=False)
 class LogitLens:
-    """Probabilities before the first block (index 0) and after each of the L blocks.
+    """Class probabilities for one image before the first block (index 0) and after each block.
 
     `predictions` (L+1, C) are computed from the tokens that the classifier reads, and `patches`
-    (L+1, P, C) from each patch of `trace`.
+    (L+1, P, C) from each single patch token of `trace`.
     """
 
     trace: ImageTrace
@@ -44,7 +44,7 @@ class LogitLens:
 def compute_logit_lens(model: nn.Module, trace: ImageTrace) -> LogitLens:
     """Compute the logit lens of one image from its trace.
 
-    Raises `RunError` for a model without classes, and for one that predicts NaN.
+    Raises `RunError` for a model without classes, and for a model that predicts NaN.
     """
     trace.run.require_classes()
     results = apply_logit_lens(model, trace.tokens[:, None])
@@ -56,11 +56,10 @@ def compute_logit_lens(model: nn.Module, trace: ImageTrace) -> LogitLens:
 def apply_logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Apply the model's classifier head to the `tokens` (L+1, B, N, D) of `trace`.
 
-    Returns two arrays of probabilities, where index 0 is before the first block. `predictions`
-    (L+1, B, C) are computed from the tokens that the head normally reads: the class token, both
-    special tokens of a distilled model, or the mean of the patch tokens. The last ones are the
-    model's prediction. `patches` (L+1, B, P, C) are computed from each single patch token, which
-    replaces all tokens that the head reads.
+    Returns probabilities (L+1, B, C) from the tokens that the classifier head normally reads, and
+    probabilities (L+1, B, P, C) from each single patch token. Index 0 is before the first block.
+    The head normally reads the class token, class and distillation token, or the mean of the patch
+    tokens. For the second result, one patch token replaces all tokens that the head reads.
     """
     predictions = [classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
@@ -70,6 +69,6 @@ def apply_logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:
     prefix = model.num_prefix_tokens
     patches = x[:, prefix:]  # (B, P, D)
-    # All tokens are copies of the patch, so the head reads this patch from any of them.
+    # All tokens are copies of one patch token, so the head reads this patch at every position.
     copies = patches.flatten(0, 1)[:, None].expand(-1, prefix + 1, -1)  # (B*P, prefix+1, D)
     return classify_tokens(model, copies).unflatten(0, patches.shape[:2])  # (B, P, C)

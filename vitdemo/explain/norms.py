@@ -3,8 +3,8 @@
 Kobayashi et al. 2020, https://arxiv.org/abs/2004.10102, equations 3 to 5. A token i receives
 alpha_ij * f(x_j) from the token j, where f(x) = (x W_V + b_V) W_O. A large attention weight
 alpha_ij passes on little if the norm of f(x_j) is small. Here x_j is the normalised token that
-enters the attention. f includes LayerScale if the model has it, so the vectors are those that are
-added to the residual stream. The bias of the output projection belongs to no token and is left out.
+enters the attention. f includes LayerScale if the model has it, so f(x_j) is in the units of the
+residual stream. The bias of the output projection is left out, because it comes from no token.
 
 All norms are computed from the attention and from the inner products of the heads' f_h(x_j). This
 avoids a tensor of N * N vectors of width D.
@@ -27,9 +27,9 @@ from vitdemo.models.plain_vit import check_plain_vit
 def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
     """Compute the inner products of the heads' transformed values f_h(x_j), (L, B, N, H, H).
 
-    `tokens` (L+1, B, N, D) are those of `trace`. Raises `TypeError` for a model that `trace`
-    rejects, or that normalises the joined heads before the output projection, because its update is
-    not a sum over tokens and heads.
+    `tokens` (L+1, B, N, D) come from `trace`. Raises `TypeError` for a model that `trace` rejects.
+    Also raises `TypeError` if the model normalises the joined heads before the output projection,
+    because the attention's output is then not a sum over tokens and heads.
     """
     check_plain_vit(model)
     layers = [_layer_products(model, layer, x) for layer, x in enumerate(tokens[:-1])]
@@ -37,16 +37,16 @@ def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def head_norms(attention: Tensor, products: Tensor) -> Tensor:
-    """Compute the norm of alpha * f_h(x_j) for each head, (..., H, N, N), from `attention`.
+    """Compute the norm (..., H, N, N) of alpha * f_h(x_j) for each head from `attention`.
 
-    `products` (..., N, H, H) are those of `value_products`.
+    `products` (..., N, H, H) come from `value_products`.
     """
     lengths = products.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()  # (..., N, H)
     return attention * lengths.mT[..., None, :]  # (..., H, N, N)
 
 
 def summed_head_norms(attention: Tensor, products: Tensor) -> Tensor:
-    """Compute the norm of the sum over heads of alpha * f_h(x_j), (..., H, N, N) to (..., N, N)."""
+    """Compute the norm (..., N, N) of the sum over heads of alpha * f_h(x_j)."""
     pairs = attention.movedim(-3, -1)  # (..., N, N, H): receiver, sender, head
     # |sum_h a_h f_h|^2 = sum_hk a_h a_k <f_h, f_k>, for each sender j.
     squares = torch.einsum("...ijh,...jhk,...ijk->...ij", pairs, products, pairs)
@@ -61,7 +61,7 @@ def norms_to_weights(norms: Tensor) -> Tensor:
 
 
 def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
-    """Compute the products (B, N, H, H) of `layer` from its input tokens (B, N, D)."""
+    """Compute the inner products (B, N, H, H) of the heads' values in `layer` with input `x`."""
     block = model.blocks[layer]
     _check_linear(model, block.attn)
     _, _, values = compute_qkv(model, x, layer)  # (B, H, N, D/H)
@@ -78,6 +78,6 @@ def _check_linear(model: nn.Module, attn: nn.Module) -> None:
     norm = getattr(attn, "norm", None)
     if norm is not None and not isinstance(norm, nn.Identity):
         raise TypeError(
-            f"{type(model).__name__} normalises its joined heads before the output projection: "
-            "the update of a token is not a sum over heads."
+            f"{type(model).__name__} normalises its joined heads before the output projection, so "
+            "norm-weighted attention is not defined. Show the attention weights instead."
         )

@@ -1,4 +1,4 @@
-"""Queries, keys and values of one layer.
+"""Queries, keys and values of all heads in one layer.
 
     q, k, v = compute_qkv(model, trace(model, images).tokens[0], layer=0)
     (head_scale(model, 0) * q @ k.mT).softmax(-1)  # (B, H, N, N): the attention of the first layer
@@ -20,8 +20,8 @@ from vitdemo.runs import Run
 def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """Compute queries, keys and values, each (B, H, N, D/H), of block `layer` (from 0).
 
-    `tokens` (B, N, D) are the input of the block. Queries and keys are normalised if the model
-    normalises them.
+    `tokens` (B, N, D) are the input of the block. If the model has query/key norm, the returned
+    queries and keys are normalised.
     """
     block = model.blocks[layer]
     found = compute_block_qkv(block.attn, block.norm1(tokens))
@@ -29,15 +29,15 @@ def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, T
 
 
 def head_scale(model: nn.Module, layer: int) -> float:
-    """Return the factor of dot products before the softmax, 1 / sqrt(D/H)."""
+    """Return the factor of the dot products before the softmax, normally 1 / sqrt(D/H)."""
     return float(model.blocks[layer].attn.scale)
 
 
 @dataclass(frozen=True, eq=False)
 class LayerQKV:
-    """Layer `layer` (1..L): `queries`, `keys` and `values`, each (H, N, D/H), and their `scale`.
+    """Queries, keys and values, each (H, N, D/H), of `layer` (1..L) for one traced image.
 
-    The softmax of `scale * queries @ keys.mT` is the attention of `look`.
+    The softmax of `scale * queries @ keys.mT` is the layer's attention in `trace`.
     """
 
     trace: ImageTrace

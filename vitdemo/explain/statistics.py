@@ -1,7 +1,6 @@
 """Statistics of attention heads (distance, entropy) and cosine similarity of tokens.
 
-All are computed for one image and do not depend on a class. Letters are as in
-`vitdemo.explain.attention`.
+They do not depend on a class. Letters: H heads, N tokens (special tokens, then P patches), D width.
 """
 
 import math
@@ -19,21 +18,21 @@ def mean_attention_distance(
     """Compute the mean attention distance (..., H) of each head in patches.
 
     Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7: the distance between
-    the centres of query and key patch, weighted by the attention, averaged over query patches. Only
-    patch tokens are used. The weights of a row are divided by their sum over the patches; if this
-    sum is 0, the distance is 0.
+    the centres of query and key patch, weighted by the attention and averaged over query patches.
+    Only patch tokens are used. The weights of a row are divided by their sum over the patches. If
+    this sum is 0, the distance is 0.
 
     Args:
         attention: (..., H, N, N).
         grid_size: rows and columns of the patches.
-        num_prefix_tokens: tokens before the patches: class, distillation, registers.
+        num_prefix_tokens: number of special tokens before the patches.
 
-    Raises `ValueError` if grid and prefix do not add up to N tokens.
+    Raises `ValueError` if special tokens and patches do not add up to N tokens.
     """
     p, N = num_prefix_tokens, attention.shape[-1]
     if p < 0 or p + math.prod(grid_size) != N:
         raise ValueError(
-            f"{p} prefix tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
+            f"{p} special tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
         )
     patches = upcast(attention[..., p:, p:])  # (..., H, P, P)
     total = patches.sum(dim=-1)  # (..., H, P)
@@ -46,21 +45,21 @@ def entropy(attention: Tensor) -> Tensor:
     """Compute the mean entropy (..., H) of each head's rows in bits.
 
     `attention` is (..., H, N, N). The entropy is 0 if every token attends to a single token, and
-    log2(N) if attention is uniform. Prefix tokens are included, and 0 log 0 is 0.
+    log2(N) if attention is uniform. Special tokens are included, and 0 log 0 is 0.
     """
     return torch.special.entr(upcast(attention)).sum(dim=-1).mean(dim=-1) / math.log(2)  # (..., H)
 
 
 def largest_weight(attention: Tensor) -> Tensor:
-    """Compute the mean over rows of the largest weight, from (..., H, N, N) to (..., H)."""
+    """Compute the mean largest weight (..., H) of the rows of `attention` (..., H, N, N)."""
     return attention.amax(dim=-1).mean(dim=-1)  # (..., H)
 
 
 def softmax_without_scale(attention: Tensor, scale: float) -> Tensor:
-    """Compute the weights (..., N, N) of the same queries and keys without the factor `scale`.
+    """Compute the attention weights (..., N, N) of a head without the factor `scale`.
 
     `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant per
-    row, which does not change the softmax. A weight of 0 in `attention` stays 0.
+    row, and the constant does not change the softmax. A weight of 0 in `attention` stays 0.
     """
     return (attention.log() / scale).softmax(dim=-1)  # (..., N, N)
 
@@ -72,7 +71,7 @@ def token_similarity(tokens: Tensor) -> Tensor:
 
 
 def _patch_distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
-    """Compute the Euclidean distances (P, P) of all pairs of patches, in the type of `like`."""
+    """Compute the Euclidean distances (P, P) of all pairs of patches, with the dtype of `like`."""
     rows, columns = (torch.arange(n, dtype=like.dtype, device=like.device) for n in grid_size)
     places = torch.cartesian_prod(rows, columns)  # (P, 2), in the order of the tokens
     return (places[:, None] - places[None]).square().sum(dim=-1).sqrt()  # (P, P)

@@ -1,4 +1,4 @@
-"""Colours of figures, curves, and the conversion of figures to inline SVG."""
+"""Colours and curves of figures, and the conversion of figures to inline SVG."""
 
 import io
 import itertools
@@ -10,14 +10,14 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-matplotlib.rcParams["svg.fonttype"] = "none"  # as text: smaller, and in the page's font
-TEXT_COLOUR = "#010203"  # placeholder that `figure_to_svg` replaces by the text colour of the page
-SEQUENTIAL_COLOURMAP = "inferno"  # perceptually uniform, and readable without colour
+matplotlib.rcParams["svg.fonttype"] = "none"  # keeps text as text, in the page's font
+TEXT_COLOUR = "#010203"  # placeholder that `figure_to_svg` replaces by the page's text colour
+SEQUENTIAL_COLOURMAP = "inferno"  # perceptually uniform, and readable in greyscale
 DIVERGING_COLOURMAP = "PuOr_r"  # purple is negative, orange positive; safe for colour-blind readers
 
 
 def colour_table(name: str) -> np.ndarray:
-    """Return the colours of matplotlib's colour map `name`, lowest first, (256, 3) uint8."""
+    """Return the colours (256, 3) uint8 of matplotlib's colour map `name`, lowest value first."""
     return (255 * colormaps[name](np.arange(256))[:, :3]).round().astype(np.uint8)
 
 
@@ -36,10 +36,10 @@ _figure_numbers = itertools.count()
 
 
 def figure_to_svg(figure: Figure) -> str:
-    """Convert a figure to inline SVG that fills its container, in the text colour of the page.
+    """Convert a figure to inline SVG that fills its container, in the page's text colour.
 
     The SVG is hidden from screen readers, which would otherwise read all tick labels. The element
-    around it must have a label.
+    around the SVG must have a label.
     """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

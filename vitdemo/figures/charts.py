@@ -1,8 +1,8 @@
 """Charts: ranking curves, reliability, confidence, gains, faithfulness test, attention distance.
 
 Each function takes arrays and returns a new figure for `figures.figure_to_svg`. Fractions from 0
-to 1 are drawn in percent. Colour-blind readers can distinguish the colours, and lines also differ
-in dashes or markers.
+to 1 are drawn in percent. Colour-blind readers can distinguish the colours. Lines also differ in
+dashes or markers.
 """
 
 import textwrap
@@ -28,7 +28,7 @@ from vitdemo.metrics.calibration import ReliabilityDiagram
 from vitdemo.metrics.recipe_ablation import RecipeAblation
 
 CORRECT_COLOUR, INCORRECT_COLOUR, NOT_SIGNIFICANT_COLOUR = BLUE, ORANGE, GREY
-BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # same colours as positive and negative values in maps
+BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # as positive and negative values in maps
 LINE_CHARACTERS = 62  # characters per line in a plot of 5 inches
 
 
@@ -37,8 +37,8 @@ def plot_percent_curves(
 ) -> Figure:
     """Plot curves with both axes from 0% to 100%.
 
-    `steps` draws a step function, as precision-recall curves need. `diagonal` draws the line of a
-    random classifier.
+    `steps` draws each curve as a step function, for precision-recall curves. `diagonal` also draws
+    the line of a random classifier.
     """
     figure, axes = _percent_plot(x_label, y_label)
     if diagonal:
@@ -55,10 +55,10 @@ def plot_reliability(
     scaled: ReliabilityDiagram | None = None,
     scaled_band: np.ndarray | None = None,
 ) -> Figure:
-    """Plot accuracy over confidence of each non-empty bin; larger dots have more predictions.
+    """Plot accuracy against confidence for each of B bins; larger dots have more predictions.
 
-    `band` (2, B) is the 95% range of a calibrated model. `scaled` and `scaled_band` are the same
-    after temperature scaling.
+    `band` (2, B) is the 95% range of a calibrated model's accuracy. `scaled` and `scaled_band` are
+    the diagram and the range after temperature scaling.
     """
     figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
@@ -74,7 +74,7 @@ def plot_reliability(
 def _chance_bars(
     axes: Axes, diagram: ReliabilityDiagram, band: np.ndarray, colour: str, name: str
 ) -> None:
-    """Draw the range expected by chance as a wide bar at the mean confidence of each bin."""
+    """Draw the accuracy range of a calibrated model as a bar at each bin's mean confidence."""
     filled = diagram.count > 0
     x, low, high = (100 * values[filled] for values in (diagram.confidence, *band))
     axes.vlines(x, low, high, color=colour, alpha=0.22, linewidth=9, gid=name)
@@ -91,9 +91,9 @@ def _reliability_line(
 
 
 def plot_confidence(edges: np.ndarray, correct: np.ndarray, incorrect: np.ndarray) -> Figure:
-    """Plot histograms of correct and of incorrect predictions: counts (B,), edges (B+1,)."""
+    """Plot confidence histograms, counts (B,) and `edges` (B+1,), by correctness of predictions."""
     figure, axes = create_plot("confidence, %", "proportion of predictions, %")
-    width = (edges[1:] - edges[:-1]) * 45  # width of a bar in percent, slightly below half a bin
+    width = (edges[1:] - edges[:-1]) * 45  # width of a bar, slightly below half a bin, in percent
     for number, (counts, colour, hatch) in enumerate(
         [(correct, CORRECT_COLOUR, None), (incorrect, INCORRECT_COLOUR, "///")]
     ):
@@ -134,7 +134,7 @@ def plot_faithfulness(
 def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figure:
     """Plot the attention distances (L, H) of one model by layer, as fractions of the image side.
 
-    There is one dot per head, a line through the means of the layers and a dashed line at `even`,
+    The plot has one dot per head, a line through the layers' means, and a dashed line at `even`,
     the distance of uniform attention. `top` is the upper limit of the axis.
     """
     figure, axes = create_plot("layer", "distance, % of the image side", (4.6, 3))
@@ -151,12 +151,12 @@ def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figur
 def plot_gains(ablation: RecipeAblation) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
-    Marker and colour have the same meaning: a filled dot is significantly above 0, a square
-    significantly below 0, an empty dot is not significant. Small diamonds are gains with other
-    seeds. A grey band is `RecipeAblation.seed_threshold` to both sides of 0.
+    A filled dot is significantly above 0, a square is significantly below 0, and an empty dot is
+    not significant. Colours have the same meaning. Small diamonds are gains with other seeds. A
+    grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
     """
     texts = [textwrap.fill(gain.description, LINE_CHARACTERS) for gain in ablation.single_changes]
-    heights = [1.6 + text.count("\n") for text in texts]  # in lines, including the interval
+    heights = [1.6 + text.count("\n") for text in texts]  # lines of text, including the interval
     positions = np.cumsum(heights) - 0.3
     size = (5, 0.7 + 0.24 * sum(heights))
     figure, axes = create_plot("gain in test accuracy, percentage points", "", size)

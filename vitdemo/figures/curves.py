@@ -10,21 +10,21 @@ from matplotlib.ticker import MaxNLocator
 from vitdemo.figures import TEXT_COLOUR, Curve
 from vitdemo.figures.style import create_plot, draw_curve
 
-# Contrast of at least 2.9:1 on white and on the dark theme, and safe for colour-blind readers.
+# Colours for colour-blind readers, with a contrast of at least 2.9:1 on both themes
 HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
 LIGHTER_HUES = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
 COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # per run: for validation and for training
-# With more runs, training curves would hide the validation curves.
+# With more runs than this, training curves would hide the validation curves.
 MAX_TRAINING_CURVES = len(COLOURS)
-# Markers and their symbols in text. The first marker is too small to see, so it has no symbol.
-# Each marker is used for as many runs as there are colours.
+# Markers and their symbols in text. The first marker is a tiny dot, so it has no symbol. Each
+# marker is used for as many runs as there are colours.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
 MAX_MARKERS = 10  # maximum number of large markers on a curve
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Line style of a run: a colour for validation, a lighter one for training, and a marker."""
+    """Line style of a run: a colour for validation, a lighter colour for training, and a marker."""
 
     colour: str
     lighter: str
@@ -41,10 +41,10 @@ class LineStyle:
 
 
 def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
-    """Return the style of each name in `names`, which are among `order`.
+    """Return the line style of each run name in `names`, a subset of `order`.
 
-    A name has the colour of its position in `order`, whichever other names are shown. If an
-    earlier name uses this colour already, it gets a free colour. If no colour is free, the colours
+    The colour depends on the name's position in `order`, not on the other `names`. If an earlier
+    name already has this colour, the name gets a free colour. If no colour is free, the colours
     repeat with the next marker.
     """
     styles = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
@@ -60,7 +60,7 @@ def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, 
 
 
 def plot_curves(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
-    """Plot curves over epochs; `zero` draws the line y = 0. A single point becomes a dot."""
+    """Plot curves over epochs. `zero` also draws the line y = 0."""
     figure, axes = create_plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
         draw_curve(axes, curve, f"curve-{number}", **_marker_options(curve))

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from vitdemo.figures import TEXT_COLOUR
 from vitdemo.figures.style import create_plot
 
-# Red, green and blue for colour-blind readers (Okabe & Ito 2008), who can also use the dashes.
+# Colour-blind readers can distinguish these colours (Okabe & Ito 2008) and the dashes.
 CHANNEL_STYLES = (
     ("red", "#d55e00", "solid"),
     ("green", "#009e73", (0, (5, 2))),
@@ -15,7 +15,7 @@ CHANNEL_STYLES = (
 
 
 def plot_channel_histograms(histograms: np.ndarray) -> Figure:
-    """Plot the histograms (3, 256) of red, green and blue in percent of all pixels."""
+    """Plot the histograms (3, 256) of the red, green and blue channels in percent of the pixels."""
     figure, axes = create_plot("intensity, 0 to 255", "% of the pixels", (6, 3))
     for counts, (name, colour, dashes) in zip(histograms, CHANNEL_STYLES, strict=True):
         percent = 100 * counts / max(counts.sum(), 1)
@@ -26,7 +26,7 @@ def plot_channel_histograms(histograms: np.ndarray) -> Figure:
 
 
 def arrange_patches(patches: np.ndarray, side: int) -> np.ndarray:
-    """Arrange patches (rows, columns, height, width, 3) with gaps: about (side, side, 3) uint8."""
+    """Draw patches (rows, columns, height, width, 3) with gaps: about (side, side, 3) uint8."""
     rows, columns, height, width, _ = patches.shape
     scale = max(1, round(side / (rows * height * 1.25)))
     gap = max(1, height * scale // 4)

@@ -1,4 +1,4 @@
-"""Attention maps as figures for printing; the page draws the same maps on a canvas.
+"""Figures of attention maps for printing; the page draws the same maps on a canvas.
 
 Letters: S side of an image, H heads, rows and columns of a patch grid.
 """
@@ -16,7 +16,7 @@ GRID_LINE_COLOUR = "#ffffff"
 
 
 def draw_map(axes: Axes, image: np.ndarray, values: np.ndarray | None, title: str) -> None:
-    """Draw the `image` (S, S, 3) and, over it, a map (rows, columns) scaled to its maximum."""
+    """Draw a map (rows, columns), scaled to its maximum, over the `image` (S, S, 3)."""
     side = len(image)
     axes.imshow(image, interpolation="nearest")
     if values is not None:
@@ -51,7 +51,7 @@ def plot_head_grid(image: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figur
 
 
 def plot_patch_grid(image: np.ndarray, rows: int, columns: int) -> Figure:
-    """Draw the `image` (S, S, 3) with lines between its patches and their numbers."""
+    """Draw the `image` (S, S, 3) with lines between the patches and a number in each patch."""
     figure = Figure(figsize=(3.2, 3.2), layout="constrained")
     axes = figure.subplots()
     draw_map(axes, image, None, f"{rows} x {columns} patches")

@@ -1,4 +1,4 @@
-"""Confusion matrix as an image for slides and reports, on a white background."""
+"""Figure of a confusion matrix for slides and reports, on a white background."""
 
 import io
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ def plot_confusion_matrix(
     *,
     signed: bool = False,
 ) -> Figure:
-    """Draw a matrix (C, C), row = true class, with `texts` in the cells and a colour bar `label`.
+    """Draw a confusion matrix (C, C) with `texts` in the cells; rows are true classes.
 
-    The colour scale covers the cells off the diagonal, because the diagonal would otherwise make
-    all errors look alike. Larger values have the last colour. With `signed`, the colour map
-    diverges around 0.
+    The colour scale covers only the cells off the diagonal, because the larger values on the
+    diagonal would make all errors look alike. Values above the scale have its last colour. With
+    `signed`, the colour map diverges around 0. `label` is the label of the colour bar.
     """
     values = np.asarray(values, dtype=float)
     c = len(classes)
@@ -64,7 +64,7 @@ def _perceived_lightness(rgba: np.ndarray) -> np.ndarray:
 
 
 def figure_to_png(figure: Figure) -> bytes:
-    """Encode a figure as PNG."""
+    """Encode a figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

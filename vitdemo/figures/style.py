@@ -6,11 +6,11 @@ from matplotlib.figure import Figure
 
 from vitdemo.figures import TEXT_COLOUR, Curve
 
-# Safe for colour-blind readers; contrast of at least 2.9:1 on white and on the dark theme.
+# Colours for colour-blind readers, with a contrast of at least 2.9:1 on both themes
 BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
 PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
-LINE_WIDTH = 1.8  # line width in points
+LINE_WIDTH = 1.8  # in points
 
 
 def create_plot(
@@ -31,7 +31,7 @@ def create_plot(
 
 
 def draw_curve(axes: Axes, curve: Curve, gid: str, scale: float = 1, **options) -> None:
-    """Draw a curve with its values multiplied by `scale`; `options` are matplotlib's."""
+    """Draw a curve with x and y multiplied by `scale`; `options` are options of `Axes.plot`."""
     dashes = DASHES if curve.dashed else "solid"
     style = {"color": curve.colour, "linestyle": dashes, "linewidth": LINE_WIDTH, "gid": gid}
     axes.plot(scale * np.asarray(curve.x), scale * np.asarray(curve.y), **style | options)

@@ -18,9 +18,9 @@ from vitdemo.models.pretrained import build_timm, load_pretrained_weights, patch
 from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
-CONVOLUTIONAL_FAMILIES = ("convnet", "resnet18")  # the families without attention
+CONVOLUTIONAL_FAMILIES = ("convnet", "resnet18")  # model families without attention
 FAMILIES = ("vit", *CONVOLUTIONAL_FAMILIES, "timm")
-# `sdpa_kernel` changes and restores a setting of the whole process, so threads must not overlap.
+# `sdpa_kernel` changes a setting of the whole process, so only one thread may use it at a time.
 _SDPA_LOCK = threading.Lock()
 
 
@@ -28,8 +28,8 @@ _SDPA_LOCK = threading.Lock()
 class ModelSpec:
     """Specification from which a model can be rebuilt; it is saved in `config.json`.
 
-    `image_size` is the side of the input in pixels. `name` is timm's name of the model for the
-    family "timm". `options` are arguments of the constructor.
+    `image_size` is the side of the input in pixels. `name` is timm's name of the model, for the
+    family "timm". `options` are arguments of the model's constructor.
     """
 
     family: str
@@ -46,16 +46,16 @@ def build_model(
     weights: Path | str | None = None,
     keep_head: bool = False,
 ) -> nn.Module:
-    """Build `spec` for `num_classes` classes: images (B, 3, S, S) -> logits (B, C).
+    """Build the model of `spec` for C classes: images (B, 3, S, S) -> logits (B, C).
 
     Args:
-        pretrained: start from trained weights: timm's, or those in `weights`.
-        weights: file with the initial weights. It must contain all of the model except its
+        pretrained: start from trained weights: timm's weights, or the file `weights`.
+        weights: file with the initial weights. The file must contain all of the model except the
             classifier head (see `weights.find_tensors` for the layouts).
-        keep_head: for the family "vit", also load the classifier head. Otherwise it is new.
+        keep_head: for the family "vit", also load the classifier head instead of a new head.
 
-    Raises `ModelError` for an unknown family or name and for contradictory options. It is
-    also raised for weights that are not available or belong to another model.
+    Raises `ModelError` for an unknown family or name, for contradictory options, and for weights
+    that are not available or belong to another model.
     """
     if spec.family == "vit":
         try:
@@ -88,14 +88,14 @@ def build_model(
 
 
 def is_vision_transformer(model: nn.Module) -> bool:
-    """Return whether the model has tokens and attention."""
+    """Return whether `model` is a Vision Transformer, by vitdemo's and timm's attribute names."""
     return hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
 def has_separate_patches(model: nn.Module) -> bool:
     """Return whether each token of a Vision Transformer is a projection of a single patch.
 
-    A convolutional stem also uses pixels around the patch.
+    This is False for a convolutional stem, whose tokens also depend on pixels around the patch.
     """
     embed = model.patch_embed
     proj = getattr(embed, "proj", None)
@@ -106,9 +106,9 @@ def has_separate_patches(model: nn.Module) -> bool:
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
     """Add a layer to `model` that drops random patches during training (Liu et al. 2022).
 
-    It drops no patches until its `prob` is set. The blocks process only the remaining patches: with
-    half of them, training is about 1.8 times as fast (benchmarks/LOG.md). Raises `ModelError` if
-    the model has no patches.
+    The layer drops no patches until its `prob` is set. Because the blocks process only the other
+    patches, training with half of the patches is about 1.8 times as fast as with all patches
+    (benchmarks/LOG.md). Raises `ModelError` if the model has no patches.
     """
     if not hasattr(model, "patch_drop"):
         raise ModelError("patch_dropout needs a Vision Transformer (vitdemo's or timm's).")
@@ -117,12 +117,12 @@ def add_patch_dropout(model: nn.Module) -> PatchDropout:
 
 
 def patch_side(model: nn.Module) -> int:
-    """Return the side, in pixels, of the patches of a Vision Transformer."""
+    """Return the side of a Vision Transformer's patches in pixels."""
     return patch_sides(model.patch_embed)[0]
 
 
 def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
-    """Return the names of the tokens before the patches: "class token", "register 1", ..."""
+    """Return the names of a model's special tokens: "class token", "register 1", ..."""
     names = {"cls_token": "class token", "dist_token": "distillation token"}
     found = [name for attr, name in names.items() if getattr(model, attr, None) is not None]
     registers = getattr(model, "reg_token", None)  # (1, number, D)
@@ -131,15 +131,15 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
 
 
 def get_classifier_head(model: nn.Module) -> nn.Module:
-    """Return the classifier head of a model by timm's name, or else by torchvision's name."""
+    """Return the classifier head of a model of timm, vitdemo or torchvision."""
     return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
 
 
 def extract_features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """Compute the input (B, D) of the classifier head for normalised `images` (B, 3, S, S).
 
-    This is the class token after the final norm, or the mean of the patch tokens. For a
-    convolutional model, these are the channels after pooling.
+    The input is the class token after the final norm, or the mean of the patch tokens. For a
+    convolutional model, the input is the vector of channels after pooling.
     """
     if hasattr(model, "forward_head"):
         return model.forward_head(model.forward_features(images), pre_logits=True)
@@ -150,7 +150,7 @@ def extract_features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
 def features_and_logits(
     model: nn.Module, images: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return features (B, D) and logits (B, C) of `images` (B, 3, S, S) from one pass."""
+    """Compute features (B, D) and logits (B, C) of `images` (B, 3, S, S) in one forward pass."""
     if not hasattr(model, "forward_head"):
         features = extract_features(model, images)
         return features, get_classifier_head(model)(features)
@@ -159,21 +159,21 @@ def features_and_logits(
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return the number of parameters of `model`."""
+    """Count all parameters of `model`."""
     return sum(p.numel() for p in model.parameters())
 
 
 def count_macs(model: nn.Module, image_size: int) -> int:
-    """Count the multiply-adds of one forward pass (matrix products and convolutions)."""
+    """Count the multiply-adds of `model` in matrix products and convolutions for one image."""
     return count_macs_by_module(model, image_size)[""]
 
 
 def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
-    """Count the multiply-adds of each module with any, by its name; "" is the whole model."""
+    """Count the multiply-adds of each module by the module's name; "" is the whole model."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    # Explicit attention, because torch 2.11 does not count the fused CPU kernel.
+    # Attention must be explicit, because torch 2.11 does not count the fused CPU kernel.
     explicit_attention, counting = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
     with _SDPA_LOCK, explicit_attention, counting as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))

@@ -2,8 +2,8 @@
 
 Reimplements the network of Jordan 2024, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
 (https://arxiv.org/abs/2404.00498). A frozen convolution whitens patches of 2 x 2 pixels. Three
-groups of two convolutions follow, with BatchNorm without a scale. The input of the classifier head
-is scaled down. The original code is github.com/KellerJordan/cifar10-airbench (MIT licence).
+groups of two convolutions with BatchNorm (without a learned scale) follow. The classifier head gets
+a scaled input. The original code is github.com/KellerJordan/cifar10-airbench (MIT licence).
 
 Letters: B batch, S side of an image, D channels, C classes.
 
@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 WHITENING_IMAGES = 5000  # number of images from which the whitening is computed
 HEAD_SCALE = 1 / 9  # keeps the first predictions close to uniform, so that training is stable
-_MIN_VARIANCE = 5e-4  # added to each variance so that noise is not amplified
+_MIN_VARIANCE = 5e-4  # added to each variance, so that noise is not amplified
 
 
 class Whitening(nn.Conv2d):
-    """Projection of patches onto their principal directions, with unit variance, and its negative.
+    """Whitening convolution: projects patches onto their principal directions with unit variance.
 
-    The weight is a buffer, so no optimizer trains it. The bias is trained.
+    A second copy has the opposite sign. Only the bias is trained; the weight is a buffer.
     """
 
     def __init__(self, side: int = 2):
@@ -37,7 +37,7 @@ class Whitening(nn.Conv2d):
 
     @torch.no_grad()
     def fit(self, images: Tensor) -> None:
-        """Compute the directions from the patches of normalised `images` (N, 3, S, S)."""
+        """Compute the whitening weight from the patches of normalised `images` (N, 3, S, S)."""
         # (N, positions, K)
         patches = nn.functional.unfold(images, self.kernel_size).transpose(1, 2)
         patches = patches.flatten(0, 1).float()  # (all patches, K)
@@ -47,7 +47,7 @@ class Whitening(nn.Conv2d):
 
 
 class BiasNorm(nn.BatchNorm2d):
-    """BatchNorm with a fixed scale of 1, since the next convolution can scale its input."""
+    """BatchNorm with a trained bias and a fixed scale of 1, as in Jordan's network."""
 
     def __init__(self, channels: int):
         super().__init__(channels, momentum=0.4)
@@ -56,7 +56,7 @@ class BiasNorm(nn.BatchNorm2d):
 
 
 class ConvGroup(nn.Module):
-    """Two 3x3 convolutions, with a max-pool after the first that halves the side of the image."""
+    """Two 3x3 convolutions; a max-pool after the first convolution halves the side of the image."""
 
     def __init__(self, channels_in: int, channels: int):
         super().__init__()
@@ -73,9 +73,9 @@ class ConvGroup(nn.Module):
 
 
 def _dirac_convolution(channels_in: int, channels: int) -> nn.Conv2d:
-    """Return a 3x3 convolution whose first filters pass on their input unchanged.
+    """Return a 3x3 convolution whose first filters pass on their input channels unchanged.
 
-    With this initialisation (Dirac), the groups start close to the identity.
+    With this Dirac initialisation, training starts with layers that are close to the identity.
     """
     convolution = nn.Conv2d(channels_in, channels, kernel_size=3, padding=1, bias=False)
     nn.init.dirac_(convolution.weight.data[:channels_in])
@@ -86,9 +86,9 @@ class ConvNet(nn.Module):
     """Convolutional network: whitening -> three groups -> global max-pool -> logits (B, C).
 
     Args:
-        widths: channels of the groups. Jordan uses 64, 256, 256 for 94% and 128, 384, 384 for 95%.
+        widths: channels of the groups. Jordan uses 64, 256, 256 for a test accuracy of 94%.
 
-    The side of an image must be at least 16 pixels; this is not checked.
+    The side of an image must be at least 16 pixels; the model does not check the side.
     """
 
     def __init__(self, *, num_classes: int = 10, widths: Sequence[int] = (64, 256, 256)):
@@ -105,7 +105,7 @@ class ConvNet(nn.Module):
         return self.head
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """Compute features (B, D, rows, columns) of images (B, 3, S, S); 3 x 3 for 32 pixels."""
+        """Compute features (B, D, rows, columns) of images (B, 3, S, S); for S = 32, 3 x 3."""
         return self.groups(self.act(self.whiten(images)))
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:

@@ -1,4 +1,4 @@
-"""Parameters and multiply-adds of a Vision Transformer of any size, without weights."""
+"""Computation of a Vision Transformer's parameters and multiply-adds, without its weights."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ NUM_CLASSES = 10
 
 @dataclass(frozen=True)
 class VitCost:
-    """Cost of one forward pass on one image.
+    """Cost of a Vision Transformer: number of tokens, parameters, and multiply-adds per image.
 
-    `macs` are all multiply-adds. `attention_matrix_macs` is the part in the attention
-    matrix products: queries with keys, and attention weights with values.
+    `macs` are all multiply-adds. `attention_matrix_macs` are only the multiply-adds of queries with
+    keys, and of attention weights with values.
     """
 
     tokens: int
@@ -24,12 +24,12 @@ class VitCost:
 
     @property
     def attention_matrix_fraction(self) -> float:
-        """Fraction of the multiply-adds in attention matrix products; it grows with the tokens."""
+        """Fraction of all multiply-adds that are in attention matrix products, 0 to 1."""
         return self.attention_matrix_macs / self.macs
 
 
 def count_attention_matrix_macs(tokens: int, width: int, layers: int) -> int:
-    """Count the multiply-adds of the N x N products: N * N * D each for the weights and values."""
+    """Count the multiply-adds of attention matrix products: 2 * N * N * D per layer."""
     return 2 * tokens * tokens * width * layers
 
 
@@ -38,7 +38,7 @@ def compute_vit_cost(
 ) -> VitCost:
     """Return the cost of vitdemo's ViT with a class token and ten classes.
 
-    Raises `ModelError` if the sizes are not multiples of each other.
+    Raises `ModelError` if `image_size` is not a multiple of `patch_size`, or `width` of `heads`.
     """
     options = {"patch_size": patch_size, "embed_dim": width, "depth": depth, "num_heads": heads}
     with torch.device("meta"):  # tensors with shapes but no values

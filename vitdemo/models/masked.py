@@ -1,6 +1,6 @@
 """Masked autoencoder for self-supervised pretraining of vitdemo's ViT (He et al. 2022).
 
-The encoder receives only the visible patches. A small decoder receives their tokens, and one
+The encoder receives only the visible patches. A small decoder receives the encoder's tokens, and a
 learned mask token at each masked position, and reconstructs the masked patches. A supervised
 training run can then start from the encoder's weights. The decoder is discarded.
 
@@ -18,11 +18,11 @@ class MaskedAutoencoder(nn.Module):
     """Model that reconstructs the pixels of all patches from the visible patches.
 
     Args:
-        encoder: trained in place, except its classifier head, which is not used.
-        decoder_depth: blocks of the decoder, which has half the width and as many heads.
+        encoder: model to pretrain, in place; its classifier head is not used.
+        decoder_depth: blocks of the decoder, with half the encoder's width and as many heads.
 
-    Raises `ModelError` if a token of the encoder receives pixels from outside its patch, or if
-    there is no class token.
+    Raises `ModelError` if a token of the encoder depends on pixels outside its patch, or if the
+    encoder has no class token.
     """
 
     def __init__(self, encoder: VisionTransformer, decoder_depth: int = 2):
@@ -53,7 +53,7 @@ class MaskedAutoencoder(nn.Module):
         return names | {"mask_token"}
 
     def encode(self, images: Tensor, visible: Tensor) -> Tensor:
-        """Encode the patches at `visible` (B, K) and the class token: (B, 1 + K, D)."""
+        """Encode the class token and the patches at positions `visible` (B, K): (B, 1 + K, D)."""
         encoder = self.encoder
         x = encoder._pos_embed(encoder.patch_embed(images))  # (B, 1 + P, D)
         x = torch.cat([x[:, :1], gather_tokens(x[:, 1:], visible)], dim=1)
@@ -62,7 +62,7 @@ class MaskedAutoencoder(nn.Module):
         return encoder.norm(x)
 
     def forward(self, images: Tensor, visible: Tensor) -> Tensor:
-        """Predict the normalised pixels (B, P, 3 * p * p) from images and positions (B, K)."""
+        """Predict normalised pixels (B, P, 3 * p * p) from the patches at `visible` (B, K)."""
         x = self.decoder_embed(self.encode(images, visible))  # (B, 1 + K, E)
         masked = self.mask_token.expand(len(x), len(self.positions), -1)  # (B, P, E)
         positions = visible[..., None].expand(-1, -1, x.shape[-1])
@@ -86,7 +86,7 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
 
 
 def normalise_patches(patches: Tensor) -> Tensor:
-    """Normalise each patch (..., n) to mean 0 and variance 1 (He et al. 2022, table 1d)."""
+    """Normalise the n values of each patch to mean 0 and variance 1 (He et al. 2022, table 1d)."""
     mean, variance = patches.mean(-1, keepdim=True), patches.var(-1, keepdim=True)
     return (patches - mean) / (variance + 1e-6).sqrt()
 
@@ -94,9 +94,9 @@ def normalise_patches(patches: Tensor) -> Tensor:
 def reconstruction_loss(
     prediction: Tensor, images: Tensor, visible: Tensor, patch_size: int
 ) -> Tensor:
-    """Return the mean squared error (B,) in the masked patches.
+    """Compute the mean squared error (B,) of `prediction` in the masked patches.
 
-    `prediction` is (B, P, 3 * p * p). A constant prediction of 0 has an error of about 1.
+    `prediction` is (B, P, 3 * p * p). The prediction 0 for all pixels has an error of about 1.
     """
     target = normalise_patches(patchify(images, patch_size))
     errors = (prediction.float() - target).square().mean(-1)  # (B, P)
@@ -107,7 +107,7 @@ def reconstruction_loss(
 def sample_visible_patches(
     count: int, patches: int, mask_ratio: float, generator: torch.Generator
 ) -> Tensor:
-    """Draw the positions (count, K) of the visible patches, on the generator's device."""
+    """Draw random positions (count, K) of visible patches, on the generator's device."""
     visible = min(max(1, round(patches * (1 - mask_ratio))), patches - 1)
     keys = torch.rand((count, patches), generator=generator, device=generator.device)
     return keys.argsort(1)[:, :visible]

@@ -1,9 +1,9 @@
-"""Structure check: whether the explicit forward pass supports a model."""
+"""Check whether the explicit forward pass (`explain.forward_pass`) supports a model."""
 
 from torch import nn
 
-# The parts, by timm's names, that the pass below supports: (needed, optional). A model with another
-# part (a gate, rotary or relative positions) is rejected, because its attention would be incorrect.
+# The parts, by timm's names, that the explicit pass supports: (needed, optional). A model with
+# another part, such as a gate, is rejected, because its attention would be incorrect.
 _MODEL_PARTS = (
     ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
     (
@@ -16,7 +16,7 @@ _ATTENTION_PARTS = (("qkv", "proj"), ("q_norm", "k_norm", "attn_drop", "norm", "
 
 
 def check_plain_vit(model: nn.Module) -> None:
-    """Raise `TypeError` naming the unsupported part, unless `model` is a plain ViT."""
+    """Raise `TypeError` with the unsupported part, unless `model` is a plain Vision Transformer."""
     places = [("it", model, _MODEL_PARTS)]
     for block in getattr(model, "blocks", ()):
         places.append(("a block", block, _BLOCK_PARTS))
@@ -36,7 +36,7 @@ def _find_unsupported_part(
     missing = [name for name in needed if not hasattr(module, name)]
     if missing:
         return f"has no '{missing[0]}'"
-    own = module._modules | module._parameters  # named_children() would be slow
+    own = module._modules | module._parameters  # faster than named_children()
     parts = [name for name, part in own.items() if part is not None]
     unknown = [name for name in parts if name not in needed + optional]
     if unknown:

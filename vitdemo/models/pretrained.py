@@ -1,4 +1,4 @@
-"""Models with initial weights from training: timm's models and vitdemo's ViT."""
+"""Models with pretrained weights: timm's models and vitdemo's ViT."""
 
 import inspect
 import sys
@@ -27,7 +27,7 @@ from vitdemo.models.weights import (
 )
 
 MAX_TAGS = 8  # maximum number of tags that an error message lists
-OTHER_HEAD = -1  # an impossible number of classes, for which timm drops the file's classifier
+OTHER_HEAD = -1  # an impossible number of classes, so that timm drops the file's head
 
 
 def build_timm(
@@ -46,13 +46,13 @@ def build_timm(
     Args:
         pretrained: download timm's weights. Position embeddings are interpolated to the new grid.
             The classifier head is new unless `num_classes` equals timm's number of classes.
-        weights: start from this file instead, in any layout that `find_tensors` supports. It must
-            contain all of the model except its head, and nothing else.
-        downloaded: local copy of timm's file of these weights.
-        keep_head: `weights` must contain a classifier head for `num_classes`.
+        weights: file with other initial weights, in any layout that `find_tensors` supports. The
+            file must contain all of the model except its head, and nothing else.
+        downloaded: local copy of timm's weights file.
+        keep_head: also load the classifier head from `weights`, which must fit `num_classes`.
 
-    Raises `ModelError` for an unknown name, and for an image size that is not a multiple of the
-    patch size. It is also raised for weights that are not available or belong to another model.
+    Raises `ModelError` for an unknown name, for an image size that is not a multiple of the patch
+    size, and for weights that are not available or belong to another model.
     """
     check_name(name)
     args = {"num_classes": num_classes, "img_size": image_size, **options}
@@ -76,7 +76,7 @@ def build_timm(
 
 
 def check_name(name: str) -> None:
-    """Raise `ModelError` unless timm has the model `name` and the weights after its dot."""
+    """Raise `ModelError` unless timm has the model `name`, "architecture" or "architecture.tag"."""
     architecture, _, tag = name.partition(".")
     if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}': see timm.list_models('*vit*').")
@@ -111,9 +111,9 @@ def check_patches(name: str, image_size: int, model: nn.Module) -> None:
 
 
 def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
-    """Return height and width, in pixels, of the part of an image that a token represents.
+    """Return height and width, in pixels, of the image region that a token represents.
 
-    The patches of a hybrid are patches of features, whose resolution is lower than the image's.
+    In a hybrid model, the patches are cut from features with a lower resolution than the image.
     """
     if hasattr(patch_embed, "feat_ratio"):
         return tuple(patch_embed.feat_ratio(as_scalar=False))
@@ -121,7 +121,7 @@ def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
 
 
 def _without_memory(name: str, args: dict) -> nn.Module:
-    """Build the model on the meta device, with shapes but without values."""
+    """Build timm's model `name` on the meta device, with shapes but without values."""
     with torch.device("meta"):
         return timm.create_model(name, pretrained=False, **args)
 
@@ -132,23 +132,25 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
     classes = args["num_classes"]
     has_classes = count_saved_classes(tensors) == classes > 0
     keeps_head = has_classes and (keep_head or classes == get_pretrained_cfg(name).num_classes)
-    # timm keeps the head if this number equals the model's number of classes, or else drops it.
+    # timm keeps the file's head only if this number equals the model's number of classes.
     overlay = {"num_classes": classes if keeps_head else OTHER_HEAD, "classifier": VIT_HEAD_NAMES}
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **args)
     except (RuntimeError, ValueError, KeyError) as error:  # from timm's filter or load_state_dict
         raise misfit_error(file, _reason(error)) from error
-    model.pretrained_cfg.pop("state_dict", None)  # it would keep a second copy of the weights
+    model.pretrained_cfg.pop(
+        "state_dict", None
+    )  # otherwise the config keeps a second copy of the weights
     return model
 
 
 def _fitting(
     name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool
 ) -> NamedTensors:
-    """Find the tensors of `model` in `content`, by their names or as renamed by timm.
+    """Find the tensors of `model` in `content`, by their own names or by names from timm's filter.
 
-    Raises `ModelError` if neither fits.
+    Raises `ModelError` if neither names fit the model.
     """
     options = {"with_head": keep_head, "resize": True}
     tensors = drop_extra_tensors(find_tensors(content, model), model)
@@ -156,14 +158,14 @@ def _fitting(
     if not misfit:
         return tensors
     renamed = _renamed(name, content, model)
-    # With the same names, timm has only resized patches, so the weights are of another model.
+    # If timm renamed no tensor, it only resized the patch embedding, so the misfit remains.
     if set(renamed) == set(tensors) or describe_misfit(renamed, model, **options):
         raise misfit_error(file, misfit)
     return renamed
 
 
 def _renamed(name: str, content: Mapping, model: nn.Module) -> NamedTensors:
-    """Rename the tensors of `content` as timm's filter of checkpoints does (CLIP, DINOv2, I-JEPA).
+    """Rename the tensors of `content` with timm's checkpoint filter (CLIP, DINOv2, I-JEPA).
 
     Returns {} if timm has no filter, or if the filter fails.
     """
@@ -183,7 +185,7 @@ def _renamed(name: str, content: Mapping, model: nn.Module) -> NamedTensors:
 def load_pretrained_weights(
     model: nn.Module, weights: Path | str | None, keep_head: bool = False
 ) -> nn.Module:
-    """Load the file `weights` into `model` in float32; load the head only if `keep_head`.
+    """Load the file `weights` into `model` in float32, with the classifier head if `keep_head`.
 
     Raises `ModelError` if the file does not exist or belongs to another model.
     """
@@ -201,7 +203,7 @@ def load_pretrained_weights(
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read a run's safetensors file, and convert floating-point tensors to float32."""
+    """Read the weights of a run from its safetensors file, in float32."""
     return upcast_tensors(load_file(path))
 
 

@@ -1,7 +1,7 @@
 """ResNet-18 for small images, a common baseline (He et al. 2016).
 
-torchvision's network with the stem that the paper uses on CIFAR: a 3x3 convolution with stride 1
-and no max-pool. The first stage thus works at the full resolution of 32 x 32 pixels.
+This is torchvision's network with the stem that the paper uses on CIFAR: a 3x3 convolution with
+stride 1 and no max-pool. The first stage therefore works at the full resolution of 32 x 32 pixels.
 """
 
 from torch import nn

@@ -1,7 +1,7 @@
 """Vision Transformer from scratch, in one file (Dosovitskiy et al. 2021).
 
 The attributes have timm's names. An explanation method for this model therefore also works for
-every timm `VisionTransformer`, and vice versa.
+timm's `VisionTransformer`, and vice versa.
 
 Letters: B batch, H heads, N tokens (a class token and P patches), D width, C classes.
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class PatchEmbed(nn.Module):
-    """Patch embedding: one strided convolution that maps each patch to a token."""
+    """Patch embedding: a strided convolution that maps images (B, 3, S, S) to tokens (B, P, D)."""
 
     def __init__(self, image_size: int, patch_size: int, embed_dim: int):
         super().__init__()
@@ -38,9 +38,9 @@ class PatchEmbed(nn.Module):
 class ConvEmbed(nn.Module):
     """Conv stem: two stages of a 3x3 convolution and a max-pool with stride 2.
 
-    The stem of CCT (Hassani et al. 2021). It makes as many tokens as patches of 4 pixels do, but
-    the receptive fields of the tokens overlap. It has the attributes of `PatchEmbed`; `proj` is
-    the second convolution.
+    This is the stem of CCT (Hassani et al. 2021). It outputs as many tokens as a patch embedding
+    with patches of 4 pixels, but the receptive fields of the tokens overlap. The attributes are as
+    in `PatchEmbed`; `proj` is the second convolution.
     """
 
     def __init__(self, image_size: int, patch_size: int, embed_dim: int, width: int = 64):
@@ -48,7 +48,7 @@ class ConvEmbed(nn.Module):
         if patch_size != 4 or image_size % 4:
             raise ValueError(
                 f"image_size {image_size} and patch_size {patch_size} do not fit the conv stem: "
-                "choose a multiple of 4 and patch_size 4."
+                "choose an image_size that is a multiple of 4, and patch_size 4."
             )
         self.img_size = (image_size, image_size)
         self.patch_size = (patch_size, patch_size)
@@ -70,7 +70,7 @@ STEMS = {"patch": PatchEmbed, "conv": ConvEmbed}
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention (Vaswani et al. 2017), fused unless `fused_attn` is False."""
+    """Multi-head self-attention (Vaswani et al. 2017), with a fused kernel if `fused_attn`."""
 
     def __init__(self, embed_dim: int, num_heads: int, drop: float):
         super().__init__()
@@ -138,14 +138,14 @@ class VisionTransformer(nn.Module):
         embed_dim, num_heads: width D and heads H; D is a multiple of H.
         mlp_ratio: hidden width of the MLP divided by D.
         drop_rate: dropout on the embedded patches and on the outputs of attention and MLP.
-        drop_path_rate: probability that the last block is skipped for an image. It falls linearly
-            to 0 at the first block (stochastic depth, Huang et al. 2016).
+        drop_path_rate: probability that the last block is skipped for an image (stochastic depth,
+            Huang et al. 2016). The probability falls linearly to 0 at the first block.
         init: "trunc_normal" (std 0.02) or "mimetic" (see `mimetic_init`).
         stem: "patch" (`PatchEmbed`) or "conv" (`ConvEmbed`).
-        pos_embed: "learn" or "none"; with "none" the model has no information about positions.
+        pos_embed: "learn" or "none"; "none" gives the model no information about positions.
         global_pool: "token" (class token) or "avg" (mean of the patch tokens, no class token).
 
-    Raises `ValueError` if a size is not a multiple as required, or if a name is unknown.
+    Raises `ValueError` if a size is not a multiple as stated above, or if a name is unknown.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class VisionTransformer(nn.Module):
         return {"pos_embed", "cls_token"}
 
     def group_matcher(self, coarse: bool = False) -> dict:
-        """Return patterns that map parameters to layers, for timm's layer-wise decay."""
+        """Return patterns that map parameters to layers, for timm's layer-wise learning rates."""
         return {
             "stem": r"^cls_token|pos_embed|patch_embed",
             "blocks": [(r"^blocks\.(\d+)", None), (r"^norm", (99999,))],
@@ -243,7 +243,7 @@ class VisionTransformer(nn.Module):
 
 
 def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
-    """Return the sine-cosine position embedding (rows*columns, D) (Chen et al. 2021, MoCo v3)."""
+    """Return sine-cosine position embeddings (rows * columns, D) (Chen et al. 2021, MoCo v3)."""
     if embed_dim % 4:
         raise ValueError(f"embed_dim {embed_dim} is not a multiple of 4.")
     frequency = 10000 ** -(torch.arange(embed_dim // 4) / (embed_dim // 4))  # (D/4,)
@@ -254,12 +254,12 @@ def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
 
 @torch.no_grad()
 def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: float = 0.4) -> None:
-    """Initialise attention as in trained models (Trockman & Kolter 2023, section 4).
+    """Initialise attention similar to trained models (Trockman & Kolter 2023, section 4).
 
     In each head, the product of query and key weights is close to the identity. The product of
-    value and output weights is close to minus the identity. Position embeddings start as
-    sine-cosine. Each token then first attends to similar tokens. On a small dataset, a model
-    otherwise needs many epochs to learn this.
+    value and output weights is close to minus the identity. Position embeddings are sines and
+    cosines. From the start of training, each token then attends to similar tokens. On a small
+    dataset, a model with random weights needs many epochs to learn this pattern.
     """
     D = model.embed_dim
     rows, columns = model.patch_embed.grid_size
@@ -280,7 +280,7 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
 def _low_rank_factors(
     noise: float, identity: float, width: int, rank: int
 ) -> tuple[Tensor, Tensor]:
-    """Return L, R (rank, D): L.T @ R is the best approximation of noise * Z + identity * I."""
+    """Return factors L, R (rank, D) such that L.T @ R approximates noise * Z + identity * I."""
     target = noise * torch.randn(width, width) / width**0.5 + identity * torch.eye(width)
     u, s, vh = torch.linalg.svd(target)  # (D, D), (D,), (D, D)
     root = s[:rank].sqrt()

@@ -1,11 +1,11 @@
-"""Files of weights: read a file, find a model's tensors in it, and describe mismatches.
+"""Weights files: read a file, find a model's tensors in the file, and describe mismatches.
 
 Public code saves the same tensors in many layouts: under "state_dict", "model" or "teacher", with
 "module." or "backbone." before each name. `find_tensors` finds them by the model's names:
 
     content = read_weights_file(Path("dino.pth"))  # {"teacher": {"backbone....": ...}, ...}
     tensors = find_tensors(content, model)  # {"cls_token": ..., "blocks.0.norm1.weight": ...}
-    check_fit(tensors, model, file="dino.pth")  # raises ModelError if they differ
+    check_fit(tensors, model, file="dino.pth")  # raises ModelError for a misfit
 """
 
 import argparse
@@ -26,27 +26,27 @@ from vitdemo.errors import ModelError
 NamedTensors = dict[str, Tensor]
 
 VIT_HEAD_NAMES = ("head", "head_dist")  # timm's names of a Vision Transformer's classifier heads
-# Parts of a file that the model does not have: classifiers of other code, a decoder.
+# Names of parts that a file may contain in addition to the model, such as a decoder
 IGNORED_PARTS = (*VIT_HEAD_NAMES, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
 IGNORED_PREFIXES = ("decoder",)
 # torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
 WRAPPER_PATTERN = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-# If a file has several copies of a model, averaged weights are used, as in timm (DINO's teacher).
+# If a file contains several copies of a model, the copy with averaged weights is used, as in timm.
 AVERAGED_KEYS, STUDENT_KEYS = ("ema", "teacher", "momentum", "averaged"), ("student", "optimizer")
 CLASSES_TEXT, IMAGE_SIZE_TEXT = "{} classes", "an image size of {} px"
-MAX_NESTING = 4  # {"teacher": {"backbone": {...}}} has 2
-MAX_KEYS_NAMED = 2  # maximum number of keys of each kind in a message
+MAX_NESTING = 4  # maximum nesting of keys; {"teacher": {"backbone": {...}}} has a nesting of 2
+MAX_KEYS_NAMED = 2  # maximum number of listed keys of each kind in a message
 
 _LFS_START = b"version https://git-lfs"
-# First bytes of files of torch.save, since and before torch 1.6
+# First bytes of files from torch.save: since torch 1.6, and before torch 1.6
 _ZIP_START, _PICKLE_START = b"PK\x03\x04", b"\x80"
 
 
 def read_weights_file(path: Path) -> Mapping[str, Any]:
-    """Read the file `path`, either safetensors or torch.save; its content decides which.
+    """Read the weights file `path`, in the format of safetensors or torch.save.
 
-    Files of torch are read with `weights_only=True`, so they cannot run code. Raises `ModelError`
-    for a missing or damaged file, another kind of file, and a file with Python objects.
+    Files from torch.save are read with `weights_only=True`, so they cannot run code. Raises
+    `ModelError` for a missing or damaged file, another kind of file, or a file with Python objects.
     """
     require_weights_file(path)
     try:
@@ -58,7 +58,7 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
             content = load_file(path)
         else:
             raise ModelError(
-                f"{_describe_file_kind(path, start)} Use a safetensors file or a file of "
+                f"{_describe_file_kind(path, start)} Use a safetensors file or a file from "
                 "torch.save."
             )
     except OSError as error:
@@ -76,7 +76,7 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
 
 
 def require_weights_file(weights: Path | str) -> Path:
-    """Return `weights` as a path. Raises `ModelError` if it is not a file."""
+    """Return `weights` as a path. Raises `ModelError` if this path is not a file."""
     path = Path(weights)
     if not path.is_file():
         hint = " It is a folder: specify a file in it." if path.is_dir() else ""
@@ -92,13 +92,13 @@ def _describe_file_kind(path: Path, start: bytes) -> str:
             f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
             "`git lfs pull`."
         )
-    return f"The file '{path}' is neither a safetensors file nor one of torch.save."
+    return f"The file '{path}' is neither a safetensors file nor a file from torch.save."
 
 
 def _load_torch(path: Path) -> Any:
     try:
-        # timm and DINO save their options next to the weights, as an argparse.Namespace.
-        # A file object, because torch would choose the format by the file's extension.
+        # timm and DINO save their options as an argparse.Namespace in the weights file.
+        # With a path instead of a file object, torch would choose the format by the extension.
         with torch.serialization.safe_globals([argparse.Namespace]), open(path, "rb") as file:
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -108,16 +108,16 @@ def _load_torch(path: Path) -> Any:
         ) from error
     except Exception as error:  # pickle and zip can raise any kind of error
         raise ModelError(
-            f"The weights file '{path}' is damaged or was not written by torch.save."
+            f"The weights file '{path}' is damaged or is not from torch.save: download it again."
         ) from error
 
 
 def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
     """Find the tensors of `model` in `content`; return them by the model's names, in float32.
 
-    `content` may be nested and have prefixes before the names. If it contains several copies, a
-    copy that fits is used, preferably one with averaged weights. If none fits, the copy with most
-    of the model's names is used. Tensors without the prefix of the copy are left out.
+    `content` may be nested and have prefixes before the names. If it contains several copies of the
+    model, the copy with the fewest misfits is used. If several copies fit, averaged weights are
+    preferred. Tensors without the prefix of the copy are left out.
     """
     expected = model.state_dict()
     layouts = list(_iter_layouts(content, expected))
@@ -128,30 +128,30 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
 
 
 def upcast_tensors(tensors: Mapping[str, Tensor]) -> NamedTensors:
-    """Convert floating-point tensors to float32."""
+    """Convert the floating-point tensors in `tensors` to float32; keep other tensors."""
     return {name: t.float() if t.is_floating_point() else t for name, t in tensors.items()}
 
 
 def check_fit(
     tensors: Mapping[str, Tensor], model: nn.Module, *, file: Path | str, with_head: bool
 ) -> None:
-    """Raise `ModelError` with the result of `describe_misfit`, unless all tensors fit."""
+    """Raise `ModelError` with a description of the misfit, unless `tensors` fit `model`."""
     if misfit := describe_misfit(tensors, model, with_head=with_head):
         raise misfit_error(file, misfit)
 
 
 def misfit_error(file: Path | str, misfit: str) -> ModelError:
-    """Return the error for a `file` whose tensors do not fit the model."""
+    """Return the error for a weights file whose tensors do not fit the model."""
     return ModelError(f"The weights in '{file}' are not of this model: {misfit}.")
 
 
 def describe_misfit(
     tensors: Mapping[str, Tensor], model: nn.Module, *, with_head: bool, resize: bool = False
 ) -> str:
-    """Describe the differences of `tensors` and `model` in sizes and names; "" if they agree.
+    """Describe how `tensors` differ from `model` in sizes and names; "" if they fit.
 
     Args:
-        with_head: the classifier must exist and fit. Otherwise it is ignored.
+        with_head: require that the classifier head fits. Otherwise the head is ignored.
         resize: accept position embeddings of another square grid.
     """
     mismatches = _list_mismatches(tensors, model, with_head, resize)
@@ -164,7 +164,7 @@ def describe_misfit(
 
 
 def count_saved_classes(tensors: Mapping[str, Tensor]) -> int:
-    """Return the number of classes of the classifier in `tensors`; 0 without a classifier."""
+    """Return the number of classes of the classifier head in `tensors`; 0 without a head."""
     weight = tensors.get("head.weight")
     return len(weight) if weight is not None and weight.ndim == 2 else 0
 
@@ -187,7 +187,7 @@ def _is_head(name: str) -> bool:
 def _list_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
-    """Describe tensors of another shape, missing tensors and unexpected tensors."""
+    """Describe the tensors with an incorrect shape, missing tensors and unexpected tensors."""
     own = model.state_dict()
     expected = {name: t for name, t in own.items() if with_head or not _is_head(name)}
     shapes = [
@@ -219,7 +219,7 @@ def _can_resize(positions: Tensor, model: nn.Module) -> bool:
 
 
 def _grid_side(positions: Tensor, model: nn.Module) -> int | None:
-    """Return the patches per side of the square grid of `positions` (1, N, D), or None."""
+    """Return the side of the square grid of `positions` (1, N, D) in patches, or None."""
     own = getattr(model, "pos_embed", None)
     if positions.ndim != 3 or own is None or own.ndim != 3:
         return None
@@ -232,7 +232,7 @@ def _grid_side(positions: Tensor, model: nn.Module) -> int | None:
 def _describe_size_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
-    """Describe the sizes that differ: "a depth of 3, not 12"."""
+    """Describe each size in which `tensors` and `model` differ: "a depth of 3, not 12"."""
     own_sizes, saved_sizes = _infer_sizes(model.state_dict(), model), _infer_sizes(tensors, model)
     positions = tensors.get("pos_embed")
     if positions is not None and resize and _can_resize(positions, model):
@@ -247,7 +247,7 @@ def _describe_size_mismatches(
 
 
 def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
-    """Determine the sizes of a Vision Transformer from tensors, by the text of a message."""
+    """Determine sizes of a Vision Transformer from `tensors`, by text: "a depth of {}"."""
     sizes = {}
     if classes := count_saved_classes(tensors):
         sizes[CLASSES_TEXT] = classes
@@ -269,7 +269,7 @@ def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, i
 def _iter_layouts(
     content: Mapping[str, Any], expected: Mapping[str, Tensor]
 ) -> Iterator[tuple[int, NamedTensors]]:
-    """Yield each possible copy of the model in `content` with its rank; averaged weights have 0.
+    """Yield each possible copy of the model in `content`, with its rank; 0 for averaged weights.
 
     A copy is a group of tensors that contains a name of the model, with or without a prefix.
     """
@@ -296,7 +296,7 @@ def _rank_layout(path: str) -> int:
 
 
 def _count_mismatches(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> int:
-    """Count the model's tensors that are missing or have another shape."""
+    """Count the tensors of `expected` that are missing in `tensors` or have another shape."""
     needed = {name: tensor for name, tensor in expected.items() if not _is_head(name)}
     return sum(
         name not in tensors or (name != "pos_embed" and tensors[name].shape != tensor.shape)
@@ -307,7 +307,7 @@ def _count_mismatches(tensors: Mapping[str, Tensor], expected: Mapping[str, Tens
 def _iter_nested(
     content: Mapping[str, Any], path: str = "", level: int = 0
 ) -> Iterator[tuple[str, NamedTensors]]:
-    """Yield every group of named tensors in `content`, with its path of keys."""
+    """Yield every group of named tensors in the nested `content`, with the path of its keys."""
     if tensors := _select_tensors(content):
         yield path, tensors
     if level < MAX_NESTING:

@@ -1,10 +1,10 @@
 """CIFAR-10 from the Hugging Face Hub, rebuilt into the official files byte by byte.
 
 CIFAR-10's own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536). The
-Hub's copy takes seconds, but the order of its images is not guaranteed. Each image is therefore
-placed by its content. `places.bin` has four bytes of the BLAKE2b digest of every image and
-`names.xz` its file name, both in the official order. The result is accepted only if all its MD5
-checksums are the official ones.
+Hub's copy takes seconds, but its images have no guaranteed order. Each image is therefore placed by
+its content. In the official order, `places.bin` contains four bytes of the BLAKE2b digest of every
+image, and `names.xz` contains the file names. The rebuilt files are accepted only if their MD5
+checksums are the official checksums.
 
     fetch_from_hub(Path("data"))  # data/cifar-10-batches-py, for torchvision
 
@@ -42,16 +42,16 @@ BATCH_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 IMAGES_PER_BATCH = 10_000  # images per batch
 IMAGE_SHAPE = (32, 32, 3)
 PARTIAL_FOLDER = ".cifar10-parts"  # folder of an incomplete download, below the root
-DIGEST_BYTES = 4  # All 60,000 images have different digests of this length.
+DIGEST_BYTES = 4  # bytes of each digest, enough to distinguish all 60,000 images
 PACKAGE_FOLDER = Path(__file__).parent
 
 
 def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download CIFAR-10 from the Hub and rebuild it below `root`; continue an incomplete download.
+    """Download CIFAR-10 from the Hub and rebuild the official files below `root`.
 
-    The dataset folder appears only when it is complete. Raises `DataError`, which names an image,
-    if the copy differs from the official dataset. Without a network, it raises the exceptions of
-    huggingface_hub and httpx.
+    An incomplete download is continued. The dataset folder appears only when it is complete. Raises
+    `DataError` if the Hub's copy differs from the official dataset. Without a network, raises the
+    exceptions of huggingface_hub and httpx.
     """
     parts = root / PARTIAL_FOLDER
     files = [download_parquet(name, parts, on_bytes) for name in PARQUET_FILES]
@@ -64,7 +64,7 @@ def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
 
 
 def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download CIFAR-10 from its own site, which is slow.
+    """Download CIFAR-10 from its official site, which is slow.
 
     Raises `OSError` if the received file is not the official archive.
     """
@@ -73,7 +73,7 @@ def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> Non
     archive = parts / CIFAR10.filename
     download_file(CIFAR10.url, archive, label="CIFAR-10 from its own site", on_bytes=on_bytes)
     if not check_integrity(str(archive), CIFAR10.tgz_md5):
-        archive.unlink()  # The next attempt downloads it again.
+        archive.unlink()  # The next attempt downloads the archive again.
         raise OSError("the received file is not the official archive")
     with tarfile.open(archive) as packed:
         if hasattr(tarfile, "data_filter"):  # since Python 3.10.12: no file outside the folder
@@ -102,14 +102,14 @@ def iter_parquet_images(file: Path) -> Iterator[tuple[np.ndarray, int]]:
                 with Image.open(io.BytesIO(cell["bytes"].as_py())) as image:
                     yield np.asarray(image.convert("RGB")), label
     except (pyarrow.ArrowException, OSError, KeyError, TypeError) as error:
-        file.unlink(missing_ok=True)  # The next attempt downloads it again.
+        file.unlink(missing_ok=True)  # The next attempt downloads the file again.
         raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
 
 
 def rebuild_official_files(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
-    """Write the official files into `folder` from all images in any order.
+    """Write the official files into `folder` from (image, label) pairs in any order.
 
-    Raises `DataError`, which names an image that is missing or does not belong to CIFAR-10.
+    Raises `DataError` if an image is missing or does not belong to CIFAR-10.
     """
     places, names = load_image_positions(), load_file_names()
     pixels = np.zeros((len(names), *IMAGE_SHAPE), np.uint8)
@@ -153,12 +153,12 @@ def _write_checked(file: Path, content: bytes) -> None:
 
 
 def hash_image(picture: np.ndarray) -> bytes:
-    """Return the digest of one image (32, 32, 3) uint8."""
+    """Return the BLAKE2b digest of one image (32, 32, 3) uint8."""
     return hashlib.blake2b(np.ascontiguousarray(picture).data, digest_size=DIGEST_BYTES).digest()
 
 
 def load_image_positions() -> dict[bytes, list[int]]:
-    """Return the official positions 0..59,999 (training batches, then test) of each digest."""
+    """Return the official positions, 0 to 59,999, of the images with each digest."""
     raw, places = (PACKAGE_FOLDER / "places.bin").read_bytes(), {}
     for place in range(len(raw) // DIGEST_BYTES):
         key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]

@@ -1,19 +1,19 @@
-"""The bytes of CIFAR-10's official files: pickles as Python 2's cPickle wrote them.
+"""Encoder for CIFAR-10's official files, which Python 2's cPickle has written.
 
-Python 3's pickle writes the same content with another MD5 checksum: it uses other module names for
-numpy, writes texts as unicode and counts its memo from 0.
+Python 3's pickle writes other bytes for the same content, and so gives another MD5 checksum: it
+uses other module names for numpy, writes texts as unicode and counts its memo from 0.
 """
 
 from collections.abc import Callable, Sequence
 from struct import pack
 
-ITEMS_PER_APPEND = 1000  # items per append operation of cPickle
+ITEMS_PER_APPEND = 1000  # list items per append operation of cPickle
 ARRAY_GLOBALS = b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\nndarray\n"
 EMPTY_ARRAY_ARGUMENTS = b"K\x00\x85U\x01b\x87R"  # _reconstruct(ndarray, (0,), "b")
 ARRAY_VERSION_AND_SHAPE = b"(K\x01M\x10'M\x00\x0c\x86"  # version 1, (10000, 3072)
 DTYPE_GLOBAL = b"cnumpy\ndtype\n"
 UINT8_ARGUMENTS = b"U\x02u1K\x00K\x01\x87R"
-DTYPE_STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # of the dtype
+DTYPE_STATE = b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"  # state of the dtype
 
 
 class _PickleWriter:
@@ -24,7 +24,7 @@ class _PickleWriter:
         self.memo = 0
 
     def write_memoised(self, code: bytes) -> None:
-        """Write `code` and store the object that it creates in the memo."""
+        """Write the opcodes `code` and store the object that they create in the memo."""
         self.memo += 1
         put = pack("<cB", b"q", self.memo) if self.memo < 256 else pack("<cI", b"r", self.memo)
         self.content += code + put
@@ -46,7 +46,7 @@ class _PickleWriter:
 
 
 def encode_batch(name: str, pixels: bytes, labels: Sequence[int], names: Sequence[str]) -> bytes:
-    """Return the content of the file `name` ("data_batch_1" to 5, "test_batch").
+    """Encode the content of the file `name` ("data_batch_1" to "data_batch_5", "test_batch").
 
     Args:
         pixels: (10000, 3, 32, 32) uint8, in C order.
@@ -74,7 +74,7 @@ def encode_batch(name: str, pixels: bytes, labels: Sequence[int], names: Sequenc
 
 
 def encode_meta(classes: Sequence[str]) -> bytes:
-    """Return the content of the file "batches.meta"."""
+    """Encode the content of the file "batches.meta" with the class names."""
     file = _PickleWriter()
     file.write_memoised(b"}")
     file.content += b"("

@@ -1,9 +1,9 @@
 """Image perturbations for robustness tests: seeded, pure functions on uint8 images.
 
-Each takes (B, 3, S, S) uint8 and returns a new tensor of the same shape. At the neutral strength,
-`apply_perturbation` returns the image bit for bit. The result for an image depends on this image,
-the strength and the image's seed, but not on the rest of the batch. Where possible, a strength
-means the same at every S, so that models of different resolution get the same test.
+Each function takes (B, 3, S, S) uint8 and returns a new tensor of the same shape. At the neutral
+strength, `apply_perturbation` returns identical images. The result for an image does not depend on
+other images of the batch. Where possible, a strength has the same effect at every S, so that models
+of different resolution get the same test.
 
 Letters: B images of a batch, S side of an image, P patches of a grid.
 """
@@ -21,16 +21,16 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
 NOISE_GRAINS = (
-    32  # noise grains per side: a model that shrinks the image would average out finer ones
+    32  # noise grains per side; a model that shrinks the image would average finer grains
 )
-REMOVAL_GRID = 8  # rows and columns of the patches that `apply_perturbation("remove", ...)` removes
+REMOVAL_GRID = 8  # rows and columns of the patch grid for the perturbation "remove"
 
 
 @dataclass(frozen=True)
 class Perturbation:
     """A perturbation with strengths from `low` to `high` in `unit`; `neutral` changes nothing.
 
-    `strengths` are the points of a robustness curve in plotting order, including the neutral one.
+    `strengths` are the points of a robustness curve in plotting order, including `neutral`.
     """
 
     name: str
@@ -48,7 +48,7 @@ PERTURBATIONS = {
     for change in (
         Perturbation(
             *("noise", "Noise", 0, 100, 0, "grey levels"),
-            "Random grain on every colour. The strength is its standard deviation, of 255 levels.",
+            "Adds random noise to every colour. The strength is its standard deviation.",
             (0, 10, 20, 40, 80),
         ),
         Perturbation(
@@ -58,17 +58,17 @@ PERTURBATIONS = {
         ),
         Perturbation(
             *("jpeg", "JPEG quality", 1, 100, 100, "of 100"),
-            "Saves the image as a JPEG file of this quality. 100 leaves the image unchanged.",
+            "Compresses the image as JPEG of this quality. 100 leaves the image unchanged.",
             (100, 50, 25, 10, 5),
         ),
         Perturbation(
             *("rotate", "Rotation", -180, 180, 0, "degrees"),
-            "Turns the image to the left. The corners are filled with the image's mean colour.",
+            "Rotates the image to the left. The corners are filled with the image's mean colour.",
             (0, 15, 30, 60, 90, 180),
         ),
         Perturbation(
             *("brightness", "Brightness", 0, 3, 1, "times"),
-            "Multiplies every value. Below 1 is darker, above 1 is brighter.",
+            "Multiplies every pixel value. Below 1, the image is darker; above 1, it is brighter.",
             (0.2, 0.5, 1, 1.5, 2, 3),
         ),
         Perturbation(
@@ -90,9 +90,9 @@ def apply_perturbation(
 ) -> Tensor:
     """Return `images` (B, 3, S, S) uint8 after the change `name` at `strength`.
 
-    `seed` is one number for all images, or one for each. Raises `ValueError` for an unknown name
-    (listing the choices) and a strength out of range. It is also raised for a number of seeds other
-    than B, and for a number of pieces that does not divide S.
+    `seed` is one seed for all images, or one seed for each image. Raises `ValueError` for an
+    unknown name, a strength out of range, a number of seeds other than B, and a number of pieces
+    that does not divide S.
     """
     if name not in PERTURBATIONS:
         raise ValueError(f"Unknown change '{name}': choose one of {', '.join(PERTURBATIONS)}.")
@@ -125,8 +125,8 @@ def _seeds(seed: int | Sequence[int], count: int) -> list[int]:
 def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
     """Add Gaussian noise of `deviation` grey levels to each channel of each of 32 x 32 grains.
 
-    In images of up to 32 pixels, a grain is a pixel. For one seed, `deviation` only scales the
-    noise.
+    In images of up to 32 pixels, a grain is one pixel. With the same seed, a larger `deviation`
+    only scales the noise.
     """
     S = images.shape[-1]
     side = min(S, NOISE_GRAINS)
@@ -137,7 +137,7 @@ def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
 
 
 def blur(images: Tensor, percent: float) -> Tensor:
-    """Blur with a Gaussian, standard deviation in `percent` of the side; borders are reflected."""
+    """Blur images with a Gaussian whose standard deviation is `percent` of the side."""
     S = images.shape[-1]
     sigma = percent / 100 * S
     reach = min(math.ceil(3 * sigma), S - 1)  # a border can be reflected only once
@@ -145,7 +145,7 @@ def blur(images: Tensor, percent: float) -> Tensor:
 
 
 def compress_jpeg(images: Tensor, quality: int) -> Tensor:
-    """Compress as JPEG of Pillow's `quality`, with the usual colours at half resolution."""
+    """Compress images as JPEG with Pillow's `quality` and its default colour subsampling."""
     return torch.stack([_through_jpeg(image, quality) for image in images.cpu()]).to(images.device)
 
 
@@ -156,7 +156,7 @@ def _through_jpeg(image: Tensor, quality: int) -> Tensor:
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Rotate counter-clockwise, bilinear; corners are filled with the mean colour of each image."""
+    """Rotate images counter-clockwise; corners are filled with each image's mean colour."""
     mean = images.float().mean((2, 3), keepdim=True)  # (B, 3, 1, 1)
     # torchvision fills all images of a batch with one colour; subtracting each mean avoids this.
     turned = tv.rotate(images - mean, degrees, InterpolationMode.BILINEAR)
@@ -164,12 +164,12 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
 
 
 def brighten(images: Tensor, factor: float) -> Tensor:
-    """Multiply every value by `factor`, clipped at 255."""
+    """Multiply every pixel value of images by `factor`, clipped at 255."""
     return _to_uint8(images.float() * factor)
 
 
 def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor:
-    """Cut images into `pieces` x `pieces` squares and shuffle these.
+    """Cut each image into `pieces` x `pieces` squares and shuffle the squares.
 
     Raises `ValueError` if S is not a multiple of `pieces`.
     """
@@ -186,7 +186,7 @@ def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor
 
 
 def _random_order(count: int, seed: int) -> Tensor:
-    """Draw a random permutation (count,) other than the identity, if there is one."""
+    """Draw a random permutation (count,) other than the identity; for count 1, the identity."""
     generator = _generator(seed)
     while True:
         order = torch.randperm(count, generator=generator)
@@ -195,10 +195,10 @@ def _random_order(count: int, seed: int) -> Tensor:
 
 
 def remove_patches(images: Tensor, removed: Tensor) -> Tensor:
-    """Paint patches with the mean colour of their image.
+    """Paint removed patches with the mean colour of their image.
 
-    `removed` is bool, (B, rows, columns) or (rows, columns) for all images. If S is not a multiple
-    of the rows, the sizes of patches differ by a pixel.
+    `removed` is a bool mask (B, rows, columns), or (rows, columns) for all images. If S is not a
+    multiple of the rows or columns, the sizes of patches differ by a pixel.
     """
     S = images.shape[-1]
     mask = removed.to(images.device).expand(len(images), *removed.shape[-2:])
@@ -210,7 +210,7 @@ def remove_patches(images: Tensor, removed: Tensor) -> Tensor:
 
 
 def make_patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
-    """Return a mask (rows, columns) of the patches `cells`, counted from 0 in reading order.
+    """Build a mask (rows, columns) that is True for the patches `cells`, from 0 in reading order.
 
     Raises `ValueError` for a cell outside the grid.
     """
@@ -223,7 +223,7 @@ def make_patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
 
 
 def sample_patch_masks(share: float, seeds: Sequence[int], grid: int = REMOVAL_GRID) -> Tensor:
-    """Return masks (B, grid, grid) with `share` of the patches; a larger share adds patches."""
+    """Draw masks (B, grid, grid) of random patches; a larger `share` only adds patches."""
     count = round(share * grid**2)
     ranks = [torch.randperm(grid**2, generator=_generator(seed)) for seed in seeds]  # B of (P,)
     return (torch.stack(ranks) < count).view(-1, grid, grid)

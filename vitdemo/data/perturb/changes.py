@@ -1,4 +1,4 @@
-"""Combinations of image changes, as users set them, and presets.
+"""Combinations of image changes that users can set, and presets.
 
     changed = apply_changes(picture, ImageChanges(pieces=4))
 
@@ -24,7 +24,7 @@ from vitdemo.data.perturb import (
 from vitdemo.errors import DataError
 
 PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
-SLIDER_NAMES = ("rotate", "brightness", "blur", "noise", "jpeg")  # in the order they are applied
+SLIDER_NAMES = ("rotate", "brightness", "blur", "noise", "jpeg")  # in order of application
 MAX_GRID_ROWS = 64  # maximum rows or columns of a grid for removed patches
 MAX_SEED = 999
 
@@ -37,7 +37,7 @@ class RemovedPatches:
     cells: tuple[int, ...] = ()
 
     def on_grid(self, grid: tuple[int, int]) -> "RemovedPatches":
-        """Return these patches on `grid`; none if they were removed on another grid."""
+        """Return the same removed patches, or no patches if `grid` is another grid."""
         return self if self.grid == grid else RemovedPatches(grid)
 
     def add(self, cells: Sequence[int]) -> "RemovedPatches":
@@ -45,13 +45,13 @@ class RemovedPatches:
 
     @property
     def encode(self) -> str:
-        """Code for a URL: rows, columns, one bit per patch, as "8.8.3f"; empty without patches."""
+        """Code for a URL: rows, columns and one bit per patch ("8.8.3f"), or "" without patches."""
         bits = sum(1 << cell for cell in self.cells)
         return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
 
     @classmethod
     def decode(cls, code: str | None) -> "RemovedPatches":
-        """Decode `code`; an invalid code means no patches."""
+        """Decode removed patches from a URL; an invalid code means no removed patches."""
         found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", code or "", re.ASCII)
         if not found:
             return cls()
@@ -67,7 +67,7 @@ class RemovedPatches:
 
 @dataclass(frozen=True)
 class ImageChanges:
-    """All changes of an image, in the order of application; default values change nothing."""
+    """Settings of all image changes, in order of application; default values change nothing."""
 
     pieces: int = 1
     rotate: float = 0
@@ -82,7 +82,7 @@ class ImageChanges:
     def from_inputs(
         cls, pieces, rotate, brightness, blur, noise, jpeg, seed, removed
     ) -> "ImageChanges":
-        """Create from a page's inputs: empty fields change nothing, large values are clamped."""
+        """Create settings from the page's inputs, clamped; empty inputs change nothing."""
         sliders = zip(SLIDER_NAMES, (rotate, brightness, blur, noise, jpeg), strict=True)
         strengths = {name: clamp_strength(PERTURBATIONS[name], value) for name, value in sliders}
         pieces = pieces if pieces in PIECE_CHOICES else 1
@@ -109,7 +109,7 @@ class ImageChanges:
 
 @dataclass(frozen=True)
 class Preset:
-    """A combination of changes, and a question about its effect."""
+    """A combination of image changes with a title and a question about its effect."""
 
     title: str
     description: str
@@ -123,37 +123,37 @@ PRESETS = {
         Preset(
             "Shuffled patches",
             "The pieces stay, but their arrangement is lost. A model that still predicts the class "
-            "did not need the arrangement of this image. Compare 2, 4, 8 and 16 pieces per side.",
+            "did not need the arrangement of this image.",
             ImageChanges(pieces=8),
         ),
         Preset(
             "Half the patches removed",
             "Every second patch is painted over, but people still recognise the object. Which "
-            "models do? Do they stop attending to the empty patches?",
+            "models still predict its class, and do they attend to the empty patches?",
             ImageChanges(removed=CHEQUERBOARD),
         ),
         Preset(
             "Upside down",
-            "No information is lost, but most photos are upright, including those in the training "
-            "set. Which predictions change? Does the attention rotate with the object?",
+            "No information is lost, but most photos in the training set are upright. Which "
+            "predictions change, and does the attention rotate with the object?",
             ImageChanges(rotate=180),
         ),
         Preset(
             "Dark and noisy",
-            "Low brightness and strong noise. Look for a model that is incorrect with high "
-            "confidence.",
+            "The image has low brightness and strong noise. Which models make an incorrect "
+            "prediction with high confidence?",
             ImageChanges(brightness=0.4, noise=25),
         ),
         Preset(
             "Blurred",
-            "Blur removes fine texture first and keeps coarse outlines. Shuffling keeps fine "
-            "texture.",
+            "Blur removes fine texture first and keeps coarse outlines. In contrast, shuffling "
+            "keeps fine texture.",
             ImageChanges(blur=4),
         ),
         Preset(
             "Strong JPEG compression",
             "Strong compression produces visible blocks of 8 pixels. People still recognise the "
-            "object. Which models do?",
+            "object. Which models still predict its class?",
             ImageChanges(jpeg=8),
         ),
     )
@@ -161,14 +161,14 @@ PRESETS = {
 
 
 def clamp_strength(change: Perturbation, value: float | None) -> float:
-    """Clamp `value` to the range of `change`; return neutral for None and NaN."""
+    """Clamp `value` to the range of `change`; None and NaN become the neutral strength."""
     if value is None or math.isnan(value):
         return change.neutral
     return min(max(value, change.low), change.high)
 
 
 def apply_changes(picture: Image.Image, changes: ImageChanges) -> Image.Image:
-    """Apply all `changes` to an RGB square; without changes, return the same pixels.
+    """Apply all `changes` to a square RGB image; without changes, the pixels stay the same.
 
     Patches are removed last, so that gaps stay where the user clicked. Raises `DataError` for a
     patch outside its grid.

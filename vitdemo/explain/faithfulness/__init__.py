@@ -1,15 +1,15 @@
 """Faithfulness test of a map: deletion and insertion curves, after Petsiuk et al. 2018 (RISE).
 
-https://arxiv.org/abs/1806.07421, section 4.2. Deletion removes the patches, those with the highest
-map values first, and measures the probability of the class. If the map is faithful, the probability
-falls early and the area under the curve is small. Insertion restores the patches in the same order;
-here a large area is good. The score is the insertion area minus the deletion area. It must be
-compared with baselines: random orders and transformed copies of the map (`nulls`), the centre-first
-order and the edge map.
+https://arxiv.org/abs/1806.07421, section 4.2. Deletion removes the patches by decreasing map value,
+and measures the probability of the class. If the map is faithful, the probability falls early and
+the area under the curve is small. Insertion restores the patches in the same order. If the map is
+faithful, the area under the insertion curve is large. The score is the insertion area minus the
+deletion area. It must be compared with the baselines: random orders, transformed copies of the map,
+the centre-first order and the edge map.
 
 Letters: P patches (rows x columns), M orders, K steps, R random orders, n sets of patches, S side.
 
-    found = measure(model, image, 3, {"relevance": values}, fill="drop")
+    found = measure_perturbation_curves(model, image, 3, {"relevance": values}, fill="drop")
     score = found.scores["relevance"]
     rank_p_value(score, found.random_scores)  # against random orders
     copies = score_transformed_copies(model, image, 3, values, fill="drop")
@@ -66,14 +66,14 @@ __all__ = [
 CENTRE_BASELINE, EDGE_BASELINE = (
     "centre first",
     "edge map",
-)  # the baselines with one order per image
-# Steps per curve. Compared with one step per patch, the standard deviation of a score's error is
-# 0.016 with 16 steps and 0.031 with 8 (`benchmarks/LOG.md`).
+)  # baselines with a single order per image
+# Steps per curve. Compared with one step per patch, the error of a score has a standard deviation
+# of 0.016 with 16 steps and 0.031 with 8 steps (`benchmarks/LOG.md`).
 CURVE_STEPS = 16
 
 
 class PerturbationCurves(NamedTuple):
-    """Curves over the fraction of patches removed (deletion) or restored (insertion), on CPU."""
+    """Deletion and insertion curves: class probability by fraction of patches, on the CPU."""
 
     fractions: Tensor  # (K+1,), from 0 to 1
     deletion: dict[str, Tensor]  # probabilities (K+1,) by the name of the order
@@ -97,7 +97,7 @@ class PerturbationCurves(NamedTuple):
 
 
 class CurveBand(NamedTuple):
-    """Mean, 5th and 95th percentile of curves (R, K+1) at each step."""
+    """Mean, 5th and 95th percentile of several curves at each of K steps."""
 
     mean: Tensor  # (K+1,)
     low: Tensor  # 5th percentile
@@ -117,23 +117,23 @@ def measure_perturbation_curves(
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> PerturbationCurves:
-    """Measure deletion and insertion curves of all maps of one image and of the baselines.
+    """Measure the deletion and insertion curves of several maps of one image.
 
-    The baselines are `CENTRE_BASELINE` and random orders.
+    Also measures the curves of the centre-first order (`CENTRE_BASELINE`) and of random orders.
 
     Args:
         image: normalised, (1, 3, S, S), so that zero is the mean colour.
         target: the class whose probability is measured. With `against`, the probability is
-            normalised over these two classes only.
-        maps: maps (rows, columns) by name, all on the same grid. For `fill="drop"`, this must be
-            the patch grid.
+            normalised over only these two classes.
+        maps: maps (rows, columns) by name, all on the same grid. With `fill="drop"`, the grid must
+            be the model's patch grid.
         fill: "mean", "blur", "road", or "drop" to remove a ViT's tokens. "drop" is not supported
-            with a convolutional stem, because it mixes patches before they become tokens.
-        steps: K, at most one step per patch, which is the default.
+            with a convolutional stem, because the stem mixes patches before they become tokens.
+        steps: number of steps K, at most one step per patch. None means one step per patch.
         on_step: called as (done, total). An exception in it stops the measurement.
 
-    Raises `ValueError` for an invalid value. Each set of patches needs one forward pass, even if
-    several orders share it.
+    Orders that share a set of patches also share its forward pass. Raises `ValueError` for an
+    invalid value.
     """
     grid = _check_common_grid(model, maps, fill)
     P = math.prod(grid)
@@ -165,8 +165,8 @@ def score_transformed_copies(
 ) -> Tensor:
     """Measure the scores (count,) of transformed copies of the map `values` (rows, columns).
 
-    The copies come from `nulls.draw_transformed_copies`. Other arguments are as in
-    `measure_perturbation_curves`. Scores of both functions are comparable if `steps` is the same.
+    The copies come from `draw_transformed_copies`. Other arguments are as in
+    `measure_perturbation_curves`. Scores from both functions are comparable if `steps` is the same.
     """
     grid = _check_common_grid(model, {"": values}, fill)
     laid = draw_transformed_copies(values.cpu(), count, seed)
@@ -190,7 +190,7 @@ def _measure_order_curves(
 ) -> Tensor:
     """Measure deletion and insertion curves (2, M, K+1) of `orders` (M, P).
 
-    `moved` (K+1,) are the numbers of patches that are removed or restored.
+    `moved` (K+1,) is the number of removed or restored patches at each step.
     """
     count = get_num_classes(model)
     pair = [t for t in classes if t is not None]
@@ -203,7 +203,7 @@ def _measure_order_curves(
 
 
 def class_probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
-    """Compute the probability (n,) of `target` among all classes, or only against `against`."""
+    """Compute the probability (n,) of `target` among all classes, or only the two given classes."""
     if against is None:
         return logits.softmax(dim=1)[:, target]
     return (logits[:, target] - logits[:, against]).sigmoid()
@@ -212,7 +212,7 @@ def class_probability(logits: Tensor, target: int, against: int | None = None) -
 def resample_maps(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Interpolate maps (B, rows, columns) bilinearly to another `grid`, as usual for Grad-CAM.
 
-    Only the order of patches uses the result. The page shows the original map.
+    The result is used only to order patches. The page shows the original map.
     """
     if maps.shape[1:] == grid:
         return maps
@@ -225,13 +225,13 @@ def area_under_curve(fractions: Tensor, curves: Tensor) -> Tensor:
 
 
 def compute_band(curves: Tensor) -> CurveBand:
-    """Compute mean, 5th and 95th percentile of curves (R, ...) over the first dimension."""
+    """Compute the mean and the 5th and 95th percentile of curves (R, ...) over R."""
     low, high = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
     return CurveBand(curves.mean(dim=0), low, high)
 
 
 def _check_common_grid(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
-    """Return the common grid of all maps. Raises `ValueError` if there is none."""
+    """Return the common grid of all `maps`. Raises `ValueError` if their grids differ."""
     check_fill(model, fill)
     grids = {tuple(values.shape) for values in maps.values()}
     if len(grids) != 1 or len(grid := grids.pop()) != 2:

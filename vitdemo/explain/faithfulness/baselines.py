@@ -1,11 +1,11 @@
 """Baselines of the faithfulness test: random orders, transformed copies, centre and edges.
 
-Random orders are the null distribution for a map without any structure. Most maps are smooth, and a
-smooth map removes whole regions, which may change the prediction more than the same number of
-scattered patches. So a second null distribution is made of transformed copies of the map: rotated,
-flipped and shifted.
+Random orders are the null distribution for a map without any structure. However, most maps are
+smooth. A smooth map removes whole regions, which may change the prediction more than the same
+number of scattered patches. A second null distribution is therefore made of transformed copies of
+the map: rotated, flipped and shifted.
 
-Letters: P patches (rows x columns), R draws of a null.
+Letters: P patches (rows x columns), R draws from a null distribution.
 """
 
 import math
@@ -19,15 +19,15 @@ from vitdemo.explain.attributions import cell_indices
 
 NUM_RANDOM_ORDERS = 40  # each order needs two forward passes per step
 NUM_COPIES = 19  # transformed copies per map: the minimum for p = 0.05
-NUM_FIRST_COPIES = 5  # copies of the first stage of `staged_p_value`
-SIGNIFICANCE_LEVEL = 0.05  # significance level
+NUM_FIRST_COPIES = 5  # transformed copies in the first stage of `staged_p_value`
+SIGNIFICANCE_LEVEL = 0.05  # a smaller or equal p-value is significant
 
 
 def rank_by_value(values: Tensor, seed: int = 0) -> Tensor:
-    """Return the rank, 0 to P-1, of each patch by falling `values` (P,).
+    """Return the rank (P,) of each patch, from 0, by decreasing `values` (P,).
 
-    Ties are broken at random. A fixed order, such as top to bottom, would use the typical layout of
-    photos. Raises `ValueError` for values that are not finite.
+    Ties are broken at random, because a fixed order, such as top to bottom, would benefit from the
+    typical layout of photos. Raises `ValueError` for values that are not finite.
     """
     if not values.isfinite().all():
         raise ValueError("The map contains NaN or infinity, so its patches cannot be ranked.")
@@ -37,12 +37,12 @@ def rank_by_value(values: Tensor, seed: int = 0) -> Tensor:
 
 
 def draw_random_rankings(count: int, patches: int, seed: int = 0) -> Tensor:
-    """Return ranks (count, P) of random orders; the second half reverses the first half.
+    """Return the ranks (count, P) of random orders; the second half reverses the first half.
 
-    Deletion of an order and insertion of its reverse need the same forward passes, so a pair costs
-    as much as one order. The score of the reverse is minus the score of the order. The scores s and
-    -s are equally likely for a random order, so ranks among pairs have the same distribution as
-    among independent orders.
+    Deletion in an order and insertion in the reverse order need the same forward passes, so a pair
+    costs as much as one order. The reverse order has minus the score of the order. The scores s and
+    -s are equally likely for a random order. Ranks among pairs therefore have the same distribution
+    as ranks among independent orders.
     """
     drawn = [_draw_permutation(patches, seed + 1 + i) for i in range((count + 1) // 2)]
     if not drawn:
@@ -54,11 +54,10 @@ def draw_random_rankings(count: int, patches: int, seed: int = 0) -> Tensor:
 def draw_transformed_copies(values: Tensor, count: int, seed: int = 0) -> Tensor:
     """Return random transformed copies (count, rows, columns) of the map `values` (rows, columns).
 
-    Copies are flipped, rotated and shifted by up to half a side. Values at the edge are repeated
-    beyond it. A cyclic shift would leave a seam, which makes a smooth map rougher and its score
-    less extreme. For smooth random maps, the false-positive rate at the 5% level was 6 to 9% with
-    cyclic shifts and is 3 to 5% with repeated edges. A grid that is not square is rotated by 180°
-    or not at all.
+    Copies are flipped, rotated and shifted by up to half a side. Outside the map, the values at its
+    edge are repeated. A cyclic shift would leave a seam, which makes a smooth map rougher and its
+    score less extreme. For smooth random maps at the 5% level, the false-positive rate is 3 to 5%.
+    With cyclic shifts, it was 6 to 9%. A grid that is not square is rotated only by 180°.
     """
     generator, (rows, columns) = torch.Generator().manual_seed(seed), values.shape
     reach = rows // 2, columns // 2
@@ -71,28 +70,28 @@ def draw_transformed_copies(values: Tensor, count: int, seed: int = 0) -> Tensor
 def _transform_map(
     wide: Tensor, size: tuple[int, int], flip: int, turns: int, down: int, right: int
 ):
-    """Cut a piece of `size` from an extended map, then flip and rotate it."""
+    """Cut a piece of `size` from the extended map `wide`, then flip and rotate the piece."""
     values = wide[down : down + size[0], right : right + size[1]]
     values = values.flip(1) if flip else values
     return values.rot90(turns if size[0] == size[1] else 2 * (turns % 2))
 
 
 def rank_p_value(score: float, null_scores: Tensor) -> float:
-    """Compute the rank p-value (1 + k) / (R + 1), where k of R `null` scores are at least `score`.
+    """Compute the rank p-value (1 + k) / (R + 1), where k of `null_scores` (R,) are >= `score`.
 
-    Under the null hypothesis all ranks are equally likely, so p <= a has a probability of at most a
-    (Davison & Hinkley 1997, equation 4.11).
+    Under the null hypothesis, all ranks are equally likely, so p <= a has a probability of at most
+    a (Davison & Hinkley 1997, equation 4.11).
     """
     return (1 + int((null_scores >= score).sum())) / (len(null_scores) + 1)
 
 
 def staged_p_value(score: float, draw: Callable[[int, int], Tensor]) -> float:
-    """Compute `rank_p_value` among `NUM_COPIES` draws of a costly null, in two stages.
+    """Compute a rank p-value among `NUM_COPIES` scores that are costly to draw, in two stages.
 
     `draw(count, seed)` returns (count,) scores. If one of the first `NUM_FIRST_COPIES` scores is at
-    least `score`, p is computed from these only. It is then above `SIGNIFICANCE_LEVEL`, as it would
-    be with all draws, so p <= 0.05 holds in the same cases as with one stage. The probability of p
-    <= a is still at most a.
+    least `score`, p is computed from only these scores. It is then above 0.05, as it would be with
+    all scores. So p <= 0.05 holds in the same cases as with one stage. The probability of p <= a is
+    still at most a.
     """
     found = draw(NUM_FIRST_COPIES, 0)
     if not (found >= score).any():
@@ -101,18 +100,18 @@ def staged_p_value(score: float, draw: Callable[[int, int], Tensor]) -> float:
 
 
 def centre_map(rows: int, columns: int) -> Tensor:
-    """Return minus the distance of each patch to the centre of the image, (rows, columns)."""
+    """Return the negative distance (rows, columns) of each patch from the centre of the image."""
     y = (torch.arange(rows) + 0.5) / rows - 0.5
     x = (torch.arange(columns) + 0.5) / columns - 0.5
     return -torch.hypot(y[:, None], x)
 
 
 def edge_map(image: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Return the mean edge strength of each patch, (rows, columns): a map that no model made.
+    """Return the mean edge strength (rows, columns) of each cell of `grid`, without any model.
 
-    The magnitude of the Sobel gradient of the grey image (mean of the channels), averaged over each
-    cell of `grid`. `image` is (1, 3, S, S). The border pixels are repeated, so that the border of
-    the image is not an edge.
+    The edge strength is the magnitude of the Sobel gradient of the grey image (the mean of the
+    channels). `image` is (1, 3, S, S). Border pixels are repeated, so that the border of the image
+    is not an edge.
     """
     grey = F.pad(image.float().mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")
     across = image.new_tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float32)

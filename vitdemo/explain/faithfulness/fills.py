@@ -1,7 +1,7 @@
 """Replacements for removed patches, and predictions for images with removed patches.
 
 A removed patch is replaced by the mean colour, by the blurred image or by an interpolation of its
-neighbours (ROAD). A ViT can instead drop the token, so that no replacement is needed.
+neighbours (ROAD). Alternatively, a ViT can drop the patch's token, without a replacement.
 
 Letters: P patches (rows x columns), n sets of patches, S side, C classes.
 """
@@ -25,9 +25,9 @@ FILLS = ("drop", "mean", "blur", "road")
 
 
 def supported_fills(model: nn.Module) -> tuple[str, ...]:
-    """Return the entries of `FILLS` that `model` supports.
+    """Return the replacements in `FILLS` that `model` supports.
 
-    Only a ViT can drop a token, and only if each token is computed from a single patch.
+    "drop" requires a ViT that computes each token from a single patch.
     """
     can_drop = is_vision_transformer(model) and has_separate_patches(model)
     return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
@@ -43,11 +43,11 @@ def predict_patch_sets(
     *,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Compute logits (n, C), on the CPU, of one image (1, 3, S, S) for each set of patches.
+    """Compute the logits (n, C) of an image (1, 3, S, S) for each set of patches, on the CPU.
 
     `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of
-    `supported_fills(model)`. `on_step` is called as (done, total). An exception in it stops the
-    computation.
+    `supported_fills(model)`. `on_step` is called as (done, total); an exception in `on_step` stops
+    the computation.
     """
     passed = _predict_dropped if fill == "drop" else _predict_filled
     logits, done = torch.empty(len(sets), get_num_classes(model), dtype=image.dtype), 0
@@ -65,15 +65,15 @@ def check_fill(model: nn.Module, fill: str) -> None:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
     if fill not in supported_fills(model):
         raise ValueError(
-            f"{type(model).__name__} does not compute each token from a single patch: use mean or "
-            "blur instead of drop."
+            f"{type(model).__name__} does not compute each token from a single patch, so it does "
+            "not support the fill 'drop'. Use 'mean' or 'blur'."
         )
 
 
 def _predict_filled(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield indices of sets and their logits, `ATTRIBUTION_BATCH_SIZE` images at a time."""
+    """Yield batches of set indices (b,) and logits (b, C); removed pixels are replaced."""
     hidden = blur_image(image) if fill == "blur" else torch.zeros_like(image)
     cell = cell_indices(*image.shape[-2:], grid, image.device)  # (S, S)
     for which in torch.arange(len(sets), device=image.device).split(ATTRIBUTION_BATCH_SIZE):
@@ -87,7 +87,7 @@ def _predict_filled(
 def _predict_dropped(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the same as `_predict_filled` from shorter token sequences, batched by length."""
+    """Yield batches of set indices (b,) and logits (b, C); removed patches have no token."""
     plain_vit.check_plain_vit(model)
     x = model._pos_embed(model.patch_embed(image))  # (1, N, D), with position embeddings
     x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
@@ -103,7 +103,7 @@ def _predict_dropped(
 def _run_blocks_and_head(model: nn.Module, x: Tensor) -> Tensor:
     """Compute logits (n, C) from the special tokens and any number of patch tokens."""
     if not forward_pass.reads_class_token(model) and x.shape[1] == model.num_prefix_tokens:
-        # The mean over no patch is undefined. Zeros give the prediction of the head's bias.
+        # The mean over no patch is undefined. Zeros give the bias of the classifier head.
         return model.forward_head(x.new_zeros(len(x), x.shape[1] + 1, x.shape[2]))
     for block in model.blocks:
         x = block(x)
@@ -117,7 +117,7 @@ def blur_image(image: Tensor) -> Tensor:
 
 
 def _gaussian_matrix(size: int) -> Tensor:
-    """Return Gaussian weights (size, size): row i is centred on i and sums to one."""
+    """Return a blur matrix (size, size): row i has Gaussian weights around i that sum to one."""
     place = torch.arange(size, dtype=torch.float64)
     weights = torch.exp(-0.5 * ((place[:, None] - place) / (size / 8)) ** 2)
     return weights / weights.sum(dim=1, keepdim=True)

@@ -1,11 +1,11 @@
 """Noisy linear imputation: missing pixels are interpolated from their neighbours.
 
 ROAD, Rong et al. 2022, https://arxiv.org/abs/2202.00449, section 4. Each missing pixel is the
-weighted mean of its eight neighbours: 1/6 for direct and 1/12 for diagonal ones. Neighbours may
-also be missing, so one sparse linear system gives all missing pixels. Then noise is added. The
-shape of the removed region, which could reveal the map, is much less visible in the result.
+weighted mean of its eight neighbours: 1/6 for direct and 1/12 for diagonal neighbours. Neighbours
+may also be missing, so one sparse linear system gives all missing pixels. Then noise is added. As a
+result, the shape of the removed region, which could reveal the map, is hardly visible.
 
-Letters: P patches (rows x columns), n sets of patches, S side, s the side that is solved at.
+Letters: P patches (rows x columns), n sets of patches, S side, s side in the linear system.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ NOISE_STD = 0.01  # standard deviation in units of the normalised image, as in t
 MIN_PATCH_SIDE, MIN_IMAGE_SIDE = (
     2,
     28,
-)  # minimum side of a patch and of the image in the system, in pixels
+)  # minimum side of a patch and of the image in the linear system, in pixels
 NEIGHBOUR_WEIGHTS = [
     (dy, dx, 1 / 6 if 0 in (dy, dx) else 1 / 12)
     for dy in (-1, 0, 1)
@@ -29,10 +29,10 @@ NEIGHBOUR_WEIGHTS = [
 
 
 def impute_patches(image: Tensor, sets: Tensor, grid: tuple[int, int], seed: int = 0) -> Tensor:
-    """Impute all patches of `image` (1, 3, S, S) outside each set (n, P) of `grid`, (n, 3, S, S).
+    """Return `image` (1, 3, S, S) with imputed patches, (n, 3, S, S), for each set of patches.
 
-    For large images, the system is solved at a lower resolution and the result is enlarged. It is
-    smooth, so little is lost. Remaining patches are unchanged.
+    `sets` (n, P) is True for the patches of `grid` that remain unchanged. For large images, the
+    linear system is solved at a lower resolution. Its solution is smooth, so little is lost.
     """
     height, width = image.shape[-2:]
     factor = _downscale_factor(height, width, grid)
@@ -47,7 +47,7 @@ def impute_patches(image: Tensor, sets: Tensor, grid: tuple[int, int], seed: int
 
 
 def _downscale_factor(height: int, width: int, grid: tuple[int, int]) -> int:
-    """Return the largest power of two that divides the patches and respects both minima."""
+    """Return the largest power of two by which patches can be reduced down to the minimum sides."""
     factor = 1
     while all(
         side % (2 * factor * patches) == 0
@@ -59,9 +59,9 @@ def _downscale_factor(height: int, width: int, grid: tuple[int, int]) -> int:
 
 
 def _solve_pixels(image: Tensor, stays: Tensor) -> Tensor:
-    """Replace pixels of `image` (3, s, s) that are False in `stays` (s, s) by the solution.
+    """Interpolate the pixels of `image` (3, s, s) that are False in `stays` (s, s).
 
-    If no pixel remains, the result has the mean colour.
+    If no pixel is True in `stays`, the result has the mean colour.
     """
     from scipy.sparse import coo_matrix  # imported here, because it is slow and rarely needed
     from scipy.sparse.linalg import splu

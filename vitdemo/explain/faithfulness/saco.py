@@ -1,10 +1,10 @@
 """SaCo: the salience-guided faithfulness coefficient of a map, -1 to 1, with 0 for a random map.
 
-Wu et al. 2024, https://arxiv.org/abs/2404.01415, algorithm 1. The patches are split into groups of
-falling salience, and each group is removed separately. Each pair of groups has the difference of
-their salience as its weight. The weight counts as positive if removing the more salient group
-lowers the probability of the class more, and as negative otherwise. Unlike the areas under deletion
-and insertion curves, the coefficient uses the map values and not only their order.
+Wu et al. 2024, https://arxiv.org/abs/2404.01415, algorithm 1. The patches are split into groups by
+decreasing salience, and each group is removed separately. The weight of a pair of groups is the
+difference of their salience. It is positive if removing the more salient group lowers the class
+probability more than removing the other group; otherwise it is negative. Unlike the areas under
+deletion and insertion curves, the coefficient depends on the map values, not only on their order.
 
 Letters: P patches, M maps, G groups.
 """
@@ -31,7 +31,7 @@ def compute_saco(
     groups: int = NUM_GROUPS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Compute the coefficient of each map (rows, columns) of an image (1, 3, S, S).
+    """Compute the SaCo coefficient of each map (rows, columns) of an image (1, 3, S, S).
 
     All maps must be on the same grid. The coefficient is NaN if all groups of a map have the same
     salience. Raises `ValueError` for an unsupported replacement `fill`.
@@ -52,14 +52,14 @@ def compute_saco(
 
 
 def assign_groups(values: Tensor, groups: int, seed: int = 0) -> Tensor:
-    """Return the group (P,) of each patch: 0 to G-1, of nearly equal size, by falling salience."""
+    """Return the group (P,) of each patch, 0 to G-1, by decreasing salience, in equal numbers."""
     return rank_by_value(values, seed) * groups // len(values)
 
 
 def saco_coefficient(salience: Tensor, cost: Tensor) -> float:
-    """Compute the coefficient from the falling salience (G,) of groups and their cost (G,).
+    """Compute the SaCo coefficient from the `salience` (G,) and the `cost` (G,) of the groups.
 
-    The cost of a group is the decrease of the class's probability when the group is removed.
+    The cost of a group is the decrease of the class probability when the group is removed.
     """
     first, second = torch.triu_indices(len(cost), len(cost), offset=1)
     weight = salience[first] - salience[second]

@@ -1,11 +1,11 @@
 """Sanity checks of a map: its dependence on the class and on the classifier head.
 
-A map that hardly changes with the class cannot say why this class and not another one. A map that
-hardly changes when the classifier head is randomised depends only on the image and on the layers
-before the head (sanity checks for saliency maps, Adebayo et al. 2018,
-https://arxiv.org/abs/1810.03292). The correlation with a single randomised head can be anything
-from strongly negative to strongly positive. So `NUM_RANDOM_HEADS` of them are used. The baseline is
-the correlation of their maps with each other, which differs between methods.
+A map that hardly changes with the class cannot explain why the model predicts this class. A map
+that hardly changes when the classifier head is randomised depends only on the image and on the
+layers before the head (Adebayo et al. 2018, https://arxiv.org/abs/1810.03292). The correlation with
+the map of a single randomised head varies from strongly negative to strongly positive. The check
+therefore uses `NUM_RANDOM_HEADS` randomised heads. The baseline is the correlation among the maps
+of the randomised heads, which differs between methods.
 
 Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
 """
@@ -29,8 +29,8 @@ CLASSIFIER_NAMES = (
     "fc",
 )  # names in vitdemo's and timm's ViTs, and in a ResNet
 NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
-# Steps of Integrated Gradients for randomised heads. A rank correlation does not need a
-# completeness gap below 1% (`benchmarks/LOG.md`).
+# Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
+# does not need a completeness gap below 1% (`benchmarks/LOG.md`).
 RANDOM_HEAD_PATH_STEPS = (16,)
 
 
@@ -38,8 +38,8 @@ RANDOM_HEAD_PATH_STEPS = (16,)
 class RandomHeadCheck:
     """Spearman correlations of a map with the maps of R randomised heads, and among these maps.
 
-    `p_value` is a rank p-value. It compares the map's mean correlation with the randomised heads'
-    maps to the mean correlation of each of these maps with the others.
+    `p_value` is the rank p-value of the map's mean correlation with the randomised heads' maps. The
+    null distribution consists of the mean correlation of each of these maps with all others.
     """
 
     map_correlations: np.ndarray  # (R,), NaN if a map is uniform
@@ -52,23 +52,23 @@ class RandomHeadCheck:
 
     @property
     def is_more_similar(self) -> bool:
-        """Whether the map is significantly more similar to them than they are to each other."""
+        """True if the map is significantly similar to the randomised heads' maps."""
         return self.p_value <= SIGNIFICANCE_LEVEL
 
 
 def randomise_head(model: nn.Module, seed: int = 0) -> nn.Module:
     """Return `model` with a random classifier head: weights of the same spread, and no bias.
 
-    All other parts are shared, not copied, and `model` is unchanged. Raises `TypeError` if the
+    The result shares all other parts with `model`, which is unchanged. Raises `TypeError` if the
     classifier head is not a linear layer with a name in `CLASSIFIER_NAMES`.
     """
     return _replace_head(model, _draw_head(model, seed))
 
 
 def join_randomised_heads(model: nn.Module, seeds: Sequence[int]) -> nn.Module:
-    """Return `model` with several randomised heads, joined to one head of R * C classes.
+    """Return `model` with R randomised heads, joined to one head of R * C classes.
 
-    Class c of the head of `seeds[r]` is class r * C + c. Errors are as in `randomise_head`.
+    Class c of the head from `seeds[r]` becomes class r * C + c. Errors are as in `randomise_head`.
     """
     drawn = [_draw_head(model, seed) for seed in seeds]
     other = _replace_head(
@@ -91,12 +91,12 @@ def compute_random_head_maps(
     count: int = NUM_RANDOM_HEADS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """Return the maps (R, rows, columns) of class `target` by each method for R randomised heads.
+    """Compute the maps (R, rows, columns) of class `target` by each method for R randomised heads.
 
     `image` is (1, 3, S, S), `count` is R. All heads share the forward passes of the fast methods
     and of occlusion; the fast methods take one backward pass for each head. Integrated Gradients
-    takes `RANDOM_HEAD_PATH_STEPS` passes for each head. `on_step` is called as (done, total) during
-    a long method. An exception in it stops the method.
+    takes `RANDOM_HEAD_PATH_STEPS` steps for each head. `on_step` is called as (done, total) during
+    a slow method; an exception in `on_step` stops the method.
     """
     long = [name for name in methods if attributions.METHODS[name].is_slow]
     found = _fast_maps(model, image, [n for n in methods if n not in long], target, count)
@@ -120,15 +120,15 @@ def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
 def rank_correlation(first: Tensor, second: Tensor) -> float:
     """Compute Spearman's rank correlation of two maps of the same shape.
 
-    1 means that both maps order the patches in the same way. NaN if a map is uniform.
+    A correlation of 1 means that both maps order the patches equally. NaN means a uniform map.
     """
     ranks = torch.stack([_average_ranks(first.flatten()), _average_ranks(second.flatten())])
     return float(torch.corrcoef(ranks)[0, 1])
 
 
-@torch.inference_mode(False)  # so that gradients can pass through it
+@torch.inference_mode(False)  # so that gradients can pass through the head
 def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
-    """Draw random weights (C, D) for each classifier head of the model, by name."""
+    """Draw random weights (C, D) for each classifier head of `model`, by the head's name."""
     found = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
     if not found:
         raise TypeError(
@@ -143,7 +143,7 @@ def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
     return weights
 
 
-@torch.inference_mode(False)  # so that gradients can pass through it
+@torch.inference_mode(False)  # so that gradients can pass through the head
 def _replace_head(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     other = copy.copy(model)
     other._modules = dict(model._modules)
@@ -174,7 +174,7 @@ def _occlusion_maps(
     several = join_randomised_heads(model, range(count))
 
     def score(images: Tensor, _: Tensor) -> Tensor:
-        """Compute the log-probability (n, R) of the target for each head."""
+        """Compute the log-probability (n, R) of the target class for each randomised head."""
         logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
         return logits.log_softmax(dim=-1)[..., target]
 
@@ -198,7 +198,7 @@ def _make_per_head_function(name: str):
 
 
 def _report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
-    """Return `on_step` for one of several equal parts of the computation."""
+    """Return a callback that reports the progress of part `index` of `parts` equal parts."""
     return on_step and (lambda done, total: on_step(index * total + done, parts * total))
 
 
@@ -212,6 +212,6 @@ def _first_p_value(correlations: np.ndarray) -> float:
 
 
 def _average_ranks(values: Tensor) -> Tensor:
-    """Return the ranks of `values` (P,), the smallest first; ties get their mean rank."""
+    """Return the ranks (P,) of `values` (P,), from the smallest value; ties get the mean rank."""
     _, which, counts = values.unique(return_inverse=True, return_counts=True)
     return (counts.cumsum(0) - (counts - 1) / 2).double()[which]

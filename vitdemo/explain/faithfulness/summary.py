@@ -1,9 +1,9 @@
-"""Faithfulness scores of a model's maps over many images, as a file in its run folder.
+"""Mean faithfulness scores of a model's maps over many images, as a file in its run folder.
 
 `benchmarks/faithfulness.py` writes `faithfulness.json`. For each replacement of removed patches,
-the file contains the mean score of each map, the names of the best maps, and for a model with
-attention the score of each layer's mean attention. It also states the images and the number of
-steps. The file belongs to one set of weights and is ignored for other weights.
+the file contains the mean score of each map and the names of the best maps. For a model with
+attention, it also contains the score of each layer's mean attention. The file is valid only for
+the weights that were measured, and is ignored for other weights.
 
 Letters: N images, L layers.
 """
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy  # loads its submodules when they are first used
+import scipy  # loads a submodule when it is first used
 
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
 from vitdemo.metrics.paired import holm
@@ -23,16 +23,16 @@ from vitdemo.runs import FAITHFULNESS_FILE as FILE
 from vitdemo.runs import WEIGHTS_FILE
 
 BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
-DEFAULT_PART = "test"  # for files that do not state the part of the dataset
+DEFAULT_PART = "test"  # part of the dataset for files that do not contain it
 
 
 @dataclass(frozen=True)
 class FaithfulnessSummary:
-    """Mean scores under one replacement, by map name, and the `best` maps of `find_best_maps`.
+    """Mean faithfulness scores of a model's maps on many images, for one replacement.
 
-    `layers` (L,) are the scores of each layer's mean attention, or (). `steps` is the number of
-    steps of each curve, None if it is not stated. `part` is the part of the dataset that the images
-    come from: "validation" or "test".
+    `best` are the names from `find_best_maps`. `layers` (L,) are the scores of each layer's mean
+    attention, or (). `steps` is the number of steps of each curve, or None if it is unknown. `part`
+    is the part of the dataset with the images: "validation" or "test".
     """
 
     pictures: int
@@ -44,13 +44,12 @@ class FaithfulnessSummary:
 
 
 def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """Return the maps that may be called among the best, from scores (N,) on the same images.
+    """Return the names of the best maps, from scores (N,) of each map on the same images.
 
-    A map is among the best if its mean score is significantly higher than the mean score of each
-    baseline (`BASELINE_NAMES`), and no map has a significantly higher mean score. Significant means
-    p < 0.05 in a two-sided paired t-test with Holm's correction. The correction covers all
-    comparisons: the leading map with each other map, and each map with each baseline. The highest
-    mean comes first.
+    A best map has a significantly higher mean score than each baseline (`BASELINE_NAMES`), and no
+    other map has a significantly higher mean score. Significant means p < 0.05 in a two-sided
+    paired t-test with Holm's correction. The correction covers all comparisons: the leading map
+    with each other map, and each map with each baseline. The map with the highest mean comes first.
     """
     maps = sorted(scores.keys() - set(BASELINE_NAMES), key=lambda name: -scores[name].mean())
     pairs = [(maps[0], name) for name in maps[1:]]
@@ -72,7 +71,7 @@ def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
 def _paired_p(differences: np.ndarray) -> float:
     """Compute the p-value of a two-sided paired t-test of `differences` (N,)."""
     mean, error = abs(differences.mean()), differences.std(ddof=1) / len(differences) ** 0.5
-    if not error:  # t is undefined without variance
+    if not error:  # without variance, t is undefined
         return 0.0 if mean else 1.0
     return float(2 * scipy.stats.t.sf(mean / error, len(differences) - 1))
 
@@ -83,7 +82,7 @@ def summarise_scores(
     steps: int | None = None,
     part: str = DEFAULT_PART,
 ) -> FaithfulnessSummary:
-    """Summarise `scores`, (N,) for each map and baseline, and `layers` (N, L); L may be 0."""
+    """Compute means over N images of `scores` (N,) by map or baseline, and of `layers` (N, L)."""
     means = {name: round(float(own.mean()), 4) for name, own in scores.items()}
     by_layer = tuple(round(float(score), 4) for score in layers.mean(0))
     return FaithfulnessSummary(
@@ -94,7 +93,7 @@ def summarise_scores(
 def write_summaries(
     folder: Path, by_fill: Mapping[str, FaithfulnessSummary], **description: object
 ) -> None:
-    """Write the file to the run folder `folder`; `description` describe the measurement."""
+    """Write `faithfulness.json` to the run folder `folder`, with the items of `description`."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
     content = {"weights": hash_weights(folder), **description, "fills": by_replacement}
     beside = folder / f".{FILE}"
@@ -103,10 +102,10 @@ def write_summaries(
 
 
 def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
-    """Read the file of a run folder, by replacement.
+    """Read `faithfulness.json` from the run folder `folder`; return its summaries by replacement.
 
-    Returns {} if there is no file, if it is damaged, and if it belongs to other weights. Older
-    files do not contain the edge map as a baseline; their best maps are ignored.
+    Returns {} if the file does not exist, is damaged, or was measured with other weights. The best
+    maps of older files are ignored, because these files do not contain the edge map as a baseline.
     """
     try:
         content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
@@ -128,5 +127,5 @@ def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
 
 
 def hash_weights(folder: Path) -> str:
-    """Return a hash of the run's weights. Raises `OSError` if there are none."""
+    """Return a hash of the weights in the run folder. Raises `OSError` if there are no weights."""
     return hashlib.blake2b((folder / WEIGHTS_FILE).read_bytes(), digest_size=16).hexdigest()
