@@ -124,7 +124,7 @@ def test_invalid_layers_models_and_masks_raise_errors():
         build_patch_knockout(random_model(TIMM_KINDS["average pooled"]), [0])
     with pytest.raises(ValueError, match="shape"):
         compute_knockout_logits(model, images, barred[:2])
-    with pytest.raises(ValueError, match="no token"):
+    with pytest.raises(ValueError, match="all True"):
         compute_knockout_logits(model, images, torch.ones_like(barred))
 
 

@@ -212,7 +212,7 @@ def _sanitise(data: bytes) -> bytes:
     if data.startswith(b"\xff\xd8\xff"):
         return _sanitise_jpeg(data)
     if data[4:8] == b"ftyp":
-        # In AVIF, Pillow parses an EXIF block of any size (see `_sanitise_jpeg` for costs). The block
+        # In AVIF, Pillow parses an EXIF block of any size (costs: see `_sanitise_jpeg`). The block
         # is not needed, because AVIF and HEIC store the orientation in `irot` and `imir`.
         return re.sub(rb"(infe.{8,10})Exif", rb"\1Exix", data, flags=re.DOTALL)
     if data.startswith((b"II", b"MM")):

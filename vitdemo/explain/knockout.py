@@ -91,4 +91,4 @@ def _check_knockout_mask(barred: Tensor, L: int, B: int, N: int) -> None:
             f"{(L, N, N)} or {(L, B, N, N)}."
         )
     if barred.all(dim=-1).any():
-        raise ValueError("A row of `barred` is all True. Leave at least one entry False.")
+        raise ValueError("A row of `barred` is all True. Leave one entry of each row False.")
