@@ -405,7 +405,7 @@ def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Te
 
 
 def _crop_input(image: Image.Image, size: int) -> np.ndarray:
-    """Return the centre crop (3, size, size) uint8 of an image. It is cached: do not modify it."""
+    """Return the centre crop (3, size, size) uint8 of an image; callers must not modify it."""
     return image_files.to_uint8(image_files.crop_and_resize(image, size))
 
 

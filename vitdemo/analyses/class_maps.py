@@ -34,7 +34,7 @@ from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
 PAGE_FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
-# Verdicts on one map of one image. "Significantly" and BETTER_THAN_BASELINES need a rank p-value.
+# Verdicts on one map of one image. Only the first and the last two are based on a p-value.
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
 NOT_BETTER_THAN_CENTRE = "not better than centre first"
 NOT_BETTER_THAN_EDGES = "not better than the edge map"
@@ -48,9 +48,9 @@ class ClassMap:
 
     If `is_signed` is true, positive values support the class and negative values oppose it.
     `runner_up_correlation` is the rank correlation with the map of the runner-up class.
-    `head_check` compares the map with maps from randomised classifier heads. Both checks are None
-    for a map that does not depend on the class, for a contrast of two classes, and for a slow map
-    until they are requested. `completeness_gap` is None for methods without completeness.
+    `head_check` compares the map with maps from randomised classifier heads. Both are None for a
+    contrast of two classes, for a map that does not depend on the class, and if not requested for
+    a slow map. `completeness_gap` is None for methods without completeness.
     """
 
     method: AttributionMethod

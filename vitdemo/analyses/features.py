@@ -133,7 +133,7 @@ def compute_features(
         parts.append(_extract_batch(model, run.preprocessing(batch.to(context.device))))
     features = np.concatenate(parts)  # (N, D)
     if not np.isfinite(features).all():
-        raise RunError(f"The features of '{run.name}' are not finite: its training diverged.")
+        raise RunError(f"The features of '{run.name}' are not finite. Choose another model.")
     return features
 
 
@@ -206,7 +206,7 @@ def load_planes(
     if name is None:
         return [load_plane(context, None, max_images=max_images, report=report)]
     run = context.find_run(name)
-    load_sample(context, max_images)  # cached before the two threads need it
+    load_sample(context, max_images)  # cached before both threads need the sample
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
         learned = load_plane(context, run, max_images=max_images, report=report)
@@ -218,10 +218,10 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
     features = found.features
     if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
-            f"t-SNE needs at least {MIN_TSNE_IMAGES} test images, but there are {len(features)}."
+            f"There are {len(features)} test images. t-SNE needs {MIN_TSNE_IMAGES}: add more."
         )
     if np.ptp(features, axis=0).max() == 0:
-        raise DataError("t-SNE cannot be computed: all images have the same features.")
+        raise DataError("All images have the same features. Choose another model for t-SNE.")
     return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
 
 

@@ -19,7 +19,7 @@ LOOK = 0.25  # seconds between two checks for the end of the process
 
 def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
     """Map features (N, D) to points (N, 2) in 0..1 with t-SNE (van der Maaten & Hinton 2008)."""
-    from sklearn.decomposition import PCA  # The import takes 1.5 s, so the page does it late.
+    from sklearn.decomposition import PCA  # a late import, because it takes 1.5 s
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

@@ -308,7 +308,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
             grey[row : row + step] = np.rint(block.clip(0, 255))
     if image.mode.startswith("I;16") and "transparency" in image.info:
         grey[values == image.info["transparency"]] = (
-            255  # PNG can declare one grey value transparent
+            255  # a PNG file may contain one grey value that means transparent
         )
     return grey
 
@@ -317,9 +317,9 @@ def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, fl
     """Return the pixel values that mean black and white in a grey `image`.
 
     16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Files with 32-bit integers
-    and floats do not contain the range. The smallest of the ranges 0 to 1, 0 to 255 and 0 to 65535
-    that contains all values is used, if the maximum is at least a sixteenth of the range.
-    Otherwise, the smallest and the largest finite value are used.
+    and floats do not contain the range. It is the smallest of 0 to 1, 0 to 255 and 0 to 65535 that
+    contains all values. If the maximum is below a sixteenth of this range or no range fits, the
+    smallest and the largest finite value are used.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):

@@ -1,7 +1,7 @@
 """Groups of near-identical images, and cross-validation folds that do not divide a group.
 
-A burst of photos contains near-identical images. A model that was trained on one of them classifies
-the others easily. If they are in different folds, the cross-validated accuracy is too high.
+A burst of photos contains near-identical images. A model that was trained on one frame of a burst
+classifies the other frames easily. Frames in different folds therefore bias the accuracy upwards.
 
 Letters: N images, D width of a feature, G groups.
 """

@@ -30,7 +30,7 @@ CELLS_PER_SIDE = 8  # cells per side of the grid for the maps of a model without
 INTEGRATION_STEPS, MAX_COMPLETENESS_GAP = (32, 64, 128, 256, 512), 0.01
 ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
 
-OnStep = Callable[[int, int], None]  # (done, total); an exception in it stops the computation
+OnStep = Callable[[int, int], None]  # (done, total); may raise to stop the computation
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def attribute(
         target: one class for all images, or a LongTensor (B,) with one class per image.
         path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
             gap is below `MAX_COMPLETENESS_GAP`.
-        on_step: called as (done, total) during a long method. An exception in it stops the method.
+        on_step: called as (done, total) during a slow method; may raise to stop the method.
 
     The result has the patch grid of a ViT. For a convolutional model, it has the grid of the last
     features (Grad-CAM), or `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an unknown

@@ -56,8 +56,8 @@ def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     together, because the class token could otherwise read information about the patches from a
     register. If `layers` contains all layers, the logits do not depend on the image.
 
-    Raises `ValueError` for a layer that does not exist, and for a model that predicts from the mean
-    of the patch tokens, because its prediction always depends on the patches.
+    Raises `ValueError` for a layer that does not exist. Also raises `ValueError` for a model that
+    predicts from the mean of the patch tokens, because its prediction always depends on patches.
     """
     check_plain_vit(model)
     if not reads_class_token(model):

@@ -51,8 +51,8 @@ def build_timm(
         downloaded: local copy of timm's weights file.
         keep_head: also load the classifier head from `weights`, which must fit `num_classes`.
 
-    Raises `ModelError` for an unknown name, for an image size that is not a multiple of the patch
-    size, and for weights that are not available or belong to another model.
+    Raises `ModelError` for an unknown name, for an `image_size` that is not a multiple of the patch
+    size, and for missing or unsuitable weights.
     """
     check_name(name)
     args = {"num_classes": num_classes, "img_size": image_size, **options}
@@ -141,7 +141,7 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
         raise misfit_error(file, _reason(error)) from error
     model.pretrained_cfg.pop(
         "state_dict", None
-    )  # otherwise the config keeps a second copy of the weights
+    )  # would keep a second copy of the weights in memory
     return model
 
 

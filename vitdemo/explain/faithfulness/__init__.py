@@ -130,7 +130,7 @@ def measure_perturbation_curves(
         fill: "mean", "blur", "road", or "drop" to remove a ViT's tokens. "drop" is not supported
             with a convolutional stem, because the stem mixes patches before they become tokens.
         steps: number of steps K, at most one step per patch. None means one step per patch.
-        on_step: called as (done, total). An exception in it stops the measurement.
+        on_step: called as (done, total); may raise to stop the measurement.
 
     Orders that share a set of patches also share its forward pass. Raises `ValueError` for an
     invalid value.

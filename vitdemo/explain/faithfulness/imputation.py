@@ -63,7 +63,7 @@ def _solve_pixels(image: Tensor, stays: Tensor) -> Tensor:
 
     If no pixel is True in `stays`, the result has the mean colour.
     """
-    from scipy.sparse import coo_matrix  # imported here, because it is slow and rarely needed
+    from scipy.sparse import coo_matrix  # a late import, because it is slow and rarely needed
     from scipy.sparse.linalg import splu
 
     kept = stays.cpu().numpy()

@@ -23,7 +23,7 @@ from vitdemo.runs import FAITHFULNESS_FILE as FILE
 from vitdemo.runs import WEIGHTS_FILE
 
 BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
-DEFAULT_PART = "test"  # part of the dataset for files that do not contain it
+DEFAULT_PART = "test"  # part of the dataset that is assumed for older files
 
 
 @dataclass(frozen=True)
