@@ -218,7 +218,7 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
     features = found.features
     if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
-            f"There are {len(features)} test images. t-SNE needs {MIN_TSNE_IMAGES}: add more."
+            f"{len(features)} test images are too few: t-SNE needs at least {MIN_TSNE_IMAGES}."
         )
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("All images have the same features. Choose another model for t-SNE.")
