@@ -413,11 +413,11 @@ def test_accuracy_on_noise_images_is_near_chance(context):
 def test_written_run_predicts_like_the_fitted_classifier(
     shipped, context, digits, learnt, tmp_path, count
 ):
-    context, probe = shipped, learnt
+    owner, probe = shipped, learnt
     if count == 2:  # the regression has a single row of weights
-        context, pair = context, ImageCollection(digits.classes[:2])
+        owner, pair = context, ImageCollection(digits.classes[:2])
         probe = fit_linear_probe(context, context.find_run("vit"), pair)
-    run = write_probe_run(context, probe, tmp_path / "own")
+    run = write_probe_run(owner, probe, tmp_path / "own")
     assert run.classes == probe.classes and run.has_weights and run.has_evaluation
     reloaded = AppContext([tmp_path], None, torch.device("cpu"))
     own, squares = reloaded.find_run("own"), [image.square for image in probe.images][::2]
@@ -427,7 +427,7 @@ def test_written_run_predicts_like_the_fitted_classifier(
     np.testing.assert_allclose(layer.weight.detach(), probe.weight, atol=2e-3, rtol=2e-3)
     assert (
         reloaded.trace_image(own, squares[0]).num_layers
-        == context.trace_image(probe.base, squares[0]).num_layers
+        == owner.trace_image(probe.base, squares[0]).num_layers
     )
     np.testing.assert_allclose(run.evaluation.probabilities, probe.probabilities, rtol=2**-15)
 
