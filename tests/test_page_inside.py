@@ -18,7 +18,13 @@ from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
-from vitdemo.page.explore.inside import ablation, distance, filters, logit_lens, positions
+from vitdemo.page.explore.inside import (
+    ablation,
+    attention_distance,
+    logit_lens,
+    patch_embedding,
+    positions,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -160,34 +166,34 @@ def test_filter_tiles_have_captions_and_channels_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
     kernels = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
-    text, tiles = filters.filter_blocks(kernels, filters.LARGEST_FILTERS)
+    text, tiles = patch_embedding.filter_blocks(kernels, patch_embedding.LARGEST_FILTERS)
     assert "2 x 2 pixels" in text.text and "of 9" in text.text
     assert tiles.items[0].alt == "Filter 1: norm 2.50"
     assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # the lower left pixel of the second tile
-    _, tiles = filters.filter_blocks(kernels, filters.PRINCIPAL_COMPONENTS)
+    _, tiles = patch_embedding.filter_blocks(kernels, patch_embedding.PRINCIPAL_COMPONENTS)
     assert [each.caption for each in tiles.items] == ["25.0%"]
 
 
 def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):
     masked = make_run(tmp_path / "masked")
     run = record_start_weights(make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3)
-    assert distance.describe_origin(run) == "from scratch"
+    assert attention_distance.describe_origin(run) == "from scratch"
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert distance.describe_origin(run) == "from scratch, self-supervised first"
+    assert attention_distance.describe_origin(run) == "from scratch, self-supervised first"
     for pretrained, origin in ((True, "pretrained"), (False, "from scratch")):
         timm = make_run(tmp_path / origin, TIMM, recipe={"pretrained": pretrained})
-        assert distance.describe_origin(timm) == origin
+        assert attention_distance.describe_origin(timm) == origin
 
 
 def test_distances_have_a_plot_and_a_table_per_model():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
     run = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
     distances = AttentionDistances(run, heads, 0.52, 32)
-    _, plots, numbers, problem = distance.distance_blocks([distances], ["'bad'"])
+    _, plots, numbers, problem = attention_distance.distance_blocks([distances], ["'bad'"])
     assert plots.figures[0].words == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
     assert problem.text == "'bad'"
-    (nothing,) = distance.distance_blocks([], [])
+    (nothing,) = attention_distance.distance_blocks([], [])
     assert "No Vision Transformer is available" in nothing.text

@@ -10,8 +10,8 @@ A payload function takes an `AppContext` and a `ViewState`, and returns JSON dat
 the data becomes a file. The store ignores a response whose key is no longer current.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import gradio as gr
 import numpy as np
@@ -23,20 +23,22 @@ from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import event_payload, serialise_payload, serve_image, serve_numbers
+from vitdemo.page.components.article import DocumentBlock, blocks_to_json
 from vitdemo.page.components.picture import ImageRequest, parse_image_fields
 from vitdemo.page.image_sources import crop_to_square, load_requested_image
 from vitdemo.page.kit import MODEL_EVENT
 
 MAX_NAME_LENGTH = 300  # maximum number of characters of a model's name in a request
-Payload = Callable[[AppContext, "ViewState"], dict]
+Payload = Callable[[AppContext, "ViewState"], dict | list]
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """View state without the layer: the requested image, and the name of the model."""
+    """Requested image, name of the model, and the `options` of views by name (unchecked texts)."""
 
     image: ImageRequest | None
     model: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,12 @@ class Bridge(gr.HTML):
             return serve_numbers(self, torch.from_numpy(value.values)[None, None])
         if isinstance(value, dict):
             return {name: self._serve_files(each) for name, each in value.items()}
-        return value
+        return [self._serve_files(each) for each in value] if isinstance(value, list) else value
+
+
+def document_payload(blocks: Sequence[DocumentBlock]) -> list:
+    """Return the payload of a document, which `defineDocument` of `store.js` draws."""
+    return blocks_to_json(list(blocks), ImageFile)
 
 
 def add_view(name: str, elem_id: str) -> gr.HTML:
@@ -141,7 +148,8 @@ def parse_view_state(fields: object) -> ViewState:
     image, model = fields.get("image"), fields.get("model")
     if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
         raise VitdemoError("The request contains no model. Reload the page.")
-    return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model)
+    options = {n: v for n, v in fields.items() if n != "model" and isinstance(v, str)}
+    return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model, options)
 
 
 def load_square(context: AppContext, request: ImageRequest | None) -> Image.Image:

@@ -11,7 +11,7 @@ vitdemo.store = (() => {
   let count = 0;
   const request = vitdemo.newest();
 
-  const isComplete = (name) => views[name].needs.every((key) => state[key] ?? false);
+  const isComplete = (name) => views[name].needs.every((key) => (state[key] ?? null) !== null);
   const keyOf = (name) => JSON.stringify(views[name].needs.map((key) => state[key]));
   const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
   const isStale = ({ name, element, key }) => isVisible(element) && isComplete(name) && key !== keyOf(name);
@@ -80,6 +80,19 @@ vitdemo.store = (() => {
 
   const define = (name, view) => { views[name] = view; };
 
+  // Define a view whose data are the blocks of a document.
+  function defineDocument(name, needs) {
+    const drawers = new WeakMap();
+    define(name, {
+      needs,
+      render(element, blocks) {
+        element.classList.add("article");
+        if (!drawers.has(element)) drawers.set(element, vitdemo.documentIn(element));
+        drawers.get(element)(blocks);
+      },
+    });
+  }
+
   // Set the layer slider of the page, which sets the layer of all views.
   function chooseLayer(layer) {
     vitdemo.layer = layer;
@@ -87,5 +100,5 @@ vitdemo.store = (() => {
     bridge.trigger("layer");
   }
 
-  return { chooseLayer, connect, define, mount, set, state };
+  return { chooseLayer, connect, define, defineDocument, mount, set, state };
 })();

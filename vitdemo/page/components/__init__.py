@@ -47,6 +47,7 @@ SHARED_SCRIPTS = (
     "matrices.js",
     "table.js",
     "pictures.js",
+    "documents.js",
     "grid.js",
     "map_words.js",
     "head_rows.js",
@@ -67,7 +68,8 @@ class View(gr.HTML):
         name = type(self).__module__.rpartition(".")[2]
 
         def read(ending: str) -> str:
-            return (COMPONENTS_FOLDER / f"{name}.{ending}").read_text(encoding="utf-8")
+            file = COMPONENTS_FOLDER / f"{name}.{ending}"
+            return file.read_text(encoding="utf-8") if file.exists() else ""
 
         own = {
             "html_template": read("html"),

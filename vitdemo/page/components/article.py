@@ -11,8 +11,9 @@ mark bold text and `backticks` mark code.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -147,26 +148,26 @@ class Document(View):
         return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
 
     def to_payload(self, value: Sequence[DocumentBlock]) -> list[dict]:
-        return blocks_to_json(list(value), self)
+        return blocks_to_json(list(value), partial(serve_image, self))
 
 
-def blocks_to_json(value, view: Document):
+def blocks_to_json(value, serve: Callable[[np.ndarray], object]):
     """Convert blocks to JSON objects without empty fields; NaN becomes None.
 
-    An image (height, width, 3) uint8 becomes a file served by `view`.
+    An image (height, width, 3) uint8 becomes the result of `serve`.
     """
     if dataclasses.is_dataclass(value):
         fields = {
-            f.name: blocks_to_json(getattr(value, f.name), view) for f in dataclasses.fields(value)
+            f.name: blocks_to_json(getattr(value, f.name), serve) for f in dataclasses.fields(value)
         }
         said = {n: v for n, v in fields.items() if v is not None and v is not False and v != ""}
         return {"kind": type(value).__name__, **said}
     if isinstance(value, Mapping):
-        return [[name, blocks_to_json(each, view)] for name, each in value.items()]
+        return [[name, blocks_to_json(each, serve)] for name, each in value.items()]
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        return serve_image(view, value)
+        return serve(value)
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [blocks_to_json(each, view) for each in value]
+        return [blocks_to_json(each, serve) for each in value]
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

@@ -7,11 +7,11 @@ import gradio as gr
 from vitdemo.page.explore.inside import (
     ablation,
     architecture,
-    distance,
+    attention_distance,
     epochs,
-    filters,
     logit_lens,
     one_head,
+    patch_embedding,
     positions,
     residual_stream,
 )
@@ -24,15 +24,15 @@ PARTS = {
     "one_head": ("One head, number by number", one_head),
     "residual_stream": ("Residual stream", residual_stream),
     "ablation": ("Head ablation", ablation),
-    "distance": ("Attention distance", distance),
+    "distance": ("Attention distance", attention_distance),
     "positions": ("Position embeddings", positions),
-    "filters": ("Patch embedding", filters),
+    "filters": ("Patch embedding", patch_embedding),
     "epochs": ("Across epochs", epochs),
     "diagram": ("Architecture", architecture),
 }
 
 # The bridge requests the payloads of these parts; a choice of another part draws its section.
-BRIDGED_PARTS = ["lens", "residual_stream", "positions", "diagram"]
+BRIDGED_PARTS = ["lens", "residual_stream", "distance", "positions", "filters", "diagram"]
 JS_COUNT_DRAW = f"(part, draws) => [{json.dumps(BRIDGED_PARTS)}.includes(part) ? draws : draws + 1]"
 # The browser switches the part. On the server, two quick changes could finish in the wrong order.
 JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(

@@ -2,10 +2,11 @@
 
 from vitdemo import figures
 from vitdemo.analyses.attention_distance import AttentionDistances, compute_all_distances
+from vitdemo.context import AppContext
 from vitdemo.figures.charts import plot_attention_distance
+from vitdemo.page.bridge import ViewState, add_view, document_payload, load_square
 from vitdemo.page.components.article import (
     Details,
-    Document,
     DocumentBlock,
     Figure,
     Notice,
@@ -16,6 +17,7 @@ from vitdemo.page.components.table import Table
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.runs import Run, find_pretraining
 
+VIEW = "attention_distance"
 DISTANCE_CAPTION = (
     "**Attention distance** is the mean distance between a patch and the patches it attends to, in "
     "percent of the image's side. A dot is a head, and the line is the mean of a layer. The dashed "
@@ -29,13 +31,14 @@ DISTANCE_CAPTION = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part and connect its events."""
-    view = Document(elem_id="distances")
+    """Lay out the part."""
+    add_view(VIEW, elem_id="distances")
 
-    def draw(image, name):
-        return distance_blocks(*compute_all_distances(look.context, image))
 
-    look.add("inside/distance", draw, [], [view])
+def payload(context: AppContext, state: ViewState) -> list:
+    """Return the document of all models' attention distances. Raises `VitdemoError`."""
+    distances = compute_all_distances(context, load_square(context, state.image))
+    return document_payload(distance_blocks(*distances))
 
 
 def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:

@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("attention_distance", ["image"]);

@@ -1,0 +1,2 @@
+vitdemo.store.set({ filters: "" }); // the first choice
+vitdemo.store.defineDocument("patch_embedding", ["model", "filters"]);
