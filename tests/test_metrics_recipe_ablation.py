@@ -251,10 +251,11 @@ def test_conclusion_reports_gains_with_other_seeds(base):
         "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
         "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
         "mean +1.5, 95% interval over seeds −4.9 to +7.9).",
-        "With another seed, the baseline's recipe reaches 98.00%, compared with 97.50%. The "
-        "standard deviation over 2 seeds is 0.35 percentage points. A gain measured with one seed "
-        "must therefore exceed 6.4 points (95%, Student's t with 1 degree of freedom). For gains "
-        "measured with several seeds, the 95% interval of the mean must exclude 0.",
+        "The baseline reaches 97.50%. Repeated with another seed, it reaches 98.00%. The standard "
+        "deviation over 2 seeds is 0.35 percentage points. To be larger than the variation between "
+        "seeds, a gain measured with one seed must exceed 6.4 points (95%, Student's t with 1 "
+        "degree of freedom). For gains measured with several seeds, the 95% interval of the mean "
+        "must exclude 0.",
     ]
 
 

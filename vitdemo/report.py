@@ -2,9 +2,9 @@
 
     Path("report.html").write_text(render_report(runs), encoding="utf-8")
 
-All content comes from the run folders, so neither a dataset nor a model is needed. If a run has no
-evaluation or no epoch, the report says so. This module computes the content. The template
-`templates/report.html` defines the layout and escapes all text.
+All content comes from the run folders, so neither a dataset nor a model is needed. For a run
+without an evaluation or an epoch, the report has a message. This module computes the content. The
+template `templates/report.html` defines the layout and escapes all text.
 """
 
 import itertools

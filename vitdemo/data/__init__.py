@@ -266,7 +266,7 @@ def _remove_empty(*folders: Path) -> None:
 def _load_cifar10(root: Path, part: str) -> LabelledImages:
     try:
         raw = CIFAR10(str(root), train=part == "train", download=False)
-    except Exception as error:  # torchvision raises RuntimeError, and pickle any type
+    except Exception as error:  # unpickling a damaged file can raise any type
         raise DataError(
             f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
             f"'{root / CIFAR10.base_folder}'."

@@ -57,7 +57,7 @@ def get_first_filters(model: nn.Module) -> Tensor:
     The first convolution is the patch embedding of a Vision Transformer, or belongs to a stem or to
     a convolutional model. Raises `TypeError` if no convolution has three input channels.
     """
-    for module in model.modules():  # the first convolution was registered first
+    for module in model.modules():  # modules come in order of registration
         if isinstance(module, nn.Conv2d) and module.in_channels == 3:
             weight = upcast(module.weight.detach())  # (K, 3, p, p)
             return weight[weight.flatten(1).norm(dim=1).argsort(descending=True, stable=True)]

@@ -115,7 +115,7 @@ class LessonStep:
 class Lesson:
     """Lesson with its steps; `name` is the file name without suffix, `minutes` the working time.
 
-    `figures` are the figures of the handout, `answers` those of the teacher's version only.
+    `figures` are included in every handout, `answers` only in the teacher's version.
     """
 
     name: str

@@ -286,10 +286,10 @@ def _describe_seed_variation(ablation: RecipeAblation) -> str:
     deviation = 100 * float(np.std(ablation.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"With {_seed_phrase(ablation.seed_repeats)}, the baseline's recipe reaches {accuracies}%, "
-        "compared with "
-        f"{100 * ablation.accuracy:.2f}%. The standard deviation over {n} seeds is {deviation:.2f} "
-        "percentage points. A gain measured with one seed must therefore exceed "
+        f"The baseline reaches {100 * ablation.accuracy:.2f}%. Repeated with "
+        f"{_seed_phrase(ablation.seed_repeats)}, it reaches {accuracies}%. The standard deviation "
+        f"over {n} seeds is {deviation:.2f} percentage points. To be larger than the variation "
+        "between seeds, a gain measured with one seed must exceed "
         f"{100 * ablation.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
         "measured with several seeds, the 95% interval of the mean must exclude 0."
     )

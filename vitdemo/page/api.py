@@ -91,7 +91,7 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def metrics(run) -> dict:
-        """Return a run's accuracy, and per-class metrics with confidence intervals and means."""
+        """Return accuracy and per-class metrics of a run, with intervals and averages."""
         table = context.cache.call(compute_classification_report, context.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}

@@ -93,10 +93,11 @@ class LazySections:
         *,
         triggers: Sequence[Component] | None = None,
     ) -> None:
-        """Add a section ("side"), a part of one ("inside/lens"), or one that is always open ("").
+        """Add a section, or a part of a section, that is drawn while it is open.
 
-        Several sections may have the same place. If the user changes one of `triggers` (default:
-        all form components in `inputs`), the section is drawn again.
+        `where` is the id of a section ("side"), the path of a part ("inside/ablation"), or "" for a
+        section that is always open. Several sections may have the same place. If the user changes
+        one of `triggers` (default: all form components in `inputs`), the section is drawn again.
         """
         place = where.split("/") if where else []
         section = LazySection(place, draw, list(inputs), list(outputs))

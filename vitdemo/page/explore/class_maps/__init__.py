@@ -83,7 +83,7 @@ def build(look: ExploreTab) -> None:
         target = UncheckedDropdown(
             [("the predicted class", PREDICTED_CLASS_VALUE)],
             value=PREDICTED_CLASS_VALUE,
-            label="Why this class",
+            label="Class to explain",
             elem_id="why-class",
             min_width=220,
         )

@@ -18,7 +18,7 @@ from vitdemo.page.kit import UncheckedSlider
 
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 EMPTY_LAYER_RANGE = (1, 0)  # first and last
-MAX_CLASSES = 5  # in the card, and the new prediction
+MAX_CLASSES = 5  # in the card; the new prediction is added if it is not one of them
 KNOCKOUT_INTRO = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
     "attend to any patch. If the prediction stays the same, it does not depend on this "

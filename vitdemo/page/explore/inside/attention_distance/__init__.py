@@ -21,12 +21,8 @@ VIEW = "attention_distance"
 DISTANCE_CAPTION = (
     "**Attention distance** is the mean distance between a patch and the patches it attends to, in "
     "percent of the image's side. A dot is a head, and the line is the mean of a layer. The dashed "
-    "line is a head that attends to all patches equally. A head with a short distance attends "
-    "mostly to nearby patches or to the patch itself. This is not a convolution, because the "
-    "weights depend on the image. The distance shows neither what a head responds to nor whether "
-    "it matters. Only attention between patches counts; the weight of the class token is left out. "
-    "An **attention sink**, a patch that receives attention from everywhere, makes the distance "
-    "long."
+    "line is a head that attends to all patches equally. The distance shows neither what a head "
+    "responds to nor whether it matters."
 )
 
 
