@@ -81,7 +81,7 @@ class LazySections:
     ):
         self.choosers, self.common_inputs, self.queue = list(choosers), list(common_inputs), queue
         self.section_list: list[LazySection] = []
-        self.bridged_parts: list[str] = []  # parts without a section of their own
+        self.bridged_parts: dict[str, list[str]] = {}  # by section; the bridge draws these parts
         self._redraw_events: list[tuple[Callable, Sequence[LazySection]]] = []
 
     def add(
@@ -166,6 +166,6 @@ class LazySections:
             noted.append(openings)
             self._draw_on(openings.change, sections, show_progress="full")
         js = JS_MARK_OPEN.replace("NAME", json.dumps(name))
-        js = js.replace("BRIDGED", json.dumps(self.bridged_parts))
+        js = js.replace("BRIDGED", json.dumps(self.bridged_parts.get(name, [])))
         part = self.choosers[1:] if sections else []
         tab.select(None, [*noted, *part], noted, js=js, **LATEST_EVENT)

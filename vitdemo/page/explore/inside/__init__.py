@@ -59,4 +59,4 @@ def build(look: ExploreTab) -> None:
     draws = gr.Number(0, visible="hidden", label="draws of a part")
     chosen.input(None, [chosen, draws], draws, js=JS_COUNT_DRAW, **NO_PROGRESS)
     look.draw_on(draws.change, look.sections_of_tab("inside"))
-    look.bridged_parts += BRIDGED_PARTS
+    look.bridged_parts["inside"] = BRIDGED_PARTS
