@@ -372,9 +372,9 @@ def test_description_of_randomised_heads_contains_their_baseline():
     map_correlations, head_correlations = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
     text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
     assert "3 randomised classifier heads: +0.04 (−0.79 to +0.70)" in text
-    assert "these maps: +0.50. The first correlation is not significantly higher" in text
+    assert "these maps: +0.50. The first mean is not significantly higher than the second" in text
     text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.05))
-    assert "The first correlation is significantly higher (p = 0.05)" in text
+    assert "The first mean is significantly higher than the second (p = 0.05)" in text
     uniform = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
     assert "uniform" in drawing.describe_head_check(uniform)
 

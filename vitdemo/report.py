@@ -102,7 +102,7 @@ def render_report(
 ) -> str:
     """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `order` lists the names of all runs on the page, so that each run has the same colour as there.
+    `order` lists the names of all runs on the page, so that colours are the same as there.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")
@@ -122,7 +122,7 @@ def render_report(
 
 
 def models_table(runs: Sequence[Run], tests: Sequence[Mapping]) -> ReportTable:
-    """Return the size and the results of each run; `tests` has their `evaluation_section`."""
+    """Return the size and the results of each run; `tests` has the test results."""
     header = (
         *("Run", "Dataset", "Parameters", "Multiply-adds", "Weights", "Epochs", "Minutes"),
         *("Images/s", "Validation accuracy", "Test accuracy", "Macro F1", "Macro ROC-AUC", "ECE"),

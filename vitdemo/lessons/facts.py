@@ -172,7 +172,7 @@ def _confused_share(probabilities, labels, run: Run) -> str:
 
 
 def _uniform_confusion_share(classes: int) -> str:
-    """Return each class pair's percentage of errors if all ordered pairs had the same number."""
+    """Return one class pair's percentage of errors if errors were uniform over ordered pairs."""
     return percent_text(1 / (classes * (classes - 1)))
 
 
@@ -233,7 +233,7 @@ def _largest_weight(context: AppContext, run: Run) -> str:
 
 
 def _unscaled_weight(context: AppContext, run: Run) -> str:
-    """Return the same mean as `_largest_weight`, for scores that are not scaled by 1/√d."""
+    """Return `_largest_weight` for attention scores that are not scaled by 1/√d."""
     trace, model = context.trace_image(run, _lesson_image()), context.load_model(run)
     layers = [
         statistics.softmax_without_scale(weights.float(), head_scale(model, i))
@@ -256,7 +256,7 @@ def _few_share(context: AppContext, run: Run) -> str:
 
 
 def _few_norm(context: AppContext, run: Run) -> str:
-    """Return the percentage of all patches' last-layer norms on the most attended patches."""
+    """Return the most attended patches' percentage of the sum of all patches' norms."""
     trace = context.trace_image(run, _lesson_image())
     top_patches = np.argsort(trace.head_maps(trace.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
     received = summed_head_norms(trace.attention[-1], context.value_products(trace)[-1])  # (N, N)

@@ -89,7 +89,7 @@ def build_page(
             roots=context.roots,
             device=context.device,
         )
-        panel = LessonPanel(elem_id="lesson")  # CSS places it next to the tabs
+        panel = LessonPanel(elem_id="lesson")  # CSS places the panel next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
                 opener = explore.build(page, tab, page_tabs, context, local_only=local_only)

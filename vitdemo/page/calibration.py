@@ -105,7 +105,7 @@ def describe_calibration(found: CalibrationReport) -> str:
 
 
 def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str:
-    """Describe the calibration error expected by chance; `which` names the probabilities."""
+    """Describe the calibration error expected by chance; `which` specifies the probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         f"probabilities has an error below {100 * found.max_calibration_error:.2f} points."
@@ -159,9 +159,9 @@ def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
         )
     scaled = found.scaled
     return Text(
-        f"With a **temperature of {scaled.temperature:.3f}**, fitted on the "
-        f"{scaled.num_validation_images:,} validation images (not on the test set), the "
-        "calibration error on the test set changes from "
+        f"A **temperature of {scaled.temperature:.3f}** was fitted on the "
+        f"{scaled.num_validation_images:,} validation images (not on the test set). "
+        "With this temperature, the calibration error on the test set changes from "
         f"{100 * found.reliability.calibration_error:.2f} to "
         f"**{100 * scaled.reliability.calibration_error:.2f} points**. "
         f"{describe_chance_error(scaled.chance, 'the scaled')} {describe_scaled_error(scaled)} "

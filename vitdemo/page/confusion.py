@@ -271,7 +271,7 @@ def cell_title(matrix: ConfusionCells, true: str, predicted: str) -> list[Docume
     words = cell_label(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
-        order = f"Images of {matrix.run} first, followed by images of only {matrix.other}."
+        order = f"First the images of {matrix.run}, then the other images of {matrix.other}."
     return [Heading(words), Text(order, quiet=True)]
 
 

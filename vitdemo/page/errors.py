@@ -162,7 +162,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
     def pick_pair(name, true, predicted, either_way, event: gr.EventData):
         classes = available_predictions(context, name).classes
         pair = [classes[i] for i in parse_pick(event.pick, len(classes), len(classes))]
-        if either_way and {true, predicted} == set(pair):  # a second click resets it
+        if either_way and {true, predicted} == set(pair):  # a second click resets the filters
             return gr.skip(), *NEUTRAL_FILTERS, gr.skip()
         return "errors", *pair, True, 0, 100, DEFAULT_ORDER
 

@@ -20,7 +20,7 @@ class DownloadProgress(NamedTuple):
 @dataclass(eq=False)
 class _Download:
     progress: DownloadProgress
-    stopped: threading.Event = field(default_factory=threading.Event)  # by the user
+    stopped: threading.Event = field(default_factory=threading.Event)  # set by the user
     ended: threading.Event = field(default_factory=threading.Event)
 
 

@@ -40,7 +40,7 @@ def load_requested_image(
 
 
 def crop_to_square(shown: LoadedImage) -> Image.Image:
-    """Return the RGB square that models see; its `info` contains the true class if known."""
+    """Return the RGB square that models receive; its `info` has the true class if known."""
     square = crop_visible_square(shown.uncropped, position=shown.request.crop_position)
     square.info = {TRUE_CLASS_KEY: shown.label} if shown.label else {}
     return square
@@ -95,7 +95,7 @@ def load_example_images(
 
 
 def make_thumbnail(image) -> np.ndarray:
-    """Return a thumbnail of the square that models see, (SIDE, SIDE, 3) uint8."""
+    """Return a thumbnail of the square that models receive, (SIDE, SIDE, 3) uint8."""
     return np.asarray(
         crop_and_resize(crop_visible_square(image, 4 * THUMBNAIL_SIDE), THUMBNAIL_SIDE)
     )

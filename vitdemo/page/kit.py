@@ -54,7 +54,7 @@ STATE_LIFETIME = 6 * 3600  # seconds that gradio stores a user's choices in a St
 NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )
-MAX_STORED_EVENTS = 2000  # more than can wait (app.py) or run at a time
+MAX_STORED_EVENTS = 2000  # more requests than can wait (app.py) or run at the same time
 
 
 Choice = str | tuple[str, str]  # choice of a radio or dropdown: value, or (label, value)

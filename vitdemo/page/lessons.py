@@ -95,7 +95,7 @@ def build(
         yield read_catalog(context, folders)
 
     tab.select(show, None, shelf, **REFRESH_EVENT)
-    # Not on tab.select: a gradio component updated in a closed panel loses its initial values.
+    # Not `tab.select`: a component that gradio updates in a closed panel loses its initial values.
     printed.expand(offer, choice, choice, **REFRESH_EVENT)
 
     def send() -> list[Lesson]:

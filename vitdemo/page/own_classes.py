@@ -371,7 +371,7 @@ def describe_small_sample(found: LinearProbe) -> str:
         start = f"There are only {count} images. "
     return (
         f"{start}The interval is {high - low:.0f} percentage points wide. It is valid for "
-        "similar images, but not for other rooms, days or cameras. Frames of one burst are "
+        "similar images, but not for other rooms, days or cameras. Photos of one burst are "
         "near-identical. Take each image from another angle, in another place or at another time."
     )
 

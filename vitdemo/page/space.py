@@ -7,7 +7,7 @@ from torch import nn
 
 from vitdemo.page.compare.models import LATENCY_BATCH_SIZES, Latency, time_forward_passes
 
-GPU_SECONDS = 10  # limit per model; a user has two minutes of GPU time per day
+GPU_SECONDS = 10  # seconds per model; a user has two minutes of GPU time per day
 
 
 def gpu_function(function: Callable, seconds: int) -> Callable:

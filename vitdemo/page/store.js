@@ -1,6 +1,6 @@
 // The view state of the page, and the requests for the data of views (see bridge.py).
 // A view is { needs, follows, render(element, data, state) }; `needs` and `follows` are state keys.
-// The values of `needs` are the key of its data. A change of a key in `follows` draws the view again.
+// The key of a view's data consists of the values of `needs`. A change of a key in `follows` draws the view again.
 // A change of the state draws the views with current data, and requests the data of other views.
 vitdemo.store = (() => {
   const state = {};

@@ -35,7 +35,7 @@ from vitdemo.runs import Run
 
 ABLATION_INTRO = (
     "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "
-    "baseline: which settings differ, and by how much the accuracy on the same test images changes."
+    "baseline: the settings that differ, and the change of the accuracy on the same test images."
 )
 GAIN_COLUMN_HELP = {
     "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points, with "
@@ -68,8 +68,8 @@ JS_SCROLL_TO_GAINS = """() => {
   setTimeout(leave, 3000);
 }"""
 MARKER_LEGEND = (
-    f"● better, ■ worse, ○ not significant on these test images (p (Holm) is not below "
-    f"{SIGNIFICANCE_THRESHOLD:g})."
+    "● better or ■ worse than the baseline, ○ not significant on these test images (p (Holm) is "
+    f"not below {SIGNIFICANCE_THRESHOLD:g})."
 )
 SEED_MARKER_LEGEND = (
     "◆ gain of the same change with another seed. Grey band: 95% range of the difference between "

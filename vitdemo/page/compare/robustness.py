@@ -46,7 +46,7 @@ def build(sections: LazySections, context: AppContext) -> None:
             DEFAULT_IMAGE_COUNT,
             step=100,
             label="Test images",
-            info="more images take longer but give narrower intervals",
+            info="more images narrow the intervals and increase the time",
             elem_id="robust-count",
             min_width=220,
         )

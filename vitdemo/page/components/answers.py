@@ -105,7 +105,7 @@ def prediction_notes(runs: list[Run]) -> list[str]:
                 "is assigned to one of these classes. A model's percentages add up to 100. A note "
                 "marks an image that is less similar to the training images than "
                 f"{100 - POSSIBLE_PERCENTILE:.0f}% of the validation images. The note can be "
-                "missing, and it can appear for an unusual image of a known class."
+                "missing for other classes, and can mark unusual images of known classes."
             )
     for run in runs:
         if smoothing := recipe_field(run, "label_smoothing"):

@@ -6,7 +6,7 @@ receives each map row by row, and the classes in the order of their last probabi
     {"run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
      "shares": [[probability per class] per epoch], "predicted": [class per epoch],
      "label": the true class, or None if it is unknown or not a class of the model,
-     "words": when it was learned, "maps": [[[...] per layer] per epoch]} or {"sentence": str}
+     "words": learning progress, "maps": [[[...] per layer] per epoch]} or {"sentence": str}
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Gallery of test images in pages of 48, each a button that opens the image in Explore.
+"""Gallery of test images, 48 per page; a click on an image opens the image in Explore.
 
     shown = Gallery(elem_id="errors-pictures")
     load_gallery_page(context, query)          # the value that a handler returns

@@ -30,7 +30,7 @@ function wall({ name, change, probability }, heads) {
     return {
       text: heads.has(pick) ? "off" : signed(value), pick, pressed: heads.has(pick),
       label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Effect of switching off only this head: ${words}`,
-      rgb: shade(limit > 0 ? (1 - value / limit) / 2 : 0.5), // a head supports a class whose logit drops without it
+      rgb: shade(limit > 0 ? (1 - value / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
     };
   }) }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));

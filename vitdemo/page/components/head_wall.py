@@ -20,7 +20,7 @@ JS_HEADS_OFF = "() => vitdemo.headsOff"
 JS_SET_HEADS = "(text) => document.dispatchEvent(new CustomEvent('vitdemo:heads', {detail: text}))"
 # Each click sends all heads that are off, so the last of several quick clicks is sufficient.
 JS_INPUTS_WITH_HEADS = "(_, ...values) => [vitdemo.headsOff, ...values]"
-EFFECT_DIGITS = 7  # decimals of a change, so that the browser and Python round alike
+EFFECT_DIGITS = 7  # decimals of a change: enough for equal rounding in the browser and in Python
 
 
 @dataclass(frozen=True, eq=False)

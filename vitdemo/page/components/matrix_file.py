@@ -34,7 +34,7 @@ def unpack_matrices(content: bytes) -> np.ndarray:
         raise ValueError("The file is too short to contain matrices.")
     magic, *shape = _HEADER.unpack_from(content)
     if magic not in MATRIX_DTYPES:
-        raise ValueError("The file does not start like a file of matrices.")
+        raise ValueError("The file is not a file of matrices: the first 4 bytes are unknown.")
     values = np.frombuffer(content, MATRIX_DTYPES[magic], offset=_HEADER.size)
     if values.size != np.prod(shape, dtype=np.int64):
         raise ValueError("The file's size does not match its header.")

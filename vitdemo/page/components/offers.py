@@ -38,7 +38,7 @@ class Examples:
 class ExampleImages(View):
     """Example images; for the events `ask` and `others`, see the module docstring."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` needs the event here
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` reads this list
 
     def to_payload(self, value: Examples) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}

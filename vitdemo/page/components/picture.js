@@ -1,5 +1,5 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
-// square that the models see. Each change triggers the event "ask" with {source, path, at}.
+// square that the models receive. Each change triggers the event "ask" with {source, path, at}.
 const { address, camera, received, wish } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
@@ -77,7 +77,7 @@ part("take").addEventListener("click", () => {
   leave();
 });
 
-// --- the square that the models see ---
+// --- the square that the models receive ---
 
 const wide = () => whole.naturalWidth > whole.naturalHeight;
 const isSquare = () => Math.abs(whole.naturalWidth - whole.naturalHeight) <= 0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
@@ -140,7 +140,7 @@ function receive() {
   const about = part("about");
   about.replaceChildren(value.words);
   if (value.label) about.append(" True class: ", Object.assign(document.createElement("strong"), { textContent: value.label }), ".");
-  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square to choose what the models see.");
+  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square to choose the input of the models.");
   address({ picture: value.source === "own" ? null : value.source, crop: value.source === "own" || value.at === 0.5 ? null : value.at.toFixed(2) });
 }
 

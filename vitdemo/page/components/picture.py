@@ -7,7 +7,7 @@ A handler reads the event with `parse_image_request`. It returns a `LoadedImage`
 message; then the previous image stays. The payload:
 
     {"picture": file, "size": [width, height], "at": 0..1, "source": "own", "photo:NAME" or
-     "test:NUMBER", "path": of the user's photo or None, "words": str, "label": str | None,
+     "test:NUMBER", "path": path of the user's photo or None, "words": str, "label": str | None,
      "sentence": str | None}
 """
 
@@ -52,7 +52,7 @@ class LoadedImage:
 class ImageInput(View):
     """Image input; the event `ask` means that the user chose an image or moved the square."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` needs the event here
+    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` reads this list
 
     def to_payload(self, value: LoadedImage) -> dict:
         content = _encode_preview(value.uncropped)

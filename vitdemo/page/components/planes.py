@@ -6,7 +6,7 @@
 A handler returns `EmbeddingPlane`s with their images, or an error message. The script receives
 lists over the same images:
 
-    {"classes": [name, ...], "numbers": [...], "labels": [...], "sheet": file, "columns": of it,
+    {"classes": [name, ...], "numbers": [...], "labels": [...], "sheet": file, "columns": int,
      "planes": [{"name", "places": [[x, y], ...] in 0..1}, ...], "sentence": str}
 """
 

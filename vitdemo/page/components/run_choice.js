@@ -1,4 +1,4 @@
-// Runs once; the template does not contain the value, so gradio never redraws it.
+// This script runs once: the template does not contain the value, so gradio never redraws it.
 const [label, info, select] = ["label", "small", "select"].map((tag) => element.querySelector(tag));
 select.id = label.htmlFor = `${element.id}-select`;
 info.id = `${element.id}-info`;

@@ -1,4 +1,4 @@
-// Runs once; the template does not contain the value, so gradio never redraws it.
+// This script runs once: the template does not contain the value, so gradio never redraws it.
 const place = element.querySelector(".groups");
 const chosen = () => new Set(props.value ?? []);
 let drawn = ""; // the drawn groups as JSON, to skip updates without changes

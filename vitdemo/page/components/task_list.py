@@ -40,7 +40,7 @@ class Task:
 class TaskList(View):
     """List of tasks; the event `act` means that the user pressed a button."""
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # `gr.on` needs the event here
+    EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # `gr.on` reads this list
 
     def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
         super().__init__(value, empty=empty, **options)

@@ -50,7 +50,7 @@ class ClassCounts:
     classes: tuple[str, ...]
     train: np.ndarray
     test: np.ndarray
-    notes: tuple[str, ...] = ()  # about files and classes that are left out
+    notes: tuple[str, ...] = ()  # warnings about files and classes that are left out
 
 
 @dataclass(frozen=True, eq=False)

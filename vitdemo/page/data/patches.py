@@ -23,8 +23,8 @@ from vitdemo.runs import Run
 DISPLAY_SIDE = 224
 COMPONENT_COUNT = 3  # number of principal components shown
 PATCHES_INTRO = (
-    "How a Vision Transformer reads the image from the tab *Explore*. The image is divided into "
-    "equal **patches**. One **linear projection**, shared by all patches, turns the pixels of each "
+    "A Vision Transformer divides the image from the tab *Explore* into equal "
+    "**patches**. One **linear projection**, shared by all patches, turns the pixels of each "
     "patch into a vector. A learned **position** vector is added, because attention itself ignores "
     "the order of the patches."
 )

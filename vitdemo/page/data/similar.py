@@ -49,7 +49,7 @@ SEPARATION_HELP = (
     "Between / within: mean distance between images of different classes, divided by the mean "
     "distance between images of the same class. Even perfectly separable classes can have a value "
     "near 1. The fraction of nearest neighbours of the same class measures separability more "
-    "directly. Both are computed from the features, not from the map."
+    "directly. Both values are computed from the features, not from the map."
 )
 
 

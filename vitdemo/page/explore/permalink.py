@@ -17,7 +17,7 @@ from vitdemo.page.kit import NO_PROGRESS, UncheckedDropdown, UncheckedSlider
 
 COPY_FAILED = "not copied"
 MAX_QUERY_LENGTH = 4000  # maximum number of characters that are read from a URL
-MAX_CLASS_NAME_LENGTH = 200  # maximum length of a class name; ImageNet-21k has a name of 175
+MAX_CLASS_NAME_LENGTH = 200  # maximum length of a class name; ImageNet-21k has a name with 175
 MAX_NUMBER = 10_000  # limit of a number if the component has no maximum yet
 
 # The URL does not contain initial values, so that it stays short.

@@ -33,7 +33,7 @@ MODEL_FAMILIES = (
     ("timm",),
     CONVOLUTIONAL_FAMILIES,
 )  # kinds of models: from scratch, pretrained, convolutional
-PREDICTED_CLASS = "the predicted class of each"
+PREDICTED_CLASS = "the predicted class of each model"
 SIDE_BY_SIDE_INTRO = (
     "The same image in several models, at the same relative depth: 100% is the last layer of each "
     "model. Convolutional models have no attention and are shown with Grad-CAM, which depends on "
@@ -160,7 +160,7 @@ def _attention_panel(
         title = f"Rollout, layers 1 to {layer} of {look.num_layers}"
         return make_map_panel(answer, values, title, METHODS["rollout"].caption)
     caption = (
-        f"How much {look.reader_name} attends to each patch in this layer (mean of the heads). "
+        f"Attention of {look.reader_name} to each patch in this layer (mean of the heads). "
         f"{KNOCKOUT_FINDING} The map is the same for every class."
     )
     title = f"Attention, layer {layer} of {look.num_layers}"

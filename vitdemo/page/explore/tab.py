@@ -76,7 +76,7 @@ NO_WEIGHTS_MESSAGE = (
 class ExploreTab(LazySections):
     """The Explore tab: image, model, layer and event handlers; `add` adds a section.
 
-    Sections read `context`, `image` (the RGB square that models see), `model` (the name of the
+    Sections read `context`, `image` (the RGB square for all models), `model` (the name of the
     chosen run) and `layer` (1..L, clamped to the model's depth). The initial layer is the layer of
     the most faithful map.
 

@@ -35,7 +35,7 @@ RANKING_TERMS = {
     "Precision-recall curve": "Precision (y-axis: fraction of cats among the images predicted as "
     "cat) against recall (x-axis: fraction of cats predicted as cat) for every threshold. It is "
     "more informative than the ROC curve if a class is rare.",
-    "Average precision": "Precision averaged over all thresholds, weighted by the added recall.",
+    "Average precision": "Precision averaged over all thresholds, weighted by the gain in recall.",
     "Precision at recall 90%": "Precision at the threshold that finds 90% of the cats.",
 }
 

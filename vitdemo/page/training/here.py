@@ -120,7 +120,7 @@ class TrainingPanel:
             ],
         }
         tab.select(self.open_if_busy, None, panel, **REFRESH_EVENT)
-        # Not on tab.select: a gradio component updated in a closed panel loses its initial values.
+        # Not `tab.select`: a component updated in a closed panel loses its initial values.
         gr.on([panel.expand, self.timer.tick, self.animated_run.input], **told, **REFRESH_EVENT)
         for opened in (tab.parent.change, tab.select, panel.expand, panel.collapse):
             opened(

@@ -43,7 +43,7 @@ ORDER_COLOURS |= {
 }  # colours with a contrast of at least 2.9:1 to the background
 BASELINE_TITLES = {CENTRE_BASELINE: "Centre first", EDGE_BASELINE: "Edge map"}
 BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
-    CENTRE_BASELINE: "baseline: uses the distance to the centre only",
+    CENTRE_BASELINE: "baseline: uses only the distance to the centre",
     EDGE_BASELINE: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
 }
@@ -166,7 +166,7 @@ def describe_head_check(check: RandomHeadCheck) -> str:
     return (
         f"Mean rank correlation with the maps of {len(check.map_correlations)} randomised "
         f"classifier heads: {means[0]} ({low} to {high}). Mean between these maps: {means[1]}. "
-        f"The first correlation is {verdict} higher (p = {check.p_value:.2f})."
+        f"The first mean is {verdict} higher than the second (p = {check.p_value:.2f})."
     )
 
 

@@ -10,7 +10,7 @@ from vitdemo.page.kit import clamp_layer
 
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
 EPOCHS_CAPTION = (
-    "How much the class token attends to each patch in layer {layer} (mean of the heads), after "
+    "Attention of the class token to each patch in layer {layer} (mean of the heads), after "
     "each epoch whose weights were saved. "
     + KNOCKOUT_FINDING
     + " A map that changes shows that the layer "

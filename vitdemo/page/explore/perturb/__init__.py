@@ -113,7 +113,7 @@ class ChangeImageHandlers:
         self, name, layer, first, last, before: Image.Image, changes: ImageChanges
     ) -> tuple:
         after = apply_changes(before, changes)
-        try:  # before the predictions, which then come from the same forward passes
+        try:  # the predictions below then reuse these forward passes
             looks = self.load_trace(name, before), self.load_trace(name, after)
         except VitdemoError as error:
             maps = str(error)

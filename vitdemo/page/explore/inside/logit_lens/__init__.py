@@ -3,8 +3,8 @@
 The payload contains all layers, so `view.js` can show another layer without a request:
 
     {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
-     "classes": [names], "answers": (L+1, classes),
-     "named": [{"name", "short", "colour"}, ...], "predicted": (L+1, P) of them, "shares": (L+1, P)}
+     "classes": [names], "answers": (L+1, classes), "named": [{"name", "short", "colour"}, ...],
+     "predicted": (L+1, P) of "named", "shares": (L+1, P)}
 
 Letters: L layers, P patches, C classes.
 """
@@ -20,7 +20,7 @@ from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "logit_lens"
-PROBABILITY_DIGITS = 6  # enough for the browser and Python to round alike
+PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 MAX_LENS_CLASSES = 12  # with more classes, only `NUM_TOP_CLASSES` are shown
 NUM_TOP_CLASSES = 8
 # Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. Its

@@ -27,8 +27,8 @@ FILTER_CAPTIONS = {
     LARGEST_FILTERS: (
         "The filters ({p} x {p} pixels) with the largest norms, out of {count} filters. The number "
         "below a filter is its norm. Each filter is scaled to its own largest weight, and grey is "
-        "0. A filter responds to patterns that resemble it. A large filter does not necessarily "
-        "matter more."
+        "0. A filter responds to patterns that resemble it. A filter with a large norm is "
+        "not necessarily important."
     ),
 }
 FILTER_TILE_WIDTH = 68  # side of a tile in pixels

@@ -15,7 +15,7 @@ from vitdemo.page.explore.tab import ExploreTab
 VIEW = "position_embeddings"
 POSITIONS_CAPTION = (
     "Cosine similarity of the chosen patch's learned position embedding to the position embeddings "
-    "of all patches; 1 for the patch itself. It does not depend on the image."
+    "of all patches; 1 for the patch itself. The similarity does not depend on the image."
 )
 INITIALISATION_CAPTIONS = {
     "random": "The embeddings were initialised with random numbers, without information about "
