@@ -371,8 +371,8 @@ def evaluate_trained(
 ) -> None:
     """Evaluate the run in `folder` at the end of its training.
 
-    Raises `DataError` with the command for a later evaluation, if the test set has changed since
-    the start of the training run and cannot be read.
+    Raises `DataError` with the command for a later evaluation if the test set has changed during
+    training and cannot be read.
     """
     try:
         run = runs.read_run(folder)
@@ -419,7 +419,7 @@ def get_run_folder(args: argparse.Namespace) -> Path:
 
 
 def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
-    """Train and save all epochs; return False if Ctrl-C, SIGTERM or the deadline ended it."""
+    """Train and save all epochs; return False if Ctrl-C, SIGTERM or the deadline ended training."""
     is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
     with create_progress_bar(trainer) as bar:
         if is_first:
@@ -457,7 +457,7 @@ def ignore_stop_signals() -> Iterator[None]:
 
 
 def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bool:
-    """Return whether another epoch of the same length would end after the deadline."""
+    """Return whether an epoch as long as the epoch of `record` would end after the deadline."""
     seconds = record["epoch_seconds"] - trainer.compile_seconds
     is_late = time.monotonic() + seconds > deadline
     return trainer.processes.broadcast_flag(is_late, trainer.device)

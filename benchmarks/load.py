@@ -74,7 +74,7 @@ async def measure_load(
         asked = await find_image_event(client)
         people = [SimulatedUser(client, asked, number) for number in range(users)]
         turns = math.ceil(seconds / IMAGE_INTERVAL)
-        # The images are created before the measurement, because it would slow down the server.
+        # Creating images would slow down the server, so they are created before the measurement.
         made = {
             seed: make_random_image(seed)
             for seed in {p.image_seed(t, same) for p in people for t in range(turns)}

@@ -3,11 +3,11 @@
     python benchmarks/near_duplicates.py [--data DIR] [--threshold 0.95]
 
 A test image is a near-duplicate here if its 3,072 pixel values have a Pearson correlation above the
-threshold with those of one of the 50,000 training images. With "or mirrored", the test image or its
-left-right mirror image may be the one that correlates. This is stricter than the 3.25% of ciFAIR
-(Barz & Denzler 2020, https://arxiv.org/abs/1902.00423), who inspected the nearest neighbours by
-eye and also count images that differ in colour, crop or contrast. Prints the counts, and the
-accuracy of each included run on these images and on the others.
+threshold with the pixel values of one of the 50,000 training images. With "or mirrored", the test
+image or its left-right mirror image may be the one that correlates. This criterion is stricter than
+the criterion of ciFAIR (3.25%; Barz & Denzler 2020, https://arxiv.org/abs/1902.00423), who
+inspected the nearest neighbours by eye and also count images that differ in colour, crop or
+contrast. Prints the counts, and each included run's accuracy on these images and the others.
 """
 
 import argparse

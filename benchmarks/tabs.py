@@ -34,7 +34,7 @@ TAB_SELECTORS = {  # tab -> selectors of elements that must be visible in it
     "Data": ["#classes figure"],
 }
 # Clicks `button` and waits until all `places` are painted and `gone` is removed. After 30 seconds,
-# it fails with an error that lists the missing elements.
+# the script fails with an error that lists the missing elements.
 JS_CLICK_AND_WAIT = """([button, places, gone]) => new Promise((done, fail) => {
     const shown = place =>
         [...document.querySelectorAll(place)].some(part => part.checkVisibility());

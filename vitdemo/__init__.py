@@ -1,3 +1,3 @@
-"""See how a Vision Transformer learns and looks, on really trained models."""
+"""See how trained Vision Transformers learn, and what they attend to."""
 
 __version__ = "0.1.0"

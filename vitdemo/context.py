@@ -266,8 +266,8 @@ class AppContext:
     def divide_cores(self) -> Iterator[None]:
         """Divide the CPU cores among concurrent forward passes.
 
-        Compared with a pass on two threads, a pass on one thread takes a sixth longer, but a third
-        less processor time (measured on two cores).
+        On two cores, a pass on one thread takes a sixth longer than on two threads, but a third
+        less processor time.
         """
         if self.device.type != "cpu":
             yield

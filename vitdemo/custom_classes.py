@@ -371,7 +371,7 @@ class LinearProbe:
     def interval(self) -> tuple[float, float]:
         """Wilson's 95% confidence interval of the accuracy, for `effective_size` images.
 
-        The interval is valid for similar images, but not for other places and cameras.
+        The interval is valid for similar images, but not for images from other places or cameras.
         """
         low, high = wilson_interval_of_fraction(self.accuracy, self.effective_size)
         return float(low), float(high)

@@ -49,7 +49,7 @@ class AblationEffects:
 
     @property
     def logit_change(self) -> np.ndarray:
-        """Change (L, H) of the predicted class's logit when one head is off; < 0 for support."""
+        """Logit change (L, H) of the predicted class with one head off; < 0: supports the class."""
         return self.ablated_logits[..., self.target] - self.logits[self.target]
 
     @property

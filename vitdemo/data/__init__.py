@@ -179,7 +179,7 @@ def open_dataset(
         if other and not base.is_dir():  # Another process may have created `base` meanwhile.
             raise DataError(
                 f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
-                "train/<class>/ and test/<class>/. Set --data to a folder that does."
+                "train/<class>/ and test/<class>/. Set --data to another folder."
             )
         if not download:
             raise DataError(_missing_dataset_message(root))

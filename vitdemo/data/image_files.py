@@ -195,7 +195,7 @@ class _LimitedReader(io.BytesIO):
 
     def __init__(self, data: bytes):
         super().__init__(data)
-        self.reads_left = 20_000  # for the header; a photo needs a few hundred
+        self.reads_left = 20_000  # for the header; a photo needs a few hundred reads
         self.bytes_left = 3 * len(data) + 1_000_000
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -317,9 +317,9 @@ def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, fl
     """Return the pixel values that mean black and white in a grey `image`.
 
     16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Files with 32-bit integers
-    and floats do not contain the range. It is the smallest of 0 to 1, 0 to 255 and 0 to 65535 that
-    contains all values. If the maximum is below a sixteenth of this range or no range fits, the
-    smallest and the largest finite value are used.
+    and floats do not contain the range. It is then the smallest range, among 0 to 1, 0 to 255 and 0
+    to 65535, that contains all values. If the maximum is below a sixteenth of this range or no
+    range fits, the smallest and the largest finite value are used.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):

@@ -2,7 +2,7 @@
 
 `rollout` and `relevance` combine the attention of all layers into one matrix per image.
 `class_token_map` extracts one value per patch. Attention and rollout do not depend on the class, so
-they do not explain a prediction. `relevance` and all maps from `class_gradients` do depend on it.
+they do not explain a prediction. `relevance` and maps from `class_gradients` depend on the class.
 
 Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), D width, C classes.
 

@@ -28,8 +28,8 @@ def value_products(model: nn.Module, tokens: Tensor) -> Tensor:
     """Compute the inner products of the heads' transformed values f_h(x_j), (L, B, N, H, H).
 
     `tokens` (L+1, B, N, D) come from `trace`. Raises `TypeError` for a model that `trace` rejects.
-    Also raises `TypeError` if the model normalises the joined heads before the output projection,
-    because the attention's output is then not a sum over tokens and heads.
+    Also raises `TypeError` if the model normalises the joined heads before the output projection.
+    The attention's output is then not a sum over tokens and heads.
     """
     check_plain_vit(model)
     layers = [_layer_products(model, layer, x) for layer, x in enumerate(tokens[:-1])]

@@ -31,7 +31,7 @@ MAX_MESSAGE_LENGTH = 400
 
 @dataclass(frozen=True)
 class Job:
-    """Current state of a training job: content of job.json (`record`), reason of a failure.
+    """Current state of a training job; `record` is the content of job.json.
 
     `message` is the reason of a failure. `begun` means that the process has reached the first step
     and handles signals. `done` is the completed fraction of the epochs; speed and time left are

@@ -59,7 +59,7 @@ class ConfusedPair:
 
 
 def compute_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the fraction of images whose most probable class is the true one."""
+    """Return the fraction of images whose most probable class is the true class."""
     check_predictions(probabilities, labels)
     return float(np.mean(np.argmax(probabilities, axis=1) == labels))
 

@@ -22,7 +22,7 @@ MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
 class ReliabilityDiagram:
     """Predictions by confidence, in bins of equal width from 0 to 1.
 
-    A bin includes its lower edge but not its upper edge. The last bin includes both.
+    A bin includes its lower edge but not its upper edge. The last bin includes both edges.
     """
 
     edges: np.ndarray  # (B+1,)
@@ -222,7 +222,7 @@ def compute_chance_calibration(
     filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
     rng = np.random.default_rng(seed)
     hits = np.empty((resamples, len(filled)))
-    for row in hits:  # drawing one row at a time needs less memory and is as fast
+    for row in hits:  # one row at a time: as fast as all at once, with less memory
         row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)

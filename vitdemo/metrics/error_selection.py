@@ -108,7 +108,7 @@ def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarr
     The method is confident learning (Northcutt, Jiang & Chuang 2021, eq. 1 and 2) on the mean
     probabilities of the models. The threshold of a class is its mean probability on the images with
     this label. An image is a possible label error if, among the classes that reach their threshold,
-    the most probable one is not the label. The models must not have been trained on these images.
+    the most probable class is not the label. The models must not have been trained on these images.
     The label of such an image may still be correct.
     """
     check_model_predictions(probabilities, labels)

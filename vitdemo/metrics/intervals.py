@@ -176,7 +176,7 @@ def ranking_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
 
-    The first is NaN if all images are of class `c`. Raises ValueError if no image is.
+    The first interval is NaN if all images are of class `c`. Raises ValueError without such images.
     """
     truth, scores = one_vs_rest(probabilities, labels, c)
     _check_draws(len(truth), resamples, level)

@@ -1,9 +1,9 @@
 """Paired significance tests of two models on the same test images.
 
 McNemar's test (1947) uses the images on which exactly one of the two models is correct. If both
-models are equally good, either one is the correct one with probability 0.5, so the counts are
-binomial: p is the probability of a split at least as uneven (exact, two-sided). Images on which
-both are correct or both are incorrect carry no information about the difference.
+models are equally good, the first model is correct on such an image with probability 0.5. The
+counts are then binomial, and p is the probability of a split at least as uneven (exact, two-sided).
+Images on which both are correct or both are incorrect carry no information about the difference.
 
 Among many tests of equal models, one in twenty is significant by chance. `holm` therefore corrects
 for all tests that are shown together.
@@ -60,7 +60,7 @@ class McNemarResult:
 
 
 def is_correct(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return whether the most probable class of each image is the true one, (N,) bool."""
+    """Return whether the most probable class of each image is the true class, (N,) bool."""
     check_predictions(probabilities, labels)
     return np.argmax(probabilities, axis=1) == labels
 

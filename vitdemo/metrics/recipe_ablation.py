@@ -115,7 +115,7 @@ class AblationGain:
 
     `p` includes Holm's correction for all runs that are compared with the same baseline.
     `validation_gain` is the gain in validation accuracy, -1 to 1, or None if the two runs used
-    different validation images. Use it, not the test result, to choose changes.
+    different validation images. Use the validation gain, not the test result, to choose changes.
     """
 
     run: str

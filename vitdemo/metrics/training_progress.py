@@ -244,7 +244,7 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
             "accuracy is measured with the weights of each step."
         )
     reasons.append(
-        "Training results are means over the epoch, and the model is worse at the epoch's start. "
+        "Training results are means over the epoch, in which the model improves. "
         "Validation takes place at the end of the epoch."
     )
     return reasons

@@ -36,7 +36,7 @@ def _parse_step_line(line: str) -> dict | None:
 
 
 def truncate_steps(folder: Path, epoch: int) -> None:
-    """Remove all lines after `epoch`, because the run is resumed at its end."""
+    """Remove all lines after `epoch`, because the run is resumed at the end of this epoch."""
     if (folder / STEPS_FILE).exists():
         _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
 

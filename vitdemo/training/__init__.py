@@ -166,7 +166,7 @@ class Trainer:
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # faster, because all shapes are constant
+            torch.backends.cudnn.benchmark = True  # pays off, because all shapes are constant
         self.compile = choose_compile_mode(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher

@@ -44,7 +44,7 @@ class BatchedMuon(Muon):
             skipped += [(p, p.grad) for p in matrices]
         for param, _ in skipped:
             param.grad = None
-        super().step()  # updates the other parameters; in the first step, all
+        super().step()  # updates the other parameters; in the first step, all parameters
         for param, grad in skipped:
             param.grad = grad
         return loss

@@ -72,7 +72,7 @@ class Pretrainer(Trainer):
 
     @torch.inference_mode()
     def _validate(self) -> tuple[float, float]:
-        """Return the mean validation error, with the same masked patches in every epoch, and 0."""
+        """Return the mean validation error, and 0 as accuracy; all epochs mask the same patches."""
         model, own_part = self.ema_model(), slice(self.processes.rank, None, self.processes.count)
         visible = self._draw_visible(len(self.validation), seed=0)[own_part]
         images = self.validation.images[own_part]

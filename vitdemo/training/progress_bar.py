@@ -19,7 +19,7 @@ def format_epoch_line(record: dict) -> str:
 def create_progress_bar(trainer: Trainer) -> tqdm:
     """Return a progress bar over the images of all epochs; the trainer's `on_step` updates it.
 
-    Only the first process shows it.
+    Only the first process shows the bar.
     """
     epoch_images = trainer.steps * trainer.batch_size
     bar = tqdm(

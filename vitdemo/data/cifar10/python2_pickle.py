@@ -1,7 +1,7 @@
-"""Encoder for CIFAR-10's official files, which Python 2's cPickle has written.
+"""Encoder for CIFAR-10's official files, which were written by Python 2's cPickle.
 
-Python 3's pickle writes other bytes for the same content, and so gives another MD5 checksum: it
-uses other module names for numpy, writes texts as unicode and counts its memo from 0.
+Python 3's pickle writes different bytes for the same content, so the MD5 checksum would
+differ. Python 3 uses other module names for numpy, writes unicode, and counts its memo from 0.
 """
 
 from collections.abc import Callable, Sequence

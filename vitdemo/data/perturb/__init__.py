@@ -91,8 +91,8 @@ def apply_perturbation(
     """Return `images` (B, 3, S, S) uint8 after the change `name` at `strength`.
 
     `seed` is one seed for all images, or one seed for each image. Raises `ValueError` for an
-    unknown name, a strength out of range, a number of seeds other than B, and a number of pieces
-    that does not divide S.
+    unknown name, a strength out of range, or a number of seeds other than B. Also raises
+    `ValueError` if the number of pieces does not divide S.
     """
     if name not in PERTURBATIONS:
         raise ValueError(f"Unknown change '{name}': choose one of {', '.join(PERTURBATIONS)}.")

@@ -89,9 +89,9 @@ def staged_p_value(score: float, draw: Callable[[int, int], Tensor]) -> float:
     """Compute a rank p-value among `NUM_COPIES` scores that are costly to draw, in two stages.
 
     `draw(count, seed)` returns (count,) scores. If one of the first `NUM_FIRST_COPIES` scores is at
-    least `score`, p is computed from only these scores. It is then above 0.05, as it would be with
-    all scores. So p <= 0.05 holds in the same cases as with one stage. The probability of p <= a is
-    still at most a.
+    least `score`, p is computed from only these scores. This p is above 0.05, and p from all scores
+    would also be above 0.05. So p <= 0.05 holds in the same cases as with one stage. The
+    probability of p <= a is still at most a.
     """
     found = draw(NUM_FIRST_COPIES, 0)
     if not (found >= score).any():

@@ -33,7 +33,7 @@ MODEL_FAMILIES = (
     ("timm",),
     CONVOLUTIONAL_FAMILIES,
 )  # kinds of models: from scratch, pretrained, convolutional
-PREDICTED_CLASS = "the predicted class of each model"
+PREDICTED_CLASS = "the predicted class of each"  # in URLs, so it stays
 SIDE_BY_SIDE_INTRO = (
     "The same image in several models, at the same relative depth: 100% is the last layer of each "
     "model. Convolutional models have no attention and are shown with Grad-CAM, which depends on "

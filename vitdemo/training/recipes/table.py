@@ -175,9 +175,9 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "model": vit_spec(192, 6, 6, init="mimetic"),
         "note": "The distillation weight is 0.5 (Hinton et al. 2015). The teacher is a "
         "convolutional network, as in Touvron et al. 2021: conv-baseline, trained only on "
-        "CIFAR-10. Test accuracy on CIFAR-10: 91.66% after 54 of 120 planned epochs, 91.32% after "
-        "a run of 40 epochs. Training took 108 minutes (sum of epoch times) on two shared cores of "
-        "an AMD EPYC (Turin), 2026-11-25. The included model is vit-scratch.",
+        "CIFAR-10. Test accuracy on CIFAR-10: 91.66% after 54 of 120 planned epochs. A run of 40 "
+        "epochs reached 91.32%. Training took 108 minutes (sum of epoch times) on two shared cores "
+        "of an AMD EPYC (Turin), 2026-11-25. The included model is vit-scratch.",
         "teacher": "assets/runs/conv-baseline",
         "label_smoothing": 0.0,
         "epochs": 48,
@@ -239,8 +239,8 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "note": "The distillation weight is 0.8. The teacher receives the same mixed pixels (Beyer "
         "et al. 2022). Test accuracy on CIFAR-10: 95.52%. Training took 8 minutes (sum of epoch "
         "times), after 4 minutes of pretraining, on one H200 that also trained another model, "
-        "2026-11-26. This model is included. An earlier run with distillation weight 0.5 reached "
-        "92.56% after 101 of 121 epochs. Eight more epochs gave 93.03%.",
+        "2026-11-26. This model is included. An earlier run used distillation weight 0.5. It "
+        "reached 92.56% after 101 of 121 epochs, and 93.03% after eight more epochs.",
         "betas": (0.9, 0.999),
         "mask_ratio": 0.0,
         "pretrained": True,
@@ -260,11 +260,11 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "summary": "a ViT with a conv stem from scratch, for a GPU: distillation from "
         "conv-baseline",
         "model": vit_spec(192, 6, 3, drop_path_rate=0.1, init="mimetic", stem="conv"),
-        "note": "The stem is that of CCT-7/3x2. Published result: 95.04%. Test accuracy on "
+        "note": "The model uses the stem of CCT-7/3x2. Published result: 95.04%. Test accuracy on "
         "CIFAR-10: 94.84%. Training took 7 minutes (sum of epoch times) on one H200 that also "
-        "trained another model, 2026-11-26. This model is included. An earlier run with "
-        "distillation weight 0.5 reached 93.02% after 159 of 210 epochs. Another 37 epochs on two "
-        "cores of an AMD EPYC (Turin) gave 93.80%.",
+        "trained another model, 2026-11-26. This model is included. An earlier run used "
+        "distillation weight 0.5. It reached 93.02% after 159 of 210 epochs, and 93.80% after "
+        "another 37 epochs on two cores of an AMD EPYC (Turin).",
         "pretrained": False,
     },
     "vit-plain": {
@@ -292,7 +292,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "base": "vit-plain-cpu",
         "summary": "vit-plain-cpu with Muon for 40 epochs, which fits the training set",
         "note": "This recipe is the baseline of a second ablation study. TrivialAugment reduces "
-        "the accuracy of vit-plain-cpu by 5.4 percentage points, but raises this model's by 2.2. "
+        "vit-plain-cpu's accuracy by 5.4 percentage points, but raises this run's accuracy by 2.2. "
         "Test accuracy on CIFAR-10: 80.78%. Training took 27 minutes on one core of an AMD EPYC "
         "(Turin), 2026-11-25. The results are included, without weights.",
         **MUON_FIELDS,
@@ -398,11 +398,11 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "base": "conv-baseline-cpu",
         "summary": "conv-baseline-cpu with a wider network, Cutout and more epochs",
         "model": ModelSpec("convnet", options={"widths": (128, 384, 384)}),
-        "note": "The widths are those of Jordan's network for 95.0%, published after 15 epochs. "
+        "note": "The widths are the same as in Jordan's network for 95.0% (published, 15 epochs). "
         "Jordan trained on 50,000 images and used six views of each test image. vitdemo uses "
-        "45,000 training images and one view. Test accuracy on CIFAR-10: 94.09%, with 18 epochs "
-        "93.86%. Training took 46 minutes (sum of epoch times) on two cores of an Intel Xeon with "
-        "AMX, 2026-11-24. The included model is conv-baseline.",
+        "45,000 training images and one view. Test accuracy on CIFAR-10: 94.09%. A run of 18 "
+        "epochs reached 93.86%. Training took 46 minutes (sum of epoch times) on two cores of an "
+        "Intel Xeon with AMX, 2026-11-24. The included model is conv-baseline.",
         "epochs": 30,
         "crop_padding": 4,
         "cutout": 8,
@@ -411,9 +411,9 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "base": "conv-wide",
         "summary": "the convolutional baseline, for a GPU: frozen whitening, Muon, alternating "
         "flips, AutoAugment, Cutout",
-        "note": "Test accuracy on CIFAR-10: 94.97%, with seed 1 95.28%. Training took 70 seconds "
-        "(sum of epoch times) on one H100 that also trained another model, 2026-11-26. This model "
-        "is included.",
+        "note": "Test accuracy on CIFAR-10: 94.97%. Seed 1 reached 95.28%. Training took 70 "
+        "seconds (sum of epoch times) on one H100 that also trained another model, 2026-11-26. "
+        "This model is included.",
         "epochs": 70,
         "policy": "auto",
         "label_smoothing": 0.1,
