@@ -70,7 +70,7 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     why_page.get_by_role("radio", name="Token dropped").check()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # cached
     table = why_page.locator("#why-meter table")
-    for text in ("baseline: uses the image, but no model", "baseline: uses the distance"):
+    for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
         expect(table).to_contain_text(text)
     for figure, text in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
         panel = why_page.locator(f"{MAPS} figure").nth(figure)
