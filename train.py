@@ -467,7 +467,7 @@ def exit_process(code: int) -> NoReturn:
     """End this program with an exit code.
 
     With several processes, Python's normal shutdown is skipped. A thread of gloo may still hold
-    tensors of the last sum, and releasing them during shutdown aborts the process
+    tensors of the last all-reduce, and releasing them during shutdown aborts the process
     (pytorch/pytorch#179291). `torchrun` would then stop the first process while it writes.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:

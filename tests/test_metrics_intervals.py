@@ -109,8 +109,8 @@ EYE = np.eye(2, dtype=int)
         (lambda: intervals.seed_difference_threshold([0.8]), "at least 2 seeds"),
         (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
         (lambda: intervals.difference_interval(0, 0, 0), "no images to compare"),
-        (lambda: intervals.difference_interval(-1, 0, 10), "do not fit 10 images"),
-        (lambda: intervals.difference_interval(6, 5, 10), "do not fit 10 images"),
+        (lambda: intervals.difference_interval(-1, 0, 10), "add up to at most 10 images"),
+        (lambda: intervals.difference_interval(6, 5, 10), "add up to at most 10 images"),
     ],
 )
 def test_invalid_interval_arguments_are_rejected(call, message):

@@ -38,7 +38,7 @@ class JobError(VitdemoError):
 
 
 class LessonError(VitdemoError):
-    """A lesson file cannot be read; the message names the line."""
+    """Error for an unreadable lesson file; the message contains the line number."""
 
 
 class Stopped(Exception):

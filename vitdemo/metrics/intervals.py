@@ -267,7 +267,8 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     if n < 1:
         raise ValueError("there are no images to compare")
     if min(first_only, second_only) < 0 or first_only + second_only > n:
-        raise ValueError(f"the counts {first_only} and {second_only} do not fit {n} images")
+        counts = f"first_only ({first_only}) and second_only ({second_only})"
+        raise ValueError(f"{counts} must be 0 or more and add up to at most {n} images")
     difference, discordant = first_only - second_only, first_only + second_only
     centre = difference / (n + 2)
     error = math.sqrt(discordant + 1 - difference**2 / (n + 2)) / (n + 2)

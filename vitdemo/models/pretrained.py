@@ -132,7 +132,7 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
     classes = args["num_classes"]
     has_classes = count_saved_classes(tensors) == classes > 0
     keeps_head = has_classes and (keep_head or classes == get_pretrained_cfg(name).num_classes)
-    # timm keeps the file's head only if this number equals the model's number of classes.
+    # timm keeps the file's classifier head only if `num_classes` equals the model's own number.
     overlay = {"num_classes": classes if keeps_head else OTHER_HEAD, "classifier": VIT_HEAD_NAMES}
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:

@@ -280,7 +280,10 @@ def mimetic_init(model: VisionTransformer, scale: float = 0.7, value_scale: floa
 def _low_rank_factors(
     noise: float, identity: float, width: int, rank: int
 ) -> tuple[Tensor, Tensor]:
-    """Return factors L, R (rank, D) such that L.T @ R approximates noise * Z + identity * I."""
+    """Return factors L, R (rank, D) such that L.T @ R approximates noise * Z + identity * I.
+
+    Z (D, D) is Gaussian noise with standard deviation 1 / sqrt(D), and I is the identity matrix.
+    """
     target = noise * torch.randn(width, width) / width**0.5 + identity * torch.eye(width)
     u, s, vh = torch.linalg.svd(target)  # (D, D), (D,), (D, D)
     root = s[:rank].sqrt()

@@ -50,7 +50,7 @@ NO_PROGRESS = {**NO_API, "show_progress": "hidden"}
 REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 # Event that runs models: of several waiting requests, only the latest is handled.
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
-STATE_LIFETIME = 6 * 3600  # seconds that gradio stores a user's choices in a State
+STATE_LIFETIME = 6 * 3600  # seconds until gradio deletes a user's choices in a State
 NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )
@@ -282,7 +282,7 @@ class Cancellation:
         )
 
     def start_on_click(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
-        """Run `work` on a click on `begin`; `work` must call the function of `make_check()`."""
+        """Run `work` after a click on `begin`; `work` must call the result of `make_check()`."""
         armed = begin.click(self.start, **REFRESH_EVENT)
         armed.then(work, inputs, outputs, **NO_API, **LONG_QUEUE, **options)
 

@@ -387,7 +387,7 @@ def resume_entries(config: dict) -> list[dict]:
 
 
 def _entry_device(config: dict) -> str | None:
-    """Return the device name from an entry about a run, an earlier run or a --resume."""
+    """Return device and process count of the config entry of a run or a resumption."""
     device, count = config.get("device"), config.get("processes")
     device = device and shorten_device_name(str(device))
     return f"{count} × {device}" if device and isinstance(count, int) and count > 1 else device

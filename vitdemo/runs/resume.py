@@ -52,7 +52,9 @@ def read_recipe(folder: Path) -> Recipe:
         converted = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
         return Recipe(**saved | converted)
     except (KeyError, TypeError) as error:
-        raise RunError(f"The run's recipe has a missing or invalid field: {error}.") from error
+        raise RunError(
+            f"The run's recipe has a missing or invalid field: {error}. Start a new run."
+        ) from error
 
 
 def read_resume_checkpoint(

@@ -57,7 +57,9 @@ class RandomHeadCheck:
 
 
 def randomise_head(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Return `model` with a random classifier head: weights of the same spread, and no bias.
+    """Return `model` with a random classifier head, without bias.
+
+    The weights have the same standard deviation as before.
 
     The result shares all other parts with `model`, which is unchanged. Raises `TypeError` if the
     classifier head is not a linear layer with a name in `CLASSIFIER_NAMES`.

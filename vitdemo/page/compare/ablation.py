@@ -46,9 +46,8 @@ GAIN_COLUMN_HELP = {
     "p (Holm)": "p-value of McNemar's test on the images that only one of the two models "
     "classifies correctly, corrected for the {count} comparisons shown here. A value below "
     f"{SIGNIFICANCE_THRESHOLD:g} means that the difference is significant on these test images.",
-    "Validation gain": "Validation accuracy minus the baseline's, in percentage points, by which "
-    "the rows are sorted. Choose changes to a recipe by this value, not by test "
-    "accuracy.",
+    "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
+    "are sorted by this value. Use it, not test accuracy, to choose changes to a recipe.",
     "What differs": "Training settings that differ from the baseline: the value of the baseline, "
     "then the value of this run.",
 }

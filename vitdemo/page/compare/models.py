@@ -112,13 +112,21 @@ _CCT = (
 PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> published results
     "vit-plain": (PublishedResult("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
     "vit-deit-tiny": (
-        PublishedResult("90.9", "192/12/3 with DeiT's recipe, 300 epochs", _STUDENTS),
+        PublishedResult(
+            "90.9", "width 192, depth 12, 3 heads, DeiT's recipe, 300 epochs", _STUDENTS
+        ),
     ),
     "vit-nine-blocks": (
-        PublishedResult("86.39", "192/9/8 with RandAugment and dropout, 100 epochs", _STUDENTS),
+        PublishedResult(
+            "86.39", "width 192, depth 9, 8 heads, RandAugment, dropout, 100 epochs", _STUDENTS
+        ),
     ),
     "vit-tiny-regularised": (
-        PublishedResult("86.70", "192/12/3, TrivialAugment, MixUp, CutMix, 100 epochs", _STUDENTS),
+        PublishedResult(
+            "86.70",
+            "width 192, depth 12, 3 heads, TrivialAugment, MixUp, CutMix, 100 epochs",
+            _STUDENTS,
+        ),
     ),
     "vit-scratch": (
         PublishedResult(

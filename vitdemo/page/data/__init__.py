@@ -43,7 +43,7 @@ def build(tab: gr.Tab, context: AppContext, look: ExploreTab) -> None:
     gr.Markdown(DATA_INTRO)
     missing = Document(elem_id="data-missing")
     fetch = TaskList(elem_id="data-download")
-    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="Open section of Data")
+    opened = gr.Textbox(next(iter(SECTIONS)), visible="hidden", label="current section of Data")
     sections, tabs, fetching = LazySections([opened]), {}, DownloadManager()
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():

@@ -144,7 +144,7 @@ def build(look: ExploreTab) -> None:
     """Lay out the part and connect its events."""
     ask = AblationHandlers(look.context)
     owner = gr.State(None, time_to_live=STATE_LIFETIME)
-    off = gr.Textbox("", visible="hidden", label="heads that are off", elem_id="heads-off")
+    off = gr.Textbox("", visible="hidden", label="heads switched off", elem_id="heads-off")
     instead = gr.Radio(
         [(words, name) for name, words in REPLACEMENT_LABELS.items()],
         value="mean",

@@ -47,6 +47,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def find_largest_cosine(similarity: np.ndarray) -> float:
-    """Return the largest absolute cosine (P, P) between different patches; 1 for one patch."""
+    """Return the largest absolute off-diagonal cosine of `similarity` (P, P); 1 if P is 1."""
     others = similarity[~np.eye(len(similarity), dtype=bool)]
     return float(np.abs(others).max()) if others.size else 1.0
