@@ -50,7 +50,7 @@ INVALID_FILES = ("cat.jpg", "http://localhost/cat.jpg", 5, ["cat.jpg"], {}, {"pa
 @pytest.mark.parametrize("value", [*INVALID_FILES, None])
 def test_endpoint_error_explains_how_to_send_an_image(client, endpoint, value):
     arguments = {"/attention": ("vit", 1, "mean", 0.0), "/maps": ("vit",), "/why": ("vit", "", "")}
-    with pytest.raises(AppError, match=r"send gradio_client\.handle_file\(path\)"):
+    with pytest.raises(AppError, match=r"Send the image as gradio_client\.handle_file\(path\)"):
         client.predict(value, *arguments.get(endpoint, ()), api_name=endpoint)
 
 
