@@ -172,7 +172,7 @@ def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds, name):
 def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, message):
     first, last, blocks = page.render_knockout(runs_of_kinds, name, IMAGE, 1, 2)
     assert message in blocks[0].text
-    assert first == last == gr.update(interactive=False)
+    assert first == last == gr.update(maximum=12, interactive=False)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def render_knockout(
             raise RunError(f"'{run.name}' has no attention to bar. Choose a Vision Transformer.")
         found = predict_with_knockout(context, run, image, barred_layers(first, last, depth))
     except VitdemoError as error:
-        locked = gr.update(interactive=False)
+        locked = gr.update(maximum=COMMON_DEPTH, interactive=False)  # not an earlier model's range
         return locked, locked, [Notice(str(error))]
     return (
         update_layer_slider(first, 1, depth),
