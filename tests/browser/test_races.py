@@ -390,11 +390,6 @@ def new_page(visitor):
     page.close()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="2 of 103 bursts failed, both with an image and a model that were chosen at almost the "
-    "same time: the previous model's maps, or the previous image in the URL, stayed.",
-)
 @pytest.mark.parametrize("seed", range(NUM_BURSTS))
 def test_burst_of_changes_ends_at_the_last_state(new_page, slow_url, references, seed):
     report = run_burst(new_page, slow_url, references, seed)
