@@ -18,7 +18,7 @@ NGINX_CONFIG = Path(__file__).parents[2] / "docs" / "nginx.conf"
 
 @contextmanager
 def run_nginx(folder: Path, ports: dict[str, str]):
-    """Yield the address of nginx, with free ports in place of those in docs/nginx.conf."""
+    """Yield the address of nginx, with free ports instead of the ports in docs/nginx.conf."""
     program = shutil.which("nginx")
     if program is None:
         pytest.skip("no nginx on this machine: `apt-get install nginx-light` to test with it")

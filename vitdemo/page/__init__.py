@@ -27,14 +27,7 @@ from vitdemo.page import (
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
-from vitdemo.page.explore.inside import (
-    architecture,
-    attention_distance,
-    logit_lens,
-    patch_embedding,
-    positions,
-    residual_stream,
-)
+from vitdemo.page.explore.inside import PAYLOADS
 from vitdemo.page.kit import AppBlocks
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
@@ -56,15 +49,6 @@ SCRIPTS = [
     build_head_script(),
     *(file.read_text(encoding="utf-8") for file in VIEW_SCRIPTS),
 ]
-VIEWS = (
-    architecture,
-    attention_distance,
-    logit_lens,
-    patch_embedding,
-    positions,
-    residual_stream,
-)
-PAYLOADS = {view.VIEW: view.payload for view in VIEWS}
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import gradio as gr
 import numpy as np
 import torch
+from gradio.data_classes import FileData
 from gradio.events import EventListener
 from PIL import Image
 
@@ -76,16 +77,17 @@ class Bridge(gr.HTML):
         """Return None, since handlers read the request from the event."""
 
     def postprocess(self, value):
-        return None if value is None else serialise_payload(self._serve_files(value))
+        return None if value is None else serialise_payload(value, self._serve)
 
-    def _serve_files(self, value):
+    def _serve(self, value: ImageFile | NumbersFile) -> FileData:
         if isinstance(value, ImageFile):
             return serve_image(self, value.pixels)
-        if isinstance(value, NumbersFile):
-            return serve_numbers(self, torch.from_numpy(value.values)[None, None])
-        if isinstance(value, dict):
-            return {name: self._serve_files(each) for name, each in value.items()}
-        return [self._serve_files(each) for each in value] if isinstance(value, list) else value
+        return serve_numbers(self, torch.from_numpy(value.values)[None, None])
+
+
+def round_numbers(values: np.ndarray, digits: int) -> list:
+    """Return `values` as nested lists of numbers with at most `digits` decimals."""
+    return values.astype(float).round(digits).tolist()
 
 
 def document_payload(blocks: Sequence[DocumentBlock]) -> list:
@@ -119,25 +121,18 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
     """Return the payloads for an untrusted `request` of the browser."""
     views = request.get("views")
     views = views if isinstance(views, dict) else {}
-    try:
-        state = parse_view_state(request.get("state"))
-    except VitdemoError as error:
-        results = {name: {"error": str(error)} for name in views if name in payloads}
-    else:
-        results = {
-            name: _compute_payload(payloads[name], context, state)
-            for name in views
-            if name in payloads
-        }
-    return {
-        "id": request.get("id"),
-        "views": {name: {"key": views[name], **result} for name, result in results.items()},
+    state = request.get("state")
+    results = {
+        name: {"key": key, **_compute_payload(payloads[name], context, state)}
+        for name, key in views.items()
+        if name in payloads
     }
+    return {"id": request.get("id"), "views": results}
 
 
-def _compute_payload(payload: Payload, context: AppContext, state: ViewState) -> dict:
+def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:
     try:
-        return {"data": payload(context, state)}
+        return {"data": payload(context, parse_view_state(state))}
     except VitdemoError as error:
         return {"error": str(error)}
 

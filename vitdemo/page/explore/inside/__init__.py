@@ -32,7 +32,8 @@ PARTS = {
 }
 
 # The bridge requests the payloads of these parts; a choice of another part draws its section.
-BRIDGED_PARTS = ["lens", "residual_stream", "distance", "positions", "filters", "diagram"]
+BRIDGED_PARTS = [name for name, (_, part) in PARTS.items() if hasattr(part, "payload")]
+PAYLOADS = {PARTS[name][1].VIEW: PARTS[name][1].payload for name in BRIDGED_PARTS}
 JS_COUNT_DRAW = f"(part, draws) => [{json.dumps(BRIDGED_PARTS)}.includes(part) ? draws : draws + 1]"
 # The browser switches the part. On the server, two quick changes could finish in the wrong order.
 JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(

@@ -16,7 +16,7 @@ import numpy as np
 
 from vitdemo.context import AppContext
 from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
-from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace
+from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace, round_numbers
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "logit_lens"
@@ -65,18 +65,14 @@ def to_payload(lens: LogitLens) -> dict:
         "grid": list(lens.trace.grid),
         "words": [LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION],
         "classes": [classes[c] for c in shown],
-        "answers": _round(lens.predictions[:, shown]),
+        "answers": round_numbers(lens.predictions[:, shown], PROBABILITY_DIGITS),
         "named": [
             {"name": classes[c], "short": short_names[c], "colour": colours[c]}
             for c in named.tolist()
         ],
         "predicted": predicted.reshape(lens.patches.shape[:2]).tolist(),
-        "shares": _round(lens.patches.max(2)),
+        "shares": round_numbers(lens.patches.max(2), PROBABILITY_DIGITS),
     }
-
-
-def _round(probabilities: np.ndarray) -> list:
-    return probabilities.astype(float).round(PROBABILITY_DIGITS).tolist()
 
 
 def select_classes(answers: np.ndarray) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.logit_attribution import LogitAttribution, compute_logit_attribution
-from vitdemo.page.bridge import ViewState, add_view, load_trace
+from vitdemo.page.bridge import ViewState, add_view, load_trace, round_numbers
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "residual_stream"
@@ -46,15 +46,11 @@ def to_payload(attribution: LogitAttribution) -> dict:
         "words": RESIDUAL_STREAM_CAPTION,
         "read": "class token" if attribution.trace.reads_class_token else "mean of the patches",
         "classes": [attribution.run.classes[c] for c in attribution.classes],
-        "logits": _round(attribution.logits),
-        "embedding": _round(to_numpy(parts.embedding)),
-        "heads": _round(to_numpy(parts.heads)),
-        "bias": _round(to_numpy(parts.attention_bias)),
-        "mlps": _round(to_numpy(parts.mlps)),
-        "constant": _round(to_numpy(parts.constant)),
-        "lengths": _round(np.stack(norms, axis=1)),  # (L+1, 2)
+        "logits": round_numbers(attribution.logits, LOGIT_DIGITS),
+        "embedding": round_numbers(to_numpy(parts.embedding), LOGIT_DIGITS),
+        "heads": round_numbers(to_numpy(parts.heads), LOGIT_DIGITS),
+        "bias": round_numbers(to_numpy(parts.attention_bias), LOGIT_DIGITS),
+        "mlps": round_numbers(to_numpy(parts.mlps), LOGIT_DIGITS),
+        "constant": round_numbers(to_numpy(parts.constant), LOGIT_DIGITS),
+        "lengths": round_numbers(np.stack(norms, axis=1), LOGIT_DIGITS),  # (L+1, 2)
     }
-
-
-def _round(values: np.ndarray) -> list:
-    return values.astype(float).round(LOGIT_DIGITS).tolist()
