@@ -220,7 +220,7 @@ def test_integrated_gradients_report_their_completeness_error(ask):
 
 
 def render_panels(result, fill) -> list:
-    return render_class_maps(result, fill)[0].panels
+    return render_class_maps(result, fill)[0][0].panels
 
 
 def panels_with_badge(result, fill) -> list:
@@ -332,7 +332,7 @@ def test_stopped_computation_caches_no_partial_result(shown, ask):
 
 def test_every_map_has_a_caption_and_its_scores(shown, ask):
     result = ask(106, target="cat", include_slow=True)
-    row, scores = render_class_maps(result, "mean")
+    (row,), scores = render_class_maps(result, "mean")
     captions = {(panel.title, panel.caption) for panel in row.panels}
     assert captions == {(method.title, method.caption) for method in attributions.METHODS.values()}
     assert panels_with_badge(result, "mean") == []
@@ -383,7 +383,7 @@ def test_class_name_with_html_is_shown_literally(shown):
     run = shown.find_run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
     settings = {"target": "<b>cat", "against": "dog", "include_slow": False}
-    row, _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **settings), "mean")
+    (row,), _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **settings), "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser inserts it as text
 
 

@@ -33,7 +33,7 @@ from vitdemo.page.components.answers import ImagePredictions, PredictionCards, p
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.attention import AttentionData, AttentionView
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
-from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView
+from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
 from vitdemo.page.components.picture import (
@@ -59,7 +59,7 @@ def test_failed_write_is_reported_and_leaves_no_file(cache, monkeypatch):
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(gr.Error, match="No space left on device"):
-        serve_file(MapRowView(), "numbers", "a.bin", lambda: b"123")
+        serve_file(Document(), "numbers", "a.bin", lambda: b"123")
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
@@ -68,7 +68,7 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
     monkeypatch.setattr(components, "CACHE_CHECK_INTERVAL", 1)
 
     def make(name: str, age: float) -> Path:
-        path = Path(serve_file(MapRowView(), "numbers", name, lambda: b"0123456789").path)
+        path = Path(serve_file(Document(), "numbers", name, lambda: b"0123456789").path)
         os.utime(path, (time.time() - age,) * 2)
         return path
 
@@ -326,11 +326,12 @@ def test_notes_explain_label_smoothing(tmp_path):
 
 
 def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
-    values = np.array([[0.123456, 1], [2, -3.5]])
+    values = np.array([[0.12345678, 1], [2, -3.5]])
     panel = MapPanel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
     for _ in range(2):
-        (payload,) = MapRowView().to_payload(MapRow([panel], "intro"))["panels"]
-        assert (payload["grid"], payload["values"]) == ([2, 2], [0.1235, 1.0, 2.0, -3.5])
+        (row,) = Document().to_payload([MapRow([panel], "intro")])
+        (payload,) = row["panels"]
+        assert payload["values"] == [[0.123457, 1.0], [2.0, -3.5]]
         path = Path(payload["seen"].path)
         path.unlink()
         path.parent.rmdir()

@@ -4,7 +4,7 @@ import gradio as gr
 import pytest
 
 from vitdemo.errors import VitdemoError
-from vitdemo.page.components.maps import MapRowView
+from vitdemo.page.components.article import Document
 from vitdemo.page.kit import UncheckedDropdown, UncheckedSlider
 from vitdemo.page.sections import LazySections
 
@@ -38,7 +38,7 @@ def test_error_is_shown_and_clears_outputs_except_choices():
 
     choice = gr.Radio()
     sections = LazySections([gr.Textbox()])
-    sections.add("one", fail, [choice], [MapRowView(), gr.HTML(), choice])
+    sections.add("one", fail, [choice], [Document(), gr.HTML(), choice])
     assert sections.render_open(sections.section_list, ["one", "this"]) == [
         "no <such> class",
         None,

@@ -6,7 +6,11 @@ import pytest
 from tests.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
-from vitdemo.page.explore.side import compute_side_by_side, layer_at_depth, select_one_per_family
+from vitdemo.page.explore.side_by_side import (
+    compute_side_by_side,
+    layer_at_depth,
+    select_one_per_family,
+)
 
 IMAGE = noise()
 

@@ -26,7 +26,7 @@ from vitdemo.explain import attributions
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models import patch_side
-from vitdemo.page.explore import side
+from vitdemo.page.explore import side_by_side
 from vitdemo.runs import disambiguate_names, timm_run
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
@@ -297,7 +297,7 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
     arrays = compute_all_maps(context, run, make_image())
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
     assert "head" not in [part.kind for part in load_model_parts(context, run)]
-    panels, problems = side.compute_side_by_side(
+    panels, problems = side_by_side.compute_side_by_side(
         context, [run.name], make_image(), depth=1.0, kind="rollout"
     )
     assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]

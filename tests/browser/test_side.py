@@ -15,9 +15,9 @@ def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):
     expect(view.locator("h3")).to_have_text(["first"])
     expect(page.locator("#look-choices")).not_to_be_visible()  # the section has its own choice
     make_run(tmp_path / "runs" / "later", classes=tuple("abcdefghij"))
-    page.get_by_role("tab", name="Attention").click()
-    expect(page.locator("#model select")).to_be_visible()
-    page.get_by_role("tab", name="Side by side").click()
+    page.get_by_role("tab", name="Data").click()
+    expect(models).not_to_be_visible()
+    page.get_by_role("tab", name="Explore").click()
     models.get_by_role("checkbox", name="later", exact=True).check()
     expect(view.locator("h3")).to_have_text(["first", "later"])
     expect(models.get_by_role("checkbox", name="first", exact=True)).to_be_checked()

@@ -27,7 +27,6 @@ from vitdemo.page import (
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
-from vitdemo.page.explore.inside import PAYLOADS
 from vitdemo.page.kit import AppBlocks
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
@@ -77,7 +76,8 @@ def build_page(
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
                 opener = explore.build(page, tab, page_tabs, context, local_only=local_only)
-                opener.set_layer_on(bridge.build(context, PAYLOADS).layer)
+                channel = bridge.build(context, explore.PAYLOADS, explore.TASKS, opener.controls)
+                opener.set_layer_on(channel.layer)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(page, tab, panel, opener, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:

@@ -8,38 +8,95 @@ responds with one payload per view:
 
 A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. An `ImageFile` in
 the data becomes a file. The store ignores a response whose key is no longer current.
+
+A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
+`report(done, total, text)`. The bridge sends the progress, and the end with the task's result:
+
+    {"id": int, "done": int, "total": int, "text": str}
+    {"id": int, "end": True, "data": JSON, "error": str or None}
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextvars
+import json
+import math
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import gradio as gr
 import numpy as np
 import torch
+from gradio.components import Component
 from gradio.data_classes import FileData
 from gradio.events import EventListener
+from gradio.utils import LRUCache
 from PIL import Image
 
+from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.context import AppContext
-from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import event_payload, serialise_payload, serve_image, serve_numbers
 from vitdemo.page.components.article import DocumentBlock, blocks_to_json
 from vitdemo.page.components.picture import ImageRequest, parse_image_fields
 from vitdemo.page.image_sources import crop_to_square, load_requested_image
-from vitdemo.page.kit import MODEL_EVENT
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    LONG_QUEUE,
+    MAX_STORED_EVENTS,
+    MODEL_EVENT,
+    NO_PROGRESS,
+    session_id,
+)
+from vitdemo.runs import Run
 
-MAX_NAME_LENGTH = 300  # maximum number of characters of a model's name in a request
-Payload = Callable[[AppContext, "ViewState"], dict | list]
+MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
+MAX_NAMES = 1000  # maximum number of names in a list of a request
+JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, INITIAL);"
+JS_SET_STATE = "value => { vitdemo.store.set({ [NAME]: value }); }"
+JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
+Payload = Callable[[AppContext, "ViewState"], "dict | list | ViewData"]
+Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
+Task = Callable[[AppContext, "ViewState", Report], object]
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """Requested image, name of the model, and the `options` of views by name (unchecked texts)."""
+    """Requested image, name of the model, and the `options` of views by name.
+
+    The options are unchecked values of the browser. Read them with the methods.
+    """
 
     image: ImageRequest | None
     model: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def read_text(self, name: str) -> str:
+        """Return a text of at most `MAX_NAME_LENGTH` characters; "" for another value."""
+        value = self.options.get(name)
+        return value[:MAX_NAME_LENGTH] if isinstance(value, str) else ""
+
+    def read_choice(self, name: str, choices: Collection[str], default: str) -> str:
+        """Return the value if it is one of `choices`, else `default`."""
+        value = self.read_text(name)
+        return value if value in choices else default
+
+    def read_number(self, name: str, low: float, high: float, default: float) -> float:
+        """Return a number, clamped to `low`..`high`; `default` for another value."""
+        value = self.options.get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return min(max(value, low), high) if is_number and math.isfinite(value) else default
+
+    def read_flag(self, name: str, default: bool) -> bool:
+        value = self.options.get(name)
+        return value if isinstance(value, bool) else default
+
+    def read_names(self, name: str) -> list[str]:
+        """Return the texts in a list; [] for another value."""
+        values = self.options.get(name)
+        values = values[:MAX_NAMES] if isinstance(values, list) else []
+        return [value[:MAX_NAME_LENGTH] for value in values if isinstance(value, str)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +113,35 @@ class NumbersFile:
     values: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class ViewData:
+    """Data of a view, and updates of controls: properties of gradio components by name.
+
+    Properties that a subclass of `gr.HTML` adds are in a dict `props`, as gradio requires.
+
+    If an update changes the value of a control, the data are for the new value.
+    """
+
+    data: dict | list
+    controls: Mapping[str, Mapping[str, object]]
+
+
 class Bridge(gr.HTML):
     """Hidden component that receives the browser's requests for payloads.
 
-    Its events are `ask` (a request) and `layer` (the user chose a layer in a view).
+    Its events are `ask` (a request), `layer` (the user chose a layer in a view), `start` (a task),
+    `cancel` (the running task) and `controls` (the store has updates of controls).
     """
 
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"), EventListener("layer"))
+    EVENTS = (
+        *gr.HTML.EVENTS,
+        *map(EventListener, ("ask", "layer", "start", "cancel", "controls")),
+    )
 
-    def __init__(self):
+    def __init__(self, initial: Mapping[str, object] | None = None):
         super().__init__(
             html_template="<i>",
-            js_on_load="vitdemo.store.connect({ trigger, watch, props });",
+            js_on_load=JS_CONNECT.replace("INITIAL", json.dumps(initial or {})),
             apply_default_css=False,
             padding=False,
             elem_id="bridge",
@@ -106,15 +180,94 @@ def add_view(name: str, elem_id: str) -> gr.HTML:
     )
 
 
-def build(context: AppContext, payloads: Mapping[str, Payload]) -> Bridge:
-    """Add the bridge, and connect it to the payload function of each view."""
-    bridge = Bridge()
+class TaskChannel(gr.HTML):
+    """Hidden component that receives the progress and the result of a task."""
+
+    def __init__(self):
+        super().__init__(
+            html_template="<i>",
+            js_on_load="vitdemo.store.connectTasks({ watch, props });",
+            apply_default_css=False,
+            padding=False,
+            elem_id="tasks",
+        )
+
+    def postprocess(self, value):
+        return None if value is None else serialise_payload(value)
+
+
+def build(
+    context: AppContext,
+    payloads: Mapping[str, Payload],
+    tasks: Mapping[str, Task],
+    controls: Mapping[str, Component],
+) -> Bridge:
+    """Add the bridge, and connect it to payload functions, tasks and controls.
+
+    The value of each component in `controls` is part of the view state, under its name.
+    """
+    bridge = Bridge({name: control.value for name, control in controls.items()})
+    channel, runner = TaskChannel(), TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
         return answer_request(context, payloads, event_payload(event))
 
+    def run_task(event: gr.EventData) -> Iterator[dict]:
+        yield from runner.run(event_payload(event))
+
+    def cancel(event: gr.EventData) -> None:
+        runner.cancel(event_payload(event).get("id"))
+
     bridge.ask(answer, None, bridge, **MODEL_EVENT)
+    bridge.start(run_task, None, channel, trigger_mode="multiple", **NO_PROGRESS, **LONG_QUEUE)
+    bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
+    for name, control in controls.items():
+        js = JS_SET_STATE.replace("NAME", json.dumps(name))
+        gr.on([control.change, control.input], None, control, None, js=js, **NO_PROGRESS)
+    js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(controls)))
+    bridge.controls(None, None, [*controls.values()], js=js, **NO_PROGRESS)
     return bridge
+
+
+class TaskRunner:
+    """Runs the tasks of all sessions, and cancels them."""
+
+    def __init__(self, context: AppContext, tasks: Mapping[str, Task]):
+        self.context, self.tasks = context, tasks
+        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_STORED_EVENTS)  # by session and id
+
+    def cancel(self, number: object) -> None:
+        """Cancel the task `number` of this session at its next report, or before it starts."""
+        self._cancelled[session_id(), repr(number)] = True
+
+    def run(self, request: dict) -> Iterator[dict]:
+        """Run the task of an untrusted `request`; yield its messages, see the module docstring."""
+        number, task = request.get("id"), self.tasks.get(str(request.get("task")))
+        key = (session_id(), repr(number))
+        reports: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
+        end = {"id": number, "end": True, "data": None, "error": None}
+
+        def report(done: int, total: int, text: str) -> None:
+            if key in self._cancelled:
+                raise Stopped
+            reports.put((done, total, text))
+
+        def work() -> None:
+            try:
+                report(0, 1, "")
+                end["data"] = task(self.context, parse_view_state(request.get("state")), report)
+            except VitdemoError as error:
+                end["error"] = str(error)
+            except Stopped:
+                pass
+            finally:
+                reports.put(None)
+
+        if task is not None:
+            threading.Thread(target=contextvars.copy_context().run, args=(work,)).start()
+            for done, total, text in iter(reports.get, None):
+                yield {"id": number, "done": done, "total": total, "text": text}
+        yield end
 
 
 def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
@@ -132,7 +285,8 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
 
 def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:
     try:
-        return {"data": payload(context, parse_view_state(state))}
+        found = payload(context, parse_view_state(state))
+        return vars(found) if isinstance(found, ViewData) else {"data": found}
     except VitdemoError as error:
         return {"error": str(error)}
 
@@ -143,7 +297,7 @@ def parse_view_state(fields: object) -> ViewState:
     image, model = fields.get("image"), fields.get("model")
     if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
         raise VitdemoError("The request contains no model. Reload the page.")
-    options = {n: v for n, v in fields.items() if n != "model" and isinstance(v, str)}
+    options = {name: value for name, value in fields.items() if name not in ("image", "model")}
     return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model, options)
 
 
@@ -160,3 +314,16 @@ def load_square(context: AppContext, request: ImageRequest | None) -> Image.Imag
 def load_trace(context: AppContext, state: ViewState) -> ImageTrace:
     """Return the trace of the view state's image through its model. Raises `VitdemoError`."""
     return context.trace_image(context.find_run(state.model), load_square(context, state.image))
+
+
+def choose_layer(context: AppContext, state: ViewState, run: Run) -> int:
+    """Return the chosen layer of `run`, clamped to 1..L.
+
+    If the user chose no layer, return the layer of the most faithful map. Raises `RunError` if the
+    model has no attention.
+    """
+    layers = context.count_layers(run)
+    if not layers:
+        raise RunError(f"'{run.name}' has no attention. Choose a Vision Transformer.")
+    chosen = round(state.read_number("layer", 0, layers, 0))
+    return chosen or choose_first_map(context, run)[1]

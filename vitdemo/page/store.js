@@ -1,7 +1,8 @@
 // The view state of the page, and the requests for the data of views (see bridge.py).
 // A view is { needs, follows, render(element, data, state) }; `needs` and `follows` are state keys.
-// The key of a view's data consists of the values of `needs`. A change of a key in `follows` draws the view again.
+// The key of a view's data consists of the values of `needs`, and of the stamp of the models (`models`). A change of a key in `follows` draws the view again.
 // A change of the state draws the views with current data, and requests the data of other views.
+// A view without `showError` shows an error message instead of its content.
 vitdemo.store = (() => {
   const state = {};
   const views = {};
@@ -12,7 +13,7 @@ vitdemo.store = (() => {
   const request = vitdemo.newest();
 
   const isComplete = (name) => views[name].needs.every((key) => (state[key] ?? null) !== null);
-  const keyOf = (name) => JSON.stringify(views[name].needs.map((key) => state[key]));
+  const keyOf = (name) => JSON.stringify([state.models, ...views[name].needs.map((key) => state[key])]);
   const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
   const isStale = ({ name, element, key }) => isVisible(element) && isComplete(name) && key !== keyOf(name);
 
@@ -55,16 +56,19 @@ vitdemo.store = (() => {
         if (each.asked === result.key) each.asked = null;
         continue;
       }
-      Object.assign(each, { key: result.key, asked: null, data: result.data ?? null });
+      updateControls(result.controls ?? {});
+      Object.assign(each, { key: keyOf(each.name), asked: null, data: result.data ?? null });
       each.element.ariaBusy = null;
       if (result.data) views[each.name].render(each.element, result.data, state);
+      else if (views[each.name].showError) views[each.name].showError(each.element, result.error, state);
       else each.element.replaceChildren(vitdemo.notice(result.error));
     }
     refresh();
   }
 
-  function connect(connection) {
+  function connect(connection, initial) {
     bridge = connection;
+    for (const [name, value] of Object.entries(initial)) state[name] ??= value;
     bridge.watch("value", receive);
     refresh();
   }
@@ -93,6 +97,68 @@ vitdemo.store = (() => {
     });
   }
 
+  // --- controls of gradio, whose values are part of the state ---
+
+  const updated = {}; // last update of each control as JSON
+  let updates = {}; // updates that gradio has not received yet
+
+  // Change properties of controls, given by name. A new value also changes the state.
+  function updateControls(changes) {
+    for (const [name, properties] of Object.entries(changes)) {
+      if (updated[name] === JSON.stringify(properties) && (properties.value ?? state[name]) === state[name]) continue;
+      updated[name] = JSON.stringify(properties);
+      if ("value" in properties) state[name] = properties.value;
+      updates[name] = { ...updates[name], ...properties };
+    }
+    if (Object.keys(updates).length) bridge.trigger("controls");
+  }
+
+  function takeUpdates(names) {
+    const taken = updates;
+    updates = {};
+    return names.map((name) => ({ __type__: "update", ...taken[name] }));
+  }
+
+  // Request the data of a view again, for example after a task has changed them.
+  function invalidate(name) {
+    for (const each of mounted) if (each.name === name) Object.assign(each, { key: null, asked: null });
+    refresh();
+  }
+
+  // --- long computations ---
+
+  let channel = null;
+  let task = null; // the running task: { id, listen }
+  const taskRequest = vitdemo.newest();
+
+  // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
+  // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }.
+  function startTask(name, listen) {
+    cancelTask();
+    task = { id: ++count, listen };
+    listen({ done: 0, total: 1, text: "" });
+    bridge.trigger("start", taskRequest({ id: task.id, task: name, state: { ...state } }));
+  }
+
+  function cancelTask() {
+    if (!task) return;
+    const { id, listen } = task;
+    task = null;
+    bridge.trigger("cancel", { id });
+    listen({ end: true, cancelled: true, data: null, error: null });
+  }
+
+  function connectTasks(connection) {
+    channel = connection;
+    channel.watch("value", () => {
+      const message = vitdemo.received(channel.props);
+      if (!message || message.id !== task?.id) return;
+      const { listen } = task;
+      if (message.end) task = null;
+      listen(message);
+    });
+  }
+
   // Set the layer slider of the page, which sets the layer of all views.
   function chooseLayer(layer) {
     vitdemo.layer = layer;
@@ -100,5 +166,5 @@ vitdemo.store = (() => {
     bridge.trigger("layer");
   }
 
-  return { chooseLayer, connect, define, defineDocument, mount, set, state };
+  return { cancelTask, chooseLayer, connect, connectTasks, define, defineDocument, invalidate, mount, set, startTask, state, takeUpdates, updateControls };
 })();

@@ -18,8 +18,11 @@ from functools import partial
 import numpy as np
 
 from vitdemo.page.components import View, serve_image
+from vitdemo.page.components.maps import MapRow
 from vitdemo.page.components.pictures import ImageRow
 from vitdemo.page.components.table import Table
+
+VALUE_DIGITS = 6  # significant digits of a number in an array: more than colours and tables show
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ DocumentBlock = (
     | Download
     | Details
     | ImageRow
+    | MapRow
     | Table
 )
 
@@ -168,6 +172,8 @@ def blocks_to_json(value, serve: Callable[[np.ndarray], object]):
         return serve(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return [blocks_to_json(each, serve) for each in value]
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.floating):
+        return float(f"{value:.{VALUE_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

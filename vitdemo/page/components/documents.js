@@ -1,6 +1,6 @@
 // Documents: the blocks of article.py, each drawn with the function of its kind.
 Object.assign(window.vitdemo, (() => {
-  const { csv, make, marked, notice, pictures, probability, redraw, saveText, table } = window.vitdemo;
+  const { csv, make, mapRow, marked, notice, pictures, probability, redraw, saveText, table } = window.vitdemo;
 
   function line({ words, colour, dashed }) {
     const stroke = colour ? make("i", { className: dashed ? "vd-dashed" : null, style: `color: ${colour}` }) : null;
@@ -60,6 +60,7 @@ Object.assign(window.vitdemo, (() => {
       Download: download,
       Details: ({ title, pieces = [] }) => make("details", {}, make("summary", { text: title }), ...pieces.map(drawn)),
       ImageRow: (value) => pictures(value, pick),
+      MapRow: mapRow,
       Table: (value) => table(value, (sorted[value.file || tables++] ??= {})),
     };
     const drawn = (block) => KINDS[block.kind](block);

@@ -1,46 +1,44 @@
-// Several maps next to each other, each over the model's input image.
-const { grid, largest, make, paint, ramp, received, saveOver } = vitdemo;
-const part = (name) => element.querySelector("." + name);
+// The block MapRow of a document: maps next to each other, each over the model's input image.
+Object.assign(window.vitdemo, (() => {
+  const { grid, largest, make, paint, ramp, saveOver } = window.vitdemo;
 
-function numbers({ grid: [rows, columns], values, fraction }) {
-  const unit = fraction ? 1 : largest(values) || 1;
-  const counted = (count) => Array.from({ length: count }, (_, i) => i + 1);
-  const cells = Array.from(values, (value) => ({ text: ((100 * value) / unit).toFixed(1) }));
-  return grid({
-    caption: fraction ? "In percent." : "In percent of the largest absolute value.",
-    corner: "",
-    columns: counted(columns).map((text) => ({ text })),
-    rows: counted(rows).map((name) => ({ name, cells: cells.slice((name - 1) * columns, name * columns) })),
-  });
-}
+  function numbers({ values, fraction }) {
+    const unit = fraction ? 1 : largest(values.flat()) || 1;
+    const cell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
+    return grid({
+      caption: fraction ? "In percent." : "In percent of the largest absolute value.",
+      corner: "",
+      columns: values[0].map((_, i) => ({ text: i + 1 })),
+      rows: values.map((row, i) => ({ name: i + 1, cells: row.map(cell) })),
+    });
+  }
 
-function figure(panel) {
-  const canvas = make("canvas");
-  const image = make("img", { src: panel.seen.url, alt: panel.alt });
-  paint(canvas, panel.values, panel.grid, { signed: panel.signed });
-  const overlay = make("div", { className: "vd-overlay" }, image, canvas);
-  const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${panel.alt}` });
-  save.addEventListener("click", () => saveOver(image, [canvas], overlay.getBoundingClientRect(), panel.alt));
-  const more = make("details", {}, make("summary", { text: "Numbers" }));
-  more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
-  const title = make("strong", { text: panel.title });
-  if (panel.badge) title.append(make("span", { className: "badge", text: panel.badge, title: panel.badge_title }));
-  const caption = make("figcaption", {}, title, ...panel.lines.map((text) => make("p", { text })),
-    panel.caption ? make("p", { className: "quiet", text: panel.caption }) : null, make("div", { className: "tools" }, save, more));
-  return make("figure", {}, panel.head ? make("h3", { text: panel.head }) : null, overlay, caption);
-}
+  function figure(panel) {
+    const { alt, badge, caption, head, lines, seen, signed, title, values } = panel;
+    const canvas = make("canvas");
+    const image = make("img", { src: seen.url, alt });
+    paint(canvas, values.flat(), [values.length, values[0].length], { signed });
+    const overlay = make("div", { className: "vd-overlay" }, image, canvas);
+    const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${alt}` });
+    save.addEventListener("click", () => saveOver(image, [canvas], overlay.getBoundingClientRect(), alt));
+    const more = make("details", {}, make("summary", { text: "Numbers" }));
+    more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
+    const heading = make("strong", { text: title });
+    if (badge) heading.append(make("span", { className: "badge", text: badge, title: panel.badge_title }));
+    const words = make("figcaption", {}, heading, ...(lines ?? []).map((text) => make("p", { text })),
+      caption ? make("p", { className: "quiet", text: caption }) : null, make("div", { className: "tools" }, save, more));
+    return make("figure", {}, head ? make("h3", { text: head }) : null, overlay, words);
+  }
 
-function draw() {
-  const { sentence = "", intro = "", panels = [], ends } = received(props) || {};
-  part("sentence").textContent = sentence;
-  part("sentence").hidden = !sentence;
-  part("intro").textContent = intro;
-  part("panels").replaceChildren(...panels.map(figure));
-  const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
-  const legends = [];
-  if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
-  if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
-  part("legends").replaceChildren(...legends);
-}
-watch("value", draw);
-draw();
+  function mapRow({ colour_labels: ends, intro, panels = [], sentence }) {
+    const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
+    const legends = [];
+    if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
+    if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
+    return make("div", { className: "vd-maps" },
+      sentence ? make("p", { className: "vd-notice sentence", role: "status", text: sentence }) : null,
+      intro ? make("p", { className: "intro", text: intro }) : null,
+      make("div", { className: "panels" }, ...panels.map(figure)), make("div", { className: "legends" }, ...legends));
+  }
+  return { mapRow };
+})());

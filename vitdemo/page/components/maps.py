@@ -1,10 +1,6 @@
-"""Several maps next to each other, each over the model's input image, with texts and numbers.
+"""Row of maps over the model's input image, a block of a `Document` that `maps.js` draws.
 
-A handler returns a `MapRow`, or a message. The payload:
-
-    {"intro": str, "sentence": str, "ends": [str, str], "panels": [
-        {"head", "title", "alt", "lines": [str], "caption", "badge", "badge_title", "seen": file,
-         "grid": [rows, columns], "values": [...], "signed", "fraction"}]}
+MapRow([MapPanel("Rollout", values, input_image, "Rollout of vit")], "Attention of vit")
 """
 
 from collections.abc import Sequence
@@ -12,12 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.page.components import View, serve_image
 
-PANEL_DIGITS = 4  # significant digits of a value: more than colours and tables show
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MapPanel:
     """Map `values` (rows, columns) over the model input `seen` (S, S, 3) uint8, with texts.
 
@@ -40,7 +32,7 @@ class MapPanel:
     fraction: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MapRow:
     """Map panels in a row, with an introduction above; `sentence` is a message about missing maps.
 
@@ -51,34 +43,6 @@ class MapRow:
     intro: str = ""
     sentence: str = ""
     colour_labels: tuple[str, str] = ("against", "for")
-
-
-class MapRowView(View):
-    """Row of maps over model inputs."""
-
-    def to_payload(self, value: MapRow) -> dict:
-        return {
-            "intro": value.intro,
-            "sentence": value.sentence,
-            "panels": [self._panel_payload(panel) for panel in value.panels],
-            "ends": list(value.colour_labels),
-        }
-
-    def _panel_payload(self, panel: MapPanel) -> dict:
-        return {
-            "head": panel.head,
-            "title": panel.title,
-            "alt": panel.alt,
-            "lines": list(panel.lines),
-            "caption": panel.caption,
-            "badge": panel.badge,
-            "badge_title": panel.badge_title,
-            "signed": panel.signed,
-            "fraction": panel.fraction,
-            "grid": list(panel.values.shape),
-            "values": [float(f"{value:.{PANEL_DIGITS}g}") for value in panel.values.ravel()],
-            "seen": serve_image(self, panel.seen),
-        }
 
 
 def describe_peak(values: np.ndarray) -> str:

@@ -25,9 +25,9 @@ function draw() {
   share();
 }
 
-// The model of Explore is part of the view state.
+// The model of Explore, and the stamp of all models, are part of the view state.
 function share() {
-  if (element.closest("#model")) vitdemo.store.set({ model: props.value });
+  if (element.closest("#model")) vitdemo.store.set({ model: props.value, models: props.stamp });
 }
 
 select.addEventListener("change", () => {
@@ -35,5 +35,5 @@ select.addEventListener("change", () => {
   share();
   trigger("input");
 });
-watch(["groups", "value"], draw);
+watch(["groups", "value", "stamp"], draw);
 draw();

@@ -10,7 +10,8 @@ from PIL import Image
 from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
-from vitdemo.page.explore import class_maps, inside, permalink, perturb, side
+from vitdemo.page.bridge import Task
+from vitdemo.page.explore import class_maps, inside, permalink, perturb, side_by_side
 from vitdemo.page.explore.more_models import MoreModelsPanel
 from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
 from vitdemo.page.kit import MODEL_QUEUE, NO_API, REFRESH_EVENT, add_download_button
@@ -32,13 +33,15 @@ ABOUT_ATTENTION_MAPS = (
     "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
     "measures how faithful each map is."
 )
+PAYLOADS = {side_by_side.VIEW: side_by_side.payload, **inside.PAYLOADS}  # view -> payload function
+TASKS: dict[str, Task] = {}  # task -> function, see `vitdemo.page.bridge`
 # Section id: title and layout function.
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", ExploreTab.lay_out_attention),
     CLASS_MAPS_SECTION: ("Why this class?", class_maps.build),
     "hands": ("Change the image", perturb.build),
     "inside": ("Inside the model", inside.build),
-    "side": ("Side by side", side.build),
+    "side": ("Side by side", side_by_side.build),
 }
 
 

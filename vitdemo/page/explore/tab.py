@@ -116,6 +116,7 @@ class ExploreTab(LazySections):
         super().__init__([self.section], [self.image, self.model])
         self.url_params = {"model": self.model, "layer": self.layer, "section": self.section}
         self.reset_on_load: list[Component] = []
+        self.controls: dict[str, Component] = {}  # controls of bridged views, by state key
 
     def lay_out_attention(self) -> None:
         """Lay out the attention section, which is open initially; the browser draws it."""

@@ -11,7 +11,7 @@ from vitdemo.errors import Stopped, VitdemoError
 from vitdemo.explain.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
 from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS
 from vitdemo.page.components.article import Document, DocumentBlock
-from vitdemo.page.components.maps import MapRow, MapRowView
+from vitdemo.page.components.maps import MapRow
 from vitdemo.page.explore.class_maps import drawing
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -101,7 +101,7 @@ def build(look: ExploreTab) -> None:
             elem_id="why-fill",
             min_width=320,
         )
-    shown = MapRowView(elem_id="why-maps")
+    shown = Document(elem_id="why-maps")
     with gr.Row():
         slow = gr.Button("Compute slow maps", elem_id="why-slow")
         measure = gr.Button("Test faithfulness", elem_id="why-measure")
@@ -213,10 +213,10 @@ def build(look: ExploreTab) -> None:
     cancel.click(stop, None, controls, **NO_API, **LIGHT_QUEUE)
 
 
-def render_class_maps(found: ClassMaps, fill: str) -> tuple[MapRow, list[DocumentBlock]]:
+def render_class_maps(found: ClassMaps, fill: str) -> tuple[list[MapRow], list[DocumentBlock]]:
     """Return the attribution maps, and the cached results of the faithfulness test, if any."""
     known = found.cached_results.get(fill)
-    return drawing.class_map_row(found, known, fill), drawing.faithfulness_blocks(found, known)
+    return [drawing.class_map_row(found, known, fill)], drawing.faithfulness_blocks(found, known)
 
 
 def update_controls(

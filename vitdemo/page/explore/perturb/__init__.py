@@ -24,7 +24,6 @@ from vitdemo.errors import VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components.article import Document
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
-from vitdemo.page.components.maps import MapRowView
 from vitdemo.page.explore.perturb import answers, knockout
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
@@ -67,7 +66,7 @@ class ChangeImageComponents:
     remove_random: gr.Button
     restore_all: gr.Button
     predictions: Document
-    maps: MapRowView
+    maps: Document
     pieces: gr.Radio
     sliders: list[gr.Slider]
     seed: gr.Slider
@@ -118,9 +117,9 @@ class ChangeImageHandlers:
         except VitdemoError as error:
             maps = str(error)
         else:
-            maps = answers.attention_map_row(
-                *looks, clamp_layer(layer, looks[0].num_layers), changes
-            )
+            maps = [
+                answers.attention_map_row(*looks, clamp_layer(layer, looks[0].num_layers), changes)
+            ]
         found, problems = answers.predict_changes(self.context, before, after)
         moved = answers.change_blocks(found, problems, changes, before.width)
         barred = knockout.render_knockout(self.context, name, after, first, last)
@@ -264,7 +263,7 @@ def lay_out_change_image() -> ChangeImageComponents:
                 )
         with gr.Column(scale=4, min_width=300):
             shifts = Document(elem_id="hands-answers")
-            maps = MapRowView(elem_id="hands-maps")
+            maps = Document(elem_id="hands-maps")
         with gr.Column(scale=4, min_width=300):
             pieces = gr.Radio(
                 [("off", 1), *((f"{n} × {n}", n) for n in PIECE_CHOICES[1:])],

@@ -12,10 +12,8 @@ from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.components.article import DocumentBlock, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import NO_PROGRESS
 
 VIEW = "patch_embedding"
-JS_SET_FILTERS = "(filters) => { vitdemo.store.set({ filters }); }"
 PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
 FILTER_CAPTIONS = {
     PRINCIPAL_COMPONENTS: (
@@ -42,15 +40,13 @@ def build(look: ExploreTab) -> None:
         label="Show",
         elem_id="which-filters",
     )
-    which.change(None, which, None, js=JS_SET_FILTERS, **NO_PROGRESS)
-    look.url_params["filters"] = which
+    look.url_params["filters"] = look.controls["filters"] = which
     add_view(VIEW, elem_id="filters")
 
 
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the filters. Raises `VitdemoError`."""
-    chosen = state.options.get("filters")
-    which = chosen if chosen in FILTER_CAPTIONS else PRINCIPAL_COMPONENTS
+    which = state.read_choice("filters", FILTER_CAPTIONS, PRINCIPAL_COMPONENTS)
     filters = load_first_filters(context, context.find_run(state.model))
     return document_payload(filter_blocks(filters, which))
 

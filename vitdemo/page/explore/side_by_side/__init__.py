@@ -1,6 +1,8 @@
 """The section "Side by side" of the Explore tab: one image, several models, the same settings.
 
 compute_side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
+
+The payload is a document of one `MapRow`.
 """
 
 from collections.abc import Sequence
@@ -16,13 +18,16 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
-from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView
+from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
+from vitdemo.page.components.article import Notice
+from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import UncheckedDropdown, update_choices
+from vitdemo.page.kit import UncheckedDropdown
 from vitdemo.runs import Run
 
+VIEW = "side_by_side"
 MAP_KINDS = {
     "attention": "Attention of a layer",
     "rollout": "Rollout up to a layer",
@@ -34,6 +39,7 @@ MODEL_FAMILIES = (
     CONVOLUTIONAL_FAMILIES,
 )  # kinds of models: from scratch, pretrained, convolutional
 PREDICTED_CLASS = "the predicted class of each"  # in URLs, so it stays
+NO_MODEL = "Choose a model above."
 SIDE_BY_SIDE_INTRO = (
     "The same image in several models, at the same relative depth: 100% is the last layer of each "
     "model. Convolutional models have no attention and are shown with Grad-CAM, which depends on "
@@ -63,39 +69,37 @@ def build(look: ExploreTab) -> None:
             filterable=True,
             min_width=300,
         )
-    view = MapRowView(elem_id="side-by-side")
-
-    def offer(_image, _model, names, target):
-        """Return updates to the models and classes that are available now.
-
-        The update sets a value only if a chosen model no longer exists. Otherwise, it would undo a
-        click of the user since then.
-        """
-        found = look.context.explainable_runs()
-        kept = [name for name in names if name in {run.name for run in found}]
-        gone = {} if kept == names else {"value": kept}
-        classes, _ = update_choices([PREDICTED_CLASS, *collect_class_names(found)], target)
-        return gr.update(groups=group_runs(found), **gone), classes
-
-    def draw(image, _, names, kind, depth, target):
-        found = look.context.explainable_runs()
-        known = [run.name for run in found]
-        panels, problems = compute_side_by_side(
-            look.context,
-            [name for name in known if name in names],
-            image,
-            depth=depth / 100,
-            kind=kind,
-            target=target if target in collect_class_names(found) else None,
-        )
-        if not panels:
-            return " ".join(problems) or "Choose a model above."
-        return MapRow(panels, sentence=" ".join(problems))
-
+    add_view(VIEW, elem_id="side-by-side")
     look.url_params |= {"map": kind, "depth": depth, "class": target}
-    asked = [chosen, kind, depth, target]
-    look.add("side", offer, [chosen, target], [chosen, target], triggers=[])
-    look.add("side", draw, asked, [view], triggers=asked)
+    look.controls |= {"side-models": chosen, "map": kind, "depth": depth, "class": target}
+
+
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the maps, and the models and classes to choose from."""
+    found = context.explainable_runs()
+    classes = [PREDICTED_CLASS, *collect_class_names(found)]
+    names, chosen = [run.name for run in found], state.read_names("side-models")
+    target = state.read_choice("class", classes, PREDICTED_CLASS)
+    panels, problems = compute_side_by_side(
+        context,
+        [name for name in names if name in chosen],
+        load_square(context, state.image),
+        depth=state.read_number("depth", 0, 100, 100) / 100,
+        kind=state.read_choice("map", MAP_KINDS, "attention"),
+        target=None if target == PREDICTED_CLASS else target,
+    )
+    sentence = " ".join(problems)
+    blocks = [MapRow(panels, sentence=sentence)] if panels else [Notice(sentence or NO_MODEL)]
+    return ViewData(
+        document_payload(blocks),
+        {
+            "side-models": {
+                "props": {"groups": group_runs(found)},
+                "value": [name for name in chosen if name in names],
+            },
+            "class": {"choices": [(name, name) for name in classes], "value": target},
+        },
+    )
 
 
 def collect_class_names(runs: Sequence[Run]) -> list[str]:

@@ -4,10 +4,19 @@ from vitdemo import runs
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snapshots
 from vitdemo.context import AppContext
-from vitdemo.page.components.maps import MapPanel, MapRow, MapRowView, describe_peak
+from vitdemo.page.bridge import (
+    ViewState,
+    add_view,
+    choose_layer,
+    document_payload,
+    load_square,
+    load_trace,
+)
+from vitdemo.page.components.article import DocumentBlock, Notice
+from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import clamp_layer
 
+VIEW = "epochs"
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
 EPOCHS_CAPTION = (
     "Attention of the class token to each patch in layer {layer} (mean of the heads), after "
@@ -24,17 +33,22 @@ NO_SAVED_EPOCHS_MESSAGE = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part and connect its events."""
-    view = MapRowView(elem_id="epochs-inside")
+    """Lay out the part, whose view the browser draws."""
+    add_view(VIEW, elem_id="epochs-inside")
 
-    def draw(image, name, layer):
-        found = look.load_trace(name, image)
-        if not runs.list_saved_weights(found.run):
-            return explain_missing_epochs(name, names_with_epochs(look.context))
-        shown = load_snapshots(look.context, found.run, image, MAX_EPOCHS_SHOWN)
-        return epoch_map_row(shown, clamp_layer(layer, found.num_layers))
 
-    look.add("inside/epochs", draw, [look.layer], [view])
+def payload(context: AppContext, state: ViewState) -> list:
+    """Return the document of the maps after each saved epoch. Raises `VitdemoError`."""
+    return document_payload([epoch_block(context, state)])
+
+
+def epoch_block(context: AppContext, state: ViewState) -> DocumentBlock:
+    run = load_trace(context, state).run
+    if not runs.list_saved_weights(run):
+        return Notice(explain_missing_epochs(run.name, names_with_epochs(context)))
+    image = load_square(context, state.image)
+    snapshots = load_snapshots(context, run, image, MAX_EPOCHS_SHOWN)
+    return epoch_map_row(snapshots, choose_layer(context, state, run))
 
 
 def names_with_epochs(context: AppContext) -> list[str]:

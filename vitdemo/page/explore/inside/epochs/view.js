@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("epochs", ["image", "model", "layer"]);
