@@ -77,12 +77,12 @@ RECIPE_OPTIONS = tuple(
     for field in fields(Recipe)
     if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
 )
-# Options of `VisionTransformer`; models of other families do not have them.
+# Options of `VisionTransformer`; models of other families do not have these options.
 MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"), int)
 MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
 
 
-OTHER_COMMANDS = (None, "download", "evaluate", "report")  # commands without training
+OTHER_COMMANDS = (None, "download", "evaluate", "report")  # commands that do not train
 DISK_ERROR_HINT = (
     ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
     "another --out."
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         return run_command(args, argv)
     except VitdemoError as error:
         print(f"train.py: {error}", file=sys.stderr)
-    except OSError as error:  # for example: the disk is full, or writing is not permitted
+    except OSError as error:  # for example, for a full disk or a missing permission
         location = f" '{error.filename}'" if error.filename else ""
         hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
         print(f"train.py: {error.strerror or error}{location}{hint}", file=sys.stderr)
@@ -333,9 +333,9 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     stopper.attach_clock(trainer.clock)
     finished = train_and_save(trainer, folder, deadline)
     if not processes.is_first:
-        return 0  # with another code, torchrun would stop the first process
+        return 0  # with another exit code, torchrun would stop the first process
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # maybe not all finished epochs
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # can be fewer than were finished
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
@@ -343,7 +343,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         record_stop(folder, trainer)
     runs.write_weights(folder, trainer.final_weights())
     if recipe.mask_ratio:
-        print(f"The encoder is trained. Start a recipe of the same model from it with --weights "
+        print(f"The encoder is trained. To start a recipe of the same model from it, use --weights "
               f"{folder / runs.WEIGHTS_FILE}")  # fmt: skip
         return 0
     evaluate_trained(args, folder, source, trainer)
@@ -361,8 +361,8 @@ def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
     if validation_count <= math.ceil(recipe.validation_share * count):
         return ""
     return (
-        f"{validation_count} of {count} images are held out for validation, more than "
-        f"--validation-share {recipe.validation_share:g}, so that every class has one."
+        f"{validation_count} of {count} images are held out for validation, because "
+        f"--validation-share {recipe.validation_share:g} is too small for one image per class."
     )
 
 

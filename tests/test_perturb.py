@@ -71,7 +71,7 @@ def test_perturbations_work_at_any_image_size_and_strength(name, side):
     ("call", "message"),
     [
         (lambda: apply_perturbation("fog", noise(), 1), "'fog': choose one of noise, blur"),
-        (lambda: apply_perturbation("blur", noise(), 99), "Blur of 99 is not in 0 to 15"),
+        (lambda: apply_perturbation("blur", noise(), 99), "Blur is 99: choose 0 to 15"),
         (lambda: apply_perturbation("noise", noise(), float("nan")), "Noise of nan"),
         (lambda: apply_perturbation("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
         (lambda: perturb.make_patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),

@@ -382,7 +382,7 @@ def test_larger_validation_set_for_many_classes_is_reported(cli, put_pictures, t
     folder, out = put_pictures(counts), tmp_path / "run"
     code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
     assert code == 0
-    assert "30 of 120 images are held out for validation, more than --validation-share 0.1" in err
+    assert "30 of 120 images are held out for validation, because --validation-share 0.1" in err
     split = runs.read_config(out)["split"]
     assert (split["train_pictures"], split["validation_pictures"]) == (90, 30)
     assert runs.read_run(out).evaluation.validation_labels.tolist() == list(range(30))

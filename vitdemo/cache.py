@@ -59,7 +59,7 @@ class Cache:
                 with self._lock:
                     if (
                         self._key_locks.get(key) is not turn
-                    ):  # Another thread has finished this key.
+                    ):  # Another thread has computed this value.
                         continue
                 with self._release_key_lock(key):
                     return self.put(key, compute())

@@ -12,5 +12,5 @@ def escape_unprintable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(
             stream, "reconfigure"
-        ):  # False for None (no console) and for a notebook's streams
+        ):  # None (no console) and a notebook's streams do not have it
             stream.reconfigure(errors="backslashreplace")

@@ -77,7 +77,7 @@ class AppContext:
         self.device = device
         self.cache = Cache(MAX_RESULT_BYTES)
         self._model_cache = Cache(MAX_MODEL_BYTES)
-        self._runs_by_folder: dict[Path, Run] = {}  # by folder, as last read
+        self._runs_by_folder: dict[Path, Run] = {}  # by folder; as in the files at the last read
         self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._thread_count = torch.get_num_threads()
         self._active_passes = 0  # number of forward passes in progress
@@ -179,7 +179,7 @@ class AppContext:
             if run.name == name:
                 return run
         choices = ", ".join(run.name for run in found)
-        hint = f"Choose one of: {choices}." if found else "No run has been trained yet."
+        hint = f"Choose one of: {choices}." if found else "Train a model first."
         raise RunError(f"There is no run '{name}'. {hint}")
 
     def trained_runs(self) -> list[Run]:
@@ -275,7 +275,7 @@ class AppContext:
         with self._passes_lock:
             self._active_passes += 1
             share = max(1, self._thread_count // self._active_passes)
-        torch.set_num_threads(share)  # applies to this thread and to threads that are new to torch
+        torch.set_num_threads(share)  # affects only this thread and threads that are new to torch
         try:
             yield
         finally:

@@ -502,8 +502,8 @@ def _load_features(
         )
     if getattr(model, "head_dist", None) is not None:
         raise RunError(
-            f"'{base.name}' has a second (distillation) head and cannot be used as a backbone. "
-            "Choose another model."
+            f"'{base.name}' has a second classifier head, for distillation, and cannot be used.  "
+            "Choose another backbone."
         )
     keys = tuple(picture.key for each in collection.classes for picture in each.images)
     return context.cache.get_or_compute(

@@ -24,7 +24,7 @@ ARRAY_DESCRIPTIONS = {
     "logits": "logits (C,)",
     "probabilities": "class probabilities, the softmax of the logits (C,)",
     "attention": "attention weights of every head; row = query, column = key (L, H, N, N)",
-    "heads": "attention of the tokens read by the classifier to the patches (L, H, rows, columns)",
+    "heads": "attention of the classifier's input tokens to the patches (L, H, rows, columns)",
     "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
     "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
     "class_index": "index of the predicted class ()",

@@ -206,7 +206,7 @@ def load_planes(
     if name is None:
         return [load_plane(context, None, max_images=max_images, report=report)]
     run = context.find_run(name)
-    load_sample(context, max_images)  # cached before both threads need the sample
+    load_sample(context, max_images)  # so that both threads find the sample in the cache
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
         learned = load_plane(context, run, max_images=max_images, report=report)
@@ -218,7 +218,7 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
     features = found.features
     if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
-            f"{len(features)} test images are too few: t-SNE needs at least {MIN_TSNE_IMAGES}."
+            f"t-SNE needs at least {MIN_TSNE_IMAGES} test images, not {len(features)}. Add images."
         )
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("All images have the same features. Choose another model for t-SNE.")

@@ -209,7 +209,7 @@ def _iter_correct_predictions(
     ):
         with (
             torch.inference_mode()
-        ):  # does not contain the yield, because the caller would be in this mode
+        ):  # ends before the yield, which would leave the caller in this mode
             pixels = run.preprocessing(images.to(context.device))
             predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

@@ -266,7 +266,7 @@ def _remove_empty(*folders: Path) -> None:
 def _load_cifar10(root: Path, part: str) -> LabelledImages:
     try:
         raw = CIFAR10(str(root), train=part == "train", download=False)
-    except Exception as error:  # unpickling a damaged file can raise any type
+    except Exception as error:  # unpickling a damaged file can raise any exception
         raise DataError(
             f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
             f"'{root / CIFAR10.base_folder}'."
@@ -504,7 +504,7 @@ def preprocess_images(
     return (pixels - shift) / scale  # (B, 3, size, size)
 
 
-@lru_cache(maxsize=32)  # Each copy to the device would wait for the queued work.
+@lru_cache(maxsize=32)  # A new copy to the device would wait for all queued work.
 @torch.inference_mode(False)
 def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
     return 255 * torch.tensor(channels, device=device).view(3, 1, 1)
@@ -561,7 +561,7 @@ class TestSet:
         self._files = [] if dataset.is_cifar10 else dataset.list_files("test")
         self._squares: dict[
             int, tuple[LabelledImages, str]
-        ] = {}  # by image width, with the fingerprint
+        ] = {}  # by image width: images and fingerprint
         self._squares_lock = threading.Lock()
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 from vitdemo.errors import ImageError
 
-# A 40-megapixel photo is 10 to 25 MB as JPEG and about 60 MB as PNG; 30 uploads fit in 2 GB.
+# A 40-megapixel photo takes about 60 MB as PNG, and less as JPEG. So 30 uploads fit into 2 GB.
 MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
 
@@ -38,7 +38,7 @@ else:
     SUPPORTED_FORMATS += ("HEIF",)
 
 HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # suffixes that need pillow-heif
-# Suffixes of BMP and JPEG files that Pillow's table does not contain
+# Pillow's table does not contain these suffixes of BMP and JPEG files.
 EXTRA_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
 
 _UPRIGHT_TRANSPOSES = {  # EXIF orientation -> transposition that makes the image upright
@@ -177,7 +177,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         )  # after load(), which already rotates TIFF
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
-    rgb.info = {}  # removes place, date and the orientation, which must not be applied twice
+    rgb.info = {}  # The orientation must not be applied twice; place and date are private.
     return rgb
 
 
@@ -195,7 +195,7 @@ class _LimitedReader(io.BytesIO):
 
     def __init__(self, data: bytes):
         super().__init__(data)
-        self.reads_left = 20_000  # for the header; a photo needs a few hundred reads
+        self.reads_left = 20_000  # for the header; a usual photo needs a few hundred
         self.bytes_left = 3 * len(data) + 1_000_000
 
     def read(self, size: int | None = -1, /) -> bytes:

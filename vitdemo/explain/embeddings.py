@@ -61,7 +61,7 @@ def get_first_filters(model: nn.Module) -> Tensor:
         if isinstance(module, nn.Conv2d) and module.in_channels == 3:
             weight = upcast(module.weight.detach())  # (K, 3, p, p)
             return weight[weight.flatten(1).norm(dim=1).argsort(descending=True, stable=True)]
-    raise TypeError(f"{type(model).__name__} has no convolution with three input channels.")
+    raise TypeError(f"{type(model).__name__} has no RGB convolution: choose another model.")
 
 
 def compute_filter_components(weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -123,7 +123,7 @@ class ForwardPass(NamedTuple):
     logits: Tensor
     tokens: list[Tensor]
     attention: list[Tensor]
-    features: Tensor  # as in `ClassGradients`
+    features: Tensor  # the same as `ClassGradients.features`
 
 
 def run_forward(model: nn.Module, images: Tensor) -> ForwardPass:
@@ -173,7 +173,7 @@ def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(
-            f"Cannot explain {type(model).__name__}: its head returns no (B, C) tensor."
+            f"Cannot explain {type(model).__name__}: its head returns no (B, C) logits."
         )
     return upcast(logits)
 

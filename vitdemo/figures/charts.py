@@ -28,7 +28,7 @@ from vitdemo.metrics.calibration import ReliabilityDiagram
 from vitdemo.metrics.recipe_ablation import RecipeAblation
 
 CORRECT_COLOUR, INCORRECT_COLOUR, NOT_SIGNIFICANT_COLOUR = BLUE, ORANGE, GREY
-BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # as positive and negative values in maps
+BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # the same colours as for the values of maps
 LINE_CHARACTERS = 62  # characters per line in a plot of 5 inches
 
 

@@ -115,33 +115,33 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
-        "A small ViT trained from scratch on 10,000 images. It reached 61.7% validation accuracy "
-        "in 140 seconds on two busy CPU cores (one seed).",
+        "Trains a small ViT from scratch on 10,000 images. One run reached 61.7% validation "
+        "accuracy in 140 seconds on two busy CPU cores.",
         "first-steps",
     ),
     "good": Preset(
         "Good accuracy",
-        "The recipe of the included model vit-small-cpu. It reaches 82.6% test accuracy after ten "
-        "epochs on the full training set.",
+        "Trains the included run vit-small-cpu again. This run reached 82.6% test accuracy after "
+        "ten epochs on the full training set.",
         "vit-small-cpu",
     ),
     "too-fast": Preset(
         "Fails: learning rate too high",
-        "The recipe First steps, trained for 2 epochs at a learning rate of 0.5. The validation "
-        "accuracy is 9.4%; chance level is 10%.",
+        'Trains the recipe "First steps" for 2 epochs at a learning rate of 0.5. The validation '
+        "accuracy was 9.4%, which is at chance level (10%).",
         "first-steps",
         {"optimizer": "adamw", "learning_rate": 0.5, "epochs": 2},
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
-        "The recipe First steps without a position embedding, so the order of the patches has no "
-        "effect. The validation accuracy is 52.4%, compared with 61.7% for First steps.",
+        'Trains the recipe "First steps" without a position embedding. The order of the patches '
+        "therefore has no effect. The validation accuracy was 52.4% instead of 61.7%.",
         "first-steps",
         {"pos_embed": "none"},
     ),
     "shuffled-labels": Preset(
         "Fails: shuffled labels",
-        "Training on random labels. The model can memorise these labels, but does not generalise "
+        "Trains on random labels. The model can memorise these labels, but does not generalise "
         "(Zhang et al. 2017).",
         "first-steps",
         {

@@ -14,7 +14,7 @@ from typing import TypedDict
 
 IS_SUPPORTED = hasattr(signal, "SIGSTOP") and hasattr(os, "killpg")
 TRAINING_NICENESS = 10  # gives the page priority over a training process
-SESSION_NICENESS = 5  # a third of another session's CPU time under full load
+SESSION_NICENESS = 5  # under full load, a third of the CPU time of another session
 RELEASED_LINE = "--- released"  # first line of the output of a released process
 # The shell waits for a line on stdin until the pid is recorded in job.json, so that no unrecorded
 # process runs. If the parent dies before the release, `read` fails at the end of the file. SIGUSR1

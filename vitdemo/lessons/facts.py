@@ -101,7 +101,7 @@ def read_fact(context: AppContext, role: str, name: str) -> str:
 def lookup_fact(context: AppContext, run: Run, name: str) -> str:
     """Return the fact `name` of `run`; most values are cached. Raises `MissingFact`."""
     try:
-        if name in UNCACHED_FACTS:  # not cached here, because it depends on other runs
+        if name in UNCACHED_FACTS:  # not cached here, because the value depends on other runs
             return FACTS[name](context, run)
         return context.cache.get_or_compute(
             (lookup_fact, run, name), lambda: FACTS[name](context, run)

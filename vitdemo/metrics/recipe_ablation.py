@@ -501,8 +501,8 @@ def _format_option(run: Run, name: str) -> str:
 def _describe_start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(key, "?") for key in ("run", "epochs"))
-        # Starting weights may depend on the seed. Without the seed in the name, repeats are one
-        # change.
+        # Repeats with other seeds may start from weights of other seeds. Without the seed in the
+        # name, all repeats count as the same change.
         name = str(name).replace(f"-seed-{recipe_field(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
     if recipe_field(run, "pretrained"):

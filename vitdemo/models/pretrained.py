@@ -86,7 +86,7 @@ def check_name(name: str) -> None:
         pattern = f"{architecture}.*"
         tags = [weights.partition(".")[2] for weights in timm.list_models(pattern, pretrained=True)]
         listed = ", ".join(tags[:MAX_TAGS]) + (", ..." if len(tags) > MAX_TAGS else "")
-        choices = f"choose one of {listed}" if tags else "it has none"
+        choices = f"choose one of {listed}" if tags else "choose another model"
         raise ModelError(f"timm has no weights '{tag}' for '{architecture}': {choices}.") from error
 
 
@@ -141,7 +141,7 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
         raise misfit_error(file, _reason(error)) from error
     model.pretrained_cfg.pop(
         "state_dict", None
-    )  # would keep a second copy of the weights in memory
+    )  # a second copy of the weights would stay in memory
     return model
 
 
@@ -158,7 +158,7 @@ def _fitting(
     if not misfit:
         return tensors
     renamed = _renamed(name, content, model)
-    # If timm renamed no tensor, it only resized the patch embedding, so the misfit remains.
+    # If timm renamed no tensor, it only resized the patch embedding. The tensors still do not fit.
     if set(renamed) == set(tensors) or describe_misfit(renamed, model, **options):
         raise misfit_error(file, misfit)
     return renamed

@@ -276,7 +276,7 @@ def _iter_layouts(
     A copy is a group of tensors that contains a name of the model, with or without a prefix.
     """
     anchors = [name for name in expected if not _is_head(name)]
-    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are specific
+    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are distinctive
     for path, tensors in _iter_nested(content):
         tensors = _strip_wrappers(tensors)
         prefixes = dict.fromkeys(

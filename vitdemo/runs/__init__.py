@@ -491,7 +491,7 @@ def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
     try:
         folders = [entry for entry in root.iterdir() if entry.is_dir()]
     except OSError as error:
-        problems.append(f"'{root}' cannot be read: {error.strerror}.")
+        problems.append(f"'{root}' cannot be read: {error.strerror}. Check its permissions.")
         return []
     return sorted(folder for folder in folders if not _is_hidden_or_waiting(folder))
 

@@ -106,5 +106,5 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
             {"after_epoch": trainer.epoch} | changes | get_provenance(trainer, argv),
         ]
         recipe = config["recipe"] | {"epochs": epochs}
-        config.pop("stopped", None)  # because the run continues after this step
+        config.pop("stopped", None)  # the run is no longer stopped
         runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})

@@ -54,8 +54,8 @@ class StepLog:
         self.lines = read_steps(folder)
         self.before = self.lines[-1]["seconds"] if self.lines else 0.0
         self.began = trainer.clock.seconds()
-        self.every = 0.0  # minimum seconds between two lines; above 0 after the file was full
-        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # values at the latest line
+        self.every = 0.0  # minimum seconds between two lines; above 0 once the file is full
+        self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # totals at the latest line
 
     def add(self, progress: StepProgress) -> None:
         seconds = self.before + self.trainer.clock.seconds() - self.began
@@ -64,7 +64,7 @@ class StepLog:
         too_soon = self.lines and seconds - self.lines[-1]["seconds"] < self.every
         if too_soon or progress.step == self.step:
             return
-        # `progress` has means over the epoch so far, a line has means since the previous line.
+        # `progress` has means since the epoch's start; a line has means since the previous line.
         sums = (progress.step * progress.loss, progress.step * progress.accuracy)
         loss, accuracy = (
             (total - previous) / (progress.step - self.step)

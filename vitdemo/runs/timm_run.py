@@ -52,22 +52,22 @@ MODEL_SUGGESTIONS = (
     ModelSuggestion(
         "deit_tiny_patch16_224.fb_in1k",
         "DeiT-Tiny",
-        "Predicts one of ImageNet's 1,000 classes for any photo. Small and fast.",
+        "Predicts one of ImageNet's 1,000 classes for any photo. The smallest of these models.",
     ),
     ModelSuggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
-        "Same classes as DeiT-Tiny, higher accuracy. Twice the width, four times the parameters.",
+        "Predicts the classes of DeiT-Tiny with higher accuracy and four times the parameters.",
     ),
     ModelSuggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
-        "Self-supervised (Caron et al. 2021). No classes; some attention heads segment objects.",
+        "Trained without labels (Caron et al. 2021). Some attention heads segment objects.",
     ),
     ModelSuggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
         "DINOv2 with registers, ViT-S/14",
-        "Self-supervised, with four register tokens (Darcet et al. 2024) and smooth maps.",
+        "Trained without labels, with four register tokens (Darcet et al. 2024) and smooth maps.",
     ),
 )
 
@@ -101,7 +101,7 @@ class TimmRun(Run):
     @property
     def evaluation(self) -> Evaluation:
         raise RunError(
-            f"'{self.name}' has no evaluation, because timm trained it. Choose another model."
+            f"'{self.name}' has no evaluation, because it is timm's model. Choose another model."
         )
 
 

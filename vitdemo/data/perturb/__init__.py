@@ -99,7 +99,7 @@ def apply_perturbation(
     change = PERTURBATIONS[name]
     if not change.low <= strength <= change.high:
         raise ValueError(
-            f"{change.title} of {strength} is not in {change.low} to {change.high} {change.unit}."
+            f"{change.title} is {strength}: choose {change.low} to {change.high} {change.unit}."
         )
     seeds = _seeds(seed, len(images))
     if strength == change.neutral:
@@ -118,7 +118,7 @@ def apply_perturbation(
 def _seeds(seed: int | Sequence[int], count: int) -> list[int]:
     seeds = [seed] * count if isinstance(seed, int) else list(seed)
     if len(seeds) != count:
-        raise ValueError(f"{len(seeds)} seeds for {count} images: give one, or one per image.")
+        raise ValueError(f"{len(seeds)} seeds for {count} images: pass one, or one per image.")
     return seeds
 
 
@@ -140,7 +140,7 @@ def blur(images: Tensor, percent: float) -> Tensor:
     """Blur images with a Gaussian whose standard deviation is `percent` of the side."""
     S = images.shape[-1]
     sigma = percent / 100 * S
-    reach = min(math.ceil(3 * sigma), S - 1)  # a border can be reflected only once
+    reach = min(math.ceil(3 * sigma), S - 1)  # reflected padding must be smaller than S
     return tv.gaussian_blur(images, 2 * reach + 1, sigma) if reach else images.clone()
 
 
@@ -175,7 +175,7 @@ def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor
     """
     B, _, S, _ = images.shape
     if S % pieces:
-        raise ValueError(f"A side of {S} pixels cannot be cut into {pieces} equal pieces.")
+        raise ValueError(f"pieces is {pieces}: choose a divisor of {S}, the side in pixels.")
     side = S // pieces
     cut = images.view(B, 3, pieces, side, pieces, side).permute(0, 2, 4, 1, 3, 5)
     patches = cut.reshape(B, pieces**2, 3, side, side)  # (B, P, 3, side, side)

@@ -30,7 +30,7 @@ def rank_by_value(values: Tensor, seed: int = 0) -> Tensor:
     typical layout of photos. Raises `ValueError` for values that are not finite.
     """
     if not values.isfinite().all():
-        raise ValueError("The map contains NaN or infinity, so its patches cannot be ranked.")
+        raise ValueError("The map contains NaN or infinity. Use a map with finite values.")
     lot = _draw_permutation(len(values), seed)  # (P,)
     order = lot[values[lot].argsort(descending=True, stable=True)]
     return order.argsort()

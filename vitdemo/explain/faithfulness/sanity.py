@@ -128,14 +128,14 @@ def rank_correlation(first: Tensor, second: Tensor) -> float:
     return float(torch.corrcoef(ranks)[0, 1])
 
 
-@torch.inference_mode(False)  # so that gradients can pass through the head
+@torch.inference_mode(False)  # so that gradients can pass through the classifier head
 def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
     """Draw random weights (C, D) for each classifier head of `model`, by the head's name."""
     found = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
     if not found:
         raise TypeError(
             f"{type(model).__name__} has no linear classifier head named "
-            f"{' or '.join(CLASSIFIER_NAMES)}."
+            f"{' or '.join(CLASSIFIER_NAMES)}: choose another model."
         )
     generator, weights = torch.Generator().manual_seed(seed), {}
     for name in found:
@@ -145,7 +145,7 @@ def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
     return weights
 
 
-@torch.inference_mode(False)  # so that gradients can pass through the head
+@torch.inference_mode(False)  # so that gradients can pass through the classifier head
 def _replace_head(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     other = copy.copy(model)
     other._modules = dict(model._modules)

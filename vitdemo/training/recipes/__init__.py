@@ -42,7 +42,7 @@ class Recipe:
     batch_size: int = 128
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
-    weight_decay: float = 0.05  # not applied to biases, norms, class token and position embeddings;
+    weight_decay: float = 0.05  # not for biases, norms, class token and position embeddings;
     # decoupled in adamw and muon, part of the gradient in adam and sgd
     momentum: float = 0.9  # for sgd (Nesterov) and muon
     betas: tuple[float, float] = (0.9, 0.999)  # for adam and adamw
@@ -74,7 +74,7 @@ class Recipe:
     mask_ratio: float = 0.0  # above 0: self-supervised pretraining as a masked autoencoder, with
     # this fraction of hidden patches; another recipe then starts from the weights (--weights)
 
-    ema_decay: float = 0.0  # EMA over 1 / (1 - decay) steps, fewer in the first thousands; 0: off
+    ema_decay: float = 0.0  # EMA over 1 / (1 - decay) steps, fewer at first; 0: off
     patience: int = 0  # stop after this many epochs without a lower validation loss; 0: never
     keep: str = ""  # epochs whose weights are saved in the run folder, for example "1,2,4,8"
 
