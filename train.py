@@ -224,7 +224,7 @@ def evaluate(args: argparse.Namespace) -> int:
     parts = split_of(run, source)
     if parts is None:
         print(f"train.py: '{run.path}' was trained with another training set than the images in "
-              f"'{source.root}', or with another split. Its validation set is not evaluated.",
+              f"'{source.root}', or with another split. So the validation set is not evaluated.",
               file=sys.stderr)  # fmt: skip
     write_evaluation(run, source, parts and parts[1], args.device)
     if parts:

@@ -58,7 +58,7 @@ from vitdemo.runs.provenance import device_name, git_commit, package_versions
 MAX_CUSTOM_CLASSES, MAX_CUSTOM_IMAGES = 20, 500
 MIN_IMAGES_PER_CLASS = 4  # minimum number of images per class for a classifier head
 MIN_IMAGES_TO_FINE_TUNE = 10  # minimum number of images per class to fine-tune the whole model
-TEST_FOLD_COUNT = 4  # one of four folds is the test set of the fine-tuned model
+TEST_FOLD_COUNT = 4  # number of folds, one of which is the test set for fine-tuning
 MAX_CUSTOM_NAME_LENGTH = 40
 STORED_IMAGE_SIDE = 224  # side of a stored image in pixels; 500 stored images take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
@@ -260,7 +260,7 @@ def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.
     ]
     if len(found) > MAX_ZIP_FILES or sum(info.file_size for _, info in found) > MAX_UNPACKED_BYTES:
         raise DataError(
-            f"The zip file is too large. It may contain at most {MAX_ZIP_FILES} files and "
+            f"The zip file is too large. A zip file may contain at most {MAX_ZIP_FILES} files and "
             f"{MAX_UNPACKED_BYTES / 2**30:g} GB unpacked."
         )
     for place, _ in found:

@@ -77,7 +77,7 @@ def render_readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
         "L layers, H attention heads, N tokens (first the special tokens, such as the class",
         "token, then the patches row by row), C classes, S side of the image in pixels.",
         "Maps have the rows and columns of the patch grid.",
-        "Attention and rollout do not depend on the class. They do not explain a prediction.",
+        "Attention and rollout do not depend on the class, so they do not explain a prediction.",
         "",
         "    maps = numpy.load(FILE)",
         *(

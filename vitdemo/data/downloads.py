@@ -38,7 +38,7 @@ def download_file(
 def _download_unlocked(
     url: str, file: Path, label: str, size: int | None, on_bytes: OnBytes | None
 ) -> None:
-    # These imports are late, because an existing file needs no download.
+    # Imported late, because an existing file needs no download.
     import httpx
     from tqdm.auto import tqdm
 

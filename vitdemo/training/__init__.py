@@ -346,8 +346,8 @@ class Trainer:
         recipe, count = self.recipe, self.steps * self.batch_size
         seed = self._epoch_seed
         generator = torch.Generator(self.device).manual_seed(seed)
-        # Dropout, patch dropout and drop path use the global generator. Its seed differs between
-        # processes, because each process trains on different images.
+        # Dropout, patch dropout and drop path use the global generator. Each process seeds it
+        # differently, because each process trains on different images.
         torch.manual_seed(seed + 500_009 * self.processes.rank)
         self.order = torch.randperm(len(self.train), generator=generator, device=self.device)
         is_mixing = self.epoch < recipe.total_epochs - recipe.unmixed_epochs

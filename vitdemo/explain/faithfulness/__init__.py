@@ -67,8 +67,8 @@ CENTRE_BASELINE, EDGE_BASELINE = (
     "centre first",
     "edge map",
 )  # baselines with a single order per image
-# Steps per curve. Compared with one step per patch, the error of a score has a standard deviation
-# of 0.016 with 16 steps and 0.031 with 8 steps (`benchmarks/LOG.md`).
+# Steps per curve. The error of a score, compared with one step per patch, has half the standard
+# deviation with 16 steps as with 8 steps: 0.016 instead of 0.031 (`benchmarks/LOG.md`).
 CURVE_STEPS = 16
 
 
