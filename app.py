@@ -68,9 +68,9 @@ def main(argv: list[str] | None = None) -> int:
             footer_links=["api", "settings"],
             run_history=False,
             ssr_mode=False,
-            _frontend=False,  # otherwise gradio stops if a busy machine needs over 3 s to respond
+            _frontend=False,  # otherwise, gradio stops if a busy machine responds after over 3 s
         )
-    except OSError as error:  # the port is already in use
+    except OSError as error:  # for example, the port is already in use
         print(f"app.py: {error}", file=sys.stderr)
         return 2
     return 0

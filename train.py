@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
         location = f" '{error.filename}'" if error.filename else ""
         hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
         print(f"train.py: {error.strerror or error}{location}{hint}", file=sys.stderr)
-    except KeyboardInterrupt:  # Ctrl-C before the first step or during evaluation
+    except KeyboardInterrupt:  # raised by Ctrl-C before the first step or during evaluation
         print("train.py: stopped.", file=sys.stderr)
         return 130
     return 2
@@ -335,7 +335,7 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
     if not processes.is_first:
         return 0  # with another exit code, torchrun would stop the first process
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # can be fewer than were finished
+        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # the last epochs may be missing
         print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130

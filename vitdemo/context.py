@@ -77,7 +77,7 @@ class AppContext:
         self.device = device
         self.cache = Cache(MAX_RESULT_BYTES)
         self._model_cache = Cache(MAX_MODEL_BYTES)
-        self._runs_by_folder: dict[Path, Run] = {}  # by folder; as in the files at the last read
+        self._runs_by_folder: dict[Path, Run] = {}  # by folder, as the files were at the last read
         self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._thread_count = torch.get_num_threads()
         self._active_passes = 0  # number of forward passes in progress

@@ -63,7 +63,7 @@ def compute_distances(
     even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
         sample = context.sample_test_images(run, count)
-    except DataError:  # without a test set of these classes, use only `image`
+    except DataError:  # there is no test set of these classes, so use only `image`
         look = context.trace_image(run, image)
         heads = statistics.mean_attention_distance(
             look.attention, grid, look.num_prefix_tokens

@@ -34,7 +34,7 @@ from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
 PAGE_FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
-# Verdicts on one map of one image. Only the first and the last two are based on a p-value.
+# Verdicts on one map of one image. The first and the last two verdicts are based on p-values.
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
 NOT_BETTER_THAN_CENTRE = "not better than centre first"
 NOT_BETTER_THAN_EDGES = "not better than the edge map"
@@ -70,7 +70,7 @@ class ClassMaps:
     probabilities: np.ndarray  # (C,)
     target: int
     against: int | None
-    maps: tuple[ClassMap, ...]  # by decreasing mean score on many images
+    maps: tuple[ClassMap, ...]  # sorted by decreasing mean score on many images
     summaries: dict[
         str, FaithfulnessSummary
     ]  # by replacement: mean scores of this run's maps on many images
@@ -316,7 +316,7 @@ class _FaithfulnessTest:
         edges = faithfulness.edge_map(self.pixels, self.grid).cpu()
         return self.call_with_settings(
             faithfulness.measure_perturbation_curves, {EDGE_BASELINE: edges}
-        )  # `measure_perturbation_curves` adds `CENTRE_BASELINE`
+        )  # `measure_perturbation_curves` adds `CENTRE_BASELINE` itself
 
     def measure_map(self, drawn: ClassMap, null: faithfulness.PerturbationCurves) -> tuple:
         """Measure curves and score of a map; also measure copies if no other baseline is better."""

@@ -144,10 +144,10 @@ def _extract_batch(model: torch.nn.Module, pixels: Tensor) -> np.ndarray:
 
 def pairwise_distances(features: np.ndarray) -> np.ndarray:
     """Compute the Euclidean distances (N, N) of all pairs of `features` (N, D)."""
-    from sklearn.metrics import euclidean_distances  # ten times as fast as scipy's `cdist`
+    from sklearn.metrics import euclidean_distances  # `cdist` of scipy takes ten times as long
 
     points = np.asarray(features, np.float64)
-    return euclidean_distances(points - points.mean(0))  # centred for numerical precision
+    return euclidean_distances(points - points.mean(0))  # centring improves the precision
 
 
 def distance_ratio(distances: np.ndarray, labels: np.ndarray) -> float:
@@ -175,7 +175,7 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
     if len(labels) < 2:
         return float("nan")
     search = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(distances)
-    others = search.kneighbors(return_distance=False)[:, 0]  # excludes the image itself
+    others = search.kneighbors(return_distance=False)[:, 0]  # without the image itself
     return float((labels[others] == labels).mean())
 
 

@@ -129,7 +129,7 @@ def load_head_means(
     model = context.load_model(run)
     try:
         sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
-    except DataError:  # without a test set of these classes, use the example photos
+    except DataError:  # there is no test set of these classes, so use the example photos
         photos = context.cache.call(_load_example_squares)
         of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:

@@ -115,7 +115,7 @@ def available_predictions(context: AppContext, *names: str) -> ComparablePredict
     excluded = [run.name for run in group.runs if run not in included]
     more = f" and {len(excluded) - MAX_NAMED_RUNS} more" if len(excluded) > MAX_NAMED_RUNS else ""
     names_text = ", ".join(excluded[:MAX_NAMED_RUNS]) + more
-    message = f"Not included, because their weights are not available: {names_text}."
+    message = f"Not included, because the weights are not available: {names_text}."
     return replace(group, runs=included, exclusion_messages=(*group.exclusion_messages, message))
 
 

@@ -76,7 +76,7 @@ def load_snapshots(
         epochs.append(weights_epoch)
         frames.append(_compute_snapshot(context.load_model(run), pixels))
     maps, probabilities = (np.stack(parts) for parts in zip(*frames, strict=True))
-    side = round(maps.shape[-1] ** 0.5)  # images and patches are square
+    side = round(maps.shape[-1] ** 0.5)  # one number each, because images and patches are square
     return Snapshots(run, input_image, (side, side), tuple(epochs), maps, probabilities)
 
 

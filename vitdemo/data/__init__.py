@@ -234,12 +234,12 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
         cifar10.fetch_from_hub(root, on_bytes)
     except (DataError, Stopped):
         raise
-    except Exception as unreached:  # errors of httpx, huggingface_hub or the disk
+    except Exception as unreached:  # can be an error of httpx, huggingface_hub or the disk
         try:
             cifar10.fetch_from_official_site(root, on_bytes)
         except Stopped:
             raise
-        except Exception as error:  # errors of httpx, tarfile or torchvision
+        except Exception as error:  # can be an error of httpx, tarfile or torchvision
             _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
@@ -368,7 +368,9 @@ def stratified_split(
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
-        missing = [C - len(np.unique(values[part])) for part in split]  # in each part
+        missing = [
+            C - len(np.unique(values[part])) for part in split
+        ]  # classes missing in each part
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]

@@ -90,7 +90,7 @@ def load_image(path: str | Path) -> Image.Image:
         raise ImageError(
             f"'{name}' is not an image in a supported format. Save it as PNG or JPEG and try again."
         ) from error
-    except Exception as error:  # Pillow's plugins raise many types for a damaged file.
+    except Exception as error:  # Pillow's plugins raise many exception types for a damaged file.
         raise ImageError(
             f"'{name}' is damaged, incomplete or has an unusual structure. "
             "Save it again as PNG or JPEG, or choose another image."
@@ -174,7 +174,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
         image.load()
         method = _UPRIGHT_TRANSPOSES.get(
             _read_orientation(image)
-        )  # after load(), which already rotates TIFF
+        )  # read after load(), which rotates TIFF images itself
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
     rgb.info = {}  # The orientation must not be applied twice; place and date are private.
@@ -195,7 +195,7 @@ class _LimitedReader(io.BytesIO):
 
     def __init__(self, data: bytes):
         super().__init__(data)
-        self.reads_left = 20_000  # for the header; a usual photo needs a few hundred
+        self.reads_left = 20_000  # limit for the header; a usual photo needs a few hundred
         self.bytes_left = 3 * len(data) + 1_000_000
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -270,7 +270,7 @@ def _check_decoder(image: Image.Image, size: int) -> None:
 def _read_orientation(image: Image.Image) -> int:
     """Return the EXIF orientation, or 1 (upright) if it is missing or damaged."""
     block = image.info.get("exif") or image.info.get("Raw profile type exif") or b""
-    if len(block) > 150_000:  # a camera writes up to 64 kB, or 128 kB as hexadecimal text
+    if len(block) > 150_000:  # cameras write up to 64 kB, which are 128 kB as hexadecimal text
         return 1
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1)

@@ -68,7 +68,7 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
         classes = check_target(target, *found.logits.shape, images.device)  # (B,)
         score = found.logits.gather(
             1, classes[:, None]
-        ).sum()  # a sum, because images are independent
+        ).sum()  # the sum is enough, because images do not affect each other
         gradients = torch.autograd.grad(score, [*found.attention, found.features])
     return ClassGradients(
         found.logits.detach(),

@@ -25,7 +25,7 @@ from vitdemo.explain.forward_pass import (
     upcast,
 )
 
-HeadIndex = tuple[int, int]  # (layer, head), both from 0
+HeadIndex = tuple[int, int]  # (layer, head), both counted from 0
 HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of the heads in each of L layers
 
 

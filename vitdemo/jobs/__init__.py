@@ -183,7 +183,7 @@ class JobQueue:
         record = {"arguments": args, "process": None} | record
         self.root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as staging:
-            if write:  # without the lock, in a folder that is not visible yet
+            if write:  # needs no lock, because the folder is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
             with self.locked():
                 self._check_waiting()

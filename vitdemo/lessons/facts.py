@@ -134,7 +134,7 @@ def find_run(context: AppContext, role: str) -> Run:
 def run_role(run: Run) -> str:
     if run.spec.family in CONVOLUTIONAL_FAMILIES:
         return "conv"
-    if run.spec.family == "vit":  # without conv stem: the lessons explain a linear patch projection
+    if run.spec.family == "vit":  # no conv stem: lessons explain a linear patch projection
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
     return "tuned" if run.has_evaluation or run.history else ""
 

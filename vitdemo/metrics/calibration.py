@@ -222,7 +222,7 @@ def compute_chance_calibration(
     filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
     rng = np.random.default_rng(seed)
     hits = np.empty((resamples, len(filled)))
-    for row in hits:  # one row at a time: as fast as all at once, with less memory
+    for row in hits:  # one row at a time, which needs less memory but no more time
         row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, bins), np.nan)

@@ -180,7 +180,7 @@ def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
     model.train(was_training)
     macs = {"": counter.get_total_flops() // 2}
     for name, kinds in counter.get_flop_counts().items():
-        _, _, submodule = name.partition(".")  # the first part is the name of the model's class
+        _, _, submodule = name.partition(".")  # removes the name of the model's class
         if submodule:
             macs[submodule] = sum(kinds.values()) // 2
     return macs

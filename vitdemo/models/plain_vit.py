@@ -36,7 +36,7 @@ def _find_unsupported_part(
     missing = [name for name in needed if not hasattr(module, name)]
     if missing:
         return f"has no '{missing[0]}'"
-    own = module._modules | module._parameters  # faster than named_children()
+    own = module._modules | module._parameters  # `named_children()` would be slower
     parts = [name for name, part in own.items() if part is not None]
     unknown = [name for name in parts if name not in needed + optional]
     if unknown:

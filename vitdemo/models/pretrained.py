@@ -27,7 +27,7 @@ from vitdemo.models.weights import (
 )
 
 MAX_TAGS = 8  # maximum number of tags that an error message lists
-OTHER_HEAD = -1  # an impossible number of classes, so that timm drops the file's head
+OTHER_HEAD = -1  # no model has -1 classes, so timm drops the file's classifier head
 
 
 def build_timm(

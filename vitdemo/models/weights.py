@@ -106,7 +106,7 @@ def _load_torch(path: Path) -> Any:
             f"The weights file '{path}' contains Python objects, which could run code when "
             "loaded: save only the model's state_dict(), or use safetensors."
         ) from error
-    except Exception as error:  # pickle and zip can raise any kind of error
+    except Exception as error:  # pickle and zip can raise any exception
         raise ModelError(
             f"The weights file '{path}' is damaged or is not from torch.save: download it again."
         ) from error

@@ -52,7 +52,7 @@ RECORD_FIELDS = (
 )
 SIGNIFICANT_BITS = 16  # bits per stored probability; more bits are noise and make files 20% larger
 MAX_ORIGINS = 8  # maximum number of earlier runs that `iter_origins` yields
-TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # without effect on predictions
+TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # options without effect on predictions
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         raise RunError(
             f"'{folder}' has no {EVALUATION_FILE}: the run is not finished. Resume it (--resume)."
         ) from error
-    except Exception as error:  # the errors of zipfile, zlib and numpy have no common base class
+    except Exception as error:  # errors of zipfile, zlib and numpy have no common base class
         raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
 
 

@@ -95,7 +95,7 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
     runs.rewrite_history(folder, history)
     truncate_steps(folder, trainer.epoch)
     if not trainer.is_finished:
-        # The evaluation and the weights are of the epoch at which the run ended before.
+        # These three files belong to the epoch at which the run ended before it was resumed.
         for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
             (folder / name).unlink(missing_ok=True)
         config = runs.read_config(folder)

@@ -169,7 +169,7 @@ def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
         )
     except Stopped:
         raise
-    except Exception as error:  # errors of httpx, huggingface_hub and disk have no common class
+    except Exception as error:  # errors of httpx, huggingface_hub and the disk have no common class
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise ModelError(
             f"The weights of '{run.spec.name}' could not be downloaded ({reason}). Check the "

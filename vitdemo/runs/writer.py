@@ -128,7 +128,7 @@ class EpochSaver:
             runs.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
-        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # wait for a later epoch
+        if now - self.written + epoch < CHECKPOINT_INTERVAL:  # too early for a checkpoint
             self.waiting = copy_detached(self.trainer.state_dict())
             return
         self.waiting = None

@@ -166,7 +166,7 @@ class Trainer:
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # pays off, because all shapes are constant
+            torch.backends.cudnn.benchmark = True  # faster, because all shapes are constant
         self.compile = choose_compile_mode(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher
@@ -181,12 +181,12 @@ class Trainer:
             model.whiten.fit(preprocessing(self.train.images[:WHITENING_IMAGES]))
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
         self.epoch = 0  # number of finished epochs
-        self.compile_seconds = 0.0  # of the latest epoch; above 0 only in a stage's first epoch
+        self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first epoch
         self.best: BestEpoch | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
         )
-        # Only after the EMA model is copied, because the EMA model is used only for inference.
+        # Called after the EMA model is copied, because the EMA model is used only for inference.
         choose_fused_attention(self.model)
         self.patch_dropout = add_patch_dropout(self.model) if recipe.patch_dropout else None
         self.optimizer = self._enter_stage()

@@ -36,7 +36,7 @@ class BatchedMuon(Muon):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        skipped = []  # without their gradients, timm's step skips these parameters
+        skipped = []  # timm's step skips parameters without gradients
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None and self._uses_muon(p)]
             if matrices:

@@ -76,7 +76,7 @@ def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> Non
         archive.unlink()  # The next attempt downloads the archive again.
         raise OSError("the received file is not the official archive")
     with tarfile.open(archive) as packed:
-        if hasattr(tarfile, "data_filter"):  # since Python 3.10.12: no file outside the folder
+        if hasattr(tarfile, "data_filter"):  # rejects files outside the folder
             packed.extraction_filter = tarfile.data_filter
         packed.extractall(parts)
     os.replace(parts / CIFAR10.base_folder, root / CIFAR10.base_folder)

@@ -48,7 +48,7 @@ PERTURBATIONS = {
     for change in (
         Perturbation(
             *("noise", "Noise", 0, 100, 0, "grey levels"),
-            "Adds random noise to every colour. The strength is its standard deviation.",
+            "Adds random noise to every colour. The strength is the noise's standard deviation.",
             (0, 10, 20, 40, 80),
         ),
         Perturbation(

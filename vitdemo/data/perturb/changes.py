@@ -24,7 +24,7 @@ from vitdemo.data.perturb import (
 from vitdemo.errors import DataError
 
 PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
-SLIDER_NAMES = ("rotate", "brightness", "blur", "noise", "jpeg")  # in order of application
+SLIDER_NAMES = ("rotate", "brightness", "blur", "noise", "jpeg")  # order of application
 MAX_GRID_ROWS = 64  # maximum rows or columns of a grid for removed patches
 MAX_SEED = 999
 

@@ -27,7 +27,7 @@ CLASSIFIER_NAMES = (
     "head",
     "head_dist",
     "fc",
-)  # names in vitdemo's and timm's ViTs, and in a ResNet
+)  # names in ViTs (vitdemo, timm) and in a ResNet
 NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
 # Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
 # does not need a completeness gap below 1% (`benchmarks/LOG.md`).

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy  # loads a submodule when it is first used
+import scipy  # scipy loads a submodule on first use
 
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
 from vitdemo.metrics.paired import holm
@@ -23,7 +23,7 @@ from vitdemo.runs import FAITHFULNESS_FILE as FILE
 from vitdemo.runs import WEIGHTS_FILE
 
 BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
-DEFAULT_PART = "test"  # part of the dataset that is assumed for older files
+DEFAULT_PART = "test"  # assumed part of the dataset for older files
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
 def _paired_p(differences: np.ndarray) -> float:
     """Compute the p-value of a two-sided paired t-test of `differences` (N,)."""
     mean, error = abs(differences.mean()), differences.std(ddof=1) / len(differences) ** 0.5
-    if not error:  # without variance, t is undefined
+    if not error:  # the t statistic is undefined without variance
         return 0.0 if mean else 1.0
     return float(2 * scipy.stats.t.sf(mean / error, len(differences) - 1))
 

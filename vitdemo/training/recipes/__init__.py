@@ -44,8 +44,8 @@ class Recipe:
     learning_rate: float = 1e-3
     weight_decay: float = 0.05  # not for biases, norms, class token and position embeddings;
     # decoupled in adamw and muon, part of the gradient in adam and sgd
-    momentum: float = 0.9  # for sgd (Nesterov) and muon
-    betas: tuple[float, float] = (0.9, 0.999)  # for adam and adamw
+    momentum: float = 0.9  # used by sgd (Nesterov) and muon
+    betas: tuple[float, float] = (0.9, 0.999)  # used by adam and adamw
     warmup_epochs: float = 0.0  # epochs in which the learning rate rises linearly from 0
     schedule: str = "cosine"
     layer_decay: float = 1.0  # factor on the learning rate per layer below the classifier head
