@@ -138,7 +138,7 @@ def test_error_in_the_tsne_process_is_raised():
 
 @pytest.mark.parametrize(
     ("points", "message"),
-    [(np.eye(3), "3 test images are too few"), (np.ones((9, 4)), "All images")],
+    [(np.eye(3), "t-SNE needs at least . test images, not 3"), (np.ones((9, 4)), "All images")],
 )
 def test_tsne_rejects_too_few_or_equal_features(points, message):
     space = features.FeatureSpace("vit", None, points, 1.0, 1.0)

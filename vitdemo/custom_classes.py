@@ -502,7 +502,7 @@ def _load_features(
         )
     if getattr(model, "head_dist", None) is not None:
         raise RunError(
-            f"'{base.name}' has a second classifier head, for distillation, and cannot be used.  "
+            f"'{base.name}' has a second classifier head, for distillation, and cannot be used. "
             "Choose another backbone."
         )
     keys = tuple(picture.key for each in collection.classes for picture in each.images)

@@ -368,9 +368,7 @@ def stratified_split(
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
-        missing = [
-            C - len(np.unique(values[part])) for part in split
-        ]  # classes missing in each part
+        missing = [C - len(np.unique(values[part])) for part in split]  # missing classes
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]
