@@ -12,5 +12,5 @@ def escape_unprintable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(
             stream, "reconfigure"
-        ):  # None (no console) and a notebook's streams do not have it
+        ):  # False without a console (None) and for streams of notebooks
             stream.reconfigure(errors="backslashreplace")

@@ -41,7 +41,7 @@ from vitdemo.data.image_folders import (
 from vitdemo.errors import DataError, ImageError, Stopped
 
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
-# the images' mean standard deviation, which is smaller (about 0.2).
+# the images' mean standard deviation, (0.2023, 0.1994, 0.2010), which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root that prevents concurrent downloads
 DATASET_PARTS = ("train", "test")

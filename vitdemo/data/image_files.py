@@ -195,7 +195,7 @@ class _LimitedReader(io.BytesIO):
 
     def __init__(self, data: bytes):
         super().__init__(data)
-        self.reads_left = 20_000  # limit for the header; a usual photo needs a few hundred
+        self.reads_left = 20_000  # limit for the header; photos need a few hundred reads
         self.bytes_left = 3 * len(data) + 1_000_000
 
     def read(self, size: int | None = -1, /) -> bytes:

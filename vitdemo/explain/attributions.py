@@ -387,7 +387,7 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
     one-hot vector for a class, or the difference of two one-hot vectors for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
-    tiny = torch.finfo(change.dtype).tiny  # the range is 0 for an image of uniform mean colour
+    tiny = torch.finfo(change.dtype).tiny  # `change` is 0 for an image of uniform mean colour
     return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
 
 
