@@ -165,7 +165,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=0.0,
         metavar="MINUTES",
         help="stop after this time, save the model and evaluate it; the signal SIGUSR1 does the "
-        "same at once",
+        "same immediately",
     )
     parser.add_argument(
         "--compile",

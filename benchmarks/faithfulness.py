@@ -104,9 +104,7 @@ def main() -> None:
         if run.has_weights and (not args.only or run.name in args.only)
     ]
     try:
-        for at in range(
-            args.images
-        ):  # runs take turns, so that all have the same images if stopped
+        for at in range(args.images):  # taking turns gives all runs the same images when stopped
             for subject in chosen:
                 if time.monotonic() < end:
                     subject.measure(at)

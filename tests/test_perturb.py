@@ -74,7 +74,7 @@ def test_perturbations_work_at_any_image_size_and_strength(name, side):
         (lambda: apply_perturbation("blur", noise(), 99), "Blur is 99: choose 0 to 15"),
         (lambda: apply_perturbation("noise", noise(), float("nan")), "Noise is nan"),
         (lambda: apply_perturbation("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
-        (lambda: perturb.make_patch_mask([16], (4, 4)), "grid of 4 x 4 has no patch 16"),
+        (lambda: perturb.make_patch_mask([16], (4, 4)), "There is no patch 16"),
     ],
 )
 def test_invalid_perturbation_arguments_are_rejected(call, message):

@@ -97,8 +97,8 @@ def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("deit_tiny_patch16_224", "of the form timm:NAME"),
-        ("timm:", "of the form timm:NAME"),
+        ("deit_tiny_patch16_224", "Write timm:NAME"),
+        ("timm:", "Write timm:NAME"),
         ("timm:nonsense", "timm has no model 'nonsense'"),
         ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
         ("timm:deit_tiny_patch16_224=/", "does not exist. It is a folder"),

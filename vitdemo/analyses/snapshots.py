@@ -61,7 +61,7 @@ def load_snapshots(
     if no epoch was saved or if weights cannot be loaded.
     """
     if not (saved := runs.list_saved_weights(run)):
-        raise RunError(f"'{run.name}' has no saved weights yet. Wait for its first epoch.")
+        raise RunError(f"'{run.name}' has no saved weights yet. Wait for the first epoch.")
     input_image, pixels = context.prepare_input(run.preprocessing, image)
     saved = subsample(saved, max_epochs) if max_epochs else saved
     epochs, frames = [weights.epoch for weights in saved], []

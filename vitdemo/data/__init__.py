@@ -171,7 +171,7 @@ def open_dataset(
     root = Path(root) if root is not None else default_root()
     if (root / "train").is_dir():
         if not (root / "test").is_dir():
-            raise DataError(f"'{root}' has train/ but no test/. A dataset needs both folders.")
+            raise DataError(f"'{root}' has train/ but no test/. Add the folder test/.")
         return ImageDataset(root.resolve().name, root, _list_folder_classes(root / "train"))
     base = root / CIFAR10.base_folder
     if not base.is_dir():

@@ -187,11 +187,11 @@ def _check_rollout(
     attention: Tensor, discard_ratio: float, start_layer: int, num_prefix_tokens: int
 ) -> None:
     if attention.ndim != 5:
-        raise ValueError(f"attention has shape {tuple(attention.shape)}, not (L, B, H, N, N).")
+        raise ValueError(f"attention must be (L, B, H, N, N), not {tuple(attention.shape)}.")
     if not 0 <= discard_ratio < 1:
-        raise ValueError(f"discard_ratio {discard_ratio} is not in 0 <= ratio < 1.")
+        raise ValueError(f"discard_ratio {discard_ratio} must be at least 0 and below 1.")
     if start_layer not in range(len(attention)):
-        raise ValueError(f"start_layer {start_layer} is not in 0..{len(attention) - 1}.")
+        raise ValueError(f"start_layer {start_layer} must be in 0..{len(attention) - 1}.")
     _check_prefix(attention, num_prefix_tokens)
 
 
@@ -200,5 +200,5 @@ def _check_prefix(matrix: Tensor, num_prefix_tokens: int) -> None:
         raise ValueError(f"A matrix of shape {tuple(matrix.shape)} does not end in (B, N, N).")
     if num_prefix_tokens not in range(matrix.shape[-1]):
         raise ValueError(
-            f"num_prefix_tokens {num_prefix_tokens} is not in 0..{matrix.shape[-1] - 1}."
+            f"num_prefix_tokens {num_prefix_tokens} must be in 0..{matrix.shape[-1] - 1}."
         )

@@ -173,7 +173,7 @@ def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(
-            f"Cannot explain {type(model).__name__}: its head returns no (B, C) logits."
+            f"Cannot explain {type(model).__name__}: the classifier head returns no (B, C) logits."
         )
     return upcast(logits)
 

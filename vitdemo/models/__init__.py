@@ -111,7 +111,7 @@ def add_patch_dropout(model: nn.Module) -> PatchDropout:
     (benchmarks/LOG.md). Raises `ModelError` if the model has no patches.
     """
     if not hasattr(model, "patch_drop"):
-        raise ModelError("patch_dropout needs a Vision Transformer (vitdemo's or timm's).")
+        raise ModelError("patch_dropout needs a Vision Transformer. Set patch_dropout to 0.")
     model.patch_drop = PatchDropout(0.0, num_prefix_tokens=model.num_prefix_tokens)
     return model.patch_drop
 

@@ -142,7 +142,7 @@ def check_fit(
 
 def misfit_error(file: Path | str, misfit: str) -> ModelError:
     """Return the error for a weights file whose tensors do not fit the model."""
-    return ModelError(f"The weights in '{file}' are not of this model: {misfit}.")
+    return ModelError(f"The weights in '{file}' are not of this model: {misfit}. Use another file.")
 
 
 def describe_misfit(

@@ -85,7 +85,7 @@ def compute_reference(
     ]
     if not all(np.isfinite(rows).all() for rows in features):
         raise RunError(
-            f"The features of '{run.name}' are NaN, because its training diverged. Train it again."
+            f"The features of '{run.name}' are NaN, because its training diverged. Repeat the run."
         )
     return build_reference(*features)
 

@@ -117,7 +117,7 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     """
     name, _, file = text.removeprefix(TIMM_PREFIX).partition("=")
     if not text.startswith(TIMM_PREFIX) or not name:
-        raise ModelError(f"--model '{text}' is not of the form timm:NAME or timm:NAME=FILE.")
+        raise ModelError(f"--model '{text}' is not valid. Write timm:NAME or timm:NAME=FILE.")
     check_name(name)
     if file:
         require_weights_file(file)

@@ -217,7 +217,7 @@ def make_patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
     mask = torch.zeros(grid[0] * grid[1], dtype=torch.bool)
     for cell in cells:
         if cell not in range(len(mask)):
-            raise ValueError(f"A grid of {grid[0]} x {grid[1]} has no patch {cell}.")
+            raise ValueError(f"There is no patch {cell}: choose 0 to {len(mask) - 1}.")
         mask[cell] = True
     return mask.view(grid)
 
