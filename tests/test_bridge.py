@@ -19,8 +19,8 @@ from vitdemo.page.bridge import (
     parse_view_state,
 )
 from vitdemo.page.components.matrix_file import unpack_matrices
-from vitdemo.page.components.picture import ImageRequest
 from vitdemo.page.explore.inside import logit_lens
+from vitdemo.page.image_sources import ImageRequest
 
 STATE = {"image": {"source": "photo:cat", "path": None, "at": 0.5}, "model": "vit"}
 PAYLOADS = {"logit_lens": logit_lens.payload, "echo": lambda context, state: {"run": state.model}}

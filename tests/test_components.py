@@ -11,16 +11,12 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 import pytest
-import torch
 from gradio.data_classes import FileData
 from PIL import Image
 
-from tests.factories import TIMM_KINDS, make_context, make_run, timm_spec
-from vitdemo.context import Prediction
-from vitdemo.data.image_files import image_suffixes, load_image
+from tests.factories import make_context, make_run
+from vitdemo.data.image_files import load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches
-from vitdemo.errors import ImageError, RunError
-from vitdemo.explain import norms
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
 from vitdemo.page import components
 from vitdemo.page.components import (
@@ -29,19 +25,11 @@ from vitdemo.page.components import (
     serialise_payload,
     serve_file,
 )
-from vitdemo.page.components.answers import ImagePredictions, PredictionCards, prediction_notes
 from vitdemo.page.components.article import Document
-from vitdemo.page.components.attention import AttentionData, AttentionView
 from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
 from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
-from vitdemo.page.components.picture import (
-    ImageInput,
-    ImageRequest,
-    LoadedImage,
-    parse_image_request,
-)
 from vitdemo.page.components.pictures import ImageItem, ImageRow
 from vitdemo.page.components.table import Cell, Table
 
@@ -142,187 +130,12 @@ def test_diverging_colours_are_purple_to_orange_and_sequential_brighten():
     assert (np.diff(levels @ [0.299, 0.587, 0.114]) >= -0.7).all()  # brightness, up to rounding
 
 
-@pytest.mark.parametrize("kind", TIMM_KINDS)
-def test_attention_payload_contains_matrix_files(cache, tmp_path, kind):
-    trace = trace_image(tmp_path, TIMM_KINDS[kind], (200, 30, 90))
-    rollout = torch.rand(2, *trace.attention.shape[-2:])
-    value = AttentionView().to_payload(AttentionData(trace, rollout, 1, " (min)"))
-    assert (value["run"], value["layers"], value["heads"], value["grid"]) == ("run", 2, 3, [4, 4])
-    assert value["prefix"] == list(trace.prefix_names)
-    assert value["rows"] is None and value["rollout"]["words"] == " (min)"
-    (file,) = value["attention"]
-    np.testing.assert_allclose(read_matrix(file), trace.attention, atol=1e-3)
-    np.testing.assert_allclose(read_matrix(value["rollout"]["file"])[:, 0], rollout, atol=1e-3)
-    np.testing.assert_allclose(
-        read_matrix(value["similar"])[:, 0], trace.token_similarity, atol=1e-3
-    )
-    np.testing.assert_array_equal(read_pixels(value["seen"]), trace.input_image)
-
-
-@pytest.mark.parametrize("kind", TIMM_KINDS)
-def test_norm_weighted_attention_is_sent_on_request(cache, tmp_path, kind):
-    trace = trace_image(tmp_path, TIMM_KINDS[kind], (200, 30, 90))
-    context = make_context(tmp_path)
-    products = context.value_products(trace)
-    value = AttentionView().to_payload(
-        AttentionData(trace, trace.token_similarity, products=products)
-    )["norms"]
-    assert value["rows"] is None
-    heads = norms.head_norms(trace.attention, products)
-    (file,) = value["heads"]
-    np.testing.assert_allclose(read_matrix(file), heads / heads.sum(-1, keepdim=True), atol=1e-3)
-    summed = norms.summed_head_norms(trace.attention, products)
-    expected = summed / summed.sum(-1, keepdim=True)
-    np.testing.assert_allclose(read_matrix(value["all"])[:, 0], expected, atol=1e-3)
-    assert AttentionView().to_payload(AttentionData(trace, trace.token_similarity))["norms"] is None
-
-
-def test_payload_explains_missing_norm_weighted_attention(cache, tmp_path):
-    trace = trace_image(tmp_path, timm_spec(scale_attn_norm=True))
-    with pytest.raises(RunError, match="normalises its joined heads") as caught:
-        make_context(tmp_path).value_products(trace)
-    data = AttentionData(trace, trace.token_similarity, products=str(caught.value))
-    assert AttentionView().to_payload(data)["norms"] == {"sentence": str(caught.value)}
-
-
-def test_attention_of_a_large_model_is_sent_layer_by_layer(cache, tmp_path):
-    spec = timm_spec(image_size=112, depth=12, embed_dim=96, num_heads=12)
-    trace = trace_image(tmp_path, spec)
-    value = AttentionView().to_payload(AttentionData(trace, trace.token_similarity))
-    assert len(value["attention"]) == 12
-    np.testing.assert_allclose(read_matrix(value["attention"][7])[0], trace.attention[7], atol=1e-3)
-    np.testing.assert_allclose(read_matrix(value["rows"]), trace.attention[:, :, :1], atol=1e-3)
-
-
-def test_repeated_request_reuses_files_and_a_new_rollout_adds_one(cache, tmp_path):
-    trace, rollout, counts = (
-        trace_image(tmp_path, TIMM_KINDS["class token"]),
-        torch.zeros(2, 17, 17),
-        [],
-    )
-    for data in (
-        AttentionData(trace, rollout),
-        AttentionData(trace, rollout),
-        AttentionData(trace, rollout + 1, 1, " (max)"),
-    ):
-        AttentionView().to_payload(data)
-        counts.append(len(list(cache.rglob("*.bin"))))
-    assert counts[1:] == [counts[0], counts[0] + 1]
-
-
-def test_payload_without_attention_contains_the_message():
-    value = AttentionView().postprocess("No attention.")
-    assert json.loads(value["text"]) == {"sentence": "No attention."}
-    assert AttentionView().postprocess(None) is None
-
-
-def make_event(**data) -> gr.EventData:
-    return gr.EventData(None, data)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ({"source": "photo:cat", "at": 0.2}, ImageRequest("photo:cat", None, 0.2)),
-        ({"source": "test:17", "path": "/etc/passwd"}, ImageRequest("test:17")),
-        ({"source": "test:17", "at": 7}, ImageRequest("test:17", None, 1.0)),
-        ({"source": "test:17", "at": float("nan")}, ImageRequest("test:17")),
-        ({"source": "test:17", "at": "x"}, ImageRequest("test:17")),
-        ({"source": "test:17", "at": True}, ImageRequest("test:17")),
-    ],
-)
-def test_image_request_of_the_browser_is_validated(data, expected):
-    assert parse_image_request(make_event(**data)) == expected
-
-
-@pytest.mark.parametrize(
-    "data",
-    [{}, {"source": 3}, {"source": "x" * 999}, {"source": "own"}, {"source": "own", "path": 3},
-     {"source": "own", "path": "/etc/passwd"}, {"source": "own", "path": "../../etc/passwd"}],
-)  # fmt: skip
-def test_image_request_rejects_files_that_were_not_uploaded(cache, data):
-    with pytest.raises(ImageError):
-        parse_image_request(make_event(**data))
-
-
-def test_image_request_accepts_the_path_of_an_uploaded_file(cache):
-    (cache / "mine.png").write_bytes(b"x")
-    path = str(cache / "mine.png")
-    assert parse_image_request(make_event(source="own", path=path, at=0.1)) == ImageRequest(
-        "own", path, 0.1
-    )
-
-
-def test_small_image_is_sent_unchanged_and_large_image_downscaled(cache):
-    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
-    small = LoadedImage(ImageRequest("test:3"), Image.fromarray(pixels), "Test image 3.", "cat")
-    value = ImageInput().to_payload(small)
-    np.testing.assert_array_equal(read_pixels(value["picture"]), pixels)
-    assert (value["size"], value["label"], value["source"]) == ([48, 32], "cat", "test:3")
-    for size, expected in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
-        large = LoadedImage(ImageRequest("own"), Image.new("RGB", size), "Your photo.")
-        assert read_pixels(ImageInput().to_payload(large)["picture"]).shape[1::-1] == expected
-        assert large.uncropped.size == size  # the models' input is unchanged
-
-
 def test_example_images_are_sent_as_one_sheet_per_group(cache):
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
     group = ThumbnailRow(images, ["test:1", "test:2", "test:3"], ["a", "b", "c"])
     value = ExampleImages().to_payload(Examples(None, group, "no photos"))
     assert (value["photos"], value["sentence"]) == (None, "no photos")
     np.testing.assert_array_equal(read_pixels(value["tests"]["sheet"])[:, 8:16], images[1])
-
-
-def test_prediction_card_sorts_classes_by_probability(tmp_path):
-    run = make_run(tmp_path / "vit")
-    probabilities = np.arange(10, dtype=np.float32) / 45
-    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4))
-    (card,) = PredictionCards().to_payload(ImagePredictions([prediction], [], "cat"))["models"]
-    assert card["classes"] == list(run.classes[:-4:-1])
-    assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
-    assert card["accuracy"] == "97.5% test accuracy"
-    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
-
-
-def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):
-    values = np.arange(10, dtype=np.float32) / 45
-    runs = make_run(tmp_path / "vit"), make_run(tmp_path / "own", classes=tuple("abcdefghij"))
-    cards = [Prediction(run, np.zeros((16, 16, 3), np.uint8), values, (4, 4)) for run in runs]
-    value = PredictionCards().to_payload(ImagePredictions(cards, [], "cat"))
-    assert value["label"] == "cat"
-    assert [card["label"] for card in value["models"]] == ["cat", None]
-
-
-@pytest.mark.parametrize(
-    ("percentile", "label", "start"),
-    [
-        (None, None, ""),
-        (5.0, None, ""),
-        (52.0, None, ""),
-        (4.9, None, "Possibly none of the 10 classes: less like the training images than 95% of"),
-        (1.0, None, "Possibly none of the 10 classes: less like the training images than 99% of"),
-        (0.3, None, "Probably none of the 10 classes: less like the training images than 99% of"),
-        (0.0, None, "Probably none of the 10 classes: less like the training images than all"),
-        (0.3, "cat", "Less like the training images than 99% of validation images."),
-        (0.3, "mug", "Probably none of the 10 classes"),
-    ],
-)
-def test_prediction_card_warns_of_an_out_of_distribution_image(tmp_path, percentile, label, start):
-    run = make_run(tmp_path / "vit")
-    probabilities = np.arange(10, dtype=np.float32) / 45
-    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4), percentile)
-    (card,) = PredictionCards().to_payload(ImagePredictions([prediction], [], label))["models"]
-    assert card["unusual"].startswith(start) and bool(start) == bool(card["unusual"])
-
-
-def test_notes_explain_label_smoothing(tmp_path):
-    run = make_run(tmp_path / "vit")
-    run.config["recipe"]["label_smoothing"] = 0.1
-    classes, smoothing = prediction_notes([run])
-    assert "10 classes: airplane" in classes
-    assert "label smoothing 0.1: its target for the true class is 91%" in smoothing
-    run.config["recipe"]["label_smoothing"] = 0.0
-    assert prediction_notes([run]) == [classes]
 
 
 def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
@@ -377,10 +190,3 @@ def test_payload_omits_unset_fields():
         "feet": [],
         "folded": [],
     }
-
-
-def test_file_input_accepts_every_image_suffix():
-    (suffixes,) = re.findall(
-        'accept="([^"]*)"', (COMPONENTS_FOLDER / "picture.html").read_text("utf-8")
-    )
-    assert image_suffixes() | {"image/*"} <= set(suffixes.split(","))

@@ -63,15 +63,8 @@ LONG_HANDLERS = {
 
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
+    "build.<locals>.answer",
     "LazySections._draw_on.<locals>.draw_open",
-    "ExploreTab.handle_image_request",
-    "ExploreTab.change_model",
-    "ExploreTab.render_attention",
-    "ExploreTab.load_initial_view",
-    "ExploreTab.rerun_all_models",
-    "ExploreTab.load_query",
-    "ExploreTab.open_test_image_on.<locals>.show",
-    "AblationHandlers.compare",
     *(f"register_endpoints.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
 )
 

@@ -21,12 +21,12 @@ from vitdemo.page import (
     lessons,
     metrics,
     own_classes,
-    tabs,
     training,
 )
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import build_head_script
 from vitdemo.page.components.lesson_panel import LessonPanel
+from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.kit import AppBlocks
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
@@ -76,10 +76,8 @@ def build_page(
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look") as tab:
                 opener = explore.build(page, tab, page_tabs, context, local_only=local_only)
-                channel = bridge.build(context, explore.PAYLOADS, explore.TASKS, opener.controls)
-                opener.set_layer_on(channel.layer)
             with gr.Tab("Lessons", id="lessons") as tab:
-                lessons.build(page, tab, panel, opener, lesson_folders)
+                lessons.build(tab, panel, context, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
                 learnt = training.build(tab, context, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
@@ -96,6 +94,9 @@ def build_page(
                 data.build(tab, context, opener)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, context, jobs)
-        tabs.sync_with_address(page, page_tabs)
+        bridge.build(
+            context, explore.PAYLOADS, explore.TASKS, opener.controls, opener.updated_components
+        )
+        start_on_load(page, page_tabs, opener.sections)
         api.register_endpoints(context)
     return page

@@ -4,7 +4,8 @@
 state, the store sends one event with the current state and the names of these views. The bridge
 responds with one payload per view:
 
-    {"id": int, "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
+    {"id": int, "models": the models if they have changed, "model": layers of the chosen model,
+     "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
 
 A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. An `ImageFile` in
 the data becomes a file. The store ignores a response whose key is no longer current.
@@ -34,27 +35,44 @@ from gradio.utils import LRUCache
 from PIL import Image
 
 from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.cache import make_key
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.page.components import event_payload, serialise_payload, serve_image, serve_numbers
+from vitdemo.page.components import (
+    event_payload,
+    serialise_payload,
+    serve_file,
+    serve_image,
+    serve_numbers,
+)
 from vitdemo.page.components.article import DocumentBlock, blocks_to_json
-from vitdemo.page.components.picture import ImageRequest, parse_image_fields
-from vitdemo.page.image_sources import crop_to_square, load_requested_image
+from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.components.run_list import RunList
+from vitdemo.page.image_sources import (
+    ImageRequest,
+    crop_to_square,
+    load_requested_image,
+    parse_image_fields,
+)
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     MAX_STORED_EVENTS,
     MODEL_EVENT,
     NO_PROGRESS,
+    UncheckedDropdown,
+    UncheckedSlider,
     session_id,
 )
 from vitdemo.runs import Run
 
 MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
 MAX_NAMES = 1000  # maximum number of names in a list of a request
-JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, INITIAL);"
-JS_SET_STATE = "value => { vitdemo.store.set({ [NAME]: value }); }"
+MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
+JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
+# An empty field has the initial value of its control.
+JS_SET_STATE = "value => { vitdemo.store.set({ [NAME]: value ?? INITIAL }); }"
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 Payload = Callable[[AppContext, "ViewState"], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
@@ -107,6 +125,17 @@ class ImageFile:
 
 
 @dataclass(frozen=True, eq=False)
+class CachedFile:
+    """File of a payload; `make_content` is called if the cache has no file `name`.
+
+    The content of a name must not change.
+    """
+
+    name: str
+    make_content: Callable[[], bytes]
+
+
+@dataclass(frozen=True, eq=False)
 class NumbersFile:
     """Matrices of a payload, (P, Q), which the browser receives as a file of `matrix_file`."""
 
@@ -129,19 +158,19 @@ class ViewData:
 class Bridge(gr.HTML):
     """Hidden component that receives the browser's requests for payloads.
 
-    Its events are `ask` (a request), `layer` (the user chose a layer in a view), `start` (a task),
-    `cancel` (the running task) and `controls` (the store has updates of controls).
+    Its events are `ask` (a request), `start` (a task), `cancel` (the running task) and `controls`
+    (the store has updates of controls).
     """
 
     EVENTS = (
         *gr.HTML.EVENTS,
-        *map(EventListener, ("ask", "layer", "start", "cancel", "controls")),
+        *map(EventListener, ("ask", "start", "cancel", "controls")),
     )
 
-    def __init__(self, initial: Mapping[str, object] | None = None):
+    def __init__(self, descriptions: Mapping[str, dict] | None = None):
         super().__init__(
             html_template="<i>",
-            js_on_load=JS_CONNECT.replace("INITIAL", json.dumps(initial or {})),
+            js_on_load=JS_CONNECT.replace("CONTROLS", json.dumps(descriptions or {})),
             apply_default_css=False,
             padding=False,
             elem_id="bridge",
@@ -156,6 +185,8 @@ class Bridge(gr.HTML):
     def _serve(self, value: ImageFile | NumbersFile) -> FileData:
         if isinstance(value, ImageFile):
             return serve_image(self, value.pixels)
+        if isinstance(value, CachedFile):
+            return serve_file(self, "files", value.name, value.make_content)
         return serve_numbers(self, torch.from_numpy(value.values)[None, None])
 
 
@@ -173,7 +204,7 @@ def add_view(name: str, elem_id: str) -> gr.HTML:
     """Add the HTML element of the view `name`, which `store.js` fills."""
     return gr.HTML(
         html_template="<div>",
-        js_on_load=f'vitdemo.store.mount("{name}", element);',
+        js_on_load=f'vitdemo.store.mount("{name}", element, upload);',
         apply_default_css=False,
         padding=False,
         elem_id=elem_id,
@@ -201,12 +232,14 @@ def build(
     payloads: Mapping[str, Payload],
     tasks: Mapping[str, Task],
     controls: Mapping[str, Component],
+    shown: Mapping[str, Component],
 ) -> Bridge:
     """Add the bridge, and connect it to payload functions, tasks and controls.
 
-    The value of each component in `controls` is part of the view state, under its name.
+    The value of each component in `controls` is part of the view state, under its name. The store
+    also updates the components in `shown`.
     """
-    bridge = Bridge({name: control.value for name, control in controls.items()})
+    bridge = Bridge({name: describe_control(each) for name, each in controls.items()})
     channel, runner = TaskChannel(), TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
@@ -223,10 +256,26 @@ def build(
     bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
     for name, control in controls.items():
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
-        gr.on([control.change, control.input], None, control, None, js=js, **NO_PROGRESS)
-    js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(controls)))
-    bridge.controls(None, None, [*controls.values()], js=js, **NO_PROGRESS)
+        js = js.replace("INITIAL", json.dumps(control.value))
+        control.input(None, control, None, js=js, **NO_PROGRESS)
+    updated = {**controls, **shown}
+    js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(updated)))
+    bridge.controls(None, None, [*updated.values()], js=js, **NO_PROGRESS)
     return bridge
+
+
+def describe_control(control: Component) -> dict:
+    """Describe how the store reads the value of a control from the URL."""
+    found = {"start": control.value, "low": None, "high": None, "choices": None}
+    if isinstance(control, gr.Dropdown | gr.Radio):
+        found["choices"] = [value for _, value in control.choices]
+    if isinstance(control, gr.Slider):
+        is_fixed = not isinstance(control, UncheckedSlider)
+        limits = {"low": control.minimum, "high": control.maximum if is_fixed else MAX_URL_NUMBER}
+        return {"kind": "number", **found, **limits}
+    kinds = {gr.Checkbox: "flag", gr.Radio: "choice", RunList: "names"}
+    kinds |= dict.fromkeys((UncheckedDropdown, RunChoice, gr.Textbox), "text")
+    return {"kind": next(k for c, k in kinds.items() if isinstance(control, c)), **found}
 
 
 class TaskRunner:
@@ -276,11 +325,40 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
     views = views if isinstance(views, dict) else {}
     state = request.get("state")
     results = {
-        name: {"key": key, **_compute_payload(payloads[name], context, state)}
-        for name, key in views.items()
-        if name in payloads
+        name: {"key": views[name], **_compute_payload(payload, context, state)}
+        for name, payload in payloads.items()
+        if name in views
     }
-    return {"id": request.get("id"), "views": results}
+    known = state.get("models") if isinstance(state, dict) else None
+    return {
+        "id": request.get("id"),
+        "models": list_new_models(context, known),
+        "model": describe_depth(context, state),
+        "views": results,
+    }
+
+
+def list_new_models(context: AppContext, known: object) -> dict | None:
+    """Return the models to choose from and their stamp; None if the stamp is `known`.
+
+    The stamp changes if a run is added, removed or trained again.
+    """
+    stamp = f"{hash(make_key(context.list_runs_and_models()[0])):x}"
+    if stamp == known:
+        return None
+    return {"stamp": stamp, "groups": group_runs(context.explainable_runs())}
+
+
+def describe_depth(context: AppContext, state: object) -> dict | None:
+    """Return the number of layers of the state's model, and its initial layer; None if it fails."""
+    name = state.get("model") if isinstance(state, dict) else None
+    try:
+        run = context.find_run(name) if isinstance(name, str) else None
+        layers = context.count_layers(run) if run else 0
+        first = choose_first_map(context, run)[1] if layers else 0
+    except VitdemoError:  # not reported here: the payloads report it
+        return {"name": name, "layers": 0, "layer": 0}
+    return {"name": name, "layers": layers, "layer": first}
 
 
 def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:

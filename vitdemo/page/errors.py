@@ -1,6 +1,10 @@
 """The Errors tab: test images with their predictions, selected by several filters."""
 
+import json
+from urllib.parse import parse_qs
+
 import gradio as gr
+from gradio.components import Component
 
 from vitdemo.analyses.predictions import (
     ComparablePredictions,
@@ -14,13 +18,14 @@ from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_con
 from vitdemo.page.components.chips import CLEAR_PICK, FilterButtons
 from vitdemo.page.components.gallery import Gallery, load_gallery_page
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
-from vitdemo.page.explore import permalink
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
+    NO_PROGRESS,
     REFRESH_EVENT,
     STATE_LIFETIME,
     Choice,
     UncheckedDropdown,
+    UncheckedSlider,
     parse_pick,
     show_user_errors,
     update_choices,
@@ -62,6 +67,15 @@ ORDER_HELP = (
     "probability of the given label, averaged over the models"
 )
 DEFAULT_ORDER = "most_confident"
+JS_SET_PARAMETERS = """(...values) => {
+  const starts = Object.entries(STARTS);
+  for (const [name, start] of starts) vitdemo.store.defineParam(name, { start });
+  const chosen = starts.map(([name, start], i) => [name, values[i] ?? start]);
+  vitdemo.store.set(Object.fromEntries(chosen));
+}"""
+MAX_QUERY_LENGTH = 4000  # maximum number of characters that are read from a URL
+MAX_CLASS_NAME_LENGTH = 200  # maximum length of a class name; ImageNet-21k has a name with 175
+MAX_NUMBER = 10_000  # limit of a number if the component has no maximum yet
 NEUTRAL_FILTERS = (
     ANY_CLASS_VALUE,
     ANY_CLASS_VALUE,
@@ -168,7 +182,7 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
 
     def restored(search, name):
         """Return the model and the values of `filters` that the page's URL contains."""
-        query = permalink.parse_query(search)
+        query = parse_query(search)
         found = {
             i: _filter_from_url(part, query.get(FILTER_PARAMETERS[i]))
             for i, part in enumerate(filters)
@@ -192,15 +206,55 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
     pairs.pick(
         pick_pair, inputs=[model, true, predicted, either_way], outputs=filters, **REFRESH_EVENT
     )
-    permalink.write_url_on_change(
-        {MODEL_PARAMETER: model} | dict(zip(FILTER_PARAMETERS, filters, strict=True))
-    )
+    linked = {MODEL_PARAMETER: model} | dict(zip(FILTER_PARAMETERS, filters, strict=True))
+    starts = {name: component.value for name, component in linked.items()}
+    write = JS_SET_PARAMETERS.replace("STARTS", json.dumps(starts | {MODEL_PARAMETER: None}))
+    changes = [component.change for component in linked.values()]
+    gr.on(changes, None, list(linked.values()), js=write, **NO_PROGRESS)
     shown.wire(context, query_of, [model, *filters], opener.open_test_image_on)
+
+
+def parse_query(search: str) -> dict[str, str]:
+    """Parse the query of a URL into a dict; for a repeated name, the last value counts."""
+    return {
+        name: values[-1] for name, values in parse_qs((search or "")[1:MAX_QUERY_LENGTH]).items()
+    }
+
+
+def parse_value(component: Component, text: str | None):
+    """Parse a component's value from the URL; None if the value is missing or invalid."""
+    if text is None:
+        return None
+    if isinstance(component, gr.Checkbox):
+        return {"true": True, "false": False}.get(text)
+    if isinstance(component, gr.Slider):
+        return _parse_number(component, text)
+    if isinstance(component, gr.Textbox):
+        return text
+    if isinstance(
+        component, UncheckedDropdown
+    ):  # the choices depend on the model, so the handler checks the value
+        value = text[:MAX_CLASS_NAME_LENGTH]
+        return gr.update(choices=[*component.choices, (value, value)], value=value)
+    values = [value for _, value in getattr(component, "choices", None) or ()]
+    return next((value for value in values if str(value) == text), None)
+
+
+def _parse_number(slider: gr.Slider, text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    # A deeper model than the first one has more layers; the handler clamps the value.
+    top = MAX_NUMBER if isinstance(slider, UncheckedSlider) else slider.maximum
+    if not slider.minimum <= value <= top:
+        return None
+    return int(value) if value == int(value) else value
 
 
 def _filter_from_url(part: gr.components.Component, text: str | None):
     """Parse the value of a filter from the URL; None if the value is missing or invalid."""
-    found = permalink.parse_value(part, text)
+    found = parse_value(part, text)
     return found["value"] if isinstance(found, dict) else found
 
 

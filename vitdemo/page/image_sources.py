@@ -1,8 +1,10 @@
 """Sources of the image in the Explore tab: user's photo, example photo, or test image."""
 
 import functools
+import math
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,10 @@ from vitdemo.data import TestImage
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.photos import example_files, name_of
 from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.page.components import are_uploads
 from vitdemo.page.components.offers import Examples, ThumbnailRow
-from vitdemo.page.components.picture import USER_PHOTO, ImageRequest, LoadedImage
 
-IMAGE_LIFETIME = 6 * 3600  # seconds after the user's choice, longer than any lesson takes
+USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
 NUM_TEST_EXAMPLES = 6  # number of test images shown
@@ -23,6 +25,48 @@ NO_TEST_IMAGES_MESSAGE = (
     "No test images yet. Download them in the tab Data or with python train.py download."
 )
 THUMBNAIL_SIDE = 64  # pixels
+
+
+@dataclass(frozen=True)
+class ImageRequest:
+    """Request for an image: its `source`, the `path` of the user's photo, and the crop.
+
+    `crop_position` is the position of the square along the longer side, 0 to 1.
+    """
+
+    source: str
+    path: str | None = None
+    crop_position: float = 0.5
+
+
+@dataclass(frozen=True)
+class LoadedImage:
+    """Loaded image before cropping, with a description `words` and the true class if known."""
+
+    request: ImageRequest
+    uncropped: Image.Image
+    words: str
+    label: str | None = None
+
+
+def parse_image_fields(data: dict) -> ImageRequest:
+    """Parse the untrusted fields of an image request. Raises `ImageError` if one is invalid."""
+    source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
+    if not isinstance(source, str) or len(source) > 200:
+        raise ImageError("This image does not exist on the page. Choose another image.")
+    if source != USER_PHOTO:
+        return ImageRequest(source, None, clamp_fraction(at))
+    if not isinstance(path, str):
+        raise ImageError("The request contains no image. Choose an image.")
+    if not are_uploads([path]):
+        raise ImageError("This image is no longer available. Choose it again.")
+    return ImageRequest(USER_PHOTO, path, clamp_fraction(at))
+
+
+def clamp_fraction(value) -> float:
+    """Clamp a number to the range 0 to 1; return 0.5 for any other value."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(max(float(value), 0.0), 1.0) if is_number and math.isfinite(value) else 0.5
 
 
 def load_requested_image(

@@ -20,8 +20,6 @@ from vitdemo.page.components.article import Document, Text
 from vitdemo.page.components.lesson_list import LessonCatalog, LessonList
 from vitdemo.page.components.lesson_panel import LessonPanel
 from vitdemo.page.components.table import Table
-from vitdemo.page.explore import permalink
-from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -54,11 +52,8 @@ MAX_TOKENS = 2_500
 TIMED_SECONDS = 1.0
 
 
-def build(
-    page: gr.Blocks, tab: gr.Tab, panel: LessonPanel, look: ExploreTab, folders: Sequence[Path]
-) -> None:
+def build(tab: gr.Tab, panel: LessonPanel, context: AppContext, folders: Sequence[Path]) -> None:
     """Lay out the tab, and connect its events and the lesson `panel`; `folders` contain lessons."""
-    context = look.context
     gr.Markdown(LESSONS_INTRO)
     shelf = LessonList(elem_id="lessons")
     build_cost_calculator(context)
@@ -101,14 +96,7 @@ def build(
     def send() -> list[Lesson]:
         return read_catalog(context, folders).lessons
 
-    def send_if_named(search: str):
-        return send() if "lesson=" in (search or "") else gr.skip()
-
     panel.want(send, None, panel, **NO_PROGRESS, **LIGHT_QUEUE)
-    page.load(
-        send_if_named, look.section, panel, js=permalink.JS_READ_QUERY, **NO_PROGRESS, **LIGHT_QUEUE
-    )
-    look.load_view_on(panel.visit)
 
 
 def read_catalog(

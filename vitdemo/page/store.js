@@ -1,143 +1,223 @@
-// The view state of the page, and the requests for the data of views (see bridge.py).
-// A view is { needs, follows, render(element, data, state) }; `needs` and `follows` are state keys.
-// The key of a view's data consists of the values of `needs`, and of the stamp of the models (`models`). A change of a key in `follows` draws the view again.
-// A change of the state draws the views with current data, and requests the data of other views.
-// A view without `showError` shows an error message instead of its content.
+// The view state of the page, its URL, and the requests for the data of views (see bridge.py).
+//
+// The state has a value for each key. `set` changes it, writes the URL, draws the views that follow the
+// changed keys, and requests the data of visible views whose data are for another state.
+//
+// A view is defined by { needs, follows, create(element) }. `create` returns { render(data, state), showError(message) }.
+// The key of a view's data consists of the values of `needs` and the number of calls of `invalidate`. All data are
+// requested again if the models have changed. A view without `create` has render(element, data, state). A view
+// without `showError` shows an error message instead of its content. A view without `needs` requests no data: it is
+// drawn from the state.
 vitdemo.store = (() => {
   const state = {};
   const views = {};
-  let mounted = []; // { name, element, key (of `data`), asked (requested key), data }
+  const versions = {}; // how often each view was invalidated
+  const listeners = []; // { keys, listen }
+  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data }
   let bridge = null;
   let queued = false;
+  let isStarted = false;
   let count = 0;
   const request = vitdemo.newest();
 
-  const isComplete = (name) => views[name].needs.every((key) => (state[key] ?? null) !== null);
-  const keyOf = (name) => JSON.stringify([state.models, ...views[name].needs.map((key) => state[key])]);
+  let mirror = null; // properties of the component whose value is the image
+
+  const valueOf = (key) => (key === "layer" ? chosenLayer : state[key]);
+  const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
+  const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
   const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
-  const isStale = ({ name, element, key }) => isVisible(element) && isComplete(name) && key !== keyOf(name);
+  const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
+  const isStale = (each) => isVisible(each.element) && isComplete(each.name) && !isCurrent(each);
 
   function set(changes) {
-    const changed = Object.entries(changes).filter(([name, value]) => JSON.stringify(state[name]) !== JSON.stringify(value));
+    if (changes.layer) chosenLayer = changes.layer;
+    const before = { ...state };
+    Object.assign(state, changes);
+    settleLayer();
+    if (mirror && "image" in changes) mirror.value = state.image;
+    const changed = Object.keys(state).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(before[key]));
     if (!changed.length) return;
-    Object.assign(state, Object.fromEntries(changed));
-    for (const { data, element, key, name } of mounted) {
-      const isFollowed = changed.some(([each]) => views[name].follows?.includes(each));
-      if (data && isFollowed && key === keyOf(name)) views[name].render(element, data, state);
-    }
+    const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
+    if (includesChange(task?.needs)) cancelTask();
+    for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state);
+    for (const each of mounted) if (isDrawn(each) && includesChange(views[each.name].follows)) render(each);
     refresh();
   }
 
-  // Send one request for all stale views in the next frame, including views with a pending request:
-  // of several quick events, gradio handles only the last event.
+  // Call `listen(state)` after changes of `keys`, before views are drawn and requested.
+  const watch = (keys, listen) => listeners.push({ keys, listen });
+
+  const isDrawn = ({ data, name }) => data || !views[name].needs;
+
+  function render({ name, element, view, data }) {
+    if (view) view.render(data, state);
+    else views[name].render(element, data, state);
+  }
+
+  // Write the URL, and send one request for all stale views, in the next frame. The request includes views with
+  // a pending request: of several quick events, gradio handles only the last event.
   function refresh() {
-    if (queued || !bridge) return;
+    if (queued || !isStarted) return;
     queued = true;
     requestAnimationFrame(() => {
       queued = false;
+      writeUrl();
       mounted = mounted.filter(({ element }) => element.isConnected);
       const stale = mounted.filter(isStale);
-      if (stale.every((each) => each.asked === keyOf(each.name))) return;
+      if (!asksForModels && stale.every((each) => each.asked === keyOf(each.name))) return;
+      asksForModels = false;
       for (const each of stale) {
         each.asked = keyOf(each.name);
         each.element.ariaBusy = "true";
       }
-      bridge.trigger("ask", request({ id: ++count, state: { ...state }, views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
+      bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
     });
   }
+
+  const requestedState = () => ({ ...state, layer: chosenLayer });
 
   function receive() {
     const answer = vitdemo.received(bridge.props);
     if (!answer) return;
-    for (const each of mounted) {
-      const result = answer.views[each.name];
-      if (!result) continue;
-      if (result.key !== keyOf(each.name)) {
-        if (each.asked === result.key) each.asked = null;
-        continue;
-      }
-      updateControls(result.controls ?? {});
-      Object.assign(each, { key: keyOf(each.name), asked: null, data: result.data ?? null });
-      each.element.ariaBusy = null;
-      if (result.data) views[each.name].render(each.element, result.data, state);
-      else if (views[each.name].showError) views[each.name].showError(each.element, result.error, state);
-      else each.element.replaceChildren(vitdemo.notice(result.error));
-    }
+    if (answer.models) takeModels(answer.models);
+    if (answer.model?.name === state.model) takeDepth(answer.model);
+    // A refused image restores the previous one, so it comes before views of the image.
+    take(answer, mounted.filter(({ name }) => views[name].isFirst));
+    take(answer, mounted.filter(({ name }) => !views[name].isFirst));
+    if (depth?.name === state.model) reviseChoice();
+    for (const each of mounted) if (isCurrent(each)) each.element.ariaBusy = null;
     refresh();
   }
 
-  function connect(connection, initial) {
+  function take(answer, places) {
+    const current = places.filter((each) => answer.views[each.name]?.key === keyOf(each.name));
+    for (const each of places) if (each.asked && each.asked === answer.views[each.name]?.key) each.asked = null;
+    for (const { name } of current) updateControls(answer.views[name].controls ?? {});
+    for (const each of current) {
+      const { data = null, error } = answer.views[each.name];
+      if (data || !views[each.name].isFirst) Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+      each.element.ariaBusy = null;
+      if (data) render(each);
+      else if (each.view?.showError) each.view.showError(error);
+      else each.element.replaceChildren(vitdemo.notice(error));
+    }
+  }
+
+  function connect(connection, described) {
     bridge = connection;
-    for (const [name, value] of Object.entries(initial)) state[name] ??= value;
+    for (const [name, control] of Object.entries(described)) defineControl(name, control);
     bridge.watch("value", receive);
-    refresh();
   }
 
   // Called whenever gradio adds the element of a view to the page, which may happen several times.
-  function mount(name, root) {
+  function mount(name, root, upload) {
     const element = root.querySelector("div");
     element.dataset.view = name;
-    mounted.push({ name, element, key: null, asked: null, data: null });
+    const view = views[name].create?.(element, { upload });
+    const each = { name, element, view, key: null, stamp: null, asked: null, data: null };
+    mounted.push(each);
+    if (!views[name].needs) render(each);
     new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
     refresh();
   }
 
   const define = (name, view) => { views[name] = view; };
 
-  // Define a view whose data are the blocks of a document.
-  function defineDocument(name, needs) {
-    const drawers = new WeakMap();
+  // Define a view whose data are the blocks of a document; `options` are further fields of the view.
+  function defineDocument(name, needs, options = {}) {
     define(name, {
+      ...options,
       needs,
-      render(element, blocks) {
+      create(element) {
         element.classList.add("article");
-        if (!drawers.has(element)) drawers.set(element, vitdemo.documentIn(element));
-        drawers.get(element)(blocks);
+        const draw = vitdemo.documentIn(element);
+        return { render: (blocks) => draw(blocks) };
       },
     });
   }
 
-  // --- controls of gradio, whose values are part of the state ---
-
-  const updated = {}; // last update of each control as JSON
-  let updates = {}; // updates that gradio has not received yet
-
-  // Change properties of controls, given by name. A new value also changes the state.
-  function updateControls(changes) {
-    for (const [name, properties] of Object.entries(changes)) {
-      if (updated[name] === JSON.stringify(properties) && (properties.value ?? state[name]) === state[name]) continue;
-      updated[name] = JSON.stringify(properties);
-      if ("value" in properties) state[name] = properties.value;
-      updates[name] = { ...updates[name], ...properties };
-    }
-    if (Object.keys(updates).length) bridge.trigger("controls");
-  }
-
-  function takeUpdates(names) {
-    const taken = updates;
-    updates = {};
-    return names.map((name) => ({ __type__: "update", ...taken[name] }));
+  // Keep the value of a component of gradio equal to the image, as input of handlers in Python.
+  function mirrorImage(properties) {
+    mirror = properties;
+    mirror.value = state.image ?? null;
   }
 
   // Request the data of a view again, for example after a task has changed them.
   function invalidate(name) {
-    for (const each of mounted) if (each.name === name) Object.assign(each, { key: null, asked: null });
+    versions[name] = (versions[name] ?? 0) + 1;
     refresh();
+  }
+
+  // --- the layer: the user's choice, or the layer of the model's most faithful map ---
+
+  let chosenLayer = 0; // 0: not chosen
+  let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with
+  let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
+
+  function settleLayer() {
+    if (depth?.name === state.model) state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
+  }
+
+  function takeDepth(found) {
+    depth = found;
+    const before = state.layer;
+    settleLayer();
+    showControl("layer", found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false });
+    if (state.layer === before) return;
+    for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.includes("layer")) render(each);
+  }
+
+  // Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
+  // begins with its own layer. The data of views are the same for the new choice.
+  function reviseChoice() {
+    const current = mounted.filter(({ key, name }) => key === keyOf(name));
+    if (isFromUrl && chosenLayer === depth.layer) chosenLayer = 0;
+    else if (depth.layers) chosenLayer = Math.min(chosenLayer, depth.layers);
+    isFromUrl = false;
+    for (const each of current) each.key = keyOf(each.name);
+  }
+
+  // Choose the layer of all views, and move the slider to it.
+  function chooseLayer(layer) {
+    set({ layer });
+    showControl("layer", { value: state.layer });
+  }
+
+  // --- the models to choose from ---
+
+  let modelNames = []; // of the menu, in its order
+  let asksForModels = false; // whether the next request is sent even if no view is stale
+
+  // Request the list of models, which may have changed.
+  function checkModels() {
+    asksForModels = true;
+    refresh();
+  }
+
+  // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced.
+  function takeModels({ stamp, groups }) {
+    modelNames = groups.flatMap(([, names]) => names);
+    showControl("model", { props: { groups } });
+    set({ models: stamp });
+    if (modelNames.includes(state.model)) return;
+    set({ model: modelNames[0] ?? null });
+    showControl("model", { value: state.model });
   }
 
   // --- long computations ---
 
   let channel = null;
-  let task = null; // the running task: { id, listen }
+  let task = null; // the running task: { id, listen, needs }
   const taskRequest = vitdemo.newest();
 
   // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
   // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }.
-  function startTask(name, listen) {
+  // A change of a state key in `needs` cancels the task.
+  function startTask(name, listen, needs = []) {
     cancelTask();
-    task = { id: ++count, listen };
+    task = { id: ++count, listen, needs };
     listen({ done: 0, total: 1, text: "" });
-    bridge.trigger("start", taskRequest({ id: task.id, task: name, state: { ...state } }));
+    bridge.trigger("start", taskRequest({ id: task.id, task: name, state: requestedState() }));
   }
 
   function cancelTask() {
@@ -159,12 +239,236 @@ vitdemo.store = (() => {
     });
   }
 
-  // Set the layer slider of the page, which sets the layer of all views.
-  function chooseLayer(layer) {
-    vitdemo.layer = layer;
-    set({ layer });
-    bridge.trigger("layer");
+  // --- controls of gradio, whose values are part of the state ---
+
+  const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
+  const updated = {}; // last update of each control as JSON
+  let updates = {}; // updates that gradio has not received yet
+
+  function defineControl(name, control) {
+    controls[name] = control;
+    const { kind, start, low, high, choices } = control;
+    const parsers = {
+      flag: (text) => ({ true: true, false: false })[text],
+      number: (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined),
+      choice: (text) => choices.find((value) => String(value) === text),
+      names: (text) => (text ? text.split(",") : undefined),
+      text: (text) => text.slice(0, MAX_TEXT),
+    };
+    defineParam(name, { start, parse: parsers[kind] });
   }
 
-  return { cancelTask, chooseLayer, connect, connectTasks, define, defineDocument, invalidate, mount, set, startTask, state, takeUpdates, updateControls };
+  // Change properties of controls, given by name. A new value also changes the state.
+  function updateControls(changes) {
+    for (const [name, properties] of Object.entries(changes)) {
+      if (updated[name] === JSON.stringify(properties) && (properties.value ?? state[name]) === state[name]) continue;
+      updated[name] = JSON.stringify(properties);
+      showControl(name, properties);
+    }
+    const values = Object.entries(changes).filter(([, properties]) => "value" in properties);
+    set(Object.fromEntries(values.map(([name, { value }]) => [name, value])));
+  }
+
+  // Change properties of a control, but not the state.
+  function showControl(name, properties) {
+    updates[name] = { ...updates[name], ...properties };
+    sendUpdates();
+  }
+
+  // New choices would discard the text that the user types into a list, so updates wait until the
+  // list loses the focus.
+  function sendUpdates() {
+    const isTyping = document.activeElement?.matches("input[role=combobox]");
+    if (Object.keys(updates).length && !isTyping) bridge.trigger("controls");
+  }
+  document.addEventListener("focusout", () => requestAnimationFrame(sendUpdates));
+
+  function takeUpdates(names) {
+    const taken = updates;
+    updates = {};
+    for (const [name, update] of Object.entries(taken)) if ("value" in update) update.value = state[name]; // a later choice stays
+    return names.map((name) => ({ __type__: "update", ...taken[name] }));
+  }
+
+  // --- the URL ---
+
+  const MAX_QUERY = 4000; // characters of a URL that are read
+  const MAX_TEXT = 200; // characters of a text in the URL
+  const params = {}; // URL parameters by state key: { start, parse(text), isKept (when a script opens another view) }
+  const OTHERS = ["picture", "crop", "model", "layer"]; // parameters of other keys
+
+  // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
+  function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), isKept = false } = {}) {
+    params[name] = { start, parse, isKept };
+    state[name] ??= start;
+  }
+
+  const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
+
+  // Parse a query; invalid and missing parameters are left out.
+  function readQuery(search) {
+    const query = new URLSearchParams(search.slice(0, MAX_QUERY));
+    const found = {};
+    for (const [name, { parse }] of Object.entries(params)) {
+      const value = query.has(name) ? parse(query.getAll(name).at(-1)) : undefined;
+      if (value !== undefined) found[name] = value;
+    }
+    if (query.get("picture")) found.image = { source: query.get("picture").slice(0, MAX_TEXT), path: null, at: fraction(query.get("crop") ?? 0.5) };
+    if (query.get("model")) found.model = query.get("model");
+    if (query.get("section") === "rollout") Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+    const layer = Math.round(Number(query.get("layer") ?? 0));
+    if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
+    return found;
+  }
+
+  function currentParams() {
+    const { image, model } = state;
+    const own = image?.source === "own";
+    const found = {
+      model,
+      layer: state.layer || chosenLayer || null,
+      picture: own ? null : image?.source,
+      crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
+    };
+    for (const [name, { start }] of Object.entries(params)) found[name] = String(state[name] ?? start) === String(start) ? null : String(state[name]);
+    return found;
+  }
+
+  // The text of a URL's query: the parameters of the state, and unknown parameters of `search`. The tab comes last.
+  function queryText(search) {
+    const query = new URLSearchParams(search.slice(0, MAX_QUERY));
+    for (const [name, value] of Object.entries(currentParams())) {
+      if (value === null || value === undefined || value === "") query.delete(name);
+      else query.set(name, value);
+    }
+    const tab = query.get("tab");
+    query.delete("tab");
+    if (tab) query.append("tab", tab);
+    return query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
+  }
+
+  function writeUrl({ search = window.location.search, adds = false } = {}) {
+    const text = queryText(search);
+    if (!adds && text === window.location.search.slice(1)) return;
+    history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
+  }
+
+  // Open the view that a query names. Without an image in the query, the current image stays; all other
+  // parameters that the query lacks are reset.
+  function open(search) {
+    const query = new URLSearchParams(search);
+    const found = readQuery(search);
+    const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map(([name, { start }]) => [name, start]);
+    chosenLayer = 0;
+    isFromUrl = Boolean(found.layer);
+    set({ ...Object.fromEntries(starts), model: modelNames[0] ?? null, ...found });
+    for (const [name, { isKept }] of Object.entries(params)) if (isKept && state[name]) query.set(name, state[name]);
+    showState();
+    writeUrl({ search: `?${query}` });
+    document.dispatchEvent(new CustomEvent("vitdemo:visit"));
+  }
+
+  // Open the tab Explore with an image; `model` is null if the current model stays.
+  function openImage({ image, model, section, unavailable }) {
+    set({ image, unavailable, ...(model ? { model } : {}) });
+    if (model) showControl("model", { value: model });
+    const ids = { section, tab: strips[0].first };
+    for (const strip of strips.toReversed()) strip.open(ids[strip.key]);
+    // Move the keyboard focus to the open tab. If the map is below the window, as on a phone, scroll.
+    requestAnimationFrame(() => {
+      window.scrollTo(0, 0);
+      const sections = document.querySelector("#sections");
+      if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
+      document.querySelector("#tabs [role=tab]").focus({ preventScroll: true });
+    });
+  }
+
+  // Show the state in the controls and tabs.
+  function showState() {
+    for (const [name, { choices, kind }] of Object.entries(controls)) {
+      const value = state[name];
+      const isNew = kind === "text" && choices && !choices.includes(value);
+      showControl(name, isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value });
+    }
+    showControl("model", { value: state.model });
+    if (state.layer) showControl("layer", { value: state.layer });
+    for (const strip of strips) strip.open(state[strip.key]);
+  }
+
+  // --- tabs ---
+
+  // A URL that names a section scrolls to it if it is below the window, as on a phone.
+  function scrollToSection() {
+    const sections = document.querySelector("#sections");
+    if (!new URLSearchParams(window.location.search).has("section")) return;
+    if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
+  }
+
+  const strips = [];
+
+  // Tabs of gradio in `selector`, whose open tab is the state's value of `key`. `labels` are the tabs' labels by id.
+  function tabStrip(key, selector, labels) {
+    const strip = document.querySelector(`${selector} [role=tablist]`);
+    const first = Object.keys(labels)[0];
+    // On a narrow page, some tabs are menu buttons without an id.
+    const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
+    function shown() {
+      const tab = strip.querySelector("[aria-selected=true]");
+      const label = menu().find((button) => button.matches(".selected"))?.textContent.trim();
+      return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
+    }
+    function show(id) {
+      if (id === shown()) return;
+      const inMenu = (button) => button.textContent.trim() === labels[id];
+      (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
+    }
+    // Change the state as soon as another tab is visible, since gradio's own event comes too late.
+    const observer = new MutationObserver(() => {
+      if (shown() === state[key]) return;
+      set({ [key]: shown() });
+      if (key !== "tab") return;
+      writeUrl({ adds: true });
+      checkModels();
+    });
+    observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+    return { key, first, open: show };
+  }
+
+  // --- start ---
+
+  let firstImage = null;
+  const initialImage = () => firstImage;
+
+  // Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
+  function start({ tabs, image }) {
+    firstImage = image;
+    for (const [key, { labels }] of Object.entries(tabs)) {
+      const ids = Object.keys(labels);
+      defineParam(key, { start: ids[0], parse: (text) => (ids.includes(text) ? text : undefined) });
+      state[key] = ids[0];
+    }
+    const found = readQuery(window.location.search);
+    isFromUrl = Boolean(found.layer);
+    isStarted = true;
+    set({ image, ...found });
+    for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
+    showState();
+    scrollToSection();
+    window.addEventListener("popstate", () => {
+      set({ tab: readQuery(window.location.search).tab ?? strips[0].first });
+      writeUrl();
+      strips[0].open(state.tab);
+      // Move the focus if it is in a tab that was closed.
+      requestAnimationFrame(() => {
+        if (!document.activeElement?.offsetParent) document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
+      });
+    });
+    document.dispatchEvent(new CustomEvent("vitdemo:started"));
+    refresh();
+  }
+
+  return {
+    cancelTask, checkModels, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, initialImage, invalidate, mirrorImage, mount, open, openImage, set, showControl, start,
+    startTask, state, takeUpdates, updateControls, watch,
+  };
 })();

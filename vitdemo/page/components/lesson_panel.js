@@ -1,13 +1,13 @@
 // Shows a lesson step by step next to the page. Tasks are completed by the user's clicks and changes
 // anywhere on the page; nothing about them is sent to the server.
-const { address, askQuestion, make, marked, received, visit, watchTasks } = vitdemo;
+const { askQuestion, make, marked, received, store, watchTasks } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const panel = part("lesson");
 // Key in localStorage; the value maps each lesson to {step, steps, done: [step numbers], answers:
 // {step number: answer}, right: {step number: whether the first answer was correct}}.
 const KEPT = "vitdemo-lessons";
 const SEEK = 8000; // milliseconds that the parts of a view may need to appear
-const OWN = ["lesson", "step", "teach"]; // URL parameters that are kept in every view
+for (const name of ["lesson", "step", "teach"]) store.defineParam(name, { isKept: true }); // kept in every view
 const teaches = new URLSearchParams(window.location.search).get("teach") === "1";
 let lesson = null;
 let at = 0; // current step, from 0
@@ -47,14 +47,7 @@ function keep(finished) {
 
 const viewOf = (number) => lesson.steps.slice(0, number + 1).findLast((step) => step.opens)?.opens;
 
-function open(view) {
-  const query = new URLSearchParams(view);
-  const now = new URLSearchParams(window.location.search);
-  for (const name of OWN) if (now.has(name)) query.set(name, now.get(name));
-  visit("?" + query.toString().replaceAll("%3A", ":").replaceAll("%2C", ","));
-  if (!["look", null].includes(query.get("tab"))) return;
-  trigger("visit");
-}
+const open = (view) => store.open("?" + view);
 
 // Outline the element that the step points at, and hide elements that would reveal the answer.
 const marks = document.head.appendChild(document.createElement("style"));
@@ -176,7 +169,7 @@ function go(number, { fresh = false } = {}) {
   seek(step.ring);
   forget();
   bright();
-  address({ lesson: lesson.name, step: at + 1 });
+  store.set({ lesson: lesson.name, step: String(at + 1) });
   const view = !fresh && at === before + 1 ? step.opens : viewOf(at);
   if (view) open(view);
   mark(step);
@@ -239,14 +232,14 @@ function leave() {
   document.body.classList.remove("vd-lesson");
   mark({});
   bright();
-  address({ lesson: null, step: null });
+  store.set({ lesson: "", step: "" });
   document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus({ preventScroll: true });
 }
 
 function on() {
   if (!closing) return at < lesson.steps.length - 1 ? go(at + 1) : close();
   leave();
-  visit("?tab=lessons" + (teaches ? "&teach=1" : ""));
+  open("tab=lessons");
 }
 
 const back = () => go(closing ? at : at - 1);
@@ -265,14 +258,14 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 document.documentElement.classList.toggle("vd-teach", teaches);
+document.addEventListener("vitdemo:started", () => store.state.lesson && trigger("want"));
 document.addEventListener("vitdemo:lesson", ({ detail }) => {
   if (received(props)?.lessons) return begin(detail);
   waiting = detail;
   trigger("want");
 });
 watch("value", () => {
-  const query = new URLSearchParams(window.location.search);
-  const wished = waiting ?? { name: query.get("lesson"), step: Number(query.get("step") ?? 1) - 1 || 0 };
+  const wished = waiting ?? { name: store.state.lesson, step: Number(store.state.step || 1) - 1 || 0 };
   waiting = null;
   if (panel.hidden) begin(wished);
 });

@@ -2,7 +2,6 @@
 
     panel = LessonPanel(elem_id="lesson")
     panel.want(handler, None, panel)           # a lesson starts, but the lessons were not sent yet
-    panel.visit(...)                           # the page's URL was set to another view of Explore
 
 A handler returns lessons with filled-in facts. The script starts a lesson when `vitdemo:lesson` is
 dispatched with {name, step}, or if the page's address names one (`lesson=NAME&step=NUMBER`). It
@@ -20,7 +19,7 @@ from vitdemo.page.components import View
 
 
 class LessonPanel(View):
-    """Panel with the current lesson; the module docstring explains `want` and `visit`."""
+    """Panel with the current lesson; the module docstring explains `want`."""
 
     def to_payload(self, value: Sequence[Lesson]) -> dict:
         return {"lessons": [asdict(lesson) for lesson in value]}

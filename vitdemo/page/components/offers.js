@@ -1,5 +1,5 @@
-// Example images: included photos and some test images. A click triggers the event "ask".
-const { make, received, rove, wish } = vitdemo;
+// Example images: included photos and some test images. A click chooses the image.
+const { make, received, rove } = vitdemo;
 const part = (name) => element.querySelector("." + name);
 const groups = {};
 for (const name of ["photos", "tests"]) {
@@ -19,7 +19,7 @@ function draw() {
       const at = count > 1 ? (100 * i) / (count - 1) : 0;
       const tile = make("button", { type: "button", title: words, "aria-label": words,
         style: `background-image: url("${offered.sheet.url}"); background-size: ${100 * count}% 100%; background-position: ${at}% 0` });
-      tile.addEventListener("click", () => trigger("ask", wish({ source: offered.sources[i], path: null, at: 0.5 })));
+      tile.addEventListener("click", () => vitdemo.store.set({ image: { source: offered.sources[i], path: null, at: 0.5 }, unavailable: "" }));
       return tile;
     }));
     settle(tiles.firstElementChild);

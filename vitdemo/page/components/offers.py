@@ -1,6 +1,5 @@
 """Example images as thumbnails: included photos, and some test images.
 
-    offers.ask(handler, ...)       # handler(event: gr.EventData, ...), see `parse_image_request`
     offers.others(handler, ...)    # the user wants other test images
 
 The payload is {"photos": group, "tests": group or None, "sentence": str}. Each group is
@@ -10,9 +9,7 @@ group in one row.
 
 from dataclasses import dataclass
 
-import gradio as gr
 import numpy as np
-from gradio.events import EventListener
 
 from vitdemo.page.components import View, serve_image
 
@@ -36,9 +33,7 @@ class Examples:
 
 
 class ExampleImages(View):
-    """Example images; for the events `ask` and `others`, see the module docstring."""
-
-    EVENTS = (*gr.HTML.EVENTS, EventListener("ask"))  # `gr.on` reads this list
+    """Example images; for the event `others`, see the module docstring."""
 
     def to_payload(self, value: Examples) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}

@@ -22,18 +22,25 @@ function draw() {
   });
   select.replaceChildren(...(props.nobody ? [option("", props.nobody)] : []), ...groups);
   select.value = props.value ?? "";
-  share();
+  if (isShared) share();
 }
 
-// The model of Explore, and the stamp of all models, are part of the view state.
+// The model of Explore is part of the view state.
+const isShared = Boolean(element.closest("#model"));
+let drawn = null; // the drawn groups and the value; a change may come from Python, for example after a download
+
 function share() {
-  if (element.closest("#model")) vitdemo.store.set({ model: props.value, models: props.stamp });
+  const { checkModels, set, state } = vitdemo.store;
+  const now = JSON.stringify([props.groups, props.value]);
+  if (!state.model || (drawn && drawn !== now && props.value)) set({ model: props.value || null });
+  if (drawn && drawn !== now) checkModels();
+  drawn = now;
 }
 
 select.addEventListener("change", () => {
   props.value = select.value;
-  share();
+  if (isShared) vitdemo.store.set({ model: props.value });
   trigger("input");
 });
-watch(["groups", "value", "stamp"], draw);
+watch(["groups", "value"], draw);
 draw();

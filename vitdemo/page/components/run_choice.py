@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from vitdemo.cache import make_key
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components import View
 from vitdemo.runs import Run
@@ -53,8 +52,7 @@ def flatten_names(groups: RunGroups) -> list[str]:
 class RunChoice(View):
     """Menu (`<select>`) of run `groups`; the value is a run's name, initially the first run.
 
-    `nobody` is the label of an empty choice. If it is given, the initial value is None. `stamp`
-    changes if a run is added, removed or trained again.
+    `nobody` is the label of an empty choice. If it is given, the initial value is None.
     """
 
     def __init__(
@@ -65,10 +63,9 @@ class RunChoice(View):
         label: str = "Model",
         info: str = "",
         nobody: str = "",
-        stamp: str = "",
         **options,
     ):
-        self.groups, self.info, self.nobody, self.stamp = groups, info, nobody, stamp
+        self.groups, self.info, self.nobody = groups, info, nobody
         names = flatten_names(groups)
         if value is None and names and not nobody:
             value = names[0]
@@ -79,7 +76,6 @@ class RunChoice(View):
             groups=groups,
             info=info,
             nobody=nobody,
-            stamp=stamp,
             **looks | options,
         )
 
@@ -91,11 +87,6 @@ class RunChoice(View):
         return value
 
 
-def stamp_runs(runs: Sequence[Run]) -> str:
-    """Return a text that changes if a run is added, removed or trained again."""
-    return f"{hash(make_key(list(runs))):x}"
-
-
 def update_run_choices(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:
@@ -104,9 +95,9 @@ def update_run_choices(
     If `optional` and `current` no longer exists, the choice is None. The update sets a value only
     if the choice changes, so that it does not undo a later choice of the user.
     """
-    groups, stamp = group_runs(runs), stamp_runs(runs)
+    groups = group_runs(runs)
     names = flatten_names(groups)
     if current in names or (optional and current is None):
-        return gr.update(groups=groups, stamp=stamp), current
+        return gr.update(groups=groups), current
     value = names[0] if names and not optional else None
-    return gr.update(groups=groups, stamp=stamp, value=value or ""), value
+    return gr.update(groups=groups, value=value or ""), value

@@ -1,4 +1,4 @@
-// Functions shared by the components: map colours, number formats, HTML elements, the page's address.
+// Functions shared by the components: map colours, number formats, HTML elements.
 window.vitdemo = (() => {
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
@@ -99,26 +99,6 @@ window.vitdemo = (() => {
     return make("p", { className: "vd-notice", role: "status" }, ...parts);
   }
 
-  // Change URL parameters (null: remove), and keep all other parameters.
-  function address(changes) {
-    const query = new URLSearchParams(window.location.search);
-    for (const [name, value] of Object.entries(changes)) {
-      if (value === null || value === undefined) query.delete(name);
-      else query.set(name, value);
-    }
-    const text = query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
-    window.vdLook = text; // see tabs.js
-    history.replaceState(history.state, "", text ? "?" + text : window.location.pathname);
-  }
-
-  // Show another view of the page, given as a query string; an event notifies all readers of the URL.
-  function visit(search) {
-    window.vdLook = search.replace(/^[?]/, "");
-    vitdemo.visited = search;
-    history.replaceState(history.state, "", search || window.location.pathname);
-    document.dispatchEvent(new CustomEvent("vitdemo:visit"));
-  }
-
   function saveAs(url, name) {
     make("a", { href: url, download: name }).click();
   }
@@ -204,7 +184,6 @@ window.vitdemo = (() => {
     const data = {};
     return (fields) => Object.assign(data, fields);
   }
-  const wish = newest(); // the requested image, shared by all components
 
   // Save maps as a PNG of twice the size, with `cells` (canvases) drawn over `image`.
   function saveOver(image, cells, box, name) {
@@ -224,7 +203,7 @@ window.vitdemo = (() => {
   }
 
   return {
-    address, camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveOver, saveText,
-    shade, visit, wish,
+    camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveOver, saveText,
+    shade,
   };
 })();

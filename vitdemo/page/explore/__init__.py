@@ -11,10 +11,19 @@ from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
 from vitdemo.page.bridge import Task
-from vitdemo.page.explore import class_maps, inside, permalink, perturb, side_by_side
+from vitdemo.page.explore import (
+    attention_maps,
+    class_maps,
+    image_input,
+    inside,
+    permalink,
+    perturb,
+    predictions,
+    side_by_side,
+)
 from vitdemo.page.explore.more_models import MoreModelsPanel
 from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
-from vitdemo.page.kit import MODEL_QUEUE, NO_API, REFRESH_EVENT, add_download_button
+from vitdemo.page.kit import MODEL_QUEUE, NO_API, add_download_button
 
 ABOUT_ATTENTION_MAPS = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
@@ -33,13 +42,13 @@ ABOUT_ATTENTION_MAPS = (
     "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
     "measures how faithful each map is."
 )
-PAYLOADS = {side_by_side.VIEW: side_by_side.payload, **inside.PAYLOADS}  # view -> payload function
+VIEWS = (image_input, attention_maps, predictions, side_by_side)
+# View -> payload function. Predictions come after the attention, whose forward pass they reuse.
+PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | inside.PAYLOADS
 TASKS: dict[str, Task] = {}  # task -> function, see `vitdemo.page.bridge`
 # Section id: title and layout function.
 SECTIONS = {
-    DEFAULT_SECTION: ("Attention", ExploreTab.lay_out_attention),
-    CLASS_MAPS_SECTION: ("Why this class?", class_maps.build),
-    "hands": ("Change the image", perturb.build),
+    DEFAULT_SECTION: ("Attention", attention_maps.build),
     "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side_by_side.build),
 }
@@ -51,13 +60,13 @@ def build(
     """Lay out the tab, one of `page_tabs`, and connect its events; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
-            look = ExploreTab(context, page_tabs)
+            look = ExploreTab(context)
             more = MoreModelsPanel(look, local_only=local_only)
         with gr.Column(elem_id="look-into", min_width=300):
             look.lay_out_choices()
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as look.sections:
                 for name, (title, lay_out) in SECTIONS.items():
-                    with gr.Tab(title, id=name) as look.tabs[name]:
+                    with gr.Tab(title, id=name):
                         lay_out(look)
             with gr.Row():
                 copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
@@ -67,17 +76,14 @@ def build(
                     lambda folder, image, name: save_maps(
                         context, name, require_image(image), folder
                     ),
-                    look.common_inputs,
+                    [look.image, look.model],
                     MODEL_QUEUE,
                 )
             with gr.Accordion("About these maps", open=False):
                 gr.Markdown(ABOUT_ATTENTION_MAPS)
-    look.connect_events(page)
+    look.connect_events(page, tab)
     more.wire()
-    shown = [look.model, look.predicting_models, look.model_changes]
-    tab.select(look.update_models, shown, [look.model, look.model_changes], **REFRESH_EVENT)
-    look.rerun_on(look.model_changes.change)
-    copy.click(permalink.report_copy, look.section, js=permalink.JS_COPY_LINK, **NO_API)
+    copy.click(permalink.report_copy, copy, js=permalink.JS_COPY_LINK, **NO_API)
     return look
 
 

@@ -68,7 +68,7 @@ class MoreModelsPanel:
         opened = [self.model_list, self.intro, self.name_input, self.add_button]
         self.panel.expand(self.render_panel, None, opened, **REFRESH_EVENT)
         told, several = [self.model_list, self.look.model], {"trigger_mode": "multiple"}
-        acted = self.model_list.act(
+        self.model_list.act(
             self.run_action, self.look.model, told, **several, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE
         )
         by_name = (
@@ -77,9 +77,7 @@ class MoreModelsPanel:
             self.name_input,
             told,
         )
-        named = gr.on(*by_name, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE)
-        for done in (acted, named):
-            self.look.rerun_on(done.success)
+        gr.on(*by_name, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE)
 
     @property
     def is_for_all_users(self) -> bool:

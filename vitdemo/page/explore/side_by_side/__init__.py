@@ -70,7 +70,6 @@ def build(look: ExploreTab) -> None:
             min_width=300,
         )
     add_view(VIEW, elem_id="side-by-side")
-    look.url_params |= {"map": kind, "depth": depth, "class": target}
     look.controls |= {"side-models": chosen, "map": kind, "depth": depth, "class": target}
 
 

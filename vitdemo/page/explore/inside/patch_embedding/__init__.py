@@ -40,7 +40,7 @@ def build(look: ExploreTab) -> None:
         label="Show",
         elem_id="which-filters",
     )
-    look.url_params["filters"] = look.controls["filters"] = which
+    look.controls["filters"] = which
     add_view(VIEW, elem_id="filters")
 
 

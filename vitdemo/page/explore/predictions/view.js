@@ -1,7 +1,14 @@
 // The predictions of each model: the most probable classes, the true class of a test image marked, a
 // warning for an image unlike the training images, and one sentence for screen readers.
-const { make, probability, received } = vitdemo;
-const part = (name) => element.querySelector("." + name);
+(() => {
+const { make, probability } = vitdemo;
+const HTML = `
+<div class="answers">
+  <div class="cards"></div>
+  <p class="read" role="status"></p>
+  <div class="problems"></div>
+  <details class="notes"><summary>What do these numbers mean?</summary><div></div></details>
+</div>`;
 
 function row(name, share, place, truth) {
   const mark = truth === null ? "" : name === truth ? " ✓" : place === 0 ? " ✗" : "";
@@ -18,15 +25,19 @@ function card(model) {
   return make("section", { className: model.unusual ? "card noted" : "card" }, head, make("ul", {}, ...rows), ...unusual);
 }
 
-function draw() {
-  const value = received(props);
-  if (!value) return;
-  const truth = value.label;
-  part("cards").replaceChildren(...value.models.map(card));
-  const spoken = value.models.map(({ run, classes, probabilities, unusual }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}${unusual ? ` (${unusual.replace(/\.$/, "")})` : ""}`);
-  part("read").textContent = `${spoken.join("; ")}.${truth ? ` True class: ${truth}.` : ""}`;
-  part("problems").replaceChildren(...value.problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
-  part("notes").lastElementChild.replaceChildren(...value.notes.map((text) => make("p", { text })));
+function create(element) {
+  element.innerHTML = HTML;
+  const part = (name) => element.querySelector("." + name);
+  const render = ({ label, models, notes, problems }) => {
+    part("cards").replaceChildren(...models.map(card));
+    const spoken = models.map(({ run, classes, probabilities, unusual }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}${unusual ? ` (${unusual.replace(/\.$/, "")})` : ""}`);
+    part("read").textContent = `${spoken.join("; ")}.${label ? ` True class: ${label}.` : ""}`;
+    part("problems").replaceChildren(...problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
+    part("notes").lastElementChild.replaceChildren(...notes.map((text) => make("p", { text })));
+  };
+  const showError = (text) => part("problems").replaceChildren(vitdemo.notice(text));
+  return { render, showError };
 }
-watch("value", draw);
-draw();
+
+vitdemo.store.define("predictions", { needs: ["image"], create });
+})();

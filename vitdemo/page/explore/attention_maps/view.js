@@ -1,19 +1,80 @@
 // Interactive attention maps of one image. The server sends matrices; views that need only these
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
-// `element` stays the same while `received(props)` (see attention.py) changes.
-const { address, fileOf, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, received, saveOver, tokenNamed, tokensOf } = vitdemo;
+(() => {
+const { fileOf, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, store, tokenNamed, tokensOf } = vitdemo;
 const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
-const part = (name) => element.querySelector("." + name);
-const [where, large, wall] = [part("where"), part("large"), part("wall")];
 const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens", norm: "norm-weighted, all heads" };
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 const ORDERS = { own: "by index", distance: "by attention distance", entropy: "by entropy" };
 const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
-const START = { of: "rollout", head: 1, token: "", direction: "outgoing", order: "own", across: false, scale: false, view: "Overlay", opacity: 0.6 };
-const state = { ...START, layer: null };
+const DEFAULT_OPACITY = 0.6;
+const HTML = `
+<div class="where" data-state="empty">
+  <p class="vd-notice sentence" role="status" hidden></p>
+  <div class="head"><p class="words"><strong class="title"></strong> <span class="little"></span></p>
+    <div class="bar">
+      <label><span>Show</span> <select class="source"></select></label>
+      <div class="direction" role="group" aria-label="Direction"></div>
+      <details class="display"><summary>Display</summary>
+        <div class="panel">
+          <label>Order of heads <select class="order"></select></label>
+          <label><input type="checkbox" class="across"> rank across all layers</label>
+          <label><input type="checkbox" class="one"> same colour scale for all heads</label>
+          <label><input type="checkbox" class="raw"> hide the image</label>
+          <label>Opacity <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
+          <div class="save">
+            <button type="button" class="save-map">Save map as PNG</button>
+            <button type="button" class="save-wall">Save all heads as PNG</button>
+          </div>
+        </div>
+      </details>
+    </div>
+  </div>
+  <div class="both">
+    <figure class="map">
+      <div class="large" tabindex="0" role="application" aria-label="Large map">
+        <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
+      </div>
+      <div class="under">
+        <div class="legend" aria-hidden="true"><span>0</span><i class="ramp"></i><span class="top"></span></div>
+        <div class="tokens" role="group" aria-label="Special tokens and their attention weights"></div>
+      </div>
+      <p class="pointed" role="status"></p>
+    </figure>
+    <div class="beside">
+      <figure class="wall" role="group" aria-label="Grid of all heads: choose a map to enlarge it"></figure>
+      <p class="hint"></p>
+    </div>
+  </div>
+  <details class="numbers"><summary>Numbers: the map, distance and entropy of every head</summary>
+    <div class="tables"></div>
+  </details>
+</div>`;
+
+// The options of the view, which the URL contains. Without `of`, the map is the most faithful one.
+const HEAD_LIMIT = 999;
+const oneOf = (values) => (text) => (values.includes(text) ? text : undefined);
+const flag = (text) => (text === "true" ? true : undefined);
+const PARAMS = {
+  of: { start: null, parse: oneOf(["head", "norm-head", ...Object.keys(SOURCES)]) },
+  head: { start: 1, parse: (text) => within(text, HEAD_LIMIT) },
+  token: { parse: (text) => text.slice(0, 12) },
+  direction: { start: "outgoing", parse: oneOf(Object.keys(DIRECTIONS)) },
+  order: { start: "own", parse: oneOf(Object.keys(ORDERS)) },
+  across: { start: false, parse: flag },
+  scale: { start: false, parse: flag },
+  view: { start: "Overlay", parse: oneOf(["Raw", "Overlay"]) },
+  opacity: { start: DEFAULT_OPACITY, parse: (text) => (text !== "" && Number(text) >= 0 && Number(text) <= 1 ? Number(text) : undefined) },
+};
+for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, param);
+const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
+
+function create(element) {
+element.innerHTML = HTML;
+const part = (name) => element.querySelector("." + name);
+const [where, large, wall] = [part("where"), part("large"), part("wall")];
+const state = { ...store.state }; // the selection, within the limits of the drawn model
 let look = null; // the drawn payload, with its matrices and tokens
-let own = false; // whether the user chose the source; otherwise, it is the most faithful map
-let slider = null; // layer on the page's slider, possibly of a model that is still loading
 let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
 let pointed = null; // number of the patch under the pointer
 let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
@@ -22,7 +83,6 @@ let cursor = 0; // the patch at the keyboard cursor
 
 // --- the selection ---
 
-const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
 const patch = (number) => patchOf(look, number);
 const tokenOf = (code) => tokenNamed(look, code);
 const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
@@ -124,30 +184,22 @@ function build() {
 
 // --- user input ---
 
-function choose(changes, { quietly = false } = {}) {
-  const layer = state.layer;
-  Object.assign(state, changes);
-  own ||= "of" in changes && !quietly;
-  if (look) {
-    state.layer = within(state.layer ?? look.layer, look.layers);
-    state.head = within(state.head, look.heads);
-    needed();
-    vitdemo.store.set({ layer: state.layer });
-  }
-  if (!quietly) {
-    const written = {};
-    for (const name of Object.keys(START)) written[name] = state[name] === START[name] ? null : state[name];
-    written.of = own ? state.of : null;
-    address(written);
-  }
+function choose({ layer, ...changes }) {
+  store.set(changes);
+  if (layer) store.chooseLayer(layer);
+}
+
+// Take the selection from the view state, and draw what it changes.
+function follow() {
+  const before = JSON.stringify([set, other, state.order, state.across]);
+  for (const name of Object.keys(PARAMS)) state[name] = store.state[name];
+  state.of ??= look.source;
+  state.layer = within(store.state.layer ?? look.layer, look.layers);
+  state.head = within(state.head, look.heads);
+  requestMatrices();
   show();
-  if (state.layer !== layer && !quietly) {
-    vitdemo.layer = slider = state.layer;
-    trigger("layer");
-  }
-  const before = [set, other].join();
   wallOf(state.of);
-  if (look && ([set, other].join() !== before || ["order", "across"].some((name) => name in changes))) build();
+  if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
   heads.press(state);
   drawSoon();
 }
@@ -234,10 +286,6 @@ part("source").addEventListener("change", (event) => {
   const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
   choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
 });
-document.addEventListener("vitdemo:layer", (event) => {
-  slider = Number(event.detail);
-  if (slider !== state.layer) choose({ layer: slider }, { quietly: true });
-});
 
 // --- tables of numbers, and saved images ---
 
@@ -260,11 +308,8 @@ function sentence(text) {
 }
 
 // A large model's layer is loaded when it is shown, norm-weighted attention when it is chosen.
-async function needed() {
-  if (NORMS.includes(state.of) && !look.norms && !look.asked) {
-    look.asked = true;
-    trigger("norms");
-  }
+async function requestMatrices() {
+  if (NORMS.includes(state.of)) store.set({ norms: true });
   const [found, wanted] = [look, look.sets[NORMS.includes(state.of) ? "norm-head" : "head"]];
   const file = wanted && fileOf(wanted, state.layer);
   if (!wanted || wanted.layers[file] || wanted.coming.has(file)) return;
@@ -284,16 +329,9 @@ function headSet(files, rows, first) {
   return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
 }
 
-async function receive() {
+async function receive(value) {
   const mine = ++newest;
-  const value = received(props);
-  if (!value) return;
-  sentence(value.sentence);
-  if (!value.run) {
-    where.dataset.state = "none";
-    look = null;
-    return;
-  }
+  sentence("");
   where.dataset.state = look ? "late" : "empty";
   try {
     const picture = new Image();
@@ -339,39 +377,34 @@ function take(found) {
     return button;
   }));
   part("hint").textContent = "Point at a patch to see its map; click to keep it. A map of one layer shows what the token reads in this layer. It does not explain why the model chose a class.";
-  choose({ layer: slider ?? found.layer, ...(own ? {} : { of: found.source }) }, { quietly: true });
+  follow();
   build();
   draw();
-  vitdemo.begins = found.layer;
-  trigger("begins");
 }
 
-// The page's URL may set the initial view; invalid values are ignored.
-const ALLOWED = { of: ["head", "norm-head", ...Object.keys(SOURCES)], direction: Object.keys(DIRECTIONS), order: Object.keys(ORDERS), view: ["Raw", "Overlay"], across: ["true"], scale: ["true"] };
-function begin() {
-  const query = new URLSearchParams(window.location.search);
-  Object.assign(state, START);
-  other = "rollout";
-  wallOf(state.of);
-  own = ALLOWED.of.includes(query.get("of")) || query.get("section") === "rollout";
-  for (const [name, values] of Object.entries(ALLOWED)) {
-    const text = query.get(name);
-    if (values.includes(text)) state[name] = text === "true" ? true : text;
-  }
-  if (query.get("section") === "rollout") Object.assign(state, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
-  if (query.has("head")) state.head = within(query.get("head"), 999);
-  if (query.has("token")) state.token = query.get("token").slice(0, 12);
-  const opacity = Number(query.get("opacity") ?? NaN);
-  if (opacity >= 0 && opacity <= 1) state.opacity = opacity;
+function showError(text) {
+  newest += 1;
+  sentence(text);
+  where.dataset.state = "none";
+  look = null;
 }
-begin();
-document.addEventListener("vitdemo:visit", () => {
-  begin();
-  if (look) choose(own ? {} : { of: look.source }, { quietly: true });
-  if (look) build();
-});
+
+let data = null; // the last payload
+function render(value) {
+  if (value === data) return look && follow();
+  data = value;
+  receive(value);
+}
+
 // Draw immediately, because a page has no next frame while it is printed.
 new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
-watch("value", receive);
-show();
-receive();
+return { render, showError };
+}
+
+store.state.norms = false; // norm-weighted attention is requested from its first choice on
+store.define("attention", {
+  needs: ["image", "model", "fusion", "discard", "first", "residual", "norms"],
+  follows: ["layer", ...Object.keys(PARAMS)],
+  create,
+});
+})();

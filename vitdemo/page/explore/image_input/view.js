@@ -1,11 +1,33 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
-// square that the models receive. Each change triggers the event "ask" with {source, path, at}.
-const { address, camera, received, wish } = vitdemo;
+// square that the models receive.
+(() => {
+const { camera, make } = vitdemo;
+const HTML = `
+<div class="given">
+  <div class="frame" data-state="picture">
+    <img class="whole" alt="">
+    <div class="crop" role="slider" tabindex="0" aria-label="Crop: the square that the models see" aria-valuemin="0" aria-valuemax="100" hidden></div>
+    <video class="camera" muted playsinline hidden></video>
+  </div>
+  <p class="about"></p>
+  <div class="ways">
+    <label class="choose"><input type="file" accept="image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp"><span>Choose a photo</span></label>
+    <button type="button" class="open-camera">Open camera</button>
+    <button type="button" class="take" hidden>Take photo</button>
+    <button type="button" class="leave" hidden>Close camera</button>
+  </div>
+  <p class="say" role="status"></p>
+</div>`;
+
+function create(element, { upload }) {
+element.innerHTML = HTML;
 const part = (name) => element.querySelector("." + name);
+const choose = (image) => vitdemo.store.set({ image, unavailable: "" });
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, the same limit as on the server
 let at = 0.5; // position of the square along the longer side, 0 to 1
-let shown = null; // the last payload with an image
+let refusal = ""; // the last message about an image that was not shown
+let shown = null; // the last image that the server accepted
 let sent = 0; // number of the latest image; earlier ones that finish late are ignored
 
 const say = (text) => (part("say").textContent = text);
@@ -17,7 +39,7 @@ async function send(blob, name) {
   try {
     const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
     if (mine !== sent) return;
-    trigger("ask", wish({ source: "own", path, at: 0.5 }));
+    choose({ source: "own", path, at: 0.5 });
   } catch {
     if (mine === sent) say("The image could not be uploaded: the server does not respond, or its disk is full. Try again.");
   }
@@ -99,7 +121,7 @@ function move(to, delay) {
   at = Math.min(Math.max(to, 0), 1);
   place();
   clearTimeout(asking);
-  asking = setTimeout(() => trigger("ask", wish({ source: shown.source, path: shown.path, at })), delay);
+  asking = setTimeout(() => choose({ ...shown, at }), delay);
 }
 
 crop.addEventListener("pointerdown", (event) => {
@@ -124,26 +146,33 @@ crop.addEventListener("keydown", (event) => {
 
 // --- payloads from the server ---
 
-function receive() {
-  const value = received(props);
-  if (!value) return;
-  say(value.sentence ?? "");
-  if (!value.picture) return;
-  shown = value;
-  at = value.at;
-  vitdemo.store.set({ image: { source: value.source, path: value.path, at: value.at } });
-  vitdemo.source = value.source; // the link dialog needs it: the user's photo is not in a link
-  whole.classList.toggle("small", Math.max(...value.size) <= 128);
+function render({ label, picture, size, words }, state) {
+  say(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
+  shown = state.image;
+  at = shown.at;
+  whole.classList.toggle("small", Math.max(...size) <= 128);
   whole.onload = place;
-  whole.src = value.picture.url;
-  whole.alt = value.words;
+  whole.src = picture.url;
+  whole.alt = words;
   const about = part("about");
-  about.replaceChildren(value.words);
-  if (value.label) about.append(" True class: ", Object.assign(document.createElement("strong"), { textContent: value.label }), ".");
-  if (Math.abs(value.size[0] - value.size[1]) > 0.02 * Math.max(...value.size)) about.append(" Drag the square to choose the input of the models.");
-  address({ picture: value.source === "own" ? null : value.source, crop: value.source === "own" || value.at === 0.5 ? null : value.at.toFixed(2) });
+  about.replaceChildren(words);
+  if (label) about.append(" True class: ", make("strong", { text: label }), ".");
+  if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(" Drag the square to choose the input of the models.");
+}
+
+// The server refused the image: restore the previous one, or the first photo.
+function showError(text) {
+  const before = shown ?? vitdemo.store.initialImage();
+  const isOther = JSON.stringify(before) !== JSON.stringify(vitdemo.store.state.image);
+  refusal = `The image could not be shown. ${text}${shown ? " The previous image is still shown." : ""}`;
+  say(refusal);
+  if (before && isOther) choose(before);
 }
 
 new ResizeObserver(place).observe(frame);
-watch("value", receive);
-receive();
+return { render, showError };
+}
+
+vitdemo.store.define("image_input", { needs: ["image", "unavailable"], isFirst: true, create });
+vitdemo.store.state.unavailable = "";
+})();

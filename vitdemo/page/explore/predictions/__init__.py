@@ -9,43 +9,39 @@ The "label" of a model is the true class, or None if the model does not have thi
 is a warning for an image that is unlike the run's training images, else "".
 """
 
-from dataclasses import dataclass
-
-from vitdemo.context import Prediction, read_test_accuracy
+from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
 from vitdemo.metrics.calibration_report import get_true_class_target
 from vitdemo.metrics.training_progress import recipe_field
-from vitdemo.page.components import View
+from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.runs import Run
 from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
 
+VIEW = "predictions"
 NUM_CARD_CLASSES = 3  # maximum number of classes shown per model
 MAX_NOTED_CLASSES = 30  # maximum number of classes that the notes list
 
 
-@dataclass(frozen=True)
-class ImagePredictions:
-    """Predictions for one image, its true class `label`, and an error message per failed model."""
-
-    predictions: list[Prediction]
-    problems: list[str]
-    label: str | None = None
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the predictions of all classifiers for the image of the view state."""
+    image = load_square(context, state.image)
+    predictions, problems = context.predict_all(image, context.classifier_runs())
+    return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
 
 
-class PredictionCards(View):
-    """Cards with the predictions of all models for one image."""
-
-    def to_payload(self, value: ImagePredictions) -> dict:
-        cards = [_card(answer, value.label) for answer in value.predictions]
-        return {
-            "models": cards,
-            "label": value.label,
-            "problems": value.problems,
-            "notes": [
-                *(card["about"] for card in cards),
-                *prediction_notes([answer.run for answer in value.predictions]),
-            ],
-        }
+def to_payload(
+    predictions: list[Prediction], problems: list[str], label: str | None = None
+) -> dict:
+    """Return the payload of predictions, an error message per failed model, and the true class."""
+    cards = [_card(answer, label) for answer in predictions]
+    notes = prediction_notes([answer.run for answer in predictions])
+    return {
+        "models": cards,
+        "label": label,
+        "problems": problems,
+        "notes": [*(card["about"] for card in cards), *notes],
+    }
 
 
 def _card(answer: Prediction, label: str | None) -> dict:

@@ -1,0 +1,100 @@
+"""Requests for an image, which are untrusted, and the payload of the image input."""
+
+import io
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vitdemo.data.image_files import image_suffixes
+from vitdemo.errors import ImageError
+from vitdemo.page import image_sources
+from vitdemo.page.bridge import CachedFile, ViewState
+from vitdemo.page.explore import image_input
+from vitdemo.page.image_sources import ImageRequest, LoadedImage, parse_image_fields
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Folder of gradio's temporary files."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"source": "photo:cat", "at": 0.2}, ImageRequest("photo:cat", None, 0.2)),
+        ({"source": "test:17", "path": "/etc/passwd"}, ImageRequest("test:17")),
+        ({"source": "test:17", "at": 7}, ImageRequest("test:17", None, 1.0)),
+        ({"source": "test:17", "at": float("nan")}, ImageRequest("test:17")),
+        ({"source": "test:17", "at": "x"}, ImageRequest("test:17")),
+        ({"source": "test:17", "at": True}, ImageRequest("test:17")),
+    ],
+)
+def test_image_request_of_the_browser_is_validated(data, expected):
+    assert parse_image_fields(data) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"source": 3}, {"source": "x" * 999}, {"source": "own"}, {"source": "own", "path": 3},
+     {"source": "own", "path": "/etc/passwd"}, {"source": "own", "path": "../../etc/passwd"}],
+)  # fmt: skip
+def test_image_request_rejects_files_that_were_not_uploaded(cache, data):
+    with pytest.raises(ImageError):
+        parse_image_fields(data)
+
+
+def test_image_request_accepts_the_path_of_an_uploaded_file(cache):
+    (cache / "mine.png").write_bytes(b"x")
+    path = str(cache / "mine.png")
+    assert parse_image_fields({"source": "own", "path": path, "at": 0.1}) == ImageRequest(
+        "own", path, 0.1
+    )
+
+
+def preview(monkeypatch, image: Image.Image, request: ImageRequest, **options) -> dict:
+    """Return the payload for `image`, as if a request had loaded it."""
+    loaded = LoadedImage(request, image, "Test image 3.", "cat")
+    monkeypatch.setattr(image_input, "load_requested_image", lambda *_: loaded)
+    context = SimpleNamespace(load_test_image=None)
+    return image_input.payload(context, ViewState(request, "vit", options))
+
+
+def read_pixels(file: CachedFile) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(file.make_content())))
+
+
+def test_small_image_is_sent_unchanged_and_large_image_downscaled(monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
+    value = preview(monkeypatch, Image.fromarray(pixels), ImageRequest("test:3"))
+    np.testing.assert_array_equal(read_pixels(value["picture"]), pixels)
+    assert (value["size"], value["label"], value["words"]) == ([48, 32], "cat", "Test image 3.")
+    for size, expected in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
+        large = preview(monkeypatch, Image.new("RGB", size), ImageRequest("own"))
+        assert read_pixels(large["picture"]).shape[1::-1] == expected
+        assert large["size"] == list(size)
+
+
+def test_text_names_a_run_without_weights(monkeypatch):
+    options = {"unavailable": "resnet18"}
+    value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
+    assert "The weights of resnet18 are not available." in value["words"]
+
+
+def test_file_input_accepts_every_image_suffix():
+    script = (Path(image_input.__file__).parent / "view.js").read_text("utf-8")
+    (suffixes,) = re.findall('accept="([^"]*)"', script)
+    assert image_suffixes() | {"image/*"} <= set(suffixes.split(","))
+
+
+@pytest.mark.parametrize(
+    "text", ["test:", "test:-1", "17", None, "test:²", "photo:lion", "test:99999999999"]
+)
+def test_test_images_are_identified_only_by_number(text):
+    assert image_sources.parse_test_index("test:17") == 17
+    assert image_sources.parse_test_index(text) is None

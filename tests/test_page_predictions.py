@@ -1,0 +1,60 @@
+"""Payload of the predictions of all models for one image."""
+
+import numpy as np
+import pytest
+
+from tests.factories import make_run
+from vitdemo.context import Prediction
+from vitdemo.page.explore.predictions import prediction_notes, to_payload
+
+
+def test_prediction_card_sorts_classes_by_probability(tmp_path):
+    run = make_run(tmp_path / "vit")
+    probabilities = np.arange(10, dtype=np.float32) / 45
+    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4))
+    (card,) = to_payload([prediction], [], "cat")["models"]
+    assert card["classes"] == list(run.classes[:-4:-1])
+    assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
+    assert card["accuracy"] == "97.5% test accuracy"
+    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
+
+
+def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):
+    values = np.arange(10, dtype=np.float32) / 45
+    runs = make_run(tmp_path / "vit"), make_run(tmp_path / "own", classes=tuple("abcdefghij"))
+    cards = [Prediction(run, np.zeros((16, 16, 3), np.uint8), values, (4, 4)) for run in runs]
+    value = to_payload(cards, [], "cat")
+    assert value["label"] == "cat"
+    assert [card["label"] for card in value["models"]] == ["cat", None]
+
+
+@pytest.mark.parametrize(
+    ("percentile", "label", "start"),
+    [
+        (None, None, ""),
+        (5.0, None, ""),
+        (52.0, None, ""),
+        (4.9, None, "Possibly none of the 10 classes: less like the training images than 95% of"),
+        (1.0, None, "Possibly none of the 10 classes: less like the training images than 99% of"),
+        (0.3, None, "Probably none of the 10 classes: less like the training images than 99% of"),
+        (0.0, None, "Probably none of the 10 classes: less like the training images than all"),
+        (0.3, "cat", "Less like the training images than 99% of validation images."),
+        (0.3, "mug", "Probably none of the 10 classes"),
+    ],
+)
+def test_prediction_card_warns_of_an_out_of_distribution_image(tmp_path, percentile, label, start):
+    run = make_run(tmp_path / "vit")
+    probabilities = np.arange(10, dtype=np.float32) / 45
+    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4), percentile)
+    (card,) = to_payload([prediction], [], label)["models"]
+    assert card["unusual"].startswith(start) and bool(start) == bool(card["unusual"])
+
+
+def test_notes_explain_label_smoothing(tmp_path):
+    run = make_run(tmp_path / "vit")
+    run.config["recipe"]["label_smoothing"] = 0.1
+    classes, smoothing = prediction_notes([run])
+    assert "10 classes: airplane" in classes
+    assert "label smoothing 0.1: its target for the true class is 91%" in smoothing
+    run.config["recipe"]["label_smoothing"] = 0.0
+    assert prediction_notes([run]) == [classes]

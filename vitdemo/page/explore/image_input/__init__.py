@@ -1,0 +1,59 @@
+"""Input of the image that all models receive, from several sources and with a square crop.
+
+The script sets the key `image` of the view state:
+
+    {"source": "own", "photo:NAME" or "test:NUMBER", "path": path of the user's photo or None,
+     "at": position of the square along the longer side, 0..1}
+
+If the server refuses an image, the script restores the previous one. The payload:
+
+    {"picture": file, "size": [width, height], "words": str, "label": true class or None}
+"""
+
+import hashlib
+import io
+
+from PIL import Image
+
+from vitdemo.context import AppContext
+from vitdemo.errors import ImageError
+from vitdemo.page.bridge import CachedFile, ViewState
+from vitdemo.page.image_sources import load_requested_image
+
+VIEW = "image_input"
+PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixels
+NO_WEIGHTS_MESSAGE = (
+    "The weights of {name} are not available. The results below are of other models."
+)
+
+
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return a preview of the whole image and its description. Raises `VitdemoError`.
+
+    The option `unavailable` is the name of a run without weights for which the image was opened.
+    """
+    if state.image is None:
+        raise ImageError("No image is chosen. Choose an image first.")
+    found = load_requested_image(state.image, context.load_test_image)
+    name, words = state.read_text("unavailable"), found.words
+    content = encode_preview(found.uncropped)
+    digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+    return {
+        "picture": CachedFile(f"{digest}.img", lambda: content),
+        "size": list(found.uncropped.size),
+        "words": f"{words} {NO_WEIGHTS_MESSAGE.format(name=name)}" if name else words,
+        "label": found.label,
+    }
+
+
+def encode_preview(image: Image.Image) -> bytes:
+    """Encode the image for the browser, as PNG if it is small, else as a downscaled JPEG."""
+    buffer = io.BytesIO()
+    if max(image.size) <= 128:
+        image.save(buffer, format="PNG")
+    else:
+        scale = min(1.0, PREVIEW_SIDE / max(image.size))
+        size = tuple(max(round(scale * side), 1) for side in image.size)
+        small = image if scale == 1 else image.resize(size, Image.Resampling.BILINEAR)
+        small.save(buffer, format="JPEG", quality=85)
+    return buffer.getvalue()
