@@ -1,4 +1,4 @@
-"""Attribution maps of the section "Why this class?", their scores and their handlers."""
+"""Attribution maps of the section "Why this class?", their scores, their payload and tasks."""
 
 from dataclasses import replace
 
@@ -25,8 +25,16 @@ from vitdemo.explain.faithfulness.sanity import (
     rank_correlation,
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
+from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.components.article import Text
-from vitdemo.page.explore.class_maps import drawing, render_class_maps, update_controls
+from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.explore.class_attribution import (
+    TASKS,
+    blocks,
+    choose_fill,
+    control_updates,
+    payload,
+)
 from vitdemo.page.kit import Cancellation
 from vitdemo.training.devices import supports_fast_bfloat16
 
@@ -220,7 +228,7 @@ def test_integrated_gradients_report_their_completeness_error(ask):
 
 
 def render_panels(result, fill) -> list:
-    return render_class_maps(result, fill)[0][0].panels
+    return blocks.class_map_row(result, result.cached_results.get(fill), fill).panels
 
 
 def panels_with_badge(result, fill) -> list:
@@ -294,7 +302,11 @@ def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
     measured = measure_faithfulness(shown, result, noise(103), fill="blur")
     assert ask(103).cached_results == {"blur": measured}
     assert ask(103, target="cat").cached_results == ask(104).cached_results == {}
-    assert ask(103, include_slow=True).cached_results == {}  # two more maps are not measured yet
+    result = ask(103, include_slow=True)  # two more maps, which are not measured yet
+    assert result.cached_results == {"blur": measured}
+    first, *_ = blocks.faithfulness_blocks(result, measured)
+    assert first.text.startswith("Not measured yet: Integrated Gradients, Occlusion.")
+    assert sum(line.startswith("Score ") for line in panel_lines(result, "blur")) == 5
 
 
 def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
@@ -332,16 +344,16 @@ def test_stopped_computation_caches_no_partial_result(shown, ask):
 
 def test_every_map_has_a_caption_and_its_scores(shown, ask):
     result = ask(106, target="cat", include_slow=True)
-    (row,), scores = render_class_maps(result, "mean")
-    captions = {(panel.title, panel.caption) for panel in row.panels}
+    captions = {(panel.title, panel.caption) for panel in render_panels(result, "mean")}
     assert captions == {(method.title, method.caption) for method in attributions.METHODS.values()}
     assert panels_with_badge(result, "mean") == []
     phrase = "Rank correlation with the map for"
     assert sum(phrase in line for line in panel_lines(result, "mean")) == 3
-    assert scores == [Text(drawing.NOT_MEASURED_MESSAGE, quiet=True)]
+    not_measured = [Text(blocks.NOT_MEASURED_MESSAGE, quiet=True)]
+    assert blocks.faithfulness_blocks(result, None) == not_measured
     measured = measure_faithfulness(shown, result, noise(106))
     result = ask(106, target="cat", include_slow=True)
-    _, (legend, plots, table, areas, curves) = render_class_maps(result, "mean")
+    legend, plots, table, areas, curves = blocks.faithfulness_blocks(result, measured)
     assert sum(line.startswith("Score ") for line in panel_lines(result, "mean")) == 7
     assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
     assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
@@ -353,7 +365,7 @@ def test_every_map_has_a_caption_and_its_scores(shown, ask):
     assert verdicts["Edge map"] == "baseline: uses the image, but no model"
     assert verdicts["Relevance"] == measured.scores["relevance"].verdict
     baselines = {faithfulness.CENTRE_BASELINE, faithfulness.EDGE_BASELINE}
-    assert set(drawing.ORDER_COLOURS) == {*attributions.METHODS, *baselines}
+    assert set(blocks.ORDER_COLOURS) == {*attributions.METHODS, *baselines}
 
 
 def test_only_attention_maps_are_fractions_of_a_whole(ask):
@@ -370,38 +382,110 @@ def test_only_attention_maps_are_fractions_of_a_whole(ask):
 
 def test_description_of_randomised_heads_contains_their_baseline():
     map_correlations, head_correlations = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
-    text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
+    text = blocks.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
     assert "3 randomised classifier heads: +0.04 (−0.79 to +0.70)" in text
     assert "these maps: +0.50. The first mean is not significantly higher than the second" in text
-    text = drawing.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.05))
+    text = blocks.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.05))
     assert "The first mean is significantly higher than the second (p = 0.05)" in text
     uniform = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
-    assert "uniform" in drawing.describe_head_check(uniform)
+    assert "uniform" in blocks.describe_head_check(uniform)
 
 
 def test_class_name_with_html_is_shown_literally(shown):
     run = shown.find_run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
     settings = {"target": "<b>cat", "against": "dog", "include_slow": False}
-    (row,), _ = render_class_maps(compute_class_maps(shown, odd, noise(109), **settings), "mean")
+    row = blocks.class_map_row(compute_class_maps(shown, odd, noise(109), **settings), None, "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser inserts it as text
 
 
 def test_the_true_class_is_offered_first(ask):
     result = ask(0)
-    target, against, *_ = update_controls(result, "", "", "mean", "frog")
-    assert against["choices"][1] == ("frog (the true class)", "frog")
-    assert [name for _, name in target["choices"]].count("frog") == 1
-    choices = update_controls(result, "", "", "mean")[0]["choices"]
+    marked = control_updates(result, "", "mean", "frog")
+    assert marked["not"]["choices"][1] == ("frog (the true class)", "frog")
+    assert [name for _, name in marked["why"]["choices"]].count("frog") == 1
+    choices = control_updates(result, "", "mean")["why"]["choices"]
     assert [name for _, name in choices][1:] == list(result.run.classes)
 
 
-def test_choices_match_the_model(ask):
-    result = ask(0, "resnet")
-    target, against, fill, state = update_controls(result, "", "", "zero")
-    predicted = CLASSES[int(result.probabilities.argmax())]
-    assert target["choices"][0] == (f"the predicted class ({predicted})", "")
-    assert [value for _, value in against["choices"]] == ["", *CLASSES]
+# --- the payload and the tasks of the view --------------------------------------------------------
+
+
+def view_state(model="vit", photo="cat", **options) -> ViewState:
+    return ViewState(ImageRequest(f"photo:{photo}"), model, options)
+
+
+def test_payload_shows_the_maps_of_the_chosen_classes(shown):
+    state = view_state(why="ship", **{"not": "dog"}, fill="blur")
+    found = payload(shown, state)
+    (row,) = found.data["maps"]
+    image = load_square(shown, state.image)
+    settings = {"target": "ship", "against": "dog", "include_slow": False}
+    result = compute_class_maps(shown, shown.find_run("vit"), image, **settings)
+    assert row["intro"].startswith("Why ship and not dog? vit predicts ship ")
+    assert "sentence" not in row
+    for panel, item in zip(row["panels"], result.maps, strict=True):
+        assert np.allclose(panel["values"], item.values, rtol=1e-5), panel["title"]
+        assert np.array_equal(panel["seen"].pixels, result.input_image)
+    assert found.data["faithfulness"][0]["text"] == blocks.NOT_MEASURED_MESSAGE
+    chosen = {name: update["value"] for name, update in found.controls.items()}
+    assert chosen == {"why": "ship", "not": "dog", "fill": "blur"}
+
+
+def test_payload_explains_the_predicted_class_instead_of_an_unknown_class(shown):
+    found = payload(shown, view_state(why="unicorn", **{"not": "cat"}))
+    (row,) = found.data["maps"]
+    assert "'vit' has no class 'unicorn'" in row["sentence"]
+    assert row["intro"] == payload(shown, view_state()).data["maps"][0]["intro"]
+    assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("", "")
+
+
+def test_payload_reports_equal_classes(shown):
+    found = payload(shown, view_state(why="cat", **{"not": "cat"}))
+    (row,) = found.data["maps"]
+    assert "'cat' cannot be compared with itself" in row["sentence"]
+    assert row["intro"].startswith("Why cat? ")
+    assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("cat", "")
+
+
+def test_choices_match_the_model(shown, ask):
+    predicted = CLASSES[int(ask(0, "resnet").probabilities.argmax())]
+    controls = control_updates(ask(0, "resnet"), "", "mean")
+    assert controls["why"]["choices"][0] == (f"the predicted class ({predicted})", "")
+    assert [value for _, value in controls["not"]["choices"]] == ["", *CLASSES]
+    fill = payload(shown, view_state("resnet", fill="drop")).controls["fill"]
     assert [value for _, value in fill["choices"]] == ["mean", "blur"]
-    assert fill["value"] == state == "mean"  # a ResNet has no tokens to drop
-    assert "value" not in target and "value" not in against  # choices made meanwhile stay
+    assert fill["value"] == "mean"  # a ResNet has no tokens to drop
+    assert choose_fill(ask(0), view_state(fill="zero")) == "drop"
+
+
+def test_results_of_both_tasks_stay_in_the_payload(shown):
+    state, reports = view_state(photo="lion"), []
+
+    def run(task) -> tuple[int, list]:
+        TASKS[f"class_attribution.{task}"](shown, state, lambda *report: reports.append(report))
+        data = payload(shown, state).data
+        return len(data["maps"][0]["panels"]), [block["kind"] for block in data["faithfulness"]]
+
+    count, kinds = run("faithfulness")
+    assert count == 5 and "Plots" in kinds and "Text" not in kinds
+    assert {text for _, _, text in reports} == {"Running the faithfulness test"}
+    count, kinds = run("slow")
+    assert count == 7 and "Plots" in kinds and "Text" in kinds  # two maps are not measured yet
+    texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
+    assert texts[1:] == ["Computing slow maps", "Testing dependence on class and head"]
+    count, kinds = run("faithfulness")
+    assert count == 7 and "Plots" in kinds and "Text" not in kinds
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_cancelled_task_leaves_the_payload_unchanged(shown, task):
+    def cancel(done, total, text):
+        raise Stopped
+
+    state = view_state(photo="tower")
+    with pytest.raises(Stopped):
+        TASKS[task](shown, state, cancel)
+    data = payload(shown, state).data
+    assert len(data["maps"][0]["panels"]) == 5
+    assert data["faithfulness"][0]["text"] == blocks.NOT_MEASURED_MESSAGE

@@ -24,7 +24,7 @@ from vitdemo.page.calibration import (
 from vitdemo.page.compare.robustness import margin_of_error_note, smallest_size
 from vitdemo.page.data import patches
 from vitdemo.page.errors import describe_kind
-from vitdemo.page.explore.class_maps.drawing import class_map_panel
+from vitdemo.page.explore.class_attribution.blocks import class_map_panel
 from vitdemo.page.kit import make_cache_folder
 from vitdemo.page.metrics.classes import describe_margins_of_error
 from vitdemo.runs import Evaluation

@@ -19,6 +19,17 @@ def why_page(page):
     return page
 
 
+@pytest.fixture
+def large_page(open_page, serve_runs, tmp_path):
+    """Page of a model whose faithfulness test outlasts every timeout here, and of a small model."""
+    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
+    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
+    make_run(tmp_path / "runs" / "vit")
+    page = open_page(f"{serve_runs()}?section=why&model=large")
+    page.locator(f"{MAPS} figure").nth(4).wait_for()
+    return page
+
+
 def choose_option(page, selector, name):
     """Choose an option of a list by typing its name."""
     field = page.locator(f"{selector} input")
@@ -102,3 +113,69 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs
     expect(second.locator(MAPS)).to_contain_text("vit predicts")
     expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
     expect(first.locator(MAPS)).to_contain_text("large predicts")
+
+
+def test_each_task_keeps_the_results_of_the_other(why_page):
+    scores = why_page.locator(f"{MAPS} figcaption", has_text="Score ")
+    choose_option(why_page, "#why-class", "frog")  # no other test computes these maps
+    expect(why_page.locator(MAPS)).to_contain_text("Why frog?")
+    why_page.locator("#why-measure").click()
+    expect(scores).to_have_count(5)
+    why_page.locator("#why-slow").click()
+    expect(why_page.locator(f"{MAPS} figcaption", has_text="randomised")).to_have_count(5)
+    expect(scores).to_have_count(5)
+    expect(why_page.locator("#why-meter svg")).to_have_count(2)
+    expect(why_page.locator("#why-meter")).to_contain_text(
+        "Not measured yet: Integrated Gradients, Occlusion."
+    )
+    why_page.locator("#why-measure").click()
+    expect(scores).to_have_count(7)
+    expect(why_page.locator("#why-meter")).not_to_contain_text("Not measured yet")
+
+
+@pytest.mark.parametrize("change", ["image", "model", "class", "replacement"])
+def test_a_change_of_the_view_cancels_the_task(large_page, change):
+    page, measure, cancel = large_page, *map(large_page.locator, ("#why-measure", "#why-cancel"))
+    measure.click()
+    expect(measure).to_be_disabled()
+    expect(cancel).to_be_visible()
+    expect(page.locator("#why-meter")).to_contain_text("steps")
+    if change == "image":
+        page.locator("#offers .photos").get_by_role("button", name="bus").click()
+    elif change == "model":
+        choose_model(page, "vit")
+    elif change == "class":
+        choose_option(page, "#why-class", "ship")
+    else:
+        page.get_by_role("radio", name="Mean colour").check()
+    expect(cancel).to_have_count(0)
+    expect(measure).to_be_enabled()
+    expect(page.locator("#why-meter")).to_contain_text("Not measured yet")
+    expect(page.locator("#why-meter progress")).to_have_count(0)
+
+
+def test_typed_class_is_kept_while_new_choices_arrive(open_page, page_url):
+    page = open_page(page_url + "?section=why")
+    field, options = page.locator("#why-class input"), page.locator("li[role=option]")
+    field.click()
+    field.fill("ship")  # possibly before the first maps
+    field.press("Enter")
+    expect(page.locator(MAPS)).to_contain_text("Why ship?")
+    field.click()
+    field.press("Control+A")
+    field.press_sequentially("tru")
+    expect(options).to_have_text(["✓ truck"])
+    before = list_image_sources(page, MAPS)
+    # Another image has another predicted class, so the choices change. This click moves no focus.
+    page.locator("#offers .photos").get_by_role("button", name="bus").evaluate("one => one.click()")
+    wait_for_change(page, MAPS, before)
+    expect(field).to_have_value("tru")
+    expect(options).to_have_text(["✓ truck"])
+    field.press("Enter")
+    expect(page.locator(MAPS)).to_contain_text("Why truck?")
+    expect(field).to_have_value("truck")
+    field.click()
+    label = options.first.inner_text()  # of the new image, because its choices arrived meanwhile
+    options.first.click()
+    predicted = re.search(r"the predicted class \((\w+)\)", label)[1]
+    expect(page.locator(MAPS)).to_contain_text(f"Why {predicted}?")

@@ -63,7 +63,6 @@ def check_view(page: Page, view: str) -> None:
             expect(page.locator("#hands-picture .cells button").first).to_be_visible()
             expect(page.locator("#hands-picture [aria-pressed=true]")).to_have_count(0)
         selectors = {"heads": "#attention", "why": "#why-maps figure", "hands": "#hands-picture"}
-        # The first maps also update the choices of the class, and gradio then drops typed text.
         expect(page.locator(selectors.get(query["section"], "#part")).first).to_be_visible()
 
 

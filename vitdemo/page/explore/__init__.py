@@ -13,7 +13,7 @@ from vitdemo.errors import ImageError
 from vitdemo.page.bridge import Task
 from vitdemo.page.explore import (
     attention_maps,
-    class_maps,
+    class_attribution,
     image_input,
     inside,
     permalink,
@@ -42,13 +42,15 @@ ABOUT_ATTENTION_MAPS = (
     "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
     "measures how faithful each map is."
 )
-VIEWS = (image_input, attention_maps, predictions, side_by_side)
+VIEWS = (image_input, attention_maps, predictions, class_attribution, side_by_side)
 # View -> payload function. Predictions come after the attention, whose forward pass they reuse.
 PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | inside.PAYLOADS
-TASKS: dict[str, Task] = {}  # task -> function, see `vitdemo.page.bridge`
+TASKS: dict[str, Task] = {**class_attribution.TASKS}  # task -> function, see `vitdemo.page.bridge`
 # Section id: title and layout function.
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", attention_maps.build),
+    CLASS_MAPS_SECTION: ("Why this class?", class_attribution.build),
+    "hands": ("Change the image", perturb.build),
     "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side_by_side.build),
 }

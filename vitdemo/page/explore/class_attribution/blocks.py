@@ -1,9 +1,10 @@
-"""Payloads of the section "Why this class?": maps with captions, and the faithfulness test."""
+"""Documents of the section "Why this class?": maps with captions, and the faithfulness test."""
 
 import numpy as np
 
 from vitdemo import figures
 from vitdemo.analyses.class_maps import ClassMap, ClassMaps, FaithfulnessResult, FaithfulnessScore
+from vitdemo.explain.attributions import METHODS
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
 from vitdemo.explain.faithfulness.sanity import RandomHeadCheck
 from vitdemo.figures import Curve
@@ -51,10 +52,16 @@ NOT_MEASURED_MESSAGE = (
     "Not measured yet for this image, these classes and this replacement. "
     'Press "Test faithfulness".'
 )
+MAPS_NOT_MEASURED_MESSAGE = 'Not measured yet: {titles}. Press "Test faithfulness".'
 
 
-def class_map_row(answer: ClassMaps, known: FaithfulnessResult | None, fill: str) -> MapRow:
-    """Return all attribution maps as a row with captions, checks, badges, and scores if `known`."""
+def class_map_row(
+    answer: ClassMaps, known: FaithfulnessResult | None, fill: str, message: str = ""
+) -> MapRow:
+    """Return all attribution maps as a row with captions, checks, badges, and scores if `known`.
+
+    The `message` is shown above the maps.
+    """
     classes, chance = answer.run.classes, answer.probabilities
     asked = (
         f"Why {answer.class_text}? {answer.run.name} predicts "
@@ -65,6 +72,7 @@ def class_map_row(answer: ClassMaps, known: FaithfulnessResult | None, fill: str
     return MapRow(
         [class_map_panel(answer, found, known, fill) for found in answer.maps],
         f"{asked}.",
+        message,
         colour_labels=label_colours(answer),
     )
 
@@ -117,7 +125,7 @@ def explain_badge(answer: ClassMaps, fill: str) -> str:
 
 
 def describe_score(name: str, known: FaithfulnessResult | None) -> list[str]:
-    if known is None:
+    if known is None or name not in known.scores:
         return []
     score = known.scores[name]
     return [
@@ -176,7 +184,10 @@ def format_correlation(value: float) -> str:
 
 
 def faithfulness_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> list[DocumentBlock]:
-    """Return deletion and insertion plots, a table of their areas, and CSV downloads."""
+    """Return deletion and insertion plots, a table of their areas, and CSV downloads.
+
+    A text names the maps that were computed after the test.
+    """
     if known is None:
         return [Text(NOT_MEASURED_MESSAGE, quiet=True)]
     value = "probability, %" if answer.against is None else "probability among two classes, %"
@@ -187,31 +198,38 @@ def faithfulness_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> 
     drawn = [
         Figure(
             title,
-            f"{title}. {describe_areas(answer, known, kind)}",
+            f"{title}. {describe_areas(known, kind)}",
             figures.figure_to_svg(plot_perturbation_curves(known, curves, kind, x_label, value)),
         )
         for title, curves, kind, x_label in plots
     ]
     return [
-        faithfulness_legend(answer, known),
+        *list_unmeasured_maps(answer, known),
+        faithfulness_legend(known),
         Plots(drawn),
-        faithfulness_table(answer, known),
+        faithfulness_table(known),
         *faithfulness_downloads(answer, known),
     ]
 
 
-def faithfulness_legend(answer: ClassMaps, known: FaithfulnessResult) -> Legend:
+def list_unmeasured_maps(answer: ClassMaps, known: FaithfulnessResult) -> list[DocumentBlock]:
+    methods = [found.method for found in answer.maps]
+    titles = ", ".join(each.title for each in methods if each.name not in known.scores)
+    return [Text(MAPS_NOT_MEASURED_MESSAGE.format(titles=titles), quiet=True)] if titles else []
+
+
+def faithfulness_legend(known: FaithfulnessResult) -> Legend:
     lines = [
-        LegendEntry(get_order_title(answer, name), ORDER_COLOURS[name], name in BASELINE_TITLES)
+        LegendEntry(get_order_title(name), ORDER_COLOURS[name], name in BASELINE_TITLES)
         for name in known.deletion
     ]
     return Legend({"": [*lines, LegendEntry("grey band: 5th to 95th percentile of random orders")]})
 
 
-def describe_areas(answer: ClassMaps, known: FaithfulnessResult, kind: int) -> str:
+def describe_areas(known: FaithfulnessResult, kind: int) -> str:
     """List the areas under the curves of the plot `kind`, for screen readers."""
     heights = ", ".join(
-        f"{get_order_title(answer, name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        f"{get_order_title(name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
@@ -229,12 +247,11 @@ def plot_perturbation_curves(
     return plot_faithfulness(lines, (shares, *(100 * known.random_bands[kind])), x_label, y_label)
 
 
-def get_order_title(answer: ClassMaps, name: str) -> str:
-    named = {found.method.name: found.method.title for found in answer.maps}
-    return (named | BASELINE_TITLES)[name]
+def get_order_title(name: str) -> str:
+    return BASELINE_TITLES.get(name) or METHODS[name].title
 
 
-def faithfulness_table(answer: ClassMaps, known: FaithfulnessResult) -> Table:
+def faithfulness_table(known: FaithfulnessResult) -> Table:
     """Return a table with areas, score, p-values and verdict per order, highest score first."""
     head = (
         "order",
@@ -251,9 +268,7 @@ def faithfulness_table(answer: ClassMaps, known: FaithfulnessResult) -> Table:
         shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
         verdict = BASELINE_DESCRIPTIONS.get(name, score.verdict)
         chance = [f"{score.p_orders:.2f}", shape, verdict]
-        rows.append(
-            [get_order_title(answer, name), *heights, format_signed(100 * score.score), *chance]
-        )
+        rows.append([get_order_title(name), *heights, format_signed(100 * score.score), *chance])
     random = known.random_areas  # (2, R)
     low, high = 100 * np.quantile(random[1] - random[0], [0.05, 0.95])
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
