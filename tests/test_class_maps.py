@@ -27,7 +27,7 @@ from vitdemo.explain.faithfulness.sanity import (
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.components.article import Text
-from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.explore.class_attribution import (
     TASKS,
     blocks,

@@ -74,8 +74,8 @@ def build_page(
         )
         panel = LessonPanel(elem_id="lesson")  # CSS places the panel next to the tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
-            with gr.Tab("Explore", id="look") as tab:
-                opener = explore.build(page, tab, page_tabs, context, local_only=local_only)
+            with gr.Tab("Explore", id="look"):
+                opener = explore.build(page, context, local_only=local_only)
             with gr.Tab("Lessons", id="lessons") as tab:
                 lessons.build(tab, panel, context, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:

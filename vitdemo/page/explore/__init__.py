@@ -56,10 +56,8 @@ SECTIONS = {
 }
 
 
-def build(
-    page: gr.Blocks, tab: gr.Tab, page_tabs: gr.Tabs, context: AppContext, *, local_only: bool
-) -> ExploreTab:
-    """Lay out the tab, one of `page_tabs`, and connect its events; see `build_page`."""
+def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreTab:
+    """Lay out the tab, and connect its events; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = ExploreTab(context)
@@ -83,7 +81,7 @@ def build(
                 )
             with gr.Accordion("About these maps", open=False):
                 gr.Markdown(ABOUT_ATTENTION_MAPS)
-    look.connect_events(page, tab)
+    look.connect_events(page)
     more.wire()
     copy.click(permalink.report_copy, copy, js=permalink.JS_COPY_LINK, **NO_API)
     return look
