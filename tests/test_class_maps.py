@@ -27,7 +27,6 @@ from vitdemo.explain.faithfulness.sanity import (
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.components.article import Text
-from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.explore.class_attribution import (
     TASKS,
     blocks,
@@ -35,6 +34,7 @@ from vitdemo.page.explore.class_attribution import (
     control_updates,
     payload,
 )
+from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.kit import Cancellation
 from vitdemo.training.devices import supports_fast_bfloat16
 
