@@ -147,14 +147,14 @@ def time_pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
 
 
 def time_patch_removal(page: Page, watch: Stopwatch, cell: int) -> None:
-    """Remove one more patch and measure the time."""
+    """Remove one more patch and measure the time until the predictions change."""
     cells = page.locator("#hands-picture .cells button")
-    words = page.locator("#hands-picture small").inner_text()
+    words = page.locator("#hands-answers").inner_text()
     watch.measure_action(
         "removed patch",
         lambda: cells.nth(cell).click(),
         lambda: page.wait_for_function(
-            "words => document.querySelector('#hands-picture small').innerText !== words",
+            "words => document.querySelector('#hands-answers').innerText !== words",
             arg=words,
             polling="raf",
         ),

@@ -16,7 +16,6 @@ from PIL import Image
 
 from tests.factories import make_context, make_run
 from vitdemo.data.image_files import load_image
-from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
 from vitdemo.page import components
 from vitdemo.page.components import (
@@ -26,7 +25,6 @@ from vitdemo.page.components import (
     serve_file,
 )
 from vitdemo.page.components.article import Document
-from vitdemo.page.components.canvas import ChangedImage, ImageCanvas
 from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
@@ -148,34 +146,6 @@ def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
         path = Path(payload["seen"].path)
         path.unlink()
         path.parent.rmdir()
-
-
-@pytest.mark.parametrize(
-    ("payload", "removed"),
-    [
-        ({"grid": [8, 8], "removed": [3, 3, 9]}, RemovedPatches((8, 8), (3, 9))),
-        ({"grid": [2, 2], "removed": [-1, 4, 1]}, RemovedPatches((2, 2), (1,))),
-        ({"grid": [999, 2], "removed": []}, None),
-        ({"grid": [2, 2, 2], "removed": []}, None),
-        ({"grid": [2, 2], "removed": ["x"]}, None),
-        ({"grid": [2, 2], "removed": [True]}, None),
-        ({"grid": [2, 2]}, None),
-        (None, None),
-        ("<b>", None),
-    ],
-)
-def test_removed_patches_of_the_browser_are_validated(payload, removed):
-    assert ImageCanvas().preprocess(payload) == removed
-
-
-def test_masked_patch_has_the_same_colour_in_browser_and_server(cache):
-    image = Image.new("RGB", (16, 16), (10, 200, 30))
-    value = ImageCanvas().to_payload(
-        ChangedImage(image, ImageChanges(removed=RemovedPatches((4, 4), (5,))))
-    )
-    assert value["hole"] == "rgb(10 200 30)"
-    assert (value["grid"], value["removed"]) == ([4, 4], [5])
-    assert value["words"] == "1 of 16 patches removed"
 
 
 def test_payload_omits_unset_fields():

@@ -4,10 +4,10 @@ import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
-import gradio as gr
 import numpy as np
 import pytest
 import torch
+from vitdemo.page.components.picture import ImageRequest
 
 from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
 from tests.factories import (
@@ -23,8 +23,9 @@ from tests.factories import (
 )
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
+from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.article import Text
-from vitdemo.page.explore.perturb import knockout as page
+from vitdemo.page.explore.perturbation import knockout as page
 
 MODELS = {name: spec for name, spec in ATTENTION_MODELS.items() if name != "average pooled"}
 
@@ -165,25 +166,40 @@ def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds, name):
     assert result.layers == (1,) and result.num_layers == len(model.blocks)
 
 
+def make_state(name: str, first: object, last: object) -> ViewState:
+    barred = {"barred_first": first, "barred_last": last}
+    return ViewState(ImageRequest("photo:cat"), name, barred)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("resnet", "no attention to bar"), ("average-pooled", "mean of its patch tokens")],
 )
 def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, message):
-    first, last, blocks = page.render_knockout(runs_of_kinds, name, IMAGE, 1, 2)
-    assert message in blocks[0].text
-    assert first == last == gr.update(maximum=12, interactive=False)
+    found = page.payload(runs_of_kinds, make_state(name, 1, 2))
+    assert message in found.data[0]["text"]
+    locked = {"maximum": 12, "interactive": False}
+    assert found.controls == {"barred_first": locked, "barred_last": locked}
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "barred"),
-    [(1, 0, []), (1, 2, [0, 1]), (2, 2, [1]), (3, 1, []), (1, 99, [0, 1, 2]), (None, None, [])],
+    ("first", "last", "kept", "barred"),
+    [
+        (1, 0, (1, 0), []),
+        (1, 2, (1, 2), [0, 1]),
+        (2, 2, (2, 2), [1]),
+        (3, 1, (3, 1), []),
+        (1, 99, (1, 3), [0, 1, 2]),
+        ("x", None, (1, 0), []),
+    ],
 )
-def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, last, barred):
-    assert [*page.barred_layers(first, last, 3)] == barred
-    updates = page.render_knockout(runs_of_kinds, "vit", IMAGE, first, last)[:2]
-    assert all(update["maximum"] == 3 and update["interactive"] for update in updates)
-    assert ("value" in updates[1]) == (last in (99, None))
+def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, last, kept, barred):
+    assert [*page.barred_layers(*kept)] == barred
+    found = page.payload(runs_of_kinds, make_state("vit", first, last))
+    for value, slider in zip(kept, found.controls.values(), strict=True):
+        assert slider == {"maximum": 3, "interactive": True, "value": value}
+    is_told = found.data[0]["text"] == page.NO_LAYER_MESSAGE
+    assert is_told == (not barred)
 
 
 def test_card_lists_the_top_classes_and_the_new_prediction():

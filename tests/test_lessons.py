@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.factories import RESNET, VIT, make_context, make_run
+from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.errors import LessonError
@@ -35,7 +36,6 @@ from vitdemo.lessons.facts import (
 from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
-from vitdemo.page.explore.perturb.answers import make_canvas, rank_patches, sample_patches
 from vitdemo.page.lessons import cost_table, read_catalog, validate_sizes
 
 
@@ -286,9 +286,18 @@ def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
         changed = apply_changes(image, ImageChanges(removed=removed))
         return 100 * shipped.predict(run, changed).probabilities[3]
 
+    def random_confidences(grid, count: int) -> list[float]:
+        orders = (np.random.default_rng(s).permutation(grid[0] * grid[1]) for s in range(20))
+        return [cat_confidence(RemovedPatches(grid, tuple(o[:count].tolist()))) for o in orders]
+
+    def attended_confidence(ranking: str, grid, count: int) -> float:
+        order = rank_patches(maps[ranking], grid)[-1]  # in the last layer
+        return cat_confidence(RemovedPatches(grid, tuple(order[:count].tolist())))
+
     trace, none = shipped.trace_image(run, image), RemovedPatches()
-    confidences = [cat_confidence(sample_patches(none, 32, seed)) for seed in range(20)]
-    attended = cat_confidence(none.add(rank_patches(trace, trace.num_layers, none, 32)))
+    maps = compute_ranking_maps(trace)
+    confidences = random_confidences((8, 8), 32)
+    attended = attended_confidence("rollout", (8, 8), 32)
     expected = {
         "photo_confidence": f"{cat_confidence(none):.1f}",
         "attended_confidence": f"{attended:.1f}",
@@ -299,10 +308,9 @@ def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
         "photo_class": "cat",
     }
     assert {name: read_fact(shipped, "vit-scratch", name) for name in expected} == expected
-    none = RemovedPatches(trace.grid)
-    three = cat_confidence(none.add(rank_patches(trace, trace.num_layers, none, 3, "mean")))
+    three = attended_confidence("mean", trace.grid, 3)
     assert read_fact(shipped, "vit-scratch", "few_confidence") == f"{three:.1f}"
-    confidences = [cat_confidence(sample_patches(none, 3, seed)) for seed in range(20)]
+    confidences = random_confidences(trace.grid, 3)
     assert read_fact(shipped, "vit-scratch", "few_low") == f"{min(confidences):.1f}"
 
 

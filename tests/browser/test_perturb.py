@@ -53,6 +53,7 @@ def reset_changes(page: Page) -> None:
     page.get_by_role("button", name="Reset all changes").click()
     expect(find_removed_patches(page)).to_have_count(0)
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
+    expect(page.locator("#hands-answers [role=status]")).to_contain_text("The image is unchanged")
 
 
 def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
@@ -72,9 +73,9 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     }""")
     assert button_state[0] == "true" and button_state[1] not in ("", "rgba(0, 0, 0, 0)")
     expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
-    assert len(requests) == 1
     expect(find_patch(page, 1, 1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#hands-maps figure")).to_have_count(4)  # original and changed image
+    assert len(requests) == 1
     find_patch(page, 1, 1).click()  # another click restores it
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
     assert get_image_url(page) == before
@@ -111,12 +112,19 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
         arg=pressed,
     )
     reset_changes(page)
+    page.evaluate("""() => {  // the second click waits for the ranking of the changed image
+        const button = document.querySelector("#hands-most");
+        button.click();
+        button.click();
+    }""")
+    expect(find_removed_patches(page)).to_have_count(32)
+    reset_changes(page)
     page.get_by_role("button", name="Half the patches removed").click()
     expect(find_change_text(page)).to_have_text("Current changes: 32 of 64 patches removed.")
+    expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
     for card in page.locator("#hands-answers section").all():
         changes = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in changes)
-    expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
     reset_changes(page)
 
 
@@ -150,10 +158,15 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     reset_changes(section)
     section.get_by_role("button", name="Dark and noisy").click()
     expect(find_change_text(section)).to_contain_text("noise 25")
+    find_patch(section, 2, 1).click()
     file = download(section, section.get_by_role("button", name="Download PNG"))
     saved = Image.open(io.BytesIO(file.path().read_bytes()))
-    assert (saved.format, saved.size, saved.mode) == ("PNG", (32, 32), "RGB")
-    assert np.asarray(saved).mean() < 100  # darker than the photo
+    assert (saved.format, saved.size) == ("PNG", (32, 32))
+    assert np.asarray(saved.convert("RGBA"))[..., 3].min() == 255
+    pixels = np.asarray(saved.convert("RGB"))
+    assert pixels.mean() < 100  # darker than the photo
+    removed, kept = (each.reshape(-1, 3) for each in (pixels[4:8, :4], pixels[8:12, :4]))
+    assert len(np.unique(removed, axis=0)) == 1 < len(np.unique(kept, axis=0))
     reset_changes(section)
     presets = ("Half the patches", "Upside down", "Blurred", "JPEG")
     for i, size in enumerate([(1, 1), (10_000, 1)]):  # one colour, extreme shapes
@@ -193,6 +206,19 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
     section.get_by_role("radio", name="8 × 8").first.check()
 
 
+def test_another_layer_is_drawn_without_a_request(section):
+    choose_model(section, "vit")
+    fill_slider(section, "#layer", 3)
+    maps = section.locator("#hands-maps")
+    expect(maps).to_contain_text("vit to the current image")
+    expect(maps).to_contain_text("Rollout, layers 1 to 3")
+    section.wait_for_timeout(1000)
+    requests = record_model_requests(section)
+    fill_slider(section, "#layer", 1)
+    expect(maps).to_contain_text("Mean of the heads, layer 1")
+    assert requests == []
+
+
 def test_users_have_separate_patches_and_every_width_fits(open_page, page_url):
     first = open_section(open_page, page_url)
     second = open_section(open_page, page_url, width=390, scheme="dark")
@@ -229,6 +255,10 @@ def test_url_stores_and_restores_the_changes(open_page, page_url):
     page.wait_for_url(lambda url: "removed" not in url)
     reset_changes(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
+    page.evaluate("vitdemo.visit('?section=hands&patches=4&removed=4.4.1')")  # as a lesson does
+    expect(find_change_text(page)).to_have_text("Current changes: 1 of 16 patches removed.")
+    page.evaluate("vitdemo.visit('?section=hands')")
+    expect(find_change_text(page)).to_have_text(NO_CHANGES)
 
 
 def find_knockout_result(page: Page):
@@ -245,7 +275,7 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     probabilities = find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
     assert len(probabilities) >= 5
     find_patch(page, 1, 1).click()  # no image change affects the prediction now
-    expect(find_change_text(page)).to_have_text("Current changes: 1 of 64 patches removed.")
+    expect(page.locator("#hands-maps figure")).to_have_count(4)  # original and changed image
     assert (
         find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
         == probabilities

@@ -5,9 +5,7 @@
 Letters: S side of the image, rows and columns of a patch grid.
 """
 
-import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +14,6 @@ from PIL import Image
 from vitdemo.data import image_files
 from vitdemo.data.perturb import (
     PERTURBATIONS,
-    Perturbation,
     apply_perturbation,
     make_patch_mask,
     remove_patches,
@@ -40,9 +37,6 @@ class RemovedPatches:
         """Return the same removed patches, or no patches if `grid` is another grid."""
         return self if self.grid == grid else RemovedPatches(grid)
 
-    def add(self, cells: Sequence[int]) -> "RemovedPatches":
-        return RemovedPatches(self.grid, tuple(dict.fromkeys((*self.cells, *cells))))
-
     @property
     def encode(self) -> str:
         """Code for a URL: rows, columns and one bit per patch ("8.8.3f"), or "" without patches."""
@@ -50,9 +44,10 @@ class RemovedPatches:
         return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
 
     @classmethod
-    def decode(cls, code: str | None) -> "RemovedPatches":
+    def decode(cls, code: object) -> "RemovedPatches":
         """Decode removed patches from a URL; an invalid code means no removed patches."""
-        found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", code or "", re.ASCII)
+        text = code if isinstance(code, str) else ""
+        found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.([0-9a-f]{1,1024})", text, re.ASCII)
         if not found:
             return cls()
         rows, columns, bits = int(found[1]), int(found[2]), int(found[3], 16)
@@ -78,33 +73,21 @@ class ImageChanges:
     seed: int = 0
     removed: RemovedPatches = field(default_factory=RemovedPatches)
 
-    @classmethod
-    def from_inputs(
-        cls, pieces, rotate, brightness, blur, noise, jpeg, seed, removed
-    ) -> "ImageChanges":
-        """Create settings from the page's inputs, clamped; empty inputs change nothing."""
-        sliders = zip(SLIDER_NAMES, (rotate, brightness, blur, noise, jpeg), strict=True)
-        strengths = {name: clamp_strength(PERTURBATIONS[name], value) for name, value in sliders}
-        pieces = pieces if pieces in PIECE_CHOICES else 1
-        seed = 0 if seed is None or math.isnan(seed) else int(min(max(seed, 0), MAX_SEED))
-        return cls(pieces=pieces, seed=seed, removed=removed or RemovedPatches(), **strengths)
-
     @property
     def is_identity(self) -> bool:
         return self == ImageChanges(seed=self.seed, removed=RemovedPatches(self.removed.grid))
 
     def describe(self) -> str:
-        """Describe the changes in one line: "4 × 4 pieces shuffled, blur 2% of the side"."""
+        """Describe all changes but removed patches: "4 × 4 pieces shuffled, blur 2% of the side".
+
+        Return "" if there are none.
+        """
         words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
         for name in SLIDER_NAMES:
             change, value = PERTURBATIONS[name], getattr(self, name)
             if value != change.neutral:
                 words.append(f"{change.title.lower()} {value:g} {change.unit}")
-        count = len(self.removed.cells)
-        if count:
-            rows, columns = self.removed.grid
-            words.append(f"{count} of {rows * columns} patches removed")
-        return ", ".join(words).replace("jpeg", "JPEG").replace(" %", "%") or "none"
+        return ", ".join(words).replace("jpeg", "JPEG").replace(" %", "%")
 
 
 @dataclass(frozen=True)
@@ -158,13 +141,6 @@ PRESETS = {
         ),
     )
 }
-
-
-def clamp_strength(change: Perturbation, value: float | None) -> float:
-    """Clamp `value` to the range of `change`; None and NaN become the neutral strength."""
-    if value is None or math.isnan(value):
-        return change.neutral
-    return min(max(value, change.low), change.high)
 
 
 def apply_changes(picture: Image.Image, changes: ImageChanges) -> Image.Image:

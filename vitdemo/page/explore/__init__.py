@@ -17,7 +17,7 @@ from vitdemo.page.explore import (
     image_input,
     inside,
     permalink,
-    perturb,
+    perturbation,
     predictions,
     side_by_side,
 )
@@ -44,13 +44,13 @@ ABOUT_ATTENTION_MAPS = (
 )
 VIEWS = (image_input, attention_maps, predictions, class_attribution, side_by_side)
 # View -> payload function. Predictions come after the attention, whose forward pass they reuse.
-PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | inside.PAYLOADS
+PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | perturbation.PAYLOADS | inside.PAYLOADS
 TASKS: dict[str, Task] = {**class_attribution.TASKS}  # task -> function, see `vitdemo.page.bridge`
 # Section id: title and layout function.
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", attention_maps.build),
     CLASS_MAPS_SECTION: ("Why this class?", class_attribution.build),
-    "hands": ("Change the image", perturb.build),
+    "hands": ("Change the image", perturbation.build),
     "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side_by_side.build),
 }

@@ -1,23 +1,23 @@
 """Attention knock-out: in some layers, the class token cannot attend to any patch.
 
-The layers `first` to `last` are barred. If `last` < `first`, as initially, no layer is barred.
+The layers `barred_first` to `barred_last` are barred. If the last is before the first, as
+initially, no layer is barred.
 """
 
-from dataclasses import dataclass
-
 import gradio as gr
-from gradio.components import Component
-from PIL import Image
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING, KnockoutResult, predict_with_knockout
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import percent_text, top_k_classes
-from vitdemo.page.components.article import Document, DocumentBlock, Notice, ProbabilityChange, Text
+from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
+from vitdemo.page.components.article import DocumentBlock, Notice, ProbabilityChange, Text
+from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 from vitdemo.page.kit import UncheckedSlider
 
+VIEW = "knockout"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-EMPTY_LAYER_RANGE = (1, 0)  # first and last
+EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
 MAX_CLASSES = 5  # in the card; the new prediction is added if it is not one of them
 KNOCKOUT_INTRO = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
@@ -30,26 +30,8 @@ KNOCKOUT_CAVEAT = (
 )
 
 
-@dataclass(frozen=True)
-class KnockoutComponents:
-    """Components of the attention knock-out."""
-
-    first: gr.Slider
-    last: gr.Slider
-    result: Document
-
-    @property
-    def layers(self) -> list[Component]:
-        return [self.first, self.last]
-
-    @property
-    def outputs(self) -> list[Component]:
-        """Components that receive the values of `render_knockout`."""
-        return [*self.layers, self.result]
-
-
-def lay_out_knockout() -> KnockoutComponents:
-    """Lay out the two sliders and the result next to them."""
+def build() -> dict[str, gr.Slider]:
+    """Lay out the two sliders and the result next to them; return the sliders by state key."""
     with gr.Row(elem_id="knockout"):
         with gr.Column(scale=1, min_width=300):
             gr.Markdown(KNOCKOUT_INTRO)
@@ -57,7 +39,7 @@ def lay_out_knockout() -> KnockoutComponents:
                 first = UncheckedSlider(
                     1,
                     COMMON_DEPTH,
-                    EMPTY_LAYER_RANGE[0],
+                    EMPTY_LAYER_RANGE["barred_first"],
                     step=1,
                     label="First barred layer",
                     elem_id="barred-first",
@@ -66,52 +48,45 @@ def lay_out_knockout() -> KnockoutComponents:
                 last = UncheckedSlider(
                     0,
                     COMMON_DEPTH,
-                    EMPTY_LAYER_RANGE[1],
+                    EMPTY_LAYER_RANGE["barred_last"],
                     step=1,
                     label="Last barred layer (0: none)",
                     elem_id="barred-last",
                     min_width=140,
                 )
         with gr.Column(scale=1, min_width=300):
-            result = Document(elem_id="knockout-result", min_height=60)
-    return KnockoutComponents(first, last, result)
+            add_view(VIEW, elem_id="knockout-result")
+    return {"barred_first": first, "barred_last": last}
 
 
-def render_knockout(
-    context: AppContext, name: str, image: Image.Image, first: float | None, last: float | None
-) -> tuple:
-    """Return the slider updates and the result of the knock-out for the changed image."""
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the knock-out for the changed image, and updates of the sliders."""
+    _, image = load_images(context, state, parse_changes(context, state))
     try:
-        run = context.find_run(name)
+        run = context.find_run(state.model)
         depth = context.count_layers(run)
         if not depth:
             raise RunError(f"'{run.name}' has no attention to bar. Choose a Vision Transformer.")
-        found = predict_with_knockout(context, run, image, barred_layers(first, last, depth))
+        first, last = (
+            round(state.read_number(name, low, depth, low))
+            for name, low in EMPTY_LAYER_RANGE.items()
+        )
+        found = predict_with_knockout(context, run, image, barred_layers(first, last))
     except VitdemoError as error:
-        locked = gr.update(maximum=COMMON_DEPTH, interactive=False)  # not an earlier model's range
-        return locked, locked, [Notice(str(error))]
-    return (
-        update_layer_slider(first, 1, depth),
-        update_layer_slider(last, 0, depth),
-        knockout_blocks(found),
-    )
+        locked = {"maximum": COMMON_DEPTH, "interactive": False}  # not an earlier model's range
+        return ViewData(
+            document_payload([Notice(str(error))]), dict.fromkeys(EMPTY_LAYER_RANGE, locked)
+        )
+    sliders = {
+        name: {"maximum": depth, "interactive": True, "value": value}
+        for name, value in zip(EMPTY_LAYER_RANGE, (first, last), strict=True)
+    }
+    return ViewData(document_payload(knockout_blocks(found)), sliders)
 
 
-def barred_layers(first: float | None, last: float | None, depth: int) -> range:
-    """Return the barred layers, from 0; values out of range are clamped."""
-    start, stop = clamp_layer_bound(first, 1, depth), clamp_layer_bound(last, 0, depth)
-    return range(start - 1, max(stop, start - 1))
-
-
-def clamp_layer_bound(value: float | None, low: int, top: int) -> int:
-    return min(max(round(low if value is None else value), low), top)
-
-
-def update_layer_slider(value: float | None, low: int, top: int) -> dict:
-    """Return an update of a slider to the range `low`..`top`; a value in this range stays."""
-    kept = clamp_layer_bound(value, low, top)
-    moved = {} if kept == value else {"value": kept}
-    return gr.update(maximum=top, interactive=True, **moved)
+def barred_layers(first: int, last: int) -> range:
+    """Return the barred layers, from 0, for the layers `first` to `last`, from 1."""
+    return range(first - 1, max(last, first - 1))
 
 
 def knockout_blocks(found: KnockoutResult) -> list[DocumentBlock]:

@@ -1,0 +1,145 @@
+"""Payloads of the section "Change the image", compared with the library."""
+
+import re
+
+import numpy as np
+import pytest
+from vitdemo.page.components.picture import ImageRequest
+
+from vitdemo.analyses import perturbation
+from vitdemo.data.perturb.changes import (
+    MAX_SEED,
+    PRESETS,
+    ImageChanges,
+    RemovedPatches,
+    apply_changes,
+)
+from vitdemo.errors import RunError
+from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.components.article import Notice
+from vitdemo.page.explore.perturbation import attention, encode_changes, image, predictions
+
+PHOTO = ImageRequest("photo:cat")
+
+
+def make_state(model: str = "vit", **options) -> ViewState:
+    return ViewState(PHOTO, model, options)
+
+
+def parse(context, model: str = "vit", **options) -> ImageChanges:
+    return image.parse_changes(context, make_state(model, **options))
+
+
+def test_missing_values_are_neutral_and_invalid_values_are_clamped(shown):
+    assert parse(shown) == ImageChanges()
+    nothing = dict.fromkeys(("blur", "noise", "pieces", "seed", "removed", "patches"))
+    assert parse(shown, **nothing) == ImageChanges()
+    assert parse(shown, blur="3", noise=True, pieces=[4], patches="9", removed=7) == ImageChanges()
+    changes = parse(shown, noise=1e9, jpeg=-4, rotate=-200, pieces=3, seed=-5)
+    assert (changes.noise, changes.jpeg, changes.rotate) == (100, 1, -180)
+    assert (changes.pieces, changes.seed) == (1, 0)
+    assert parse(shown, seed=1e6).seed == MAX_SEED
+
+
+def test_patches_are_removed_on_the_chosen_grid_only(shown):
+    code = RemovedPatches((4, 4), (0, 9)).encode
+    removed = RemovedPatches.decode(code)
+    assert parse(shown, removed=code, patches="4").removed == removed
+    assert parse(shown, removed=code, patches="8").removed == RemovedPatches((8, 8))
+    assert parse(shown, removed=code, patches="own").removed == removed  # the grid of the model
+    assert parse(shown, "resnet", removed=code, patches="own").removed == RemovedPatches((8, 8))
+    with pytest.raises(RunError, match="no run 'nobody'"):
+        parse(shown, "nobody", patches="own")
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_presets_are_parsed_from_their_view_state(shown, preset):
+    assert parse(shown, **encode_changes(preset.changes)) == preset.changes
+
+
+def test_image_has_all_patches_and_the_colour_of_removed_patches(shown):
+    options = {"patches": "4", "brightness": 0.5}
+    found = image.payload(shown, make_state(removed="4.4.ff", **options))
+    changes = parse(shown, removed="4.4.ff", **options)
+    original, changed = image.load_images(shown, make_state(), changes)
+    kept = np.asarray(apply_changes(original, ImageChanges(brightness=0.5)))
+    assert np.array_equal(found["image"].pixels, kept)
+    assert (found["grid"], found["words"]) == ([4, 4], "brightness 0.5 times")
+    masked = np.asarray(changed)
+    upper = len(masked) // 2
+    assert (masked[:upper] == found["hole"]).all()
+    assert np.array_equal(masked[upper:], kept[upper:])
+
+
+def test_attention_contains_the_maps_of_all_layers_and_rankings(shown):
+    options = {"removed": "8.8.f", "noise": 20}
+    found = attention.payload(shown, make_state(**options))
+    assert (found["run"], found["reader"], found["grid"]) == ("vit", "the class token", [8, 8])
+    images = image.load_images(shown, make_state(), parse(shown, **options))
+    for entry, which, picture in zip(
+        found["images"], (", original", ", changed"), images, strict=True
+    ):
+        trace = shown.trace_image(shown.find_run("vit"), picture)
+        maps = perturbation.compute_ranking_maps(trace)
+        assert entry["which"] == which
+        assert np.array_equal(entry["seen"].pixels, trace.input_image)
+        for ranking, values in maps.items():
+            np.testing.assert_allclose(entry["maps"][ranking], values, atol=1e-6)
+    for ranking, order in found["order"].items():
+        assert np.array_equal(order, perturbation.rank_patches(maps[ranking], (8, 8)))
+    (only,) = attention.payload(shown, make_state())["images"]
+    assert only["which"] == ""
+    with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
+        attention.payload(shown, make_state("resnet"))
+
+
+def test_predictions_are_those_of_the_changed_image(shown):
+    summary, *_ = blocks = predictions.payload(shown, make_state("resnet", noise=90))
+    assert re.fullmatch(r"\*\*[0-3] of 3 models keep their prediction\.\*\*", summary["text"])
+    canvas = perturbation.make_canvas(shown, load_square(shown, PHOTO))
+    changed = apply_changes(canvas, ImageChanges(noise=90))
+    cards = [block for block in blocks if block["kind"] == "ProbabilityChange"]
+    assert len(cards) == 3
+    for card in cards:
+        run = shown.find_run(card["title"].split(":")[0])
+        before, after = (shown.predict(run, each).probabilities for each in (canvas, changed))
+        for name, *values in card["rows"]:
+            index = run.classes.index(name)
+            assert values == pytest.approx([before[index], after[index]])
+
+
+def make_prediction_change(run, before, after):
+    rows = np.zeros((2, 10))
+    for row, values in zip(rows, (before, after), strict=True):
+        row[list(values)] = list(values.values())
+    return perturbation.PredictionChange(run, *rows)
+
+
+def test_card_lists_the_top_classes_before_and_after(shown):
+    run = shown.find_run("vit")
+    card = predictions.prediction_card(
+        make_prediction_change(run, {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}), "still "
+    )
+    assert card.title == "vit: cat → **dog**"
+    assert card.rows == [
+        ("cat", 0.6, 0.1),
+        ("dog", 0.3, 0.5),
+        ("automobile", 0.1, 0.0),
+        ("ship", 0.0, 0.4),
+    ]
+
+
+def test_models_that_keep_their_prediction_are_counted(shown):
+    run = shown.find_run("vit")
+    same = make_prediction_change(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
+    other = make_prediction_change(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
+    blocks = predictions.prediction_blocks([same, other], ["'bad'"], ImageChanges(blur=1), 224)
+    summary, note, *cards, problem = blocks
+    assert "1 of 2 models keep their prediction." in summary.text and summary.told
+    assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
+    assert problem == Notice("'bad'")
+    assert "image at this size, 224 × 224 pixels" in note.text
+    summary, *_ = predictions.prediction_blocks([other], [], ImageChanges(blur=1), 32)
+    assert "0 of 1 model keeps its prediction." in summary.text
+    summary, _, unchanged = predictions.prediction_blocks([same], [], ImageChanges(), 32)
+    assert "The image is unchanged" in summary.text and unchanged.title == "vit: cat"

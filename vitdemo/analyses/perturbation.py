@@ -1,0 +1,104 @@
+"""Predictions of all models before and after a change of the image, and rankings of patches.
+
+    original = make_canvas(context, image)
+    changed = apply_changes(original, ImageChanges(pieces=4))
+    changes, problems = predict_changes(context, original, changed)
+
+The image is changed before any model's preprocessing, so all models receive the same image.
+Letters: L layers, C classes, P patches.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from vitdemo.context import AppContext
+from vitdemo.data import image_files
+from vitdemo.data.perturb.changes import PIECE_CHOICES
+from vitdemo.explain.attention import rollout_steps
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.runs import Run
+
+# The canvas side is a multiple of this, and so of every number in `PIECE_CHOICES`.
+CANVAS_MULTIPLE = PIECE_CHOICES[-1]
+
+
+@dataclass(frozen=True)
+class PredictionChange:
+    """Class probabilities (C,) of one model before and after the change of the image."""
+
+    run: Run
+    before: np.ndarray
+    after: np.ndarray
+
+    @property
+    def class_before(self) -> str:
+        return self.run.classes[int(self.before.argmax())]
+
+    @property
+    def class_after(self) -> str:
+        return self.run.classes[int(self.after.argmax())]
+
+    def top_classes(self, most: int = 3) -> list[int]:
+        """Return the `most` likely classes before the change, then further classes after it."""
+        first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
+        return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
+
+
+def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
+    """Return the RGB square to change, not larger than the largest model input, cached.
+
+    Every number in `PIECE_CHOICES` divides the side. A smaller image with such a side keeps its
+    size, such as a CIFAR-10 image with 32 pixels.
+    """
+    largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
+    side = max(min(*image.size, largest), 32)
+    side = -(-side // CANVAS_MULTIPLE) * CANVAS_MULTIPLE
+    if image.size == (side, side):
+        return image
+    return context.cache.call(image_files.crop_and_resize, image, side)
+
+
+def predict_changes(
+    context: AppContext, before: Image.Image, after: Image.Image
+) -> tuple[list[PredictionChange], list[str]]:
+    """Return each model's predictions before and after a change, and a message per failed model."""
+    first, problems = context.predict_all(before)
+    then = {answer.run.name: answer for answer in context.predict_all(after)[0]}
+    found = [
+        PredictionChange(answer.run, answer.probabilities, then[answer.run.name].probabilities)
+        for answer in first
+        if answer.run.name in then
+    ]
+    return found, problems
+
+
+def patch_grid(context: AppContext, run: Run) -> tuple[int, int]:
+    """Return the model's patch grid (rows, columns); 8 x 8 for a convolutional model."""
+    model = context.load_model(run)
+    return tuple(model.patch_embed.grid_size) if context.count_layers(run) else (8, 8)
+
+
+def compute_ranking_maps(trace: ImageTrace) -> dict[str, np.ndarray]:
+    """Return the maps (L, rows, columns) that rank patches, one per layer.
+
+    "mean" is the mean of the heads in the layer, "rollout" the rollout up to the layer.
+    """
+    layers = range(1, trace.num_layers + 1)
+    steps = rollout_steps(trace.attention[:, None], num_prefix_tokens=trace.num_prefix_tokens)
+    return {
+        "mean": np.stack([trace.head_maps(layer).mean(0) for layer in layers]),
+        "rollout": trace.classifier_maps(steps[:, 0]),
+    }
+
+
+def rank_patches(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Return the patches (L, P) of `grid` in decreasing order of `maps` (L, rows, columns).
+
+    If `grid` is different from the grid of the maps, the maps are averaged over each patch.
+    """
+    values = F.adaptive_avg_pool2d(torch.from_numpy(maps), grid).flatten(1)  # (L, P)
+    return values.argsort(descending=True, stable=True).numpy()
