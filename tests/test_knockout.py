@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.image_sources import ImageRequest
 
 from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
 from tests.factories import (

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from vitdemo.page.components.picture import ImageRequest
+from vitdemo.page.image_sources import ImageRequest
 
 from vitdemo.analyses import perturbation
 from vitdemo.data.perturb.changes import (

@@ -51,6 +51,10 @@ SCRIPTS = [
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
+FEATURES = (explore,)  # modules with the payload functions and tasks of their views
+PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
+TASKS = {name: task for feature in FEATURES for name, task in feature.TASKS.items()}
+
 
 def build_page(
     context: AppContext,
@@ -94,9 +98,7 @@ def build_page(
                 data.build(tab, context, opener)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, context, jobs)
-        bridge.build(
-            context, explore.PAYLOADS, explore.TASKS, opener.controls, opener.updated_components
-        )
+        bridge.build(context, PAYLOADS, TASKS, opener.controls, opener.updated_components)
         start_on_load(page, page_tabs, opener.sections)
         api.register_endpoints(context)
     return page

@@ -143,11 +143,7 @@ class ExploreTab:
         has_attention = run is None or self.context.count_layers(run) > 0
         return {
             "id": secrets.token_hex(8),
-            "image": {
-                "source": f"{image_sources.TEST_PREFIX}{number}",
-                "path": None,
-                "at": 0.5,
-            },
+            "image": {"source": f"{image_sources.TEST_PREFIX}{number}", "path": None, "at": 0.5},
             "model": run.name if run else None,
             "unavailable": name if name and run is None else "",
             "section": DEFAULT_SECTION if has_attention else CLASS_MAPS_SECTION,
