@@ -87,10 +87,17 @@ def test_square_of_an_image_is_loaded_once(context):
 def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
-    data = {"seen": ImageFile(np.zeros((2, 3, 3), np.uint8)), "numbers": NumbersFile(similarity)}
+    exact = np.random.default_rng(0).normal(size=(3, 2, 5, 4)).astype(np.float32)
+    data = {
+        "seen": ImageFile(np.zeros((2, 3, 3), np.uint8)),
+        "similarity": NumbersFile(similarity),
+        "exact": NumbersFile(exact, exact=True),
+    }
     value = Bridge().postprocess({"views": {"a": {"data": data}}})
-    files = {"seen": {"file#": 0}, "numbers": {"file#": 1}}
+    files = {name: {"file#": i} for i, name in enumerate(data)}
     assert json.loads(value["text"]) == {"views": {"a": {"data": files}}}
-    image, numbers = (Path(file["path"]) for file in value["files"])
+    image, *numbers = (Path(file["path"]) for file in value["files"])
     assert image.suffix == ".png"
-    np.testing.assert_allclose(unpack_matrices(numbers.read_bytes())[0, 0], similarity)
+    matrices = [unpack_matrices(file.read_bytes()) for file in numbers]
+    np.testing.assert_allclose(matrices[0], similarity[None, None])
+    np.testing.assert_array_equal(matrices[1], exact)

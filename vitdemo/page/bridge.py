@@ -90,10 +90,10 @@ class ViewState:
     model: str
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def read_text(self, name: str) -> str:
-        """Return a text of at most `MAX_NAME_LENGTH` characters; "" for another value."""
+    def read_text(self, name: str, max_length: int = MAX_NAME_LENGTH) -> str:
+        """Return a text of at most `max_length` characters; "" for another value."""
         value = self.options.get(name)
-        return value[:MAX_NAME_LENGTH] if isinstance(value, str) else ""
+        return value[:max_length] if isinstance(value, str) else ""
 
     def read_choice(self, name: str, choices: Collection[str], default: str) -> str:
         """Return the value if it is one of `choices`, else `default`."""
@@ -137,9 +137,13 @@ class CachedFile:
 
 @dataclass(frozen=True, eq=False)
 class NumbersFile:
-    """Matrices of a payload, (P, Q), which the browser receives as a file of `matrix_file`."""
+    """Array of a payload with 1 to 4 dimensions, which the browser receives as a file.
+
+    The file has the format of `matrix_file`, with float16 values, or float32 if `exact`.
+    """
 
     values: np.ndarray
+    exact: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,9 @@ class Bridge(gr.HTML):
             return serve_image(self, value.pixels)
         if isinstance(value, CachedFile):
             return serve_file(self, "files", value.name, value.make_content)
-        return serve_numbers(self, torch.from_numpy(value.values)[None, None])
+        numbers = torch.from_numpy(value.values)
+        numbers = numbers[(None,) * (4 - numbers.ndim)]
+        return serve_numbers(self, numbers, exact=value.exact)
 
 
 def round_numbers(values: np.ndarray, digits: int) -> list:
