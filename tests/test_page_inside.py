@@ -7,30 +7,44 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
-from tests.factories import TIMM, make_run, record_start_weights
+from tests.conftest import write_noise_images
+from tests.factories import RESNET, TIMM, make_run, record_start_weights
 from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
-from vitdemo.analyses.head_ablation import AblationEffects
+from vitdemo.analyses.head_ablation import AblationEffects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
+from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
+from vitdemo.errors import RunError, Stopped
 from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
-from vitdemo.page.components.head_wall import HeadSwitchData, HeadSwitches
+from vitdemo.page.bridge import ViewState, load_square, load_trace
+from vitdemo.page.components.picture import ImageRequest
 from vitdemo.page.explore.inside import (
-    ablation,
     attention_distance,
+    head_ablation,
     logit_lens,
+    one_head,
     patch_embedding,
     positions,
 )
 
+CAT = ImageRequest("photo:cat")
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Temporary folder for gradio's files."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    """AppContext of a ViT and a ResNet with 20 test images."""
+    root = tmp_path_factory.mktemp("inside")
+    run = make_run(root / "runs" / "vit")
+    make_run(root / "runs" / "resnet", RESNET)
+    counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in run.classes}
+    return AppContext(
+        [root / "runs"], write_noise_images(root / "data", counts), torch.device("cpu")
+    )
 
 
 def fake_run(classes, **options):
@@ -104,27 +118,25 @@ def test_lens_payload_contains_every_layer_and_patch(classes):
 
 
 def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
-    assert ablation.parse_heads("1.2 2.3", 2, 3) == {(0, 1), (1, 2)}
-    assert ablation.format_heads({(1, 2), (0, 1)}) == "1.2 2.3"
-    assert ablation.parse_heads("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
-    assert ablation.parse_heads(None, 2, 3) == frozenset()
+    assert head_ablation.parse_heads("1.2 2.3", 2, 3) == {(0, 1), (1, 2)}
+    assert head_ablation.parse_heads("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
 
 
 def test_head_grid_contains_the_change_of_every_head():
     effects = make_effects()
-    payload = HeadSwitches().to_payload(HeadSwitchData(effects, "words", "2.3"))
-    assert (payload["name"], payload["off"]) == ("airplane", "2.3")
+    payload = head_ablation.to_payload(effects)
+    assert (payload["run"], payload["name"]) == ("vit", "airplane")
     np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
     np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
-    assert "the logit of airplane changes" in ablation.effects_caption(effects)
+    assert "the logit of airplane changes" in payload["words"]
     texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
     for mean_of, text in texts.items():
-        assert text in ablation.effects_caption(replace(effects, mean_source=mean_of))
+        assert text in head_ablation.effects_caption(replace(effects, mean_source=mean_of))
 
 
 def test_head_list_is_cut_after_six_and_signs_are_formatted():
     heads = {(layer, 0) for layer in range(8)}
-    assert ablation.list_heads(heads).endswith("layer 6 head 1 and 2 more")
+    assert head_ablation.list_heads(heads).endswith("layer 6 head 1 and 2 more")
     signs = [format_signed(value) for value in (2.54, -2.54, -0.01, np.nan)]
     assert signs == ["+2.5", "−2.5", "0.0", "–"] and format_signed(0.254, 2) == "+0.25"
 
@@ -132,12 +144,14 @@ def test_head_list_is_cut_after_six_and_signs_are_formatted():
 def test_comparison_includes_the_new_prediction():
     before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
     without[9] = 0.91
-    text, card = ablation.comparison_blocks(fake_run(CIFAR10), before, without, {(0, 0), (1, 1)})
+    text, card = head_ablation.comparison_blocks(
+        fake_run(CIFAR10), before, without, {(0, 0), (1, 1)}
+    )
     assert text.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
     assert card.title == "Without layer 1 head 1, layer 2 head 2"
     assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
-    text, card = ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
-    assert text.text == ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
+    text, card = head_ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
+    assert text.text == head_ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
 
 
 @pytest.mark.parametrize(
@@ -150,10 +164,58 @@ def test_comparison_includes_the_new_prediction():
 )
 def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, verdict):
     test = McNemarResult(800 - lost, gained, lost, 1000, p=math.nan)
-    text = ablation.describe_accuracy_change("vit", test, {(0, 0)})
+    text = head_ablation.describe_accuracy_change("vit", test, {(0, 0)})
     assert verdict in text and "**80.0%** with all heads" in text
     assert "without layer 1 head 1." in text
     assert text.startswith("vit, accuracy on 1,000 test images")
+
+
+def test_comparison_follows_the_heads_in_the_state(context):
+    state = ViewState(CAT, "vit", {"off": "9.9 2.1", "instead": "zero"})
+    _, card = head_ablation.comparison_payload(context, state)
+    assert card["title"] == "Without layer 2 head 1"
+    run = context.find_run("vit")
+    image = load_square(context, CAT)
+    without = predict_without_heads(context, run, image, {(1, 0)}, "zero")
+    assert card["rows"][0][2] == pytest.approx(without[run.classes.index(card["rows"][0][0])])
+    _, card = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"off": 3}))
+    assert card["title"] == "All heads are on"
+    heads = [f"{layer}.1" for layer in range(1, 300)]  # longer than a name
+    text = " ".join([*heads, "3.2"])
+    assert head_ablation.read_heads(ViewState(None, "vit", {"off": text})) == text
+
+
+def test_accuracy_task_reports_its_progress_and_can_be_cancelled(context):
+    state = ViewState(None, "vit", {"off": "1.1"})
+    reports = []
+    text = head_ablation.measure_accuracy(context, state, lambda *report: reports.append(report))
+    assert text.startswith("vit, accuracy on 20 test images: ") and "layer 1 head 1" in text
+    assert [report[:2] for report in reports] == [(20, 40), (40, 40), (40, 40)]
+
+    def cancel(*_):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        head_ablation.measure_accuracy(context, state, cancel)
+    for model, off, message in (
+        ("vit", "", "at least one head"),
+        ("resnet", "1.1", "no attention"),
+    ):
+        with pytest.raises(RunError, match=message):
+            head_ablation.measure_accuracy(context, ViewState(None, model, {"off": off}), cancel)
+
+
+@pytest.mark.parametrize("layer", [1, 3])
+def test_one_head_payload_contains_the_attention_of_the_layer(context, layer):
+    state = ViewState(CAT, "vit", {"layer": layer})
+    payload = one_head.payload(context, state)
+    trace = load_trace(context, state)
+    queries, keys, values = torch.from_numpy(payload["numbers"].values)  # each (H, N, D/H)
+    assert payload["numbers"].exact and values.shape == (2, 17, 12)
+    assert (payload["heads"], payload["grid"]) == (2, [4, 4])
+    weights = (payload["scale"] * queries @ keys.mT).softmax(-1)
+    torch.testing.assert_close(weights, trace.attention[layer - 1], atol=1e-5, rtol=0)
+    assert payload["words"].startswith(f"In layer {layer}, each of the 2 heads")
 
 
 def test_limit_of_the_colour_scale_excludes_equal_patches():

@@ -15,7 +15,6 @@ from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, compare, kit, own_classes
 from vitdemo.page.compare import robustness
 from vitdemo.page.data import similar
-from vitdemo.page.explore.inside import ablation
 from vitdemo.page.kit import MODEL_QUEUE, Cancellation
 
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
@@ -52,12 +51,6 @@ LONG_HANDLERS = {
     ),
     "time_all": (compare, "measure_run_latency", fail_if_not_stopped, ({},)),
     "measure_all": (robustness, "measure_robustness", yield_then_fail, (["vit"], ["noise"], 100)),
-    "measure_accuracy": (
-        ablation,
-        "measure_accuracy_without_heads",
-        yield_then_fail,
-        ("vit", "1.1", "vit", "mean"),
-    ),
 }
 
 

@@ -172,6 +172,22 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
     expect(off).to_have_count(0)
 
 
+def test_heads_of_a_visited_view_belong_to_its_model(inside):
+    _, off = open_head_ablation(inside)
+    view = "?section=inside&inside=ablation"
+    inside.evaluate("search => vitdemo.visit(search)", f"{view}&model=timm&off=1.2+2.3")
+    expect(off).to_have_count(2)
+    inside.evaluate("search => vitdemo.visit(search)", f"{view}&model=vit&off=3.1")
+    expect(off).to_have_count(0)  # the model of the view follows
+    choose_model(inside, "vit")
+    expect(off).to_have_count(1)
+    assert "Layer 3, head 1, off" in off.get_attribute("aria-label")
+    expect(inside.locator("#without h3")).to_have_text("Without layer 3 head 1")
+    choose_model(inside, "timm")
+    expect(off).to_have_count(0)
+    inside.wait_for_function("!location.search.includes('off=')")
+
+
 LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
 JS_RECORD_LAYERS = """new MutationObserver((_, observer) => {
   if (!document.querySelector("#epochs-inside figure")) return;
@@ -203,12 +219,17 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     expect(message).to_contain_text("predictions")  # the progress bar
     cancel.click()
     expect(message).to_contain_text("The measurement was cancelled.")
-    expect(cancel).to_be_disabled()
+    expect(cancel).to_have_count(0)
     page.wait_for_timeout(2000)
     expect(message).to_contain_text("The measurement was cancelled.")
     measure.click()
     expect(message).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))
     expect(message).to_contain_text("95% confidence interval")
+    measure.click()
+    expect(cancel).to_be_visible()
+    choose_model(page, "vit")  # another model cancels the measurement and clears the result
+    expect(cancel).to_have_count(0)
+    expect(message).not_to_contain_text(re.compile("confidence interval|cancelled"))
     open_part(page, "Attention distance")
     expect(page.locator("#distances")).to_contain_text("over 32 test images")
     page = open_page(f"{address}&model=vit&inside=epochs", script=JS_RECORD_LAYERS)

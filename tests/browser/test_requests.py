@@ -42,7 +42,7 @@ MAX_REQUESTS = {
     "patch under the pointer": 0,
     "section, first time": 1,
     "back to Attention": 0,
-    "section, second time": 1,
+    "section, second time": 0,
     "part with layers": 1,
     "layer in a part with layers": 1,
     "part without layers": 1,

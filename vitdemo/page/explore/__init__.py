@@ -45,7 +45,7 @@ ABOUT_ATTENTION_MAPS = (
 VIEWS = (image_input, attention_maps, predictions, class_attribution, side_by_side)
 # View -> payload function. Predictions come after the attention, whose forward pass they reuse.
 PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | perturbation.PAYLOADS | inside.PAYLOADS
-TASKS: dict[str, Task] = {**class_attribution.TASKS}  # task -> function, see `vitdemo.page.bridge`
+TASKS: dict[str, Task] = {**class_attribution.TASKS, **inside.TASKS}
 # Section id: title and layout function.
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", attention_maps.build),

@@ -5,10 +5,10 @@ import json
 import gradio as gr
 
 from vitdemo.page.explore.inside import (
-    ablation,
     architecture,
     attention_distance,
     epochs,
+    head_ablation,
     logit_lens,
     one_head,
     patch_embedding,
@@ -23,7 +23,7 @@ PARTS = {
     "lens": ("Logit lens", logit_lens),
     "one_head": ("One head, number by number", one_head),
     "residual_stream": ("Residual stream", residual_stream),
-    "ablation": ("Head ablation", ablation),
+    "ablation": ("Head ablation", head_ablation),
     "distance": ("Attention distance", attention_distance),
     "positions": ("Position embeddings", positions),
     "filters": ("Patch embedding", patch_embedding),
@@ -32,13 +32,15 @@ PARTS = {
 }
 
 PAYLOADS = {part.VIEW: part.payload for _, part in PARTS.values()}
+PAYLOADS[head_ablation.COMPARISON_VIEW] = head_ablation.comparison_payload
+TASKS = {head_ablation.ACCURACY_TASK: head_ablation.measure_accuracy}
 # The browser switches the part. On the server, two quick changes could finish in the wrong order.
 JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
     name => ({{__type__: "update", visible: name === chosen}}))"""
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the parts; only the chosen part is visible and computed.
+    """Lay out the parts; only the chosen part is visible.
 
     The parts are not tabs of gradio, because the browser would select the first tab instead of the
     part in the page's URL.

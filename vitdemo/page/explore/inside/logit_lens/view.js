@@ -47,7 +47,7 @@ vitdemo.store.define("logit_lens", {
     if (state.layer !== drawnLayer) isBeforeFirst = false;
     drawnLayer = state.layer;
     const last = value.answers.length - 1;
-    const layer = isBeforeFirst ? 0 : Math.min(state.layer ?? last, last);
+    const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
     redraw(element, caption(value.words[0], "Approximate"), strip(value, layer, choose), patches(value, layer));
   },
 });

@@ -1,14 +1,15 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
-// Another head, query or key is computed here; another layer needs one request of the tab.
-const { floats, folded, largest, make, matrices, paint, percent, received, redraw, signed } = vitdemo;
-const part = (name) => element.querySelector("." + name);
-const [head, query, key] = ["head", "query", "key"].map((name) => element.querySelector(`select.${name}`));
-const [map, canvas] = [part("map"), element.querySelector(".map canvas")];
+// Another head, query or key is computed here; another layer needs one request.
+(() => {
+const { caption, floats, folded, largest, make, matrices, notice, paint, percent, redraw, signed } = vitdemo;
 const STRONGEST = 5;
-let layer = null; // {value, numbers, size (N), width (D/H)}
+let place = null; // the element of the view
+let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
 let asked = 0;
+let choices = null; // the three <select> elements {head, query, key}
 let pointed = null; // the key under the pointer; null: the chosen key
-let focused = ""; // run and sizes for which the choices are valid
+let chosenFor = ""; // run and sizes for which the choices are valid
+const part = (name) => place.querySelector("." + name);
 
 const vector = (which, h, n) => {
   const { numbers, size, width, heads } = layer;
@@ -73,7 +74,7 @@ const plain = (number) => (number >= 1e-3 && number < 1e6 ? Number(number.toPrec
 const share = (one, all) => dot(one, all) / dot(all, all);
 
 function ring(name, n) {
-  const mark = element.querySelector(`.ring.${name}`);
+  const mark = part(`ring.${name}`);
   const p = n - layer.value.prefix.length;
   mark.hidden = p < 0;
   if (p < 0) return;
@@ -82,12 +83,11 @@ function ring(name, n) {
 }
 
 function draw() {
-  if (!layer) return;
-  const [h, n] = [Number(head.value), Number(query.value)];
-  const j = pointed ?? Number(key.value);
+  const [h, n] = [Number(choices.head.value), Number(choices.query.value)];
+  const j = pointed ?? Number(choices.key.value);
   const found = worked(h, n);
   const prefix = layer.value.prefix.length;
-  paint(canvas, found.weights.slice(prefix), layer.value.grid);
+  paint(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
   ring("query", n);
   ring("key", j);
   part("steps").replaceChildren(...steps(h, n, j, found));
@@ -99,26 +99,17 @@ function draw() {
   redraw(part("numbers"), folded("Numbers: attention weights of the query token", ["key token", "q · k", "score", "weight, %"], rows));
 }
 
+function point(key) {
+  pointed = key;
+  draw();
+}
+
 function patchAt(event) {
-  const box = map.getBoundingClientRect();
+  const box = part("map").getBoundingClientRect();
   const [rows, columns] = layer.value.grid;
   const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
   const row = at((event.clientY - box.top) / box.height, rows);
   return layer.value.prefix.length + row * columns + at((event.clientX - box.left) / box.width, columns);
-}
-
-const options = (count, name) => Array.from({ length: count }, (_, i) => make("option", { value: String(i), text: name(i) }));
-
-function offer(value) {
-  const kept = [head, query, key].map((select) => select.value);
-  head.replaceChildren(...options(value.heads, (i) => String(i + 1)));
-  for (const select of [query, key]) select.replaceChildren(...options(layer.size, nameOf));
-  const same = focused === `${value.run} ${value.heads} ${layer.size}`;
-  focused = `${value.run} ${value.heads} ${layer.size}`;
-  const middle = value.prefix.length + Math.floor(value.grid[0] / 2) * value.grid[1] + Math.floor(value.grid[1] / 2);
-  const asking = value.prefix.length ? 0 : middle;
-  const first = ["0", String(asking), String(strongest(asking))];
-  [head, query, key].forEach((select, i) => { select.value = same && kept[i] ? kept[i] : first[i]; });
 }
 
 // Return the patch with the largest attention weight of a query in the first head.
@@ -128,37 +119,65 @@ function strongest(n) {
   return weights.length - patches.length + patches.indexOf(Math.max(...patches));
 }
 
-// Show a message, or the numbers.
-function say(sentence, shown) {
-  part("sentence").textContent = sentence;
-  part("sentence").hidden = !sentence;
-  part("shown").hidden = !shown;
+// Offer all heads and tokens. For the same model, keep the user's choices.
+function offer({ run, heads, prefix, grid: [rows, columns] }) {
+  const asking = prefix.length ? 0 : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+  const names = { head: (i) => String(i + 1), query: nameOf, key: nameOf };
+  const first = { head: 0, query: asking, key: strongest(asking) };
+  const isSame = chosenFor === `${run} ${heads} ${layer.size}`;
+  chosenFor = `${run} ${heads} ${layer.size}`;
+  choices = Object.fromEntries(Object.entries(names).map(([name, label]) => {
+    const options = Array.from({ length: name === "head" ? heads : layer.size }, (_, i) => make("option", { value: String(i), text: label(i) }));
+    const select = make("select", { className: `vd-select ${name}` }, ...options);
+    select.value = isSame ? choices[name].value : String(first[name]);
+    select.addEventListener("change", () => point(null));
+    return [name, select];
+  }));
 }
 
-async function load() {
-  const value = received(props) || {};
-  const mine = ++asked;
-  say(value.sentence ?? "", value.numbers);
-  if (!value.numbers) return;
-  let file;
-  try {
-    file = await matrices(value.numbers.url);
-  } catch (error) {
-    if (mine === asked) say(error.message, false);
-    return;
-  }
-  if (mine !== asked) return; // another layer has arrived in the meantime
-  layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
-  pointed = null;
-  part("words").textContent = value.words;
-  const image = element.querySelector(".map img");
-  [image.src, image.alt] = [value.seen.url, `Input image of ${value.run} with the attention weights of the chosen query`];
-  offer(value);
-  draw();
+function map({ run, seen }) {
+  const drawn = make("div", { className: "map" },
+    make("img", { src: seen.url, alt: `Input image of ${run} with the attention weights of the chosen query` }), make("canvas"),
+    make("i", { className: "ring query" }), make("i", { className: "ring key" }));
+  drawn.addEventListener("pointermove", (event) => point(patchAt(event)));
+  drawn.addEventListener("pointerleave", () => point(null));
+  drawn.addEventListener("click", (event) => {
+    choices.query.value = String(patchAt(event));
+    draw();
+  });
+  return drawn;
 }
-for (const select of [head, query, key]) select.addEventListener("change", () => { pointed = null; draw(); });
-map.addEventListener("pointermove", (event) => { if (layer) { pointed = patchAt(event); draw(); } });
-map.addEventListener("pointerleave", () => { pointed = null; draw(); });
-map.addEventListener("click", (event) => { if (layer) { query.value = String(patchAt(event)); draw(); } });
-watch("value", load);
-load();
+
+function build(value) {
+  offer(value);
+  const figure = make("figure", {}, map(value),
+    make("figcaption", { text: "Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query." }),
+    make("ol", { className: "strongest" }));
+  const numbers = make("div", { className: "numbers" }, ...place.querySelectorAll(".numbers > *")); // an open fold stays open
+  place.replaceChildren(caption(value.words),
+    make("div", { className: "choices" }, make("label", {}, "Head ", choices.head), make("label", {}, "Query token ", choices.query), make("label", {}, "Key token ", choices.key)),
+    make("div", { className: "both" }, figure, make("ol", { className: "steps", "aria-live": "polite" })), numbers);
+}
+
+async function load(element, value) {
+  const mine = ++asked;
+  try {
+    const file = await matrices(value.numbers.url);
+    if (mine !== asked) return; // another layer has arrived in the meantime
+    place = element;
+    layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
+    pointed = null;
+    build(value);
+    draw();
+  } catch (error) {
+    if (mine === asked) showError(element, error.message);
+  }
+}
+
+function showError(element, message) {
+  asked += 1; // a file that is still loading is out of date
+  element.replaceChildren(notice(message));
+}
+
+vitdemo.store.define("one_head", { needs: ["image", "model", "layer"], render: load, showError });
+})();

@@ -1,0 +1,201 @@
+"""The part "Head ablation": the effect of switching heads off.
+
+The state `off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1). The payload of
+the grid has the effect of each single head:
+
+    {"run": str, "name": class, "change": (L, H), "probability": (L, H), "words": str}
+
+Letters: L layers, H heads, C classes.
+"""
+
+import re
+from collections.abc import Collection
+
+import gradio as gr
+import numpy as np
+import scipy
+
+from vitdemo.analyses.head_ablation import (
+    AblationEffects,
+    compute_head_effects,
+    measure_accuracy_without_heads,
+    predict_without_heads,
+)
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.explain.checks import require_attention, to_numpy
+from vitdemo.explain.head_ablation import HeadIndex
+from vitdemo.metrics import format_signed, percent_text, top_k_classes
+from vitdemo.metrics.paired import McNemarResult
+from vitdemo.page.bridge import (
+    Report,
+    ViewState,
+    add_view,
+    document_payload,
+    load_square,
+    round_numbers,
+)
+from vitdemo.page.components.article import DocumentBlock, ProbabilityChange, Text
+from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.runs import Run
+
+VIEW = "head_ablation"
+COMPARISON_VIEW = "head_ablation.comparison"
+ACCURACY_TASK = "head_ablation.accuracy"  # also the name of its view
+EFFECT_DIGITS = 7  # decimals of a change: enough for equal rounding in the browser and in Python
+MAX_OFF_LENGTH = 4000  # characters of the state `off`: more than 600 heads
+EFFECTS_CAPTION = (
+    "Each cell shows how much the logit of {name} changes if only this head is switched off. "
+    "Orange heads support the class, purple heads oppose it. A head without an effect may still "
+    "matter: other heads can compensate for it."
+)
+REPLACEMENT_LABELS = {
+    "mean": "its mean (mean ablation)",
+    "zero": "zeros (zero ablation)",
+}
+ZERO_ABLATION_CAPTION = (
+    "The output of a head that is off is replaced by zeros. This also removes the part of its "
+    "output that is the same for every image."
+)
+MEAN_ABLATION_CAPTION = (
+    "The output of a head that is off is replaced by its mean over {of}. This removes only what "
+    "the head computes from this image."
+)
+NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch them on."
+
+
+def build(look: ExploreTab) -> None:
+    """Lay out the part, whose views the browser draws."""
+    instead = gr.Radio(
+        [(words, name) for name, words in REPLACEMENT_LABELS.items()],
+        value="mean",
+        label="Replace head output with",
+        elem_id="heads-instead",
+    )
+    look.url_params["instead"] = look.controls["instead"] = instead
+    with gr.Row():
+        with gr.Column(scale=3, min_width=300):
+            add_view(VIEW, elem_id="head-effects")
+        with gr.Column(scale=2, min_width=300):
+            add_view(COMPARISON_VIEW, elem_id="without")
+            add_view(ACCURACY_TASK, elem_id="accuracy-without")
+
+
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the grid of effects. Raises `VitdemoError`."""
+    image, run = load_square(context, state.image), context.find_run(state.model)
+    return to_payload(compute_head_effects(context, run, image, read_replacement(state)))
+
+
+def to_payload(found: AblationEffects) -> dict:
+    return {
+        "run": found.run.name,
+        "name": found.run.classes[found.target],
+        "change": round_numbers(found.logit_change, EFFECT_DIGITS),
+        "probability": round_numbers(found.probability_change, EFFECT_DIGITS),
+        "words": effects_caption(found),
+    }
+
+
+def comparison_payload(context: AppContext, state: ViewState) -> list:
+    """Return the document that compares the predictions with all heads and without some.
+
+    Raises `VitdemoError`.
+    """
+    image, run = load_square(context, state.image), context.find_run(state.model)
+    run.require_classes()
+    trace = context.trace_image(run, image)
+    heads = parse_heads(read_heads(state), *trace.attention.shape[:2])
+    without = predict_without_heads(context, run, image, heads, read_replacement(state))
+    all_on = scipy.special.softmax(to_numpy(trace.logits))
+    return document_payload(comparison_blocks(run, all_on, without, heads))
+
+
+def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> str:
+    """Measure the accuracy without the heads that are off, and describe it. A task of the bridge.
+
+    Raises `VitdemoError`, and `Stopped` after a cancellation.
+    """
+    run = context.find_run(state.model)
+    model = context.load_model(run)
+    require_attention(run, model)
+    heads = parse_heads(read_heads(state), len(model.blocks), model.blocks[0].attn.num_heads)
+    if not heads:
+        raise RunError("No head is switched off. Switch off at least one head first.")
+    for step in measure_accuracy_without_heads(context, run, heads, read_replacement(state)):
+        report(step.done, step.total, "Test images")
+    return describe_accuracy_change(run.name, step.test, heads)
+
+
+def read_replacement(state: ViewState) -> str:
+    return state.read_choice("instead", REPLACEMENT_LABELS, "mean")
+
+
+def read_heads(state: ViewState) -> str:
+    return state.read_text("off", MAX_OFF_LENGTH)
+
+
+def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:
+    """Parse heads such as "3.1 4.2" (layer.head, from 1); ignore heads that do not exist."""
+    found = re.findall(r"(?<!\S)(\d{1,4})\.(\d{1,4})(?!\S)", text, re.ASCII)
+    heads = ((int(layer) - 1, int(head) - 1) for layer, head in found)
+    return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
+
+
+def effects_caption(found: AblationEffects) -> str:
+    """Return the caption of the grid of effects, with the replacement of a head's output."""
+    off = (
+        MEAN_ABLATION_CAPTION.format(of=found.mean_source)
+        if found.mean_source
+        else ZERO_ABLATION_CAPTION
+    )
+    return f"{EFFECTS_CAPTION.format(name=found.run.classes[found.target])} {off}"
+
+
+def comparison_blocks(
+    run: Run, all_on: np.ndarray, without: np.ndarray, heads: Collection[HeadIndex]
+) -> list[DocumentBlock]:
+    """Compare the five most probable classes (C,) with all heads and without `heads`."""
+    shown, _ = top_k_classes(all_on, min(5, len(run.classes)))
+    before, now = int(all_on.argmax()), int(without.argmax())
+    shown = [*shown, *([now] if now not in shown else [])]  # include the new prediction
+    rows = [(run.classes[c], float(all_on[c]), float(without[c])) for c in shown]
+    heading = ("all heads", "without")
+    if not heads:
+        return [
+            Text(NO_HEAD_OFF_MESSAGE, told=True),
+            ProbabilityChange("All heads are on", rows, heading),
+        ]
+    verdict = (
+        f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
+        f"({percent_text(without[now])}%; with all heads {percent_text(all_on[now])}%)."
+    )
+    return [
+        Text(verdict, told=True),
+        ProbabilityChange(f"Without {list_heads(heads)}", rows, heading),
+    ]
+
+
+def list_heads(heads: Collection[HeadIndex]) -> str:
+    """List the first six heads as text, and the number of further heads."""
+    words = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in sorted(heads)[:6])
+    return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
+
+
+def describe_accuracy_change(name: str, test: McNemarResult, heads: Collection[HeadIndex]) -> str:
+    """Describe the accuracy with all heads and without `heads`, and the significance of the change.
+
+    The text names model and heads, because the user may have made other choices since.
+    """
+    change, low, high = 100 * test.difference, *(100 * test.interval)
+    if low <= 0 <= high:
+        verdict = "The interval contains 0: the change is not significant."
+    else:
+        verdict = f"The interval excludes 0: the {'loss' if change < 0 else 'gain'} is significant."
+    span = f"{format_signed(low)} to {format_signed(high)}"
+    return (
+        f"{name}, accuracy on {test.n:,} test images: "
+        f"**{percent_text(test.second_accuracy)}%** with "
+        f"all heads, **{percent_text(test.first_accuracy)}%** without {list_heads(heads)}. Change: "
+        f"{format_signed(change)} percentage points, 95% confidence interval {span}. {verdict}"
+    )

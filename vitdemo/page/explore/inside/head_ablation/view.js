@@ -1,0 +1,141 @@
+// Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
+// means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
+(() => {
+const { address, caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store } = vitdemo;
+
+// --- the heads that are off, which belong to a model ---
+
+let opening = null; // {model, off} of an address whose view opens; `model` null: the first model
+
+// Switch off the heads in a text, and all other heads on.
+function switchOff(off) {
+  opening = null;
+  address({ off: off || null });
+  store.set({ off });
+}
+
+function followModel({ model }) {
+  if (!model) return;
+  if (!opening) switchOff(""); // the user chose another model
+  else if ((opening.model ?? model) === model) switchOff(opening.off);
+  else store.set({ off: "" }); // the model of the address follows
+}
+
+function open() {
+  const query = new URLSearchParams(window.location.search);
+  opening = { model: query.get("model"), off: query.get("off") ?? "" };
+  followModel(store.state);
+}
+
+// Parse the heads in a text, in order; ignore heads that do not exist.
+function parse({ change }, text) {
+  const found = text.split(/\s+/).map((word) => /^(\d{1,4})\.(\d{1,4})$/.exec(word)?.slice(1).map(Number));
+  const known = found.filter((head) => head && change[head[0] - 1]?.[head[1] - 1] !== undefined);
+  return new Set(known.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((head) => head.join(".")));
+}
+
+function toggle(value, pick) {
+  if (value.run !== store.state.model) return; // the grid of the chosen model has not arrived
+  const heads = parse(value, store.state.off);
+  if (!heads.delete(pick)) heads.add(pick);
+  switchOff([...parse(value, [...heads].join(" "))].join(" "));
+}
+
+// --- the grid of effects ---
+
+function wall(value, heads) {
+  const { name, change, probability } = value;
+  const limit = largest(change.flat());
+  const rows = change.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((effect, h) => {
+    const pick = `${l + 1}.${h + 1}`;
+    const words = `logit of ${name} ${signed(effect)}, probability ${signed(100 * probability[l][h], 1)} percentage points`;
+    return {
+      text: heads.has(pick) ? "off" : signed(effect), pick, pressed: heads.has(pick),
+      label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Effect of switching off only this head: ${words}`,
+      rgb: shade(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
+    };
+  }) }));
+  const columns = change[0].map((_, h) => ({ text: h + 1 }));
+  const title = "Change of the logit when one head is switched off. Columns are heads.";
+  return [grid({ caption: title, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
+    scale(signed(-limit), signed(limit), " (change of the logit; white: no change)", true)];
+}
+
+function render(element, value, state) {
+  const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
+  const head = ["layer", ...value.change[0].map((_, h) => `head ${h + 1}`)];
+  redraw(element, caption(value.words), ...wall(value, parse(value, state.off ?? "")),
+    folded(`Numbers: change of the probability of ${value.name}, in percentage points`, head, numbers));
+}
+
+// --- the accuracy without the heads ---
+
+const TASK = "head_ablation.accuracy";
+let place = null; // the element of the view
+let message = null; // the last message of the task; null: not started
+
+function button(name, text, act) {
+  const made = make("button", { type: "button", className: "vd-download", text, "data-pick": name });
+  made.addEventListener("click", act);
+  return made;
+}
+
+const isRunning = () => message && !message.end;
+
+function result({ data, error }) {
+  return data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? "The measurement was cancelled.");
+}
+
+// Progress changes the bar only, because a click on a button that is replaced meanwhile is lost.
+function showProgress() {
+  const [bar, words] = place.querySelector("label").children;
+  const { done, total, text } = message;
+  if (text) Object.assign(bar, { max: total, value: done });
+  words.textContent = text ? `${text}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")} predictions` : "The measurement starts.";
+}
+
+function drawAccuracy() {
+  if (!place) return;
+  const buttons = [button("all on", "Switch all heads on", () => switchOff("")), button("measure", "Measure accuracy on 1,000 test images", measure)];
+  if (isRunning()) buttons.push(button("cancel", "Cancel", cancel));
+  const shown = isRunning() ? make("label", {}, make("progress"), make("span")) : message && result(message);
+  redraw(place, make("div", { className: "buttons" }, ...buttons), ...(shown ? [shown] : []));
+  if (isRunning()) showProgress();
+}
+
+function measure() {
+  store.startTask(TASK, (received) => {
+    const isProgress = isRunning() && !received.end;
+    message = received;
+    if (isProgress) showProgress();
+    else drawAccuracy();
+  });
+}
+
+function cancel() {
+  store.cancelTask();
+  place.querySelector("[data-pick=measure]").focus();
+}
+
+function forgetAccuracy() {
+  if (isRunning()) store.cancelTask();
+  message = null;
+  drawAccuracy();
+}
+
+store.define("head_ablation", { needs: ["image", "model", "instead"], follows: ["off"], render });
+// The grid shows the same error.
+store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], { showError: (element) => element.replaceChildren() });
+store.define(TASK, {
+  render(element) {
+    place = element;
+    drawAccuracy();
+  },
+});
+store.watch(["model"], (state) => {
+  followModel(state);
+  forgetAccuracy();
+});
+document.addEventListener("vitdemo:visit", open);
+open();
+})();
