@@ -27,9 +27,7 @@ from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import MODEL_QUEUE, NO_API
 
 # No event if the page itself opened this tab, since the same response then draws the section.
-# The bridge answers for the parts in BRIDGED.
-JS_MARK_OPEN = """(open, openings = 0, part = "") =>
-  [NAME, open === NAME || BRIDGED.includes(part) ? openings : openings + 1]"""
+JS_MARK_OPEN = "(open, openings = 0) => [NAME, open === NAME ? openings : openings + 1]"
 LATEST_EVENT = {"trigger_mode": "always_last", **NO_API}
 
 
@@ -81,7 +79,6 @@ class LazySections:
     ):
         self.choosers, self.common_inputs, self.queue = list(choosers), list(common_inputs), queue
         self.section_list: list[LazySection] = []
-        self.bridged_parts: dict[str, list[str]] = {}  # by section; the bridge draws these parts
         self._redraw_events: list[tuple[Callable, Sequence[LazySection]]] = []
 
     def add(
@@ -95,7 +92,7 @@ class LazySections:
     ) -> None:
         """Add a section, or a part of a section, that is drawn while it is open.
 
-        `where` is the id of a section ("side"), the path of a part ("inside/ablation"), or "" for a
+        `where` is the id of a section ("side"), the path of a part ("side/maps"), or "" for a
         section that is always open. Several sections may have the same place. If the user changes
         one of `triggers` (default: all form components in `inputs`), the section is drawn again.
         """
@@ -166,6 +163,4 @@ class LazySections:
             noted.append(openings)
             self._draw_on(openings.change, sections, show_progress="full")
         js = JS_MARK_OPEN.replace("NAME", json.dumps(name))
-        js = js.replace("BRIDGED", json.dumps(self.bridged_parts.get(name, [])))
-        part = self.choosers[1:] if sections else []
-        tab.select(None, [*noted, *part], noted, js=js, **LATEST_EVENT)
+        tab.select(None, noted, noted, js=js, **LATEST_EVENT)
