@@ -68,9 +68,14 @@ async function load(element, payload) {
     [place, value, similarity] = [element, payload, found];
     draw();
   } catch (error) {
-    if (mine === asked) element.replaceChildren(notice(error.message));
+    if (mine === asked) showError(element, error.message);
   }
 }
 
-vitdemo.store.define("position_embeddings", { needs: ["model"], render: load });
+function showError(element, message) {
+  asked += 1; // a file that is still loading is out of date
+  element.replaceChildren(notice(message));
+}
+
+vitdemo.store.define("position_embeddings", { needs: ["model"], render: load, showError });
 })();
