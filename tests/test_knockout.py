@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from vitdemo.page.image_sources import ImageRequest
 
 from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
 from tests.factories import (
@@ -26,6 +25,7 @@ from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logi
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.article import Text
 from vitdemo.page.explore.perturbation import knockout as page
+from vitdemo.page.image_sources import ImageRequest
 
 MODELS = {name: spec for name, spec in ATTENTION_MODELS.items() if name != "average pooled"}
 

@@ -22,7 +22,6 @@ from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page.bridge import ViewState, load_square, load_trace
-from vitdemo.page.components.picture import ImageRequest
 from vitdemo.page.explore.inside import (
     attention_distance,
     head_ablation,
@@ -31,6 +30,7 @@ from vitdemo.page.explore.inside import (
     patch_embedding,
     positions,
 )
+from vitdemo.page.image_sources import ImageRequest
 
 CAT = ImageRequest("photo:cat")
 

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from vitdemo.page.image_sources import ImageRequest
 
 from vitdemo.analyses import perturbation
 from vitdemo.data.perturb.changes import (
@@ -18,6 +17,7 @@ from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.components.article import Notice
 from vitdemo.page.explore.perturbation import attention, encode_changes, image, predictions
+from vitdemo.page.image_sources import ImageRequest
 
 PHOTO = ImageRequest("photo:cat")
 

@@ -255,7 +255,9 @@ def test_url_stores_and_restores_the_changes(open_page, page_url):
     page.wait_for_url(lambda url: "removed" not in url)
     reset_changes(page)
     page.wait_for_url(lambda url: "pieces" not in url and "seed" not in url)
-    page.evaluate("vitdemo.store.open('?section=hands&patches=4&removed=4.4.1')")  # as a lesson does
+    page.evaluate(
+        "vitdemo.store.open('?section=hands&patches=4&removed=4.4.1')"
+    )  # as a lesson does
     expect(find_change_text(page)).to_have_text("Current changes: 1 of 16 patches removed.")
     page.evaluate("vitdemo.store.open('?section=hands')")
     expect(find_change_text(page)).to_have_text(NO_CHANGES)

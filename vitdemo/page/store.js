@@ -39,12 +39,13 @@ vitdemo.store = (() => {
     if (!changed.length) return;
     const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
     if (includesChange(task?.needs)) cancelTask();
-    for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state);
+    for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
     for (const each of mounted) if (isDrawn(each) && includesChange(views[each.name].follows)) render(each);
     refresh();
   }
 
-  // Call `listen(state)` after changes of `keys`, before views are drawn and requested.
+  // Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
+  // keys that were set together, with their values.
   const watch = (keys, listen) => listeners.push({ keys, listen });
 
   const isDrawn = ({ data, name }) => data || !views[name].needs;

@@ -72,7 +72,7 @@ def build(look: ExploreTab) -> None:
         label="Replace head output with",
         elem_id="heads-instead",
     )
-    look.url_params["instead"] = look.controls["instead"] = instead
+    look.controls["instead"] = instead
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
             add_view(VIEW, elem_id="head-effects")

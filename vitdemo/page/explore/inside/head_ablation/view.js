@@ -1,31 +1,12 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 (() => {
-const { address, caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store } = vitdemo;
+const { caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store } = vitdemo;
 
 // --- the heads that are off, which belong to a model ---
 
-let opening = null; // {model, off} of an address whose view opens; `model` null: the first model
-
-// Switch off the heads in a text, and all other heads on.
-function switchOff(off) {
-  opening = null;
-  address({ off: off || null });
-  store.set({ off });
-}
-
-function followModel({ model }) {
-  if (!model) return;
-  if (!opening) switchOff(""); // the user chose another model
-  else if ((opening.model ?? model) === model) switchOff(opening.off);
-  else store.set({ off: "" }); // the model of the address follows
-}
-
-function open() {
-  const query = new URLSearchParams(window.location.search);
-  opening = { model: query.get("model"), off: query.get("off") ?? "" };
-  followModel(store.state);
-}
+store.defineParam("off");
+const switchOff = (off) => store.set({ off }); // switch all other heads on
 
 // Parse the heads in a text, in order; ignore heads that do not exist.
 function parse({ change }, text) {
@@ -132,10 +113,8 @@ store.define(TASK, {
     drawAccuracy();
   },
 });
-store.watch(["model"], (state) => {
-  followModel(state);
+store.watch(["model"], (state, changes) => {
+  if (!("off" in changes)) switchOff(""); // the user chose another model
   forgetAccuracy();
 });
-document.addEventListener("vitdemo:visit", open);
-open();
 })();
