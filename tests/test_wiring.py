@@ -183,5 +183,5 @@ def test_work_is_stopped_by_its_user_or_by_a_new_request(person):
 
 def test_session_state_has_a_time_to_live(page):
     states = [block for block in page.blocks.values() if isinstance(block, gr.State)]
-    assert len(states) > 8
+    assert states
     assert all(state.time_to_live for state in states)

@@ -175,9 +175,9 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
 def test_heads_of_a_visited_view_belong_to_its_model(inside):
     _, off = open_head_ablation(inside)
     view = "?section=inside&inside=ablation"
-    inside.evaluate("search => vitdemo.visit(search)", f"{view}&model=timm&off=1.2+2.3")
+    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=timm&off=1.2+2.3")
     expect(off).to_have_count(2)
-    inside.evaluate("search => vitdemo.visit(search)", f"{view}&model=vit&off=3.1")
+    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=vit&off=3.1")
     expect(off).to_have_count(0)  # the model of the view follows
     choose_model(inside, "vit")
     expect(off).to_have_count(1)

@@ -65,7 +65,8 @@ vitdemo.store = (() => {
       writeUrl();
       mounted = mounted.filter(({ element }) => element.isConnected);
       const stale = mounted.filter(isStale);
-      if (!asksForModels && stale.every((each) => each.asked === keyOf(each.name))) return;
+      const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
+      if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
       asksForModels = false;
       for (const each of stale) {
         each.asked = keyOf(each.name);
@@ -188,7 +189,7 @@ vitdemo.store = (() => {
   // --- the models to choose from ---
 
   let modelNames = []; // of the menu, in its order
-  let asksForModels = false; // whether the next request is sent even if no view is stale
+  let asksForModels = false; // whether a request is sent even if no visible view is stale
 
   // Request the list of models, which may have changed.
   function checkModels() {

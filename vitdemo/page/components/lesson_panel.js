@@ -47,7 +47,7 @@ function keep(finished) {
 
 const viewOf = (number) => lesson.steps.slice(0, number + 1).findLast((step) => step.opens)?.opens;
 
-const open = (view) => store.open("?" + view);
+const { open } = store;
 
 // Outline the element that the step points at, and hide elements that would reveal the answer.
 const marks = document.head.appendChild(document.createElement("style"));
@@ -239,7 +239,7 @@ function leave() {
 function on() {
   if (!closing) return at < lesson.steps.length - 1 ? go(at + 1) : close();
   leave();
-  open("tab=lessons");
+  open("?tab=lessons");
 }
 
 const back = () => go(closing ? at : at - 1);

@@ -1,7 +1,5 @@
 """The section "Inside the model" of Explore: from the pixels to the prediction, in nine parts."""
 
-import json
-
 import gradio as gr
 
 from vitdemo.page.explore.inside import (
@@ -16,7 +14,6 @@ from vitdemo.page.explore.inside import (
     residual_stream,
 )
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import REFRESH_EVENT
 
 # Part id: title and module.
 PARTS = {
@@ -34,9 +31,6 @@ PARTS = {
 PAYLOADS = {part.VIEW: part.payload for _, part in PARTS.values()}
 PAYLOADS[head_ablation.COMPARISON_VIEW] = head_ablation.comparison_payload
 TASKS = {head_ablation.ACCURACY_TASK: head_ablation.measure_accuracy}
-# The browser switches the part. On the server, two quick changes could finish in the wrong order.
-JS_SHOW_PART = f"""chosen => {json.dumps(list(PARTS))}.map(
-    name => ({{__type__: "update", visible: name === chosen}}))"""
 
 
 def build(look: ExploreTab) -> None:
@@ -46,11 +40,8 @@ def build(look: ExploreTab) -> None:
     part in the page's URL.
     """
     choices = [(title, name) for name, (title, _) in PARTS.items()]
-    chosen = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")
-    look.controls["inside"] = chosen
-    columns = []
-    for number, (name, (_, part)) in enumerate(PARTS.items()):
-        with gr.Column(visible=number == 0, elem_id=f"part-{name}") as column:
-            part.build(look)
-        columns.append(column)
-    chosen.change(None, chosen, columns, js=JS_SHOW_PART, **REFRESH_EVENT)
+    part = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")
+    look.controls["inside"] = part
+    for name, (_, module) in PARTS.items():
+        with gr.Column(elem_id=f"part-{name}"):
+            module.build(look)

@@ -1,0 +1,7 @@
+// Shows the chosen part of the section "Inside the model".
+(() => {
+const { store } = vitdemo;
+const show = ({ inside }) => { document.documentElement.dataset.part = inside; };
+store.watch(["inside"], show);
+document.addEventListener("vitdemo:started", () => show(store.state));
+})();
