@@ -177,9 +177,14 @@ function room() {
   return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
 }
 
+// Build the grid; the focus stays on its thumbnail.
 function build() {
+  const focused = heads.all().find(({ button }) => button === document.activeElement);
   heads.build(look, { order: state.order, across: state.across, set, other, room: room() });
   heads.press(state);
+  if (!focused) return;
+  const isSame = ({ of, layer, head }) => of === focused.of && layer === focused.layer && head === focused.head;
+  heads.all().find(isSame)?.button.focus({ preventScroll: true });
 }
 
 // --- user input ---
