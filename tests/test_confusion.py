@@ -5,18 +5,25 @@ import pytest
 
 from tests.factories import make_context
 from vitdemo.analyses.predictions import comparable_predictions
-from vitdemo.page import confusion as drawing
-from vitdemo.page.confusion import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
+from vitdemo.errors import RunError
+from vitdemo.page import confusion_matrix as drawing
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.confusion_matrix import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
 
 @pytest.fixture(scope="module")
-def read(tested_runs):
-    group = comparable_predictions(make_context(tested_runs[0], data_root=tested_runs[1]), "first")
+def context(tested_runs):
+    return make_context(tested_runs[0], data_root=tested_runs[1])
+
+
+@pytest.fixture(scope="module")
+def read(context):
+    group = comparable_predictions(context, "first")
 
     def read_group(unit, other=None, errors_only=False):
-        return drawing.read_matrix(group, "first", other, unit, errors_only)
+        return drawing.compute_cells(group, "first", other, unit, errors_only)
 
     return read_group
 
@@ -60,7 +67,52 @@ def test_cell_labels_for_screen_readers(read):
     assert drawing.plural_class_name("cat") == "cats"
 
 
-def test_chosen_cell_and_pairs_use_the_same_keys(read):
-    payload = drawing.confusion_payload(read(COUNTS), ("<b>ant", "bee"))
-    assert payload.cell == (0, 1)
-    assert list(payload.pairs) == ["0-1", "2-1", "1-0", "2-0"]
+def make_state(**options) -> ViewState:
+    return ViewState(None, "", {f"confusion.{name}": value for name, value in options.items()})
+
+
+def test_matrix_of_a_model_and_the_difference_to_another(context):
+    found = drawing.matrix_payload(context, make_state(model="first"))
+    assert found.data["texts"][0] == ["60", "10", "0"]
+    assert [pair[:2] for pair in found.data["pairs"]] == [(0, 1), (2, 1), (1, 0), (2, 0)]
+    assert found.controls == {
+        "confusion.model": {
+            "props": {"groups": [("Models", ["first", "second"])]},
+            "value": "first",
+        },
+        "confusion.other": {"props": {"groups": [("Models", ["second"])]}, "value": ""},
+    }
+    both = make_state(model="first", other="second", unit="true", errors_only=True)
+    found = drawing.matrix_payload(context, both)
+    assert found.data["texts"][2] == ["−60.0%", "+60.0%", ""]
+    assert found.controls["confusion.other"]["value"] == "second"
+
+
+def test_invalid_values_are_replaced_by_defaults(context):
+    wanted = drawing.matrix_payload(context, make_state(model="first"))
+    invalid = make_state(model="gone", other="first", unit=3, errors_only="yes")
+    found = drawing.matrix_payload(context, invalid)
+    assert (found.data, found.controls) == (wanted.data, wanted.controls)
+
+
+def test_images_of_a_cell(context):
+    chosen = drawing.cell_payload(context, make_state(model="first", cell="<b>ant,bee"))
+    assert chosen["title"][0]["text"].startswith(
+        "true class <b>ant, predicted class bee: 10 images"
+    )
+    assert chosen["pictures"]["count"] == 10
+    for cell in ("", "bee", "bee,", "bee,wasp"):
+        found = drawing.cell_payload(context, make_state(model="first", cell=cell))
+        assert found == {"title": [], "pictures": None}
+
+
+def test_class_names_of_a_cell_may_contain_commas():
+    classes = ("a", "b, c", "c")
+    assert drawing.find_cell(classes, "a,b, c") == (0, 1)
+    assert drawing.find_cell(classes, "b, c,a") == (1, 0)
+    assert drawing.find_cell(classes, "c,c") == (2, 2)
+
+
+def test_page_without_evaluated_runs_reports_this(tmp_path):
+    with pytest.raises(RunError, match="No run has been evaluated yet"):
+        drawing.matrix_payload(make_context(tmp_path), make_state(model=""))

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from tests.factories import make_context
-from vitdemo.analyses.predictions import ImageQuery
+from tests.factories import RESNET, make_context, make_run
+from vitdemo.analyses.predictions import ImageQuery, load_test_images
+from vitdemo.errors import RunError
 from vitdemo.metrics.error_selection import Filters
-from vitdemo.page.components.gallery import SHEET_COLUMNS, Gallery, load_gallery_page
+from vitdemo.page.gallery import SHEET_COLUMNS, gallery_payload
+from vitdemo.runs import WEIGHTS_FILE
 
 ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 
@@ -17,30 +18,48 @@ def context(tested_runs):
     return make_context(tested_runs[0], data_root=tested_runs[1])
 
 
-def test_gallery_page_start_is_clamped_to_the_available_images(context):
-    pages = [load_gallery_page(context, ALL_IMAGES, start) for start in (-48, 0, 96, 144, 10_000)]
-    assert [page.start for page in pages] == [0, 0, 96, 96, 96]  # 110 images
-    assert [len(page.numbers) for page in pages] == [48, 48, 14, 14, 14]
+def test_gallery_page_is_clamped_to_the_available_images(context):
+    payloads = [gallery_payload(context, ALL_IMAGES, page) for page in (1, 3, 4, 10_000)]
+    assert [payload["start"] for payload in payloads] == [0, 96, 96, 96]  # 110 images
+    assert [len(payload["pictures"]) for payload in payloads] == [48, 14, 14, 14]
 
 
-def test_gallery_without_query_unknown_run_and_no_match(context):
-    assert load_gallery_page(context, None) is None
-    assert "There is no run" in load_gallery_page(context, ImageQuery("gone", Filters()))
-    no_match = load_gallery_page(context, ImageQuery("first", Filters("errors", low=1.0)))
-    assert Gallery().to_payload(no_match)["count"] == 0
+def test_gallery_of_unknown_run_and_no_match(context):
+    with pytest.raises(RunError, match="There is no run"):
+        gallery_payload(context, ImageQuery("gone", Filters()))
+    no_match = gallery_payload(context, ImageQuery("first", Filters("errors", low=1.0)))
+    assert (no_match["count"], no_match["pictures"], no_match["sheet"]) == (0, [], None)
 
 
 def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
-    page = load_gallery_page(context, ALL_IMAGES, 96)
-    value = Gallery().to_payload(page)
+    value = gallery_payload(context, ALL_IMAGES, 3)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
     assert [item["number"] for item in value["pictures"]] == list(range(96, 110))
     last = value["pictures"][-1]
     assert last["true"] == "fly"
     assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]
-    with Image.open(value["sheet"].path) as sheet:
-        assert sheet.size == (SHEET_COLUMNS * 16, 2 * 16)
-        assert np.array_equal(np.asarray(sheet)[16:, 80:96], page.images[13])
-    missing = Gallery().to_payload(load_gallery_page(make_context(*context.roots), ALL_IMAGES, 96))
+    sheet = value["sheet"]
+    assert sheet.is_exact and sheet.pixels.shape == (2 * 16, SHEET_COLUMNS * 16, 3)
+    last_image = load_test_images(context, context.find_run("first"), [109])[0]
+    assert np.array_equal(sheet.pixels[16:, 80:96], last_image)
+    missing = gallery_payload(make_context(*context.roots), ALL_IMAGES, 3)
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]
+
+
+def test_images_open_in_the_section_that_suits_the_model(context, tested_runs, tmp_path):
+    value = gallery_payload(context, ALL_IMAGES)
+    assert value["pictures"][2]["image"] == {"source": "test:2", "path": None, "at": 0.5}
+    assert value["opening"] == {"model": "first", "unavailable": "", "section": "heads"}
+    first = context.find_run("first")
+    for name, spec in (("conv", RESNET), ("gone", first.spec)):
+        make_run(tmp_path / name, spec, classes=first.classes, tested=first.evaluation)
+    (tmp_path / "gone" / WEIGHTS_FILE).unlink()
+    other = make_context(tmp_path, data_root=tested_runs[1])
+    openings = [
+        gallery_payload(other, ImageQuery(n, Filters()))["opening"] for n in ("conv", "gone")
+    ]
+    assert openings == [
+        {"model": "conv", "unavailable": "", "section": "why"},
+        {"model": None, "unavailable": "gone", "section": "heads"},
+    ]

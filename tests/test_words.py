@@ -10,11 +10,10 @@ from PIL import Image
 
 from tests.factories import CLASSES, VIT, make_context, make_evaluation, make_run
 from vitdemo.analyses import class_maps
-from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
+from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.calibration import (
     describe_both_sides,
     describe_calibration,
@@ -164,9 +163,7 @@ def test_run_without_images_is_reported_and_others_are_counted():
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])
 def test_single_model_has_nothing_to_compare(tmp_path, kind):
     make_run(tmp_path / "vit")
-    text = describe_kind(
-        comparable_predictions(make_context(tmp_path), "vit"), ImageQuery("vit", Filters(kind))
-    )
+    text = describe_kind(comparable_predictions(make_context(tmp_path), "vit"), "vit", kind)
     assert text == "Only vit was tested on these images, so there is nothing to compare."
 
 

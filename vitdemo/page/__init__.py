@@ -13,7 +13,7 @@ from vitdemo.page import (
     bridge,
     calibration,
     compare,
-    confusion,
+    confusion_matrix,
     data,
     errors,
     explore,
@@ -51,7 +51,7 @@ SCRIPTS = [
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
-FEATURES = (explore,)  # modules with the payload functions and tasks of their views
+FEATURES = (explore, confusion_matrix, errors)  # modules with the payload functions of their views
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in feature.TASKS.items()}
 
@@ -86,10 +86,10 @@ def build_page(
                 learnt = training.build(tab, context, opener, jobs)
             with gr.Tab("Per-class metrics", id="metrics") as tab:
                 metrics.build(tab, context)
-            with gr.Tab("Confusion matrix", id="confusion") as tab:
-                confusion.build(tab, context, opener)
-            with gr.Tab("Errors", id="errors") as tab:
-                errors.build(tab, context, opener)
+            with gr.Tab("Confusion matrix", id="confusion"):
+                confusion_matrix.build(context, opener.controls)
+            with gr.Tab("Errors", id="errors"):
+                errors.build(context, opener.controls)
             with gr.Tab("Calibration", id="calibration") as tab:
                 calibration.build(tab, context)
             with gr.Tab("Compare models", id="compare") as tab:

@@ -119,9 +119,13 @@ class ViewState:
 
 @dataclass(frozen=True, eq=False)
 class ImageFile:
-    """Image of a payload, (height, width, 3) uint8, which the browser receives as a file."""
+    """Image of a payload, (height, width, 3) uint8, which the browser receives as a file.
+
+    The file is a PNG, or a small JPEG if the image need not be exact.
+    """
 
     pixels: np.ndarray
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +192,7 @@ class Bridge(gr.HTML):
 
     def _serve(self, value: ImageFile | NumbersFile) -> FileData:
         if isinstance(value, ImageFile):
-            return serve_image(self, value.pixels)
+            return serve_image(self, value.pixels, exact=value.is_exact)
         if isinstance(value, CachedFile):
             return serve_file(self, "files", value.name, value.make_content)
         numbers = torch.from_numpy(value.values)
@@ -262,7 +266,7 @@ def build(
     bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
     for name, control in controls.items():
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
-        js = js.replace("INITIAL", json.dumps(control.value))
+        js = js.replace("INITIAL", json.dumps(initial_value(control)))
         control.input(None, control, None, js=js, **NO_PROGRESS)
     updated = {**controls, **shown}
     js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(updated)))
@@ -270,9 +274,14 @@ def build(
     return bridge
 
 
+def initial_value(control: Component) -> object:
+    """Return the initial value of a control in the view state, where "" means no run."""
+    return "" if control.value is None else control.value
+
+
 def describe_control(control: Component) -> dict:
     """Describe how the store reads the value of a control from the URL."""
-    found = {"start": control.value, "low": None, "high": None, "choices": None}
+    found = {"start": initial_value(control), "low": None, "high": None, "choices": None}
     if isinstance(control, gr.Dropdown | gr.Radio):
         found["choices"] = [value for _, value in control.choices]
     if isinstance(control, gr.Slider):

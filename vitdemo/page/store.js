@@ -76,7 +76,7 @@ vitdemo.store = (() => {
     });
   }
 
-  const requestedState = () => ({ ...state, layer: chosenLayer });
+  const requestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
 
   function receive() {
     const answer = vitdemo.received(bridge.props);

@@ -50,6 +50,7 @@ SHARED_SCRIPTS = (
     "grid.js",
     "maps.js",
     "documents.js",
+    "gallery.js",
     "map_words.js",
     "head_rows.js",
     "lesson_tasks.js",

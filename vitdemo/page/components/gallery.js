@@ -1,79 +1,100 @@
 // Test images as buttons with the models' predictions, or a table if the images are not available.
-// A click triggers "pick" with the image number; the two buttons below trigger "turn".
-const { make, newest, notice, probability, received, rove, table } = vitdemo;
-const part = (name) => element.querySelector("." + name);
-const place = part("pictures");
-const wanted = part("wanted").querySelector("input");
-const buttons = () => [...place.querySelectorAll("button")];
-const columns = () => getComputedStyle(place).gridTemplateColumns.split(" ").length;
-const settle = rove(place, buttons, columns, true);
-const number = new Intl.NumberFormat("en");
+// A click opens an image in Explore. The payload is described in vitdemo/page/gallery.py.
+Object.assign(window.vitdemo, (() => {
+  const { make, notice, probability, rove, table } = window.vitdemo;
+  const number = new Intl.NumberFormat("en");
 
-// Number of images and the visible range; screen readers read it out when it changes.
-function head({ count, start, page }) {
-  const words = count === 0 ? "No image" : count === 1 ? "1 image" : `${number.format(count)} images`;
-  const span = count > page ? `, ${number.format(start + 1)} to ${number.format(Math.min(start + page, count))} shown` : "";
-  const key = count ? ". Captions: true class → predicted class, and confidence" : "";
-  part("found").replaceChildren(words + span, make("small", { text: key }));
-}
+  // Define the state of a gallery: its page, from 1, and whether it shows the predictions of all models.
+  // A change of `filters` leads back to the first page, unless the same change chooses a page.
+  function defineGallery(prefix, filters) {
+    const { defineParam, set, watch } = vitdemo.store;
+    const page = `${prefix}.page`;
+    defineParam(page, { start: 1, parse: (text) => (/^[1-9]\d{0,4}$/.test(text) ? Number(text) : undefined) });
+    defineParam(`${prefix}.all_models`, { start: false, parse: (text) => ({ true: true, false: false })[text] });
+    watch(filters, (_, changes) => {
+      if (!(page in changes)) set({ [page]: 1 });
+    });
+  }
 
-function button(picture, at, value, names) {
-  const { true: truth, answers } = picture;
-  const [predicted, confidence] = answers[value.models.indexOf(value.model)];
-  const lines = names.map((name) => {
-    const [said, share] = answers[value.models.indexOf(name)];
-    return `${name}: ${said}${said === truth ? " ✓" : ""} ${probability(share)}`;
-  });
-  const rows = Math.ceil(value.pictures.length / value.columns);
-  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
-  const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
-  const named = predicted === truth ? "classified correctly" : `predicted as ${predicted}`;
-  const spoken = [`Test image ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)} confidence`, ...lines, "Open in Explore."];
-  const made = make(
-    "button",
-    { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
-    make("span", { className: "thumb", style, title: `Test image ${picture.number}` }),
-    make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
-    make("span", { text: probability(confidence) }),
-    ...lines.map((text) => make("small", { text })),
-  );
-  made.addEventListener("click", () => trigger("pick", { pick: String(picture.number) }));
-  return made;
-}
+  // Number of images and the visible range; screen readers read it out when it changes.
+  function head({ count, start, page }) {
+    const words = count === 0 ? "No image" : count === 1 ? "1 image" : `${number.format(count)} images`;
+    const span = count > page ? `, ${number.format(start + 1)} to ${number.format(Math.min(start + page, count))} shown` : "";
+    const key = count ? ". Captions: true class → predicted class, and confidence" : "";
+    return [words + span, make("small", { text: key })];
+  }
 
-function listed({ model, models, pictures }) {
-  const names = [model, ...models.filter((name) => name !== model)];
-  const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
-  const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
-  return table({ columns: ["Test image", "True class", ...names], rows: pictures.map(row) });
-}
+  function button(picture, at, value, names) {
+    const { true: truth, answers } = picture;
+    const [predicted, confidence] = answers[value.models.indexOf(value.model)];
+    const lines = names.map((name) => {
+      const [said, share] = answers[value.models.indexOf(name)];
+      return `${name}: ${said}${said === truth ? " ✓" : ""} ${probability(share)}`;
+    });
+    const rows = Math.ceil(value.pictures.length / value.columns);
+    const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
+    const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
+    const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
+    const named = predicted === truth ? "classified correctly" : `predicted as ${predicted}`;
+    const spoken = [`Test image ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)} confidence`, ...lines, "Open in Explore."];
+    const made = make(
+      "button",
+      { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
+      make("span", { className: "thumb", style, title: `Test image ${picture.number}` }),
+      make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
+      make("span", { text: probability(confidence) }),
+      ...lines.map((text) => make("small", { text })),
+    );
+    made.addEventListener("click", () => vitdemo.store.openImage({ ...value.opening, image: picture.image }));
+    return made;
+  }
 
-function draw() {
-  const value = received(props) || {};
-  const { pictures = [], sentence } = value;
-  part("top").hidden = !props.value;
-  part("wanted").hidden = !value.sheet;
-  const paged = value.count > value.page;
-  part("turns").hidden = !paged;
-  part("earlier").disabled = !(value.start > 0);
-  part("later").disabled = !(value.start + value.page < value.count);
-  if (value.models) head(value);
-  else part("found").replaceChildren();
-  const names = wanted.checked ? value.models : value.compared;
-  const shown = value.sheet ? pictures.map((picture, i) => button(picture, i, value, names)) : pictures.length ? [listed(value)] : [];
-  place.className = ["pictures", value.sheet ? "" : "listed", names?.length ? "wide" : "", value.pixels ? "pixels" : ""].join(" ");
-  place.replaceChildren(...(sentence ? [notice(sentence)] : []), ...shown);
-  settle(buttons()[0]);
-}
+  function listed({ model, models, pictures }) {
+    const names = [model, ...models.filter((name) => name !== model)];
+    const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
+    const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
+    return table({ columns: ["Test image", "True class", ...names], rows: pictures.map(row) });
+  }
 
-const turned = newest();
-function turn(pages) {
-  const { start, page } = received(props);
-  trigger("turn", turned({ pick: String(start + pages * page) }));
-}
-part("earlier").addEventListener("click", () => turn(-1));
-part("later").addEventListener("click", () => turn(1));
-wanted.addEventListener("change", draw);
-watch("value", draw);
-draw();
+  // Add the gallery of the state keys `prefix` to `place`. Return a function that draws a payload; null hides the gallery.
+  function galleryIn(place, prefix) {
+    const found = make("p", { className: "found", role: "status" });
+    const all = make("input", { type: "checkbox" });
+    const wanted = make("label", { className: "wanted" }, all, " Show all models' predictions");
+    const pictures = make("div", { role: "group", "aria-label": "Test images" });
+    const turn = (className, text) => make("button", { type: "button", className, text });
+    const [earlier, later] = [turn("earlier", "Previous images"), turn("later", "Next images")];
+    const turns = make("div", { className: "turns" }, earlier, later);
+    const gallery = make("div", { className: "vd-gallery", hidden: true }, make("div", { className: "top" }, found, wanted), pictures, turns);
+    const buttons = () => [...pictures.querySelectorAll("button")];
+    const columns = () => getComputedStyle(pictures).gridTemplateColumns.split(" ").length;
+    const settle = rove(pictures, buttons, columns, true);
+    let shown = null; // the drawn payload
+
+    const turnBy = (pages) => vitdemo.store.set({ [`${prefix}.page`]: shown.start / shown.page + 1 + pages });
+    earlier.addEventListener("click", () => turnBy(-1));
+    later.addEventListener("click", () => turnBy(1));
+    all.addEventListener("change", () => vitdemo.store.set({ [`${prefix}.all_models`]: all.checked }));
+    place.append(gallery);
+
+    return (value, state) => {
+      shown = value;
+      gallery.hidden = !value;
+      if (!value) return;
+      const { count, page, sentence, sheet, start } = value;
+      all.checked = state[`${prefix}.all_models`];
+      wanted.hidden = !sheet;
+      turns.hidden = count <= page;
+      earlier.disabled = start === 0;
+      later.disabled = start + page >= count;
+      found.replaceChildren(...head(value));
+      const names = all.checked ? value.models : value.compared;
+      const drawn = sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : count ? [listed(value)] : [];
+      pictures.className = ["pictures", sheet ? "" : "listed", names.length ? "wide" : "", value.pixels ? "pixels" : ""].join(" ");
+      pictures.replaceChildren(...(sentence ? [notice(sentence)] : []), ...drawn);
+      settle(buttons()[0]);
+    };
+  }
+
+  return { defineGallery, galleryIn };
+})());

@@ -4,6 +4,7 @@ ImageRow([ImageItem("Mean of all cats", "cat"), ...], concatenate_images(means))
 ImageRow([ImageItem("Norm of each token", "Norm", values=norms)])
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,3 +44,13 @@ def concatenate_images(pictures: np.ndarray) -> np.ndarray:
     """Concatenate images (n, S, S, 3) side by side, (S, n*S, 3)."""
     n, S = pictures.shape[:2]
     return pictures.swapaxes(0, 1).reshape(S, n * S, 3)
+
+
+def tile_images(pictures: np.ndarray, columns: int) -> np.ndarray:
+    """Tile images (n, S, S, 3) in rows of `columns`; the last row is padded with black."""
+    n, S = pictures.shape[:2]
+    rows = math.ceil(n / columns)
+    padded = np.zeros((rows * columns, S, S, 3), np.uint8)
+    padded[:n] = pictures
+    grid = padded.reshape(rows, columns, S, S, 3).swapaxes(1, 2)  # (rows, S, columns, S, 3)
+    return grid.reshape(rows * S, columns * S, 3)

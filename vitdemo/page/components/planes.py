@@ -16,7 +16,7 @@ import numpy as np
 
 from vitdemo.analyses.features import FeatureSpace
 from vitdemo.page.components import View, serve_image
-from vitdemo.page.components.gallery import tile_images
+from vitdemo.page.components.pictures import tile_images
 
 THUMBNAIL_COLUMNS = 50  # thumbnails per row of the sheet
 EmbeddingPlane = tuple[FeatureSpace, np.ndarray]

@@ -101,3 +101,17 @@ def update_run_choices(
         return gr.update(groups=groups), current
     value = names[0] if names and not optional else None
     return gr.update(groups=groups, value=value or ""), value
+
+
+def choose_run(runs: Sequence[Run], name: str, *, optional: bool = False) -> str:
+    """Return `name` if it is one of `runs`, else the first run of the menu; "" without a run.
+
+    If the choice is `optional`, an unknown name becomes "".
+    """
+    names = flatten_names(group_runs(runs))
+    return name if name in names else "" if optional else next(iter(names), "")
+
+
+def describe_run_choices(runs: Sequence[Run], name: str) -> dict:
+    """Return the update of a menu to `runs`, and to the choice `name`, for `ViewData`."""
+    return {"props": {"groups": group_runs(runs)}, "value": name}

@@ -127,27 +127,36 @@ class ExploreTab:
         """Open a test image in this tab, on the event `listen` of another tab.
 
         `chosen(*inputs, event)` returns the index of the test image and the name of the run to
-        explain. The attention section opens, or *Why this class?* for a model without attention.
-        If the run has no weights, a text below the image reports this.
+        explain, see `describe_opening`.
         """
 
         @show_user_errors
         def show(event: gr.EventData, *values):
-            return self.opening(*chosen(*values, event))
+            number, name = chosen(*values, event)
+            image = {"id": secrets.token_hex(8), "image": describe_test_image(number)}
+            return image | describe_opening(self.context, name)
 
         listen(show, list(inputs), self.opener, **NO_PROGRESS, **LIGHT_QUEUE)
 
-    def opening(self, number: int, name: str | None) -> dict:
-        """Return the value of `opener` for a test image and the run `name`."""
-        run = next((run for run in self.context.explainable_runs() if run.name == name), None)
-        has_attention = run is None or self.context.count_layers(run) > 0
-        return {
-            "id": secrets.token_hex(8),
-            "image": {"source": f"{image_sources.TEST_PREFIX}{number}", "path": None, "at": 0.5},
-            "model": run.name if run else None,
-            "unavailable": name if name and run is None else "",
-            "section": DEFAULT_SECTION if has_attention else CLASS_MAPS_SECTION,
-        }
+
+def describe_test_image(number: int) -> dict:
+    """Return the image of the view state for a test image."""
+    return {"source": f"{image_sources.TEST_PREFIX}{number}", "path": None, "at": 0.5}
+
+
+def describe_opening(context: AppContext, name: str | None) -> dict:
+    """Return the fields of `store.openImage` that do not depend on the image, for the run `name`.
+
+    The attention section opens, or *Why this class?* for a model without attention. If the run has
+    no weights, the model is None, and a text below the image reports this.
+    """
+    run = next((run for run in context.explainable_runs() if run.name == name), None)
+    has_attention = run is None or context.count_layers(run) > 0
+    return {
+        "model": run.name if run else None,
+        "unavailable": name if name and run is None else "",
+        "section": DEFAULT_SECTION if has_attention else CLASS_MAPS_SECTION,
+    }
 
 
 def start_on_load(page: gr.Blocks, page_tabs: gr.Tabs, sections: gr.Tabs) -> None:

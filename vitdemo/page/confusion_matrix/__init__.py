@@ -1,49 +1,59 @@
 """The Confusion matrix tab: counts of true and predicted classes, and the images of each cell.
 
-Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j.
+Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j. The tab
+has two views, whose payloads are:
+
+    confusion_matrix: see `matrix_to_payload`
+    confusion_cell: {"title": blocks, "pictures": see `vitdemo.page.gallery`, None without a cell}
+
+The chosen cell is a text of the view state: the true and the predicted class, with a comma between.
 """
 
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
 import numpy as np
+from gradio.components import Component
 
 from vitdemo.analyses.predictions import ComparablePredictions, ImageQuery, comparable_predictions
 from vitdemo.context import AppContext
-from vitdemo.errors import VitdemoError
+from vitdemo.errors import RunError
 from vitdemo.figures.matrix import figure_to_png, plot_confusion_matrix
 from vitdemo.metrics import CIFAR10_NOUNS, DASH, describe_pair, most_confused_pairs
 from vitdemo.metrics.error_selection import Filters, normalise_confusion, subtract_confusion
-from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
-from vitdemo.page.components.gallery import Gallery, load_gallery_page
-from vitdemo.page.components.matrix import ConfusionPayload, ConfusionView
-from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
-from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import (
-    LIGHT_QUEUE,
-    REFRESH_EVENT,
-    STATE_LIFETIME,
-    add_download_button,
-    parse_pick,
+from vitdemo.page.bridge import (
+    Payload,
+    Task,
+    ViewData,
+    ViewState,
+    add_view,
+    document_payload,
+    round_numbers,
 )
+from vitdemo.page.components.article import DocumentBlock, Heading, Text
+from vitdemo.page.components.run_choice import (
+    RunChoice,
+    choose_run,
+    describe_run_choices,
+    group_runs,
+)
+from vitdemo.page.gallery import gallery_payload, read_page
+from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
-from vitdemo.runs import Run
 
-# Scroll to the first image, as little as necessary: the chosen cell stays visible.
-JS_SCROLL_TO_IMAGES = """() => requestAnimationFrame(() => document.querySelector(
-  "#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" }))"""
 CONFUSION_INTRO = (
     "True and predicted classes over the test set: one row per **true class**, one column per "
     "**predicted class**. Choose a cell to see its images, with the mouse or with the arrow keys "
     "and Enter. Choose an image to see the model's attention in Explore."
 )
-COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = (
-    "Counts",
-    "Percentage of true class",
-    "Percentage of predicted class",
-)
-UNITS = {COUNTS: "count", TRUE_PERCENTAGES: "true", PREDICTED_PERCENTAGES: "predicted"}
+COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = "count", "true", "predicted"
+UNITS = {  # unit of the cells -> label
+    COUNTS: "Counts",
+    TRUE_PERCENTAGES: "Percentage of true class",
+    PREDICTED_PERCENTAGES: "Percentage of predicted class",
+}
 MAX_PAIRS = 10
 COLOUR_KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
 DIFFERENCE_COLOUR_KEY = (
@@ -51,8 +61,8 @@ DIFFERENCE_COLOUR_KEY = (
 )
 
 
-def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
-    """Lay out the tab and connect its events; images open in the tab Explore."""
+def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
+    """Lay out the tab, and add its controls by state key to `controls`."""
     gr.Markdown(CONFUSION_INTRO)
     with gr.Row():
         with gr.Column(min_width=260):
@@ -66,72 +76,84 @@ def build(tab: gr.Tab, context: AppContext, opener: ExploreTab) -> None:
             )
     with gr.Row():
         with gr.Column(min_width=300):
-            unit = gr.Radio(list(UNITS), value=COUNTS, label="Cell values")
+            choices = [(label, unit) for unit, label in UNITS.items()]
+            unit = gr.Radio(choices, value=COUNTS, label="Cell values")
         with gr.Column(min_width=300):
             errors_only = gr.Checkbox(False, label="Errors only")
-    view = ConfusionView(elem_id="confusion-matrix")
+    add_view("confusion_matrix", elem_id="confusion-matrix")
+
+    def save_png(folder, name, *settings):
+        group = comparable_predictions(context, name)
+        return write_png(folder, compute_cells(group, name, *settings))
+
     settings = [model, other, unit, errors_only]
-
-    def save_png(folder, *chosen):
-        return write_png(folder, matrix(*chosen))
-
     with gr.Row(), gr.Column(scale=0, min_width=160):
         add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
-    title = Document(elem_id="cell-title")
-    shown = Gallery(elem_id="cell-pictures")
-    cell = gr.State(None, time_to_live=STATE_LIFETIME)  # (true, predicted) class names
-
-    def matrix(name, other, unit, errors_only):
-        return read_matrix(comparable_predictions(context, name), name, other, unit, errors_only)
-
-    def draw(name, other, unit, errors_only, cell):
-        """Return the values of `outputs`; the chosen cell stays if the models have both classes."""
-        if name is None:
-            return NO_EVALUATION_MESSAGE, None, None, None
-        try:
-            found = matrix(name, other, unit, errors_only)
-        except VitdemoError as error:
-            return str(error), None, None, None
-        if cell is not None and not set(cell) <= set(found.classes):
-            cell = None
-        words = cell_title(found, *cell) if cell else None
-        pictures = load_gallery_page(context, cell_query(found, *cell) if cell else None)
-        return confusion_payload(found, cell), cell, words, pictures
-
-    def query_of(name, other, unit, errors_only, cell):
-        return cell_query(matrix(name, other, unit, errors_only), *cell) if name and cell else None
-
-    def pick(name, other, unit, errors_only, event: gr.EventData):
-        try:
-            classes = comparable_predictions(context, name).classes
-            picked = parse_pick(event.pick, len(classes), len(classes))
-            cell = tuple(classes[i] for i in picked)
-        except VitdemoError:  # the page shows a run that no longer exists
-            cell = None
-        return draw(name, other, unit, errors_only, cell)
-
-    def draw_fresh(name, other, *settings):
-        models, name = update_run_choices(context.evaluated_runs(), name)
-        others, other = update_run_choices(comparable_runs(context, name), other, optional=True)
-        return models, others, *draw(name, other, *settings)
-
-    inputs = [*settings, cell]
-    outputs = [view, cell, title, shown]
-    # All inputs share one event: after several quick clicks, the last result stays.
-    events = [tab.select, *(setting.input for setting in settings)]
-    gr.on(events, draw_fresh, inputs=inputs, outputs=[model, other, *outputs], **REFRESH_EVENT)
-    picked = view.pick(pick, inputs=settings, outputs=outputs, **REFRESH_EVENT)
-    picked.success(None, js=JS_SCROLL_TO_IMAGES)
-    shown.wire(context, query_of, inputs, opener.open_test_image_on)
+    add_view("confusion_cell", elem_id="cell-pictures")
+    names = ("model", "other", "unit", "errors_only")
+    controls |= {f"confusion.{name}": each for name, each in zip(names, settings, strict=True)}
 
 
-def comparable_runs(context: AppContext, name: str | None) -> list[Run]:
-    """Return the runs that were tested on the same images as the run `name`."""
-    try:
-        runs = comparable_predictions(context, name).runs if name else ()
-        return [run for run in runs if run.name != name]
-    except VitdemoError:
-        return []
+def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the confusion matrix, and the models to choose from. Raises `RunError`."""
+    matrix = read_matrix(context, state)
+    others = [run for run in matrix.group.runs if run.name != matrix.run]
+    return ViewData(
+        matrix_to_payload(matrix),
+        {
+            "confusion.model": describe_run_choices(context.evaluated_runs(), matrix.run),
+            "confusion.other": describe_run_choices(others, matrix.other or ""),
+        },
+    )
+
+
+def cell_payload(context: AppContext, state: ViewState) -> dict:
+    """Return the title and the images of the chosen cell. Raises `RunError`.
+
+    The result is empty if no cell is chosen, or if the models do not have both classes.
+    """
+    matrix = read_matrix(context, state)
+    cell = find_cell(matrix.classes, state.read_text("confusion.cell"))
+    if cell is None:
+        return {"title": [], "pictures": None}
+    page = read_page(state, "confusion.page")
+    return {
+        "title": document_payload(cell_title(matrix, *cell)),
+        "pictures": gallery_payload(context, cell_query(matrix, *cell), page),
+    }
+
+
+PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload}
+TASKS: dict[str, Task] = {}
+
+
+def read_matrix(context: AppContext, state: ViewState) -> "ConfusionCells":
+    """Return the confusion matrix of the view state. Raises `RunError`.
+
+    An unknown run is replaced by the first evaluated run, and an unknown second run by none.
+    """
+    name = choose_run(context.evaluated_runs(), state.read_text("confusion.model"))
+    if not name:
+        raise RunError(NO_EVALUATION_MESSAGE)
+    group = comparable_predictions(context, name)
+    others = [run for run in group.runs if run.name != name]
+    return compute_cells(
+        group,
+        name,
+        choose_run(others, state.read_text("confusion.other"), optional=True) or None,
+        state.read_choice("confusion.unit", UNITS, COUNTS),
+        state.read_flag("confusion.errors_only", False),
+    )
+
+
+def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
+    """Return the indices of "true,predicted", or None. A class name may contain commas."""
+    words = text.split(",")
+    for end in range(1, len(words)):
+        names = ",".join(words[:end]), ",".join(words[end:])
+        if set(names) <= set(classes):
+            return classes.index(names[0]), classes.index(names[1])
+    return None
 
 
 # --- the matrix ----------------------------------------------------------------------------------
@@ -177,41 +199,47 @@ class ConfusionCells:
         return words.replace("-", "−")
 
 
-def read_matrix(
+def compute_cells(
     group: ComparablePredictions, run: str, other: str | None, unit: str, errors_only: bool
 ) -> ConfusionCells:
-    counts, by = group.confusion_matrix(run), UNITS[unit]
+    """Return the confusion matrix of `run`, minus the confusion matrix of `other`, if given."""
+    counts = group.confusion_matrix(run)
     others = group.confusion_matrix(other) if other else None
     values = (
-        normalise_confusion(counts, by)
+        normalise_confusion(counts, unit)
         if others is None
-        else subtract_confusion(counts, others, by)
+        else subtract_confusion(counts, others, unit)
     )
     return ConfusionCells(group, run, other, unit, errors_only, counts, others, values)
 
 
-def confusion_payload(matrix: ConfusionCells, cell: tuple[str, str] | None) -> ConfusionPayload:
-    """Return the payload of the confusion matrix, the chosen `cell` and the most confused pairs."""
+def matrix_to_payload(matrix: ConfusionCells) -> dict:
+    """Convert the confusion matrix to its payload.
+
+    `values`, `texts`, `strengths` and `spoken` are (C, C). `strengths` (-1 to 1) define the
+    colours, and `spoken` are labels for screen readers. `signed` marks a difference of two models,
+    with negative values in purple. `pairs` are the cells of the most confused pairs of classes,
+    each with a sentence.
+    """
     key = COLOUR_KEY
     if matrix.other:
         key = DIFFERENCE_COLOUR_KEY.format(first=matrix.run, second=matrix.other)
     c = range(len(matrix.classes))
-    return ConfusionPayload(
-        matrix.run,
-        matrix.classes,
-        matrix.values,
-        colour_strengths(matrix),
-        cell_texts(matrix),
-        [[cell_label(matrix, i, j) for j in c] for i in c],
-        signed=matrix.other is not None,
-        cell=tuple(map(matrix.classes.index, cell)) if cell else None,
-        pairs={
-            f"{pair.true}-{pair.predicted}": describe_pair(pair, matrix.classes)
+    return {
+        "run": matrix.run,
+        "classes": list(matrix.classes),
+        "values": matrix.values.tolist(),
+        "strengths": round_numbers(colour_strengths(matrix), 4),
+        "texts": cell_texts(matrix),
+        "spoken": [[cell_label(matrix, i, j) for j in c] for i in c],
+        "signed": matrix.other is not None,
+        "pairs": [
+            (pair.true, pair.predicted, describe_pair(pair, matrix.classes))
             for pair in most_confused_pairs(matrix.counts, MAX_PAIRS)
-        },
-        words=[key, *matrix.group.exclusion_messages],
-        file=matrix.file,
-    )
+        ],
+        "words": [key, *matrix.group.exclusion_messages],
+        "file": matrix.file,
+    }
 
 
 def cell_texts(matrix: ConfusionCells) -> list[list[str]]:
@@ -256,9 +284,8 @@ def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
     return f"{taken}: {pictures}{share}"
 
 
-def cell_query(matrix: ConfusionCells, true: str, predicted: str) -> ImageQuery:
-    """Return the query for the images of class `true` that were predicted as `predicted`."""
-    i, j = matrix.classes.index(true), matrix.classes.index(predicted)
+def cell_query(matrix: ConfusionCells, i: int, j: int) -> ImageQuery:
+    """Return the query for the images of class `i` that were predicted as class `j`."""
     return ImageQuery(matrix.run, Filters("all", i, j), matrix.other)
 
 
@@ -266,13 +293,12 @@ def plural_class_name(name: str) -> str:
     return CIFAR10_NOUNS[name][1] if name in CIFAR10_NOUNS else f'images of "{name}"'
 
 
-def cell_title(matrix: ConfusionCells, true: str, predicted: str) -> list[DocumentBlock]:
+def cell_title(matrix: ConfusionCells, i: int, j: int) -> list[DocumentBlock]:
     """Return a heading for the images of a cell, and a sentence about their order."""
-    words = cell_label(matrix, matrix.classes.index(true), matrix.classes.index(predicted))
     order = "Most confident first."
     if matrix.other:
         order = f"First the images of {matrix.run}, then the other images of {matrix.other}."
-    return [Heading(words), Text(order, quiet=True)]
+    return [Heading(cell_label(matrix, i, j)), Text(order, quiet=True)]
 
 
 def write_png(folder: Path, matrix: ConfusionCells) -> str:
@@ -282,7 +308,7 @@ def write_png(folder: Path, matrix: ConfusionCells) -> str:
         cell_texts(matrix),
         matrix.classes,
         matrix.title,
-        "images" if matrix.unit == COUNTS else matrix.unit.lower(),
+        "images" if matrix.unit == COUNTS else UNITS[matrix.unit].lower(),
         signed=matrix.other is not None,
     )
     path = folder / f"{matrix.file.replace('/', '-')}.png"

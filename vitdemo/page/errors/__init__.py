@@ -1,0 +1,244 @@
+"""The Errors tab: test images with their predictions, selected by several filters.
+
+The tab has three views. The browser chooses the kind of images and the page of the gallery.
+
+    errors_kinds: {"chips": [{"pick": kind, "words", "count", "off": why disabled, "text"}, ...],
+                   "only": description of the other filters, "messages": [sentence, ...]}
+    errors_pairs: {"chips": [{"pick": "i-j", "words", "count", "spoken", "classes"}, ...]}
+    errors_pictures: see `vitdemo.page.gallery`
+"""
+
+from collections.abc import MutableMapping
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.analyses.predictions import (
+    ComparablePredictions,
+    ImageQuery,
+    available_predictions,
+    count_kinds,
+)
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
+from vitdemo.page.bridge import Payload, Task, ViewData, ViewState, add_view
+from vitdemo.page.components.run_choice import (
+    RunChoice,
+    choose_run,
+    describe_run_choices,
+    group_runs,
+)
+from vitdemo.page.gallery import gallery_payload, read_page
+from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
+
+ANY_CLASS_VALUE = ""  # value of the choice "any class"
+ANY_CLASS = ("any class", ANY_CLASS_VALUE)
+MAX_CLASS_PAIRS = 10
+MULTI_MODEL_KINDS = (
+    "only_right",
+    "all_wrong",
+)  # kinds that depend on the predictions of other models
+KIND_TEXTS = {  # kind -> label and explanation
+    "errors": ("Errors", "{run} predicted the wrong class."),
+    "right": ("Correct predictions", "{run} predicted the correct class."),
+    "all": ("All images", "All predictions of {run}."),
+    "only_right": (
+        "Only this model correct",
+        "Out of {count}, only {run} predicted the correct class.",
+    ),
+    "all_wrong": ("All models wrong", "All {count} predicted a wrong class."),
+    "label_errors": (
+        "Possible label errors",
+        "The mean prediction of {count} contradicts the given label, according to confident "
+        "learning (Northcutt, Jiang & Chuang 2021). The label may still be correct. The four "
+        "included models flag 10 test images of CIFAR-10.",
+    ),
+}
+ORDER_CHOICES = {
+    "Most confident first": "most_confident",
+    "Smallest margin first": "least_sure",
+    "Likeliest label error first": "doubtful_label",
+    "By image number": "data_set",
+}
+ORDER_HELP = (
+    "margin: difference between the two highest class probabilities; label error: lowest "
+    "probability of the given label, averaged over the models"
+)
+DEFAULT_KIND, DEFAULT_ORDER = "errors", "most_confident"
+ERRORS_INTRO = (
+    "Individual test images with their predictions. Filter them by result, class and confidence. "
+    "Choose an image to open it in Explore, with the attention of the model."
+)
+
+
+def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
+    """Lay out the tab, and add its controls by state key to `controls`."""
+    gr.Markdown(ERRORS_INTRO)
+    model = RunChoice(group_runs(context.evaluated_runs()), elem_id="errors-model")
+    add_view("errors_kinds", elem_id="errors-kinds")
+    with gr.Row():
+        true = _class_choice("True class", "errors-true")
+        predicted = _class_choice("Predicted class", "errors-predicted")
+        with gr.Column(min_width=200):
+            either_way = gr.Checkbox(
+                False, label="Both directions", info="also show the two classes swapped"
+            )
+    with gr.Row():
+        low = _percent_slider(0, "Minimum confidence, %", "errors-low")
+        high = _percent_slider(100, "Maximum confidence, %", "errors-high")
+        order = gr.Radio(
+            list(ORDER_CHOICES.items()),
+            value=DEFAULT_ORDER,
+            label="Order",
+            info=ORDER_HELP,
+            min_width=300,
+            elem_id="errors-order",
+        )
+    add_view("errors_pairs", elem_id="errors-pairs")
+    add_view("errors_pictures", elem_id="errors-pictures")
+    controls |= {
+        "errors.model": model,
+        "errors.true": true,
+        "errors.predicted": predicted,
+        "errors.both": either_way,
+        "errors.low": low,
+        "errors.high": high,
+        "errors.order": order,
+    }
+
+
+def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the filter buttons, and the models and classes to choose from.
+
+    Raises `RunError` if there is no evaluated run, or if a filter is invalid.
+    """
+    query = read_query(context, state)
+    group = available_predictions(context, query.run)
+    choices = [ANY_CLASS, *((name, name) for name in group.classes)]
+    true, predicted = (
+        ANY_CLASS_VALUE if c is None else group.classes[c]
+        for c in (query.filters.true, query.filters.predicted)
+    )
+    return ViewData(
+        kind_buttons(group, query, count_kinds(context, query)),
+        {
+            "errors.model": describe_run_choices(context.evaluated_runs(), query.run),
+            "errors.true": {"choices": choices, "value": true},
+            "errors.predicted": {"choices": choices, "value": predicted},
+        },
+    )
+
+
+def pairs_payload(context: AppContext, state: ViewState) -> dict:
+    """Return a button for each of the most confused class pairs. Raises `RunError`."""
+    name = read_model(context, state)
+    return pair_buttons(available_predictions(context, name), name)
+
+
+def pictures_payload(context: AppContext, state: ViewState) -> dict:
+    """Return the payload of the gallery. Raises `RunError`."""
+    return gallery_payload(context, read_query(context, state), read_page(state, "errors.page"))
+
+
+PAYLOADS: dict[str, Payload] = {
+    "errors_kinds": kinds_payload,
+    "errors_pairs": pairs_payload,
+    "errors_pictures": pictures_payload,
+}
+TASKS: dict[str, Task] = {}
+
+
+def read_model(context: AppContext, state: ViewState) -> str:
+    """Return the chosen run, else the first evaluated run. Raises `RunError` without any."""
+    name = choose_run(context.evaluated_runs(), state.read_text("errors.model"))
+    if not name:
+        raise RunError(NO_EVALUATION_MESSAGE)
+    return name
+
+
+def read_query(context: AppContext, state: ViewState) -> ImageQuery:
+    """Return the query of the view state. An unknown class means any class. Raises `RunError`."""
+    name = read_model(context, state)
+    classes = available_predictions(context, name).classes
+    true, predicted = (state.read_text(key) for key in ("errors.true", "errors.predicted"))
+    filters = Filters(
+        kind=state.read_choice("errors.kind", KIND_TEXTS, DEFAULT_KIND),
+        true=classes.index(true) if true in classes else None,
+        predicted=classes.index(predicted) if predicted in classes else None,
+        either_way=state.read_flag("errors.both", False),
+        low=state.read_number("errors.low", 0, 100, 0) / 100,
+        high=state.read_number("errors.high", 0, 100, 100) / 100,
+        order=state.read_choice("errors.order", ORDER_CHOICES.values(), DEFAULT_ORDER),
+    )
+    return ImageQuery(name, filters)
+
+
+def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
+    return UncheckedDropdown(
+        [ANY_CLASS], value=ANY_CLASS_VALUE, label=label, min_width=160, elem_id=elem_id
+    )
+
+
+def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
+    return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
+
+
+def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[str, int]) -> dict:
+    """Return a filter button per kind with its image count and text; see the module docstring."""
+    alone = "requires a second model tested on the same images" if len(group.runs) == 1 else None
+    chips = [
+        {
+            "pick": kind,
+            "words": words,
+            "count": counts[kind],
+            "off": alone if kind in MULTI_MODEL_KINDS else None,
+            "text": describe_kind(group, query.run, kind),
+        }
+        for kind, (words, _) in KIND_TEXTS.items()
+    ]
+    only = describe_filters(group, query.filters)
+    return {"chips": chips, "only": only, "messages": list(group.exclusion_messages)}
+
+
+def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
+    """Describe the class and confidence filters that are not neutral, "" if all are."""
+    words = []
+    if filters.true is not None or filters.predicted is not None:
+        true, predicted = (
+            "any class" if c is None else group.classes[c]
+            for c in (filters.true, filters.predicted)
+        )
+        words.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
+    if (filters.low, filters.high) != (0, 1):
+        words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f}%")
+    return ", ".join(words)
+
+
+def describe_kind(group: ComparablePredictions, name: str, kind: str) -> str:
+    """Return the explanation of a kind of images, for the run `name`."""
+    alone = len(group.runs) == 1
+    if alone and kind in MULTI_MODEL_KINDS:
+        return f"Only {name} was tested on these images, so there is nothing to compare."
+    count = "one model" if alone else f"{len(group.runs)} models"
+    return KIND_TEXTS[kind][1].format(run=name, count=count)
+
+
+def pair_buttons(group: ComparablePredictions, name: str) -> dict:
+    """Return a button for each of the most confused class pairs of the run `name`."""
+    found = mutual_confusions(group.confusion_matrix(name), MAX_CLASS_PAIRS)
+    return {"chips": [_pair_button(pair, group.classes) for pair in found]}
+
+
+def _pair_button(pair: MutualConfusion, classes: tuple[str, ...]) -> dict:
+    first, second = classes[pair.first], classes[pair.second]
+    return {
+        "pick": f"{pair.first}-{pair.second}",
+        "words": f"{first} ↔ {second}",
+        "count": pair.count,
+        "spoken": f"{first} and {second}: {pair.count} images, "
+        f"{pair.first_as_second} of {first} predicted as {second}, "
+        f"{pair.second_as_first} of {second} predicted as {first}",
+        "classes": [first, second],
+    }

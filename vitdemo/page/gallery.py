@@ -1,0 +1,98 @@
+"""Gallery of test images, 48 per page; a click on an image opens the image in Explore.
+
+`gallery_payload` returns:
+
+    {"count": number of selected images, "start": index of the first one shown, "page": 48,
+     "model": the queried run, "models": [name, ...], "compared": [name, ...],
+     "pictures": [{"number", "true", "answers": [[class, probability], one per model],
+                   "image": the image of the view state}, ...],
+     "opening": what else `store.openImage` needs, see `describe_opening`,
+     "sheet": image or None, "columns": of the sheet, "pixels": bool, "sentence": str}
+
+`sheet` is one file with all images in rows of `columns`. Without the dataset, `sheet` is None, and
+`gallery.js` shows a table of image numbers and predictions.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vitdemo.analyses.predictions import (
+    ImageQuery,
+    ImageSelection,
+    load_test_images,
+    select_by_query,
+)
+from vitdemo.context import AppContext
+from vitdemo.errors import DataError
+from vitdemo.page.bridge import ImageFile, ViewState
+from vitdemo.page.components.pictures import tile_images
+from vitdemo.page.explore.tab import describe_opening, describe_test_image
+
+PAGE_SIZE = 48
+MAX_PAGES = 100_000
+SHEET_COLUMNS = 8  # number of images per row of the sheet
+MAX_PIXELATED_SIDE = 64  # pixels; images up to this side are enlarged without interpolation
+
+
+def read_page(state: ViewState, key: str) -> int:
+    """Return the number of the gallery page in the view state, from 1."""
+    return int(state.read_number(key, 1, MAX_PAGES, 1))
+
+
+def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> dict:
+    """Return the payload of a gallery page, the last one if there are fewer than `page` pages.
+
+    Raises `RunError` if the query fails.
+    """
+    selection = select_by_query(context, query)
+    count, group = len(selection.image_indices), selection.predictions
+    start = min((page - 1) * PAGE_SIZE, max(count - 1, 0) // PAGE_SIZE * PAGE_SIZE)
+    numbers = selection.image_indices[start : start + PAGE_SIZE].tolist()
+    images, sentence = load_gallery_images(context, selection, numbers)
+    pixelated = images is not None and images.shape[1] <= MAX_PIXELATED_SIDE
+    return {
+        "count": count,
+        "start": start,
+        "page": PAGE_SIZE,
+        "model": query.run,
+        "models": group.names,
+        "compared": [query.run, query.other_run] if query.other_run else [],
+        "pictures": [
+            {
+                "number": number,
+                "true": group.classes[group.labels[number]],
+                "answers": [
+                    top_prediction(group.classes, row[number]) for row in group.probabilities
+                ],
+                "image": describe_test_image(number),
+            }
+            for number in numbers
+        ],
+        "opening": describe_opening(context, query.run),
+        "sheet": None
+        if images is None
+        else ImageFile(tile_images(images, SHEET_COLUMNS), is_exact=pixelated),
+        "columns": SHEET_COLUMNS,
+        "pixels": pixelated,
+        "sentence": sentence,
+    }
+
+
+def load_gallery_images(
+    context: AppContext, selection: ImageSelection, numbers: Sequence[int]
+) -> tuple[np.ndarray | None, str]:
+    """Return the images (n, S, S, 3) uint8, or None and the reason ("" without numbers)."""
+    if not numbers:
+        return None, ""
+    group = selection.predictions
+    run = group.runs[group.names.index(selection.query.run)]
+    try:
+        return load_test_images(context, run, numbers), ""
+    except DataError as error:
+        return None, f"Only the image numbers are available, not the images. {error}"
+
+
+def top_prediction(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
+    """Return the most probable of the `classes`, and its probability."""
+    return classes[probabilities.argmax()], round(float(probabilities.max()), 6)
