@@ -39,7 +39,7 @@ def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
     assert last["true"] == "fly"
     assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]
     sheet = value["sheet"]
-    assert sheet.is_exact and sheet.pixels.shape == (2 * 16, SHEET_COLUMNS * 16, 3)
+    assert sheet.exact and sheet.pixels.shape == (2 * 16, SHEET_COLUMNS * 16, 3)
     last_image = load_test_images(context, context.find_run("first"), [109])[0]
     assert np.array_equal(sheet.pixels[16:, 80:96], last_image)
     missing = gallery_payload(make_context(*context.roots), ALL_IMAGES, 3)

@@ -121,11 +121,11 @@ class ViewState:
 class ImageFile:
     """Image of a payload, (height, width, 3) uint8, which the browser receives as a file.
 
-    The file is a PNG, or a small JPEG if the image need not be exact.
+    The file is a PNG, or a small JPEG if the image need not be `exact`.
     """
 
     pixels: np.ndarray
-    is_exact: bool = True
+    exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ class Bridge(gr.HTML):
 
     def _serve(self, value: ImageFile | NumbersFile) -> FileData:
         if isinstance(value, ImageFile):
-            return serve_image(self, value.pixels, exact=value.is_exact)
+            return serve_image(self, value.pixels, exact=value.exact)
         if isinstance(value, CachedFile):
             return serve_file(self, "files", value.name, value.make_content)
         numbers = torch.from_numpy(value.values)

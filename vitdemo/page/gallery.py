@@ -72,7 +72,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
         "opening": describe_opening(context, query.run),
         "sheet": None
         if images is None
-        else ImageFile(tile_images(images, SHEET_COLUMNS), is_exact=pixelated),
+        else ImageFile(tile_images(images, SHEET_COLUMNS), exact=pixelated),
         "columns": SHEET_COLUMNS,
         "pixels": pixelated,
         "sentence": sentence,
