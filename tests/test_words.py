@@ -14,7 +14,8 @@ from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.page.calibration import (
+from vitdemo.metrics.error_selection import Filters
+from vitdemo.page.calibration.blocks import (
     describe_both_sides,
     describe_calibration,
     describe_label_smoothing,
@@ -25,7 +26,7 @@ from vitdemo.page.data import patches
 from vitdemo.page.errors import describe_kind
 from vitdemo.page.explore.class_attribution.blocks import class_map_panel
 from vitdemo.page.kit import make_cache_folder
-from vitdemo.page.metrics.classes import describe_margins_of_error
+from vitdemo.page.per_class_metrics.classes import describe_margins_of_error
 from vitdemo.runs import Evaluation
 
 

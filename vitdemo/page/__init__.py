@@ -19,8 +19,8 @@ from vitdemo.page import (
     explore,
     header,
     lessons,
-    metrics,
     own_classes,
+    per_class_metrics,
     training,
 )
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
@@ -51,9 +51,10 @@ SCRIPTS = [
 HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
-FEATURES = (explore, confusion_matrix, errors)  # modules with the payload functions of their views
+# Modules with the payload functions of their views, and perhaps tasks.
+FEATURES = (explore, per_class_metrics, confusion_matrix, errors, calibration)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
-TASKS = {name: task for feature in FEATURES for name, task in feature.TASKS.items()}
+TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
 
 
 def build_page(
@@ -84,14 +85,14 @@ def build_page(
                 lessons.build(tab, panel, context, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
                 learnt = training.build(tab, context, opener, jobs)
-            with gr.Tab("Per-class metrics", id="metrics") as tab:
-                metrics.build(tab, context)
+            with gr.Tab("Per-class metrics", id="metrics"):
+                per_class_metrics.build(context, opener.controls)
             with gr.Tab("Confusion matrix", id="confusion"):
                 confusion_matrix.build(context, opener.controls)
             with gr.Tab("Errors", id="errors"):
                 errors.build(context, opener.controls)
-            with gr.Tab("Calibration", id="calibration") as tab:
-                calibration.build(tab, context)
+            with gr.Tab("Calibration", id="calibration"):
+                calibration.build(context, opener.controls)
             with gr.Tab("Compare models", id="compare") as tab:
                 compare.build(tab, context, on_baseline_pick=learnt.pick)
             with gr.Tab("Data", id="data") as tab:

@@ -249,7 +249,8 @@ def build(
     The value of each component in `controls` is part of the view state, under its name. The store
     also updates the components in `shown`.
     """
-    bridge = Bridge({name: describe_control(each) for name, each in controls.items()})
+    descriptions = {name: describe_control(each) for name, each in controls.items()}
+    bridge = Bridge(descriptions)
     channel, runner = TaskChannel(), TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
@@ -266,7 +267,7 @@ def build(
     bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
     for name, control in controls.items():
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
-        js = js.replace("INITIAL", json.dumps(initial_value(control)))
+        js = js.replace("INITIAL", json.dumps(descriptions[name]["start"]))
         control.input(None, control, None, js=js, **NO_PROGRESS)
     updated = {**controls, **shown}
     js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(updated)))
@@ -274,14 +275,13 @@ def build(
     return bridge
 
 
-def initial_value(control: Component) -> object:
-    """Return the initial value of a control in the view state, where "" means no run."""
-    return "" if control.value is None else control.value
-
-
 def describe_control(control: Component) -> dict:
     """Describe how the store reads the value of a control from the URL."""
-    found = {"start": initial_value(control), "low": None, "high": None, "choices": None}
+    start = "" if control.value is None else control.value  # "": no run
+    found = {"start": start, "low": None, "high": None, "choices": None}
+    if isinstance(control, gr.Dropdown) and control.multiselect:
+        # Unlike an empty list, [""] means that the user has not chosen yet.
+        return {"kind": "names", **found, "start": control.value or [""]}
     if isinstance(control, gr.Dropdown | gr.Radio):
         found["choices"] = [value for _, value in control.choices]
     if isinstance(control, gr.Slider):

@@ -51,6 +51,11 @@ REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 # Event that runs models: of several waiting requests, only the latest is handled.
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
 STATE_LIFETIME = 6 * 3600  # seconds until gradio deletes a user's choices in a State
+NO_EVALUATION_MESSAGE = (
+    "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
+    "again, use `python train.py evaluate runs/NAME`."
+)
+NO_OTHER_MODEL_LABEL = "no other model"
 NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )

@@ -40,8 +40,12 @@ from vitdemo.page.components.run_choice import (
     group_runs,
 )
 from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
-from vitdemo.page.metrics import NO_EVALUATION_MESSAGE, NO_OTHER_MODEL_LABEL
+from vitdemo.page.kit import (
+    LIGHT_QUEUE,
+    NO_EVALUATION_MESSAGE,
+    NO_OTHER_MODEL_LABEL,
+    add_download_button,
+)
 
 CONFUSION_INTRO = (
     "True and predicted classes over the test set: one row per **true class**, one column per "

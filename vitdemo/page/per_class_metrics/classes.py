@@ -1,19 +1,26 @@
-"""Summary and table of one model in the Per-class metrics tab."""
+"""Summary and table of one model, as a document."""
 
 from collections.abc import Mapping
 from statistics import median
 
 import numpy as np
 
+from vitdemo.context import AppContext
+from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import (
     METRIC_TITLES,
     ClassificationReport,
+    compute_classification_report,
     format_three_decimals,
 )
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
-from vitdemo.page.components.article import DocumentBlock, Text
+from vitdemo.page.bridge import ViewData, ViewState, document_payload
+from vitdemo.page.components.article import DocumentBlock, Notice, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
+from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.page.per_class_metrics.choice import choose_models
 
+VIEW = "class_metrics"
 METRIC_HELP = {
     "support": "Number of test images of the class.",
     "precision": "Fraction of correct predictions among all images predicted as the class.",
@@ -31,6 +38,23 @@ MEAN_ROW_HELP = {
     "Weighted average": "Mean over the images: each class is weighted by its support.",
 }
 NUMBER_WORDS = {2: "two", 3: "three", 5: "five"}
+
+
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the class metrics, and the runs to choose from."""
+    name, _, menus = choose_models(context, state)
+    return ViewData(document_payload(run_blocks(context, name)), menus)
+
+
+def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
+    """Return the metrics of the run `name`, or only a notice; "" means that there is no run."""
+    if not name:
+        return [Notice(NO_EVALUATION_MESSAGE)]
+    try:
+        found = context.cache.call(compute_classification_report, context.find_run(name))
+    except VitdemoError as error:
+        return [Notice(str(error))]
+    return class_metrics_blocks(found)
 
 
 def class_metrics_blocks(found: ClassificationReport) -> list[DocumentBlock]:

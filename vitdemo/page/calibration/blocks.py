@@ -1,11 +1,8 @@
-"""The Calibration tab: confidence compared with accuracy."""
+"""Sentences, plots and table of the Calibration tab."""
 
-import gradio as gr
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.context import AppContext
-from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.metrics import DASH, format_signed, percent_text
 from vitdemo.metrics.calibration import (
@@ -19,10 +16,8 @@ from vitdemo.metrics.calibration import (
 from vitdemo.metrics.calibration_report import (
     CalibrationReport,
     ScaledCalibration,
-    compute_calibration_report,
 )
 from vitdemo.page.components.article import (
-    Document,
     DocumentBlock,
     Figure,
     LegendEntry,
@@ -30,16 +25,8 @@ from vitdemo.page.components.article import (
     Plots,
     Text,
 )
-from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.page.components.table import Cell, Row, Table
-from vitdemo.page.kit import REFRESH_EVENT
-from vitdemo.page.metrics import NO_EVALUATION_MESSAGE
 
-CALIBRATION_INTRO = (
-    "The **confidence** of a prediction is the probability that the model gives to the predicted "
-    "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
-    "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
-)
 CALIBRATION_TERMS = {
     "Calibration error": "Expected calibration error (ECE) in percentage points: gap between "
     "confidence and accuracy in each of 15 bins, averaged over all "
@@ -52,27 +39,6 @@ CALIBRATION_TERMS = {
     "1 lowers the confidence, a temperature below 1 raises it, and no prediction "
     "changes.",
 }
-
-
-def build(tab: gr.Tab, context: AppContext) -> None:
-    """Lay out the tab, whose content is computed when the user opens it."""
-    gr.Markdown(CALIBRATION_INTRO)
-    model = RunChoice(group_runs(context.evaluated_runs()), elem_id="calibration-model")
-    view = Document(elem_id="calibration")
-
-    def draw(name):
-        update, name = update_run_choices(context.evaluated_runs(), name)
-        if name is None:
-            return update, [Notice(NO_EVALUATION_MESSAGE)]
-        try:
-            run = context.find_run(name)
-            return update, calibration_blocks(
-                context.cache.call(compute_calibration_report, run), str(run.path)
-            )
-        except VitdemoError as error:
-            return update, [Notice(str(error))]
-
-    gr.on([tab.select, model.input], draw, inputs=model, outputs=[model, view], **REFRESH_EVENT)
 
 
 def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBlock]:

@@ -1,4 +1,4 @@
-"""ROC and precision-recall curves of chosen classes, for one or two models."""
+"""ROC and precision-recall curves of chosen classes, for one or two models, as a document."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,14 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.figures.curves import HUES
-from vitdemo.metrics.classification_report import RankingReport, compute_ranking_report
+from vitdemo.metrics.classification_report import (
+    ClassificationReport,
+    RankingReport,
+    compute_classification_report,
+    compute_ranking_report,
+)
 from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
+from vitdemo.page.bridge import ViewData, ViewState, document_payload
 from vitdemo.page.components.article import (
     DocumentBlock,
     Download,
@@ -21,8 +27,11 @@ from vitdemo.page.components.article import (
     Plots,
 )
 from vitdemo.page.components.table import Column, Row, Table
-from vitdemo.page.metrics.classes import number_cell
+from vitdemo.page.per_class_metrics.choice import choose_models
+from vitdemo.page.per_class_metrics.classes import number_cell
 
+VIEW = "ranking_curves"
+CLASSES = "metrics.classes"  # state key
 MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
@@ -40,16 +49,47 @@ RANKING_TERMS = {
 }
 
 
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the curves, and the classes to choose from.
+
+    The document is empty if the view of the class metrics reports an error.
+    """
+    name, other, _ = choose_models(context, state)
+    wanted = state.read_names(CLASSES)
+    try:
+        run = context.find_run(name) if name else None
+        report = context.cache.call(compute_classification_report, run) if run else None
+    except VitdemoError:
+        report = None
+    if report is None:
+        return ViewData([], {CLASSES: {"choices": [], "value": wanted}})
+    choices, chosen = choose_classes(report, wanted)
+    blocks = ranking_blocks(context, [each for each in (name, other) if each], chosen)
+    menu = {"choices": [(each, each) for each in choices], "value": chosen}
+    return ViewData(document_payload(blocks), {CLASSES: menu})
+
+
+def choose_classes(
+    report: ClassificationReport, wanted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the tested classes, and the `wanted` ones of them, at most `MAX_CURVE_CLASSES`.
+
+    If no wanted class was tested, the class with the lowest F1 is chosen. An empty choice stays.
+    """
+    tested = [c for c, n in zip(report.classes, report.support, strict=True) if n]
+    kept = [c for c in wanted if c in tested][:MAX_CURVE_CLASSES]
+    worst = report.classes[report.worst_first[0]]
+    return tested, kept if kept or not wanted else [worst]
+
+
 def ranking_blocks(
     context: AppContext, runs: Sequence[str], classes: Sequence[str]
 ) -> list[DocumentBlock]:
     """Return ROC and precision-recall curves, a table and a download, or only a notice."""
-    if not runs:
-        return []
     if not classes:
         return [Notice("Choose a class above to see its curves.")]
     found, problems = [], []
-    for class_name in classes[:MAX_CURVE_CLASSES]:
+    for class_name in classes:
         for run in runs:
             try:
                 found.append(

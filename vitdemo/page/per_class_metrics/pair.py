@@ -1,11 +1,20 @@
-"""Paired test of two models in the Per-class metrics tab, class by class."""
+"""Paired test of two models, class by class, as a document."""
 
+from vitdemo.context import AppContext
+from vitdemo.errors import VitdemoError
 from vitdemo.metrics import DASH, format_signed
-from vitdemo.metrics.classification_report import PairedTest
+from vitdemo.metrics.classification_report import (
+    PairedTest,
+    compare_runs,
+    compute_classification_report,
+)
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, McNemarResult, format_p_value
+from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.components.article import Bullets, DocumentBlock, Heading, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
+from vitdemo.page.per_class_metrics.choice import choose_models
 
+VIEW = "paired_test"
 DIFFERENCE_HELP = (
     "Recall of the first model minus recall of the second, in percentage points, with a 95% "
     "confidence interval (Agresti & Min 2005). Use p, not the interval, to decide whether the "
@@ -20,6 +29,23 @@ P_VALUE_HELP = (
     "test). Holm's correction limits the probability of a false alarm in the {count} comparisons "
     "of this section to 5%."
 )
+
+
+def payload(context: AppContext, state: ViewState) -> list:
+    """Return the document of the paired test; empty without a second model.
+
+    Raises `VitdemoError` if the two models cannot be compared.
+    """
+    name, other, _ = choose_models(context, state)
+    if not name or not other:
+        return []
+    run = context.find_run(name)
+    try:
+        context.cache.call(compute_classification_report, run)
+    except VitdemoError:  # reported by the view of the class metrics
+        return []
+    test = context.cache.call(compare_runs, run, context.find_run(other))
+    return document_payload(paired_test_blocks(test))
 
 
 def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:

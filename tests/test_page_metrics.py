@@ -1,0 +1,161 @@
+"""Payloads of the tabs Per-class metrics and Calibration, and the menus that they update."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.factories import CLASSES, make_context, make_evaluation, make_run
+from vitdemo import runs
+from vitdemo.errors import RunError
+from vitdemo.metrics.calibration_report import compute_calibration_report
+from vitdemo.page import calibration
+from vitdemo.page.bridge import ViewData, ViewState, describe_control
+from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.page.per_class_metrics import classes, curves, pair
+
+NO_CHOICE = [""]  # state of the menu of classes before the user's first choice
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    """Context of "best" (5 cats wrong), "second" (all cats wrong), "other" (another test set)."""
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "best")
+    tested = make_evaluation(1)
+    tested.probabilities[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats predicted as dogs
+    make_run(root / "second", tested=tested)
+    make_run(root / "other", tested=replace(make_evaluation(2), fingerprint="1" * 16))
+    return make_context(root)
+
+
+@pytest.fixture
+def diverged(tmp_path):
+    """Run "bad", whose predictions are NaN."""
+    run = make_run(tmp_path / "bad")
+    probabilities = run.evaluation.probabilities * np.nan
+    runs.write_evaluation(run.path, replace(run.evaluation, probabilities=probabilities))
+    return make_context(tmp_path)
+
+
+def make_state(model="best", other="", chosen=NO_CHOICE) -> ViewState:
+    options = {"metrics.model": model, "metrics.other": other, "metrics.classes": chosen}
+    return ViewState(None, "", options | {"calibration.model": model})
+
+
+def read_menus(found: ViewData) -> dict:
+    return {key: update["value"] for key, update in found.controls.items()}
+
+
+def only_notice(blocks: list) -> str:
+    (block,) = blocks
+    assert block["kind"] == "Notice"
+    return block["text"]
+
+
+def test_table_has_the_metrics_of_each_class(context):
+    text, _, table = classes.payload(context, make_state()).data
+    assert text["text"].startswith("best classifies **97.50%** of 200 test images correctly")
+    cat = table["rows"][CLASSES.index("cat")]
+    assert cat[:2] == ["cat", "20"]
+    assert cat[3]["value"] == 0.75  # recall
+    assert [row[0] for row in table["feet"]] == ["Macro average", "Weighted average"]
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "expected"),
+    [
+        ("second", "best", ("second", "best")),
+        ("gone", "gone", ("best", "")),
+        (None, ["second"], ("best", "")),
+        ("best", "best", ("best", "")),
+    ],
+)
+def test_missing_models_are_replaced_in_the_menus(context, model, other, expected):
+    found = classes.payload(context, make_state(model, other))
+    assert read_menus(found) == dict(zip(("metrics.model", "metrics.other"), expected, strict=True))
+    assert found.data[0]["text"].startswith(f"{expected[0]} classifies")
+    groups = dict(found.controls["metrics.other"]["props"]["groups"])
+    assert expected[0] not in groups["Models"]
+
+
+def test_paired_test_compares_two_models_class_by_class(context):
+    title, text, table, _ = pair.payload(context, make_state(other="second"))
+    assert title["text"] == "best and second on the same images"
+    assert "Only best is correct on 15 images, only second on 0" in text["text"]
+    cat = table["rows"][CLASSES.index("cat")]
+    assert cat[2]["text"] == "+75.0" and cat[-1] == "best"
+    assert pair.payload(context, make_state()) == []
+    with pytest.raises(RunError, match="other"):
+        pair.payload(context, make_state(other="other"))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (NO_CHOICE, ["cat"]),  # the lowest F1
+        (["unicorn"], ["cat"]),
+        (None, []),
+        ([], []),
+        (["ship", "unicorn", "dog"], ["ship", "dog"]),
+        ([*CLASSES[::-1]], [*CLASSES[:3:-1]]),  # at most six
+    ],
+)
+def test_curves_show_the_chosen_classes(context, chosen, expected):
+    found = curves.payload(context, make_state("second", chosen=chosen))
+    assert read_menus(found) == {"metrics.classes": expected}
+    assert found.controls["metrics.classes"]["choices"] == [(name, name) for name in CLASSES]
+    if not expected:
+        assert only_notice(found.data) == "Choose a class above to see its curves."
+        return
+    legend, _, table, download = found.data
+    assert [name for name, _ in legend["groups"]] == expected
+    assert [row[:2] for row in table["rows"]] == [[name, "second"] for name in expected]
+    assert download["rows"][0][:5] == [expected[0], "second", "ROC", "0.00000", "0.00000"]
+
+
+def test_curves_of_two_models_have_the_same_colour(context):
+    found = curves.payload(context, make_state(other="second", chosen=["dog"]))
+    ((_, entries),) = found.data[0]["groups"]
+    assert [entry["words"] for entry in entries] == ["best", "second"]
+    assert entries[0]["colour"] == entries[1]["colour"]
+    assert [entry.get("dashed", False) for entry in entries] == [False, True]
+
+
+def test_calibration_is_described_for_the_chosen_run(context):
+    found = calibration.payload(context, make_state("second"))
+    error = compute_calibration_report(context.find_run("second")).reliability.calibration_error
+    assert f"Its calibration error is **{100 * error:.2f} percentage" in found.data[0]["text"]
+    assert "python train.py evaluate" in found.data[1]["text"]  # no validation predictions
+    assert found.data[3]["file"] == "second-calibration"
+    groups = group_runs(context.evaluated_runs())
+    menu = {"props": {"groups": groups}, "value": "second"}
+    assert found.controls == {"calibration.model": menu}
+    assert read_menus(calibration.payload(context, make_state("gone"))) == {
+        "calibration.model": "best"
+    }
+
+
+def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
+    context, state = make_context(tmp_path), make_state("")
+    for payload in (classes.payload, calibration.payload):
+        found = payload(context, state)
+        assert only_notice(found.data) == NO_EVALUATION_MESSAGE
+        assert set(read_menus(found).values()) == {""}
+    assert pair.payload(context, state) == curves.payload(context, state).data == []
+
+
+def test_diverged_run_is_reported_once_per_tab(diverged):
+    state = make_state("bad")
+    for payload in (classes.payload, calibration.payload):
+        text = only_notice(payload(diverged, state).data)
+        assert "The evaluation of 'bad' cannot be used: NaN" in text
+    assert pair.payload(diverged, state) == curves.payload(diverged, state).data == []
+
+
+def test_empty_menu_of_runs_has_an_empty_text_as_its_initial_value(context):
+    tested = group_runs(context.evaluated_runs())
+    assert describe_control(RunChoice())["start"] == ""
+    assert describe_control(RunChoice(tested, nobody="no other model"))["start"] == ""
+    assert describe_control(RunChoice(tested))["start"] == "best"

@@ -1,0 +1,50 @@
+"""The Calibration tab: confidence compared with accuracy."""
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.context import AppContext
+from vitdemo.errors import VitdemoError
+from vitdemo.metrics.calibration_report import compute_calibration_report
+from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
+from vitdemo.page.calibration.blocks import calibration_blocks
+from vitdemo.page.components.article import DocumentBlock, Notice
+from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
+from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+
+VIEW = "calibration"
+MODEL = "calibration.model"
+CALIBRATION_INTRO = (
+    "The **confidence** of a prediction is the probability that the model gives to the predicted "
+    "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
+    "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
+)
+
+
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the tab; add its menu to `controls`, by state key."""
+    gr.Markdown(CALIBRATION_INTRO)
+    tested = group_runs(context.evaluated_runs())
+    controls[MODEL] = RunChoice(tested, elem_id="calibration-model")
+    add_view(VIEW, elem_id="calibration")
+
+
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the calibration, and the runs to choose from."""
+    name, menu = choose_run(context.evaluated_runs(), state.read_text(MODEL))
+    return ViewData(document_payload(run_blocks(context, name)), {MODEL: menu})
+
+
+def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
+    """Return the calibration of the run `name`, or only a notice; "" means that there is no run."""
+    if not name:
+        return [Notice(NO_EVALUATION_MESSAGE)]
+    try:
+        run = context.find_run(name)
+        report = context.cache.call(compute_calibration_report, run)
+    except VitdemoError as error:
+        return [Notice(str(error))]
+    return calibration_blocks(report, str(run.path))
+
+
+PAYLOADS = {VIEW: payload}

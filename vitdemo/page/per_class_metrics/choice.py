@@ -1,0 +1,19 @@
+"""The models that the user chose in the Per-class metrics tab."""
+
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.components.run_choice import choose_run
+
+MODEL, OTHER_MODEL = "metrics.model", "metrics.other"  # state keys
+
+
+def choose_models(context: AppContext, state: ViewState) -> tuple[str, str, dict[str, dict]]:
+    """Return the chosen model, the model to compare with, and updates of their menus.
+
+    A name is "" if no run was evaluated, or if the user chose no model to compare with.
+    """
+    tested = context.evaluated_runs()
+    name, menu = choose_run(tested, state.read_text(MODEL))
+    rest = [run for run in tested if run.name != name]
+    other, other_menu = choose_run(rest, state.read_text(OTHER_MODEL), optional=True)
+    return name, other, {MODEL: menu, OTHER_MODEL: other_menu}
