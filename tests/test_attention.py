@@ -265,7 +265,7 @@ def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
     assert torch.equal(attention, before)
 
 
-def test_discard_ratio_exact_for_equal_weights():
+def test_discard_ratio_is_exact_for_equal_weights():
     result = rollout(torch.full((1, 1, 1, 5, 5), 0.2), discard_ratio=0.5, residual=False)
     assert ((result == 0).sum(-1) == 2).all()
 

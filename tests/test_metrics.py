@@ -30,7 +30,7 @@ def one_hot(predicted, c):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_confusion_matrix_exact_for_all_float_types(dtype):
+def test_confusion_matrix_is_exact_for_all_float_types(dtype):
     probabilities, labels = draw_predictions(0, n=500, c=200)
     columns = np.asfortranarray(probabilities, dtype=dtype)  # the order forces sums in this dtype
     expected = sk.confusion_matrix(labels, columns.argmax(1), labels=range(200))

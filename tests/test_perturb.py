@@ -115,7 +115,7 @@ def test_jpeg_equals_pillow(quality):
 
 
 @pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (180, 2), (-90, 3), (-180, 2)])
-def test_rotation_by_right_angles_exact(degrees, turns):
+def test_rotation_by_right_angles_is_exact(degrees, turns):
     assert torch.equal(apply_perturbation("rotate", noise(), degrees), noise().rot90(turns, (2, 3)))
 
 
