@@ -14,7 +14,6 @@ from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.calibration.blocks import (
     describe_both_sides,
     describe_calibration,

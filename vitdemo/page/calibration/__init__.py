@@ -9,7 +9,12 @@ from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.calibration.blocks import calibration_blocks
 from vitdemo.page.components.article import DocumentBlock, Notice
-from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
+from vitdemo.page.components.run_choice import (
+    RunChoice,
+    choose_run,
+    describe_run_choices,
+    group_runs,
+)
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 
 VIEW = "calibration"
@@ -31,7 +36,9 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the calibration, and the runs to choose from."""
-    name, menu = choose_run(context.evaluated_runs(), state.read_text(MODEL))
+    tested = context.evaluated_runs()
+    name = choose_run(tested, state.read_text(MODEL))
+    menu = describe_run_choices(tested, name)
     return ViewData(document_payload(run_blocks(context, name)), {MODEL: menu})
 
 

@@ -87,19 +87,6 @@ class RunChoice(View):
         return value
 
 
-def choose_run(runs: Sequence[Run], wanted: str, *, optional: bool = False) -> tuple[str, dict]:
-    """Return the run `wanted`, or the first run if it no longer exists, and an update of the menu.
-
-    If `optional`, the name is "" instead of the first run. It is also "" if `runs` is empty. The
-    update is for `vitdemo.page.bridge.ViewData`.
-    """
-    groups = group_runs(runs)
-    names = flatten_names(groups)
-    first = "" if optional or not names else names[0]
-    name = wanted if wanted in names else first
-    return name, {"props": {"groups": groups}, "value": name}
-
-
 def update_run_choices(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:

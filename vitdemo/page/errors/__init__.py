@@ -30,8 +30,7 @@ from vitdemo.page.components.run_choice import (
     group_runs,
 )
 from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import UncheckedDropdown
-from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.page.kit import NO_EVALUATION_MESSAGE, UncheckedDropdown
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY_CLASS_VALUE)
