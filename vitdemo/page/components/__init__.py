@@ -51,6 +51,7 @@ SHARED_SCRIPTS = (
     "maps.js",
     "documents.js",
     "gallery.js",
+    "line_plots.js",
     "map_words.js",
     "head_rows.js",
     "lesson_tasks.js",

@@ -1,0 +1,208 @@
+// Line plots under one legend, see curves.py for the payload. Pointing at a plot, tapping it, or moving
+// the slider shows the values at that position.
+Object.assign(window.vitdemo, (() => {
+const { csv, make, notice, saveText, table } = window.vitdemo;
+const [WIDTH, HEIGHT] = [480, 240];
+const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
+const MARKED = 10; // maximum number of points per curve with the run's marker
+const DOTS = 60; // curves with more points have no dots
+
+function svg(tag, properties = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) if (value !== null) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+const known = (value) => Number.isFinite(value);
+const short = (value) => String(Number(value.toPrecision(4)));
+
+// Tick values within [low, high]: about six round numbers, or powers of ten.
+function ticks(low, high, { log, whole }) {
+  if (log) {
+    const found = [1, 2, 5].flatMap((digit) => [...Array(40).keys()].map((i) => digit * 10 ** (i - 20)));
+    const within = found.filter((value) => value >= low && value <= high).sort((a, b) => a - b);
+    const powers = within.filter((value) => Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6));
+    return powers.length > 2 ? powers : within;
+  }
+  const rough = (high - low) / 6;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  let step = [1, 2, 2.5, 5, 10].map((digit) => digit * power).find((size) => size >= rough);
+  if (whole) step = Math.max(1, Math.round(step));
+  const first = Math.ceil(low / step - 1e-9);
+  return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+// Mapping from values to positions between `from` and `to`, with its ticks.
+function scale(values, [from, to], options = {}) {
+  const log = options.log && values.some((value) => value > 0);
+  const turned = log ? Math.log10 : (value) => value;
+  const used = values.filter((value) => known(value) && (!log || value > 0)).map(turned);
+  let [low, high] = options.range ?? [Math.min(...used), Math.max(...used)];
+  if (!used.length) [low, high] = [0, 1];
+  const room = high > low ? 0.04 * (high - low) : 0.5 * (Math.abs(low) || 1);
+  [low, high] = [low - room, high + room];
+  const place = (value) => from + ((turned(value) - low) / (high - low)) * (to - from);
+  const ends = log ? [10 ** low, 10 ** high] : [low, high];
+  return { place, ticks: ticks(...ends, { ...options, log }), drawable: (value) => known(value) && (!log || value > 0) };
+}
+
+function line({ x, y, colour, dashed, faint, sign, points }, across, up, number) {
+  let path = "";
+  let pen = "M";
+  const dots = [];
+  x.forEach((at, i) => {
+    if (!up.drawable(y[i])) return (pen = "M");
+    const [left, top] = [across.place(at).toFixed(1), up.place(y[i]).toFixed(1)];
+    path += `${pen}${left} ${top}`;
+    pen = "L";
+    const every = Math.max(1, Math.ceil(x.length / MARKED));
+    if (sign && !faint && (points || i % every === 0))
+      dots.push(svg("text", { x: left, y: top, "text-anchor": "middle", "dominant-baseline": "central", style: `fill: ${colour}; font-size: 9px` }, sign));
+    else if (!faint && (points || x.length < DOTS)) dots.push(svg("circle", { cx: left, cy: top, r: points ? 3 : 1.7, fill: colour }));
+  });
+  const looks = { fill: "none", stroke: colour, "stroke-width": faint ? 1 : 1.9, "stroke-dasharray": dashed ? "6 3" : null };
+  return svg("g", { id: `curve-${number}`, opacity: faint ? 0.4 : 1 }, svg("path", { d: path || "M0 0", ...looks }), ...dots);
+}
+
+function axes(plot, across, up) {
+  const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
+  const names = plot.steps ? plot.steps.map((words, i) => [i, words]) : across.ticks.map((value) => [value, short(value)]);
+  const rule = (x1, x2, y1, y2, opacity) => svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
+  return [
+    ...up.ticks.flatMap((value) => [rule(LEFT, RIGHT, up.place(value), up.place(value), 0.15), text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" })]),
+    ...names.flatMap(([value, words]) => [rule(across.place(value), across.place(value), TOP, BOTTOM, 0.15), text(words, across.place(value), BOTTOM + 14)]),
+    rule(LEFT, LEFT, TOP, BOTTOM, 0.8),
+    rule(LEFT, RIGHT, BOTTOM, BOTTOM, 0.8),
+    text(plot.x, (LEFT + RIGHT) / 2, HEIGHT - 4),
+    text(plot.unit, 0, 0, { transform: `translate(12 ${(TOP + BOTTOM) / 2}) rotate(-90)` }),
+  ];
+}
+
+// Readings of a plot, sorted by x: [[x, text], ...].
+function readings(plot, x) {
+  const form = (value) => {
+    if (!known(value)) return "–";
+    const text = plot.decimals === null ? short(value) : value.toFixed(plot.decimals);
+    return plot.signed && value >= 0 ? `+${text}` : text;
+  };
+  const said = new Map();
+  const read = plot.lines.filter((one) => one.read);
+  for (const run of new Set(read.map((one) => one.run))) {
+    const own = read.filter((one) => one.run === run);
+    own[0].x.forEach((at, i) => {
+      const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
+      const epoch = own[0].epochs ? ` (epoch ${own[0].epochs[i]})` : "";
+      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${run}${epoch}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`]);
+    });
+  }
+  return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
+}
+
+function strips(found, across, choose) {
+  const middles = found.map(([at]) => across.place(at));
+  const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), RIGHT];
+  return found.map(([, words], i) => {
+    const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: BOTTOM - TOP };
+    const [at] = found[i];
+    const strip = svg("rect", { class: "strip", "data-x": at, ...box }, svg("title", {}, words));
+    strip.addEventListener("click", () => choose(at));
+    return strip;
+  });
+}
+
+function figure(plot, x, found, choose) {
+  const all = (name) => plot.lines.flatMap((one) => one[name]);
+  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, RIGHT], { whole: plot.whole });
+  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [BOTTOM, TOP], { log: plot.log, range: plot.range });
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" },
+    ...axes(plot, across, up),
+    ...(plot.zero ? [svg("line", { x1: LEFT, x2: RIGHT, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
+    ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: BOTTOM, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
+    ...plot.lines.map((one, i) => line(one, across, up, i)),
+    ...strips(found, across, choose),
+  );
+  return make(
+    "figure",
+    { "aria-label": plot.label },
+    make("figcaption", { text: plot.title }),
+    plot.sentence ? make("p", { className: "sentence", text: plot.sentence }) : null,
+    picture,
+    x ? make("p", { className: "said", role: "status" }) : null,
+    plot.table ? table({ columns: plot.table.head, rows: plot.table.rows }) : null,
+    plot.note ? make("p", { className: "note", text: plot.note }) : null,
+  );
+}
+
+// The reading nearest to `at`, if the curves extend that far. Plots may have different x positions.
+function nearest(all, at) {
+  const away = (strip) => Math.abs(strip.dataset.x - at);
+  const reaches = all.length && all[0].dataset.x <= at && at <= all.at(-1).dataset.x;
+  return reaches ? all.reduce((best, strip) => (away(strip) < away(best) ? strip : best)) : null;
+}
+
+function entry({ name, colour, lighter, sign }) {
+  const stroke = (kind, own) => make("i", { className: kind, style: `color: ${own}` });
+  const second = lighter ? [stroke("dashed", lighter), "training"] : [];
+  const mark = sign ? make("b", { text: sign, style: `color: ${colour}` }) : "";
+  const said = lighter === undefined ? [] : ["validation", ...second];
+  return make("span", {}, make("strong", { text: name }), stroke("", colour), mark, ...said);
+}
+
+// Return a function that draws a payload in `root`.
+function linePlotsIn(root) {
+  const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) => make("div", { className }));
+  const note = make("p", { className: "note" });
+  const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
+  const slider = make("label", { className: "reader" }, title, " ", reader);
+  const save = make("button", { type: "button", className: "csv", text: "Download CSV" });
+  const saving = make("p", { className: "save" }, save);
+  let drawn = {}; // the drawn payload
+  let places = []; // sorted x positions at which any plot has a reading
+
+  function read() {
+    const at = places[Number(reader.value)];
+    for (const one of root.querySelectorAll("figure")) {
+      const all = [...one.querySelectorAll(".strip")];
+      const chosen = nearest(all, at);
+      for (const strip of all) strip.classList.toggle("at", strip === chosen);
+      one.querySelector(".said").textContent = chosen?.textContent ?? "";
+    }
+    reader.setAttribute("aria-valuetext", `${drawn.x} ${short(at)}`);
+  }
+
+  function choose(at) {
+    reader.value = places.indexOf(at);
+    read();
+  }
+
+  function draw(value) {
+    drawn = value || {};
+    const { x } = drawn;
+    const all = drawn.plots ?? [];
+    problem.replaceChildren(...(drawn.problems ?? []).map(notice));
+    legend.replaceChildren(...(drawn.legend ?? []).map(entry));
+    note.textContent = drawn.note ?? "";
+    note.hidden = !drawn.note;
+    const found = all.map((plot) => (x ? readings(plot, x) : []));
+    places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
+    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose)));
+    slider.hidden = !x || !all.length;
+    title.textContent = `Show values at ${x}`;
+    reader.max = Math.max(0, places.length - 1);
+    reader.value = reader.max;
+    saving.hidden = !drawn.csv;
+  }
+
+  reader.addEventListener("input", read);
+  save.addEventListener("click", () => saveText(csv(drawn.csv.rows), drawn.csv.name, "text/csv"));
+  root.classList.add("curves");
+  root.replaceChildren(problem, legend, note, slider, plots, saving);
+  draw(null);
+  return draw;
+}
+
+return { linePlotsIn };
+})());
