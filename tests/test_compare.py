@@ -1,4 +1,4 @@
-"""Table of all runs, and latency measurement (`page.compare.models`)."""
+"""Table of all runs, latency measurement, and published results (tab Compare models)."""
 
 import itertools
 from dataclasses import replace
@@ -8,10 +8,12 @@ import pytest
 
 from tests.factories import RESNET, VIT, make_context, make_run
 from vitdemo import runs
-from vitdemo.errors import RunError
+from vitdemo.analyses import latency, model_rows
+from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.page.compare import ablation_run_names, model_table
-from vitdemo.page.compare import models as compare
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.compare import latency as latency_view
+from vitdemo.page.compare import models_table, published_results, recipe_ablation
 from vitdemo.page.components.table import Table
 from vitdemo.training.recipes import RECIPES
 
@@ -31,13 +33,13 @@ def context(tmp_path_factory):
 
 
 def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(context):
-    rows = compare.model_rows(context)
+    rows = model_rows.model_rows(context)
     assert context.cache.get((compute_classification_report, context.find_run(rows[0].name)))
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
     assert rows[-1].evaluation is None and rows[-1].file_bytes is None
-    assert [run.name for run in compare.list_trained_runs(context)] == ["vit", "worse"]
+    assert [run.name for run in model_rows.list_trained_runs(context)] == ["vit", "worse"]
     with pytest.raises(RunError, match="'untested' has no weights"):
-        compare.measure_run_latency(context, context.find_run("untested"), 1)
+        latency.measure_run_latency(context, context.find_run("untested"), 1)
 
 
 def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
@@ -45,9 +47,14 @@ def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
     bad = make_run(tmp_path / "bad")
     valid = bad.evaluation
     runs.write_evaluation(bad.path, replace(valid, probabilities=valid.probabilities * np.nan))
-    rows = compare.model_rows(make_context(tmp_path))
+    rows = model_rows.model_rows(make_context(tmp_path))
     assert [row.name for row in rows] == ["good", "bad"]
     assert "NaN" in rows[1].problem and rows[1].evaluation is None
+
+
+def tables(rows, folded) -> list[Table]:
+    blocks = models_table.table_blocks(rows, {}, folded)
+    return [block for block in blocks if isinstance(block, Table)]
 
 
 def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
@@ -55,12 +62,12 @@ def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     for name, change in changes.items():
         make_run(tmp_path / name, recipe=change)
     context = make_context(tmp_path)
-    rows = compare.model_rows(context)
-    folded = ablation_run_names(context)
+    rows = model_rows.model_rows(context)
+    folded = models_table.ablation_run_names(context)
     assert folded == {"a", "b", "c"}  # the baseline has weights, so it is listed
-    (table,) = (block for block in model_table(rows, {}, folded) if isinstance(block, Table))
+    (table,) = tables(rows, folded)
     assert {rows[i].name for i in table.folded} == folded
-    (table,) = (block for block in model_table(rows, {}, {*changes}) if isinstance(block, Table))
+    (table,) = tables(rows, {*changes})
     assert not table.folded
 
 
@@ -95,7 +102,7 @@ def test_cells_match_the_run_files(tmp_path, config, expected):
     runs.write_config(run.path, run.config | {"recipe": recipe} | config)
     one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
     runs.write_evaluation(run.path, one_class)
-    header, (row,) = compare.model_cells(compare.model_rows(make_context(tmp_path)))
+    header, (row,) = models_table.model_cells(model_rows.model_rows(make_context(tmp_path)))
     cells = dict(zip(header, row, strict=True))
     assert expected == {title: cells[title] for title in expected}
 
@@ -103,24 +110,24 @@ def test_cells_match_the_run_files(tmp_path, config, expected):
 def test_constant_columns_are_reported_once():
     header = ["Model", "Dataset", "Accuracy"]
     rows = [["a", "cifar10", "1"], ["b", "cifar10", "2"]]
-    assert compare.constant_columns(header, rows) == {"Dataset": "cifar10"}
-    assert compare.constant_columns(header, rows[:1]) == {}
+    assert models_table.constant_columns(header, rows) == {"Dataset": "cifar10"}
+    assert models_table.constant_columns(header, rows[:1]) == {}
 
 
 def test_missing_values_are_dashes_and_latencies_have_a_column(context):
-    header, rows = compare.model_cells(compare.model_rows(context))
+    header, rows = models_table.model_cells(model_rows.model_rows(context))
     last = dict(zip(header, rows[-1], strict=True))
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
-    measured = {"worse": [compare.Latency(32, 12.34, 12, 13, 5, "cpu")]}
-    header, rows = compare.model_cells(compare.model_rows(context), measured)
+    measured = {"worse": [latency.Latency(32, 12.34, 12, 13, 5, "cpu")]}
+    header, rows = models_table.model_cells(model_rows.model_rows(context), measured)
     column = header.index("Latency, 32 images (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
 
 def test_published_results_have_sources_and_known_recipes():
-    _, rows = compare.published_cells()
+    _, rows = published_results.published_cells()
     assert all(all(row) for row in rows)
-    for recipe, results in compare.PUBLISHED_RESULTS.items():
+    for recipe, results in published_results.PUBLISHED_RESULTS.items():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(result.accuracy in note for result in results)
@@ -128,21 +135,98 @@ def test_published_results_have_sources_and_known_recipes():
 
 def test_latency_is_the_median_of_the_passes_after_the_warm_up(context, monkeypatch):
     clock = iter(np.cumsum([0, *[0.001, 1] * 2, 0.1, 1, 0.001, 1, 0.005, 1, 0.001]))
-    monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(clock))
     passes = []
     run = context.find_run("vit")
     model = context.load_model(run)
     handle = model.register_forward_hook(lambda *_: passes.append(1))
-    latency = compare.measure_run_latency(context, run, 2, seconds=0)
+    found = latency.measure_run_latency(context, run, 2, seconds=0)
     handle.remove()
-    assert len(passes) == compare.WARM_UP_PASSES + 5
-    assert (latency.passes, latency.batch) == (5, 2)
-    assert (latency.low, latency.milliseconds, latency.high) == pytest.approx((1, 1, 5))
+    assert len(passes) == latency.WARM_UP_PASSES + 5
+    assert (found.passes, found.batch) == (5, 2)
+    assert (found.low, found.milliseconds, found.high) == pytest.approx((1, 1, 5))
 
 
 def test_latency_measurement_continues_until_its_time_limit(context, monkeypatch):
     clock = itertools.count(step=0.25)  # each pass takes 250 ms
-    monkeypatch.setattr(compare.time, "perf_counter", lambda: next(clock))
-    latency = compare.measure_run_latency(context, context.find_run("vit"), 1, seconds=2.0)
-    assert (latency.passes, latency.milliseconds) == (8, 250)
-    assert "1 thread)" in latency.device
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(clock))
+    found = latency.measure_run_latency(context, context.find_run("vit"), 1, seconds=2.0)
+    assert (found.passes, found.milliseconds) == (8, 250)
+    assert "1 thread)" in found.device
+
+
+STATE = ViewState(None, "")
+
+
+def ignore(done, total, text) -> None:
+    """Receive the progress of a task."""
+
+
+def test_latencies_are_cached_until_the_run_changes(tmp_path, monkeypatch):
+    make_run(tmp_path / "fast")
+    make_run(tmp_path / "slow")
+    context = make_context(tmp_path)
+
+    def measure(context, run, batch):
+        if run.name == "slow":
+            raise RunError("'slow' has no weights.")
+        return latency.Latency(batch, 12.34 * batch, 12, 13, 5, "this CPU")
+
+    monkeypatch.setattr(latency_view, "measure_run_latency", measure)
+    assert latency_view.payload(context, STATE) == {"document": [], "has_gpu": False}
+    reports = []
+    problems = latency_view.measure_here(context, STATE, lambda *step: reports.append(step))
+    assert problems == ["'slow' has no weights."]
+    assert reports == [(0, 2, "Timing fast"), (1, 2, "Timing slow")]
+    measured, note = latency_view.payload(context, STATE)["document"]
+    assert measured["text"] == "Latency in milliseconds for batches of 1 and 32 images: " + (
+        "fast 12.3 and 394.9."
+    )
+    assert "forward passes on this CPU, after 3 warm-up passes" in note["text"]
+    table = next(b for b in models_table.payload(context, STATE) if b["kind"] == "Table")
+    column = [each["label"] for each in table["columns"]].index("Latency, 1 image (ms)")
+    assert {row[0]: row[column] for row in table["rows"]} == {"fast": "12.3", "slow": "–"}
+    make_run(tmp_path / "fast", VIT, seed=7)
+    assert latency_view.payload(context, STATE)["document"] == []
+
+
+def test_latency_measurement_needs_a_model_and_stops_when_it_is_cancelled(tmp_path, monkeypatch):
+    def stop(done, total, text):
+        raise Stopped
+
+    monkeypatch.setattr(latency_view, "measure_run_latency", lambda *_: pytest.fail("It ran."))
+    with pytest.raises(RunError, match="There is no trained model"):
+        latency_view.measure_here(make_context(tmp_path), STATE, ignore)
+    make_run(tmp_path / "vit")
+    with pytest.raises(Stopped):
+        latency_view.measure_here(make_context(tmp_path), STATE, stop)
+    with pytest.raises(VitdemoError, match="cannot borrow a GPU"):
+        latency_view.measure_on_gpu(make_context(tmp_path), STATE, ignore)
+
+
+def test_published_results_of_own_recipes_come_first(context):
+    _, rows = published_results.published_cells()
+    last = rows[-1][0]
+    *_, details = published_results.published_blocks({last})
+    assert details.title == f"{len(rows)} results with sources"
+    assert details.pieces[0].rows[0][0] == last
+    assert published_results.payload(context, STATE)[0]["text"] == "Published results"
+
+
+def test_ablation_falls_back_to_an_existing_baseline(context, tmp_path):
+    def read(context, name):
+        found = recipe_ablation.payload(context, ViewState(None, "", {"compare.base": name}))
+        return found.controls["compare.base"], found.data
+
+    control, blocks = read(context, "vit")
+    assert control["value"] == "vit"
+    assert control["props"]["groups"] == [("Models", ["worse", "vit"])]
+    table = next(block for block in blocks if block["kind"] == "Table")
+    assert [row[0] for row in table["rows"]] == ["vit", "worse"]
+    assert read(context, "deleted")[0]["value"] == "worse"  # the lowest accuracy
+    assert read(context, 7)[0]["value"] == "worse"
+    none = make_context(tmp_path)
+    assert read(none, "vit") == ({"props": {"groups": []}, "value": ""}, [])
+    run = make_run(tmp_path / "vit")
+    (run.path / runs.EVALUATION_FILE).unlink()
+    assert "No run has been evaluated yet" in read(none, "vit")[1][0]["text"]

@@ -11,7 +11,9 @@ from vitdemo.analyses import robustness
 from vitdemo.analyses.robustness import measure_robustness
 from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
-from vitdemo.errors import DataError
+from vitdemo.errors import DataError, RunError, Stopped
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.compare import robustness as robustness_view
 
 CPU = torch.device("cpu")
 SAMPLE_SIZE = 12
@@ -124,3 +126,69 @@ def test_each_image_gets_its_own_noise():
     assert not torch.equal(noisy[0], noisy[1])
     later = robustness.perturb_images(images, "noise", 30, first=1)
     assert torch.equal(later[0], noisy[1])
+
+
+# --- the view ------------------------------------------------------------------------------------
+
+
+def make_state(models=("vit",), changes=("blur",), count=200) -> ViewState:
+    options = {"robust-models": [*models], "compare.changes": [*changes], "compare.count": count}
+    return ViewState(None, "", options)
+
+
+def ignore(done, total, text) -> None:
+    """Receive the progress of a task."""
+
+
+def test_view_shows_the_measured_curves_of_the_choices(context):
+    assert robustness_view.payload(context, make_state()).data == {}
+    reports = []
+    state = make_state(changes=["blur", "noise", "fog"])
+    assert robustness_view.measure(context, state, lambda *step: reports.append(step)) == []
+    assert [text for _, _, text in reports[:10:5]] == ["vit: Noise", "vit: Blur"]
+    assert [done for done, _, _ in reports] == [*range(1, 11)] and reports[0][1] == 10
+    found = robustness_view.payload(context, make_state()).data
+    (plot,) = found["plots"]
+    assert plot["title"] == "Blur" and plot["steps"] == ["0", "1", "2", "4", "8"]
+    accuracies = [
+        100 * point.accuracy
+        for point in measure_robustness(context, context.find_run("vit"), ["blur"], 200)
+    ]
+    assert plot["lines"][0]["y"] == accuracies
+    assert "Accuracy in percent on 20 test images" in plot["note"]
+    assert [entry["name"] for entry in found["legend"]] == ["vit"]
+    assert found["csv"]["rows"][0] == ["change", "strength", "model", "accuracy"]
+    assert len(found["csv"]["rows"]) == 6
+    assert robustness_view.payload(context, make_state(count=300)).data == {}
+    assert robustness_view.payload(context, make_state(models=[])).data == {}
+
+
+def test_cancelled_measurement_shows_only_complete_curves(context):
+    def stop_in_second_curve(done, total, text):
+        if done == 7:
+            raise Stopped
+
+    state = make_state(changes=["noise", "blur"])
+    with pytest.raises(Stopped):
+        robustness_view.measure(context, state, stop_in_second_curve)
+    (plot,) = robustness_view.payload(context, state).data["plots"]
+    assert plot["title"] == "Noise"
+
+
+def test_models_that_no_longer_exist_are_deselected(context):
+    def read(*names):
+        return robustness_view.payload(context, make_state(names)).controls["robust-models"]
+
+    assert read("vit", "deleted") == {"props": {"groups": [("Models", ["vit"])]}, "value": ["vit"]}
+    assert read("deleted")["value"] == ["vit"]
+    assert read()["value"] == []
+
+
+def test_measurement_needs_a_choice_and_the_dataset(context, folder):
+    for state in (make_state(models=[]), make_state(changes=[]), make_state(models=["deleted"])):
+        with pytest.raises(RunError, match="Choose at least one model and one change above"):
+            robustness_view.measure(context, state, ignore)
+    nothing = AppContext([folder / "runs"], folder / "none", CPU)
+    (problem,) = robustness_view.measure(nothing, make_state(), ignore)
+    assert "train.py download" in problem
+    assert robustness_view.payload(nothing, make_state()).data == {}

@@ -12,8 +12,7 @@ import pytest
 from tests.factories import make_context, make_run
 from vitdemo.errors import Stopped
 from vitdemo.jobs import JobQueue
-from vitdemo.page import build_page, compare, kit, own_classes
-from vitdemo.page.compare import robustness
+from vitdemo.page import build_page, kit, own_classes
 from vitdemo.page.data import similar
 from vitdemo.page.kit import MODEL_QUEUE, Cancellation
 
@@ -36,10 +35,6 @@ def yield_then_fail(*_):
     pytest.fail("The work continued.")
 
 
-def fail_if_not_stopped(*_):
-    pytest.fail("The work continued.")
-
-
 # Handler of a button: the module and name of its work, a replacement, the handler's arguments.
 LONG_HANDLERS = {
     "lay_out": (similar, "load_planes", report_then_fail_positional, ("vit", 200)),
@@ -49,8 +44,6 @@ LONG_HANDLERS = {
         report_then_fail,
         (own_classes.CustomClassesState(), "vit"),
     ),
-    "time_all": (compare, "measure_run_latency", fail_if_not_stopped, ({},)),
-    "measure_all": (robustness, "measure_robustness", yield_then_fail, (["vit"], ["noise"], 100)),
 }
 
 
@@ -97,16 +90,9 @@ def list_bound_cancellations(page, method) -> list[Cancellation]:
     return [fn.__self__ for fn in events if fn.__func__ is method]
 
 
-# Element ids of the outputs that are rendered without a model.
-OUTPUTS_WITHOUT_MODEL = {"models", "reported", "gains-base", "gains", "robust-models"}
-
-
 @pytest.mark.parametrize("name", MODEL_HANDLERS)
 def test_model_handlers_use_the_model_queue(page, name):
-    named = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
-    handlers = [
-        fn for fn in named if not {out.elem_id for out in fn.outputs} <= OUTPUTS_WITHOUT_MODEL
-    ]
+    handlers = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
     assert handlers
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in handlers} == {
         ("model", MODEL_QUEUE["concurrency_limit"])

@@ -20,7 +20,7 @@ from vitdemo.page.calibration.blocks import (
     describe_label_smoothing,
     describe_scaled_error,
 )
-from vitdemo.page.compare.robustness import margin_of_error_note, smallest_size
+from vitdemo.page.compare.robustness import margin_of_error_note
 from vitdemo.page.data import patches
 from vitdemo.page.errors import describe_kind
 from vitdemo.page.explore.class_attribution.blocks import class_map_panel
@@ -148,16 +148,6 @@ def test_interval_of_a_difference_is_wider_than_of_one_value(tmp_path):
     assert "±0.6 percentage points for accuracy and ±1.9 for the recall" in text
     assert "±0.8 points for accuracy, so a difference of 1 point is significant" in text
     assert "±2.6 points for recall, so a difference of 1 point is not significant" in text
-
-
-def test_run_without_images_is_reported_and_others_are_counted():
-    def count_images(run):
-        if run == "foreign":
-            raise DataError("of other classes")
-        return {"small": 40, "large": 1000}[run]
-
-    assert smallest_size(["large", "foreign", "small"], count_images) == (40, ["of other classes"])
-    assert smallest_size(["foreign"], count_images) == (0, ["of other classes"])
 
 
 @pytest.mark.parametrize("kind", ["only_right", "all_wrong"])

@@ -38,10 +38,10 @@ def main() -> int:
     os.environ["SPACES_ZERO_DEVICE_API_URL"] = f"http://127.0.0.1:{server.server_port}"
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import app  # it must import `spaces` before torch
-    from vitdemo.page.compare import models
+    from vitdemo.analyses import latency
 
     def initialise(name: str) -> None:
-        models.device_name = lambda _: f"the lent {name}"
+        latency.device_name = lambda _: f"the lent {name}"
 
     sys.modules["spaces.zero.torch"].init = initialise
     sys.modules["spaces.zero.torch"].move = lambda **_: None

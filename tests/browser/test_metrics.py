@@ -165,6 +165,29 @@ def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page)
     expect(robust).to_contain_text("Choose at least one model and one change above.")
 
 
+def test_choices_are_in_the_url_and_results_stay_visible(address, open_page):
+    options = "compare.base=best&robust-models=best&compare.changes=blur&compare.count=200"
+    page = open_page(f"{address}?{options}&tab=compare")
+    expect(page.locator("#gains tbody th").first).to_have_text("best")
+    expect(page.locator("#gains-base select")).to_have_value("best")
+    expect(page.locator("#robust-models").get_by_role("checkbox", checked=True)).to_have_count(1)
+    changes = page.locator("#robust-changes").get_by_role("checkbox", checked=True)
+    expect(changes).to_have_count(1)
+    robust = page.locator("#robustness")
+    measure = robust.get_by_role("button", name="Measure robustness")
+    expect(robust.get_by_role("button", name="Cancel")).to_have_count(0)
+    measure.click()
+    expect(robust.locator("tbody th")).to_have_text(["best"])
+    expect(measure).to_be_enabled()
+    expect(robust.get_by_role("button", name="Cancel")).to_have_count(0)
+    page.locator("#gains-base select").select_option("second")
+    page.wait_for_url(re.compile("compare.base=second"))
+    page = open_page(f"{address}?{options}&tab=compare")
+    expect(page.locator("#robustness figcaption")).to_have_text(["Blur"])
+    page.locator("#robust-changes").get_by_role("checkbox", name="Blur").uncheck()
+    expect(page.locator("#robustness figcaption")).to_have_count(0)
+
+
 def test_diverged_run_is_reported_in_every_tab(open_page, serve_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "bad")
     broken = run.evaluation.probabilities * np.nan

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.context import AppContext
-from vitdemo.data import LabelledImages
+from vitdemo.data import ImageDataset, LabelledImages
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing, predict_logits
@@ -54,12 +54,35 @@ def measure_robustness(
     model = context.load_model(run)
     points = [(c, s) for c in changes for s in PERTURBATIONS[c].strengths]
     for done, (change, strength) in enumerate(points, start=1):
-        neutral = strength == PERTURBATIONS[change].neutral
-        cached_change = (None, None) if neutral else (change, strength)  # one key for all changes
-        key = (perturbed_accuracy, run, source, count, *cached_change)
+        key = point_key(run, source, count, change, strength)
         arguments = model, run.preprocessing, sample, change, strength
         accuracy = context.cache.get_or_compute(key, partial(perturbed_accuracy, *arguments))
         yield RobustnessPoint(change, strength, accuracy, done, len(points))
+
+
+def find_curves(
+    context: AppContext, runs: Sequence[Run], changes: Sequence[str], count: int
+) -> dict[str, dict[str, list[float]]]:
+    """Return the curves that are completely cached: change -> run name -> accuracies by strength.
+
+    Raises `DataError` if the dataset is missing.
+    """
+    source, curves = context.open_dataset(), {change: {} for change in changes}
+    for change in changes:
+        for run in runs:
+            strengths = PERTURBATIONS[change].strengths
+            keys = [point_key(run, source, count, change, strength) for strength in strengths]
+            points = [context.cache.get(key) for key in keys]
+            if None not in points:
+                curves[change][run.name] = points
+    return curves
+
+
+def point_key(run: Run, source: ImageDataset, count: int, change: str, strength: float) -> tuple:
+    """Return the cache key of an accuracy; the unchanged images have one key for all changes."""
+    neutral = strength == PERTURBATIONS[change].neutral
+    name = (None, None) if neutral else (change, strength)
+    return perturbed_accuracy, run, source, count, *name
 
 
 def perturbed_accuracy(

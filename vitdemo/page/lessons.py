@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.analyses.latency import time_forward_passes
 from vitdemo.context import AppContext
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.lessons import Lesson, fill_facts, read_lessons
@@ -15,7 +16,6 @@ from vitdemo.lessons.facts import MissingFact, ReadFact, fact_placeholder, looku
 from vitdemo.lessons.handout import render_handout
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import NUM_CLASSES, VitCost, compute_vit_cost
-from vitdemo.page.compare.models import time_forward_passes
 from vitdemo.page.components.article import Document, Text
 from vitdemo.page.components.lesson_list import LessonCatalog, LessonList
 from vitdemo.page.components.lesson_panel import LessonPanel

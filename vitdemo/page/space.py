@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from vitdemo.page.compare.models import LATENCY_BATCH_SIZES, Latency, time_forward_passes
+from vitdemo.analyses.latency import LATENCY_BATCH_SIZES, Latency, time_forward_passes
 
 GPU_SECONDS = 10  # seconds per model; a user has two minutes of GPU time per day
 

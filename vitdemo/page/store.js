@@ -386,6 +386,8 @@ vitdemo.store = (() => {
     });
   }
 
+  const openTab = (id) => strips[0].open(id);
+
   // Show the state in the controls and tabs.
   function showState() {
     for (const [name, { choices, kind }] of Object.entries(controls)) {
@@ -471,7 +473,7 @@ vitdemo.store = (() => {
   }
 
   return {
-    cancelTask, checkModels, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, initialImage, invalidate, mirrorImage, mount, open, openImage, set, showControl, start,
+    cancelTask, checkModels, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, set, showControl, start,
     startTask, state, takeUpdates, updateControls, watch,
   };
 })();

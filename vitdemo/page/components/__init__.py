@@ -52,6 +52,7 @@ SHARED_SCRIPTS = (
     "documents.js",
     "gallery.js",
     "line_plots.js",
+    "task_panel.js",
     "map_words.js",
     "head_rows.js",
     "lesson_tasks.js",

@@ -1,10 +1,12 @@
-"""Ablation section of the Compare models tab: the effect of each change to the recipe."""
+"""The ablation: the effect of each change to the training recipe."""
 
 from collections.abc import Callable
 
 import gradio as gr
+from gradio.components import Component
 
 from vitdemo import figures
+from vitdemo.analyses.model_rows import model_rows
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
@@ -17,10 +19,9 @@ from vitdemo.metrics.recipe_ablation import (
     find_ablations,
     summarise_ablation,
 )
-from vitdemo.page.compare.models import model_rows
+from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.components.article import (
     Details,
-    Document,
     DocumentBlock,
     Figure,
     Notice,
@@ -30,9 +31,10 @@ from vitdemo.page.components.article import (
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.table import Column, Table
 from vitdemo.page.kit import REFRESH_EVENT
-from vitdemo.page.sections import LazySections
 from vitdemo.runs import Run
 
+VIEW = "recipe_ablation"
+BASE = "compare.base"  # state key
 ABLATION_INTRO = (
     "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "
     "baseline: the settings that differ, and the change of the accuracy on the same test images."
@@ -52,20 +54,7 @@ GAIN_COLUMN_HELP = {
     "then the value of this run.",
 }
 DIFFERENCES_COLUMN = "What differs"
-# The tables above the section still grow after the jump, so this corrects the scroll position for
-# three seconds, unless the user scrolls or clicks.
-JS_SCROLL_TO_GAINS = """() => {
-  const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
-  const growing = new ResizeObserver(show);
-  const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
-  const leave = () => {
-    growing.disconnect();
-    moves.forEach(move => removeEventListener(move, leave));
-  };
-  growing.observe(document.querySelector(".gradio-container"));
-  moves.forEach(move => addEventListener(move, leave));
-  setTimeout(leave, 3000);
-}"""
+JS_OPEN_ABLATION = "name => { vitdemo.openAblation(name); }"
 MARKER_LEGEND = (
     "● better or ■ worse than the baseline, ○ not significant on these test images (p (Holm) is "
     f"not below {SIGNIFICANCE_THRESHOLD:g})."
@@ -79,6 +68,48 @@ NO_COMPARISON_MESSAGE = (
 )
 OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({count})"
 NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images. Choose another baseline."
+
+
+def build(context: AppContext, controls: dict[str, Component], on_baseline_pick: Callable) -> None:
+    """Lay out the section; for `on_baseline_pick`, see `build` of the tab Compare models."""
+    gr.Markdown(ABLATION_INTRO)
+    info = "run that all other runs are compared with"
+    # Before the first payload, only the configurations of the runs are read.
+    tested = context.evaluated_runs()
+    first = next(iter(find_ablations(tested)), "")
+    base = RunChoice(group_runs(tested), first, label="Baseline", info=info, elem_id="gains-base")
+    add_view(VIEW, elem_id="gains")
+    controls[BASE] = base
+
+    def carry(event: gr.EventData) -> str:
+        return str(event.pick)
+
+    on_baseline_pick(carry, outputs=base, **REFRESH_EVENT).then(
+        None, base, js=JS_OPEN_ABLATION, **REFRESH_EVENT
+    )
+
+
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the ablation, and the baselines to choose from."""
+    offered = list_baselines(context)
+    names = [run.name for run in offered]
+    name = state.read_choice(BASE, names, names[0] if names else "")
+    return ViewData(
+        document_payload(ablation_blocks(context, name)),
+        {BASE: {"props": {"groups": group_runs(offered)}, "value": name}},
+    )
+
+
+def ablation_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
+    """Compare all comparable runs with the run `name`; "" if no run was evaluated."""
+    if not name:  # without runs, the table of models already shows a notice
+        return [Notice(NO_COMPARISON_MESSAGE)] if context.list_runs()[0] else []
+    try:
+        found = compute_run_ablation(context, name)
+    except VitdemoError as error:
+        return [Notice(str(error))]
+    sentences = [Text(sentence) for sentence in summarise_ablation(found)]
+    return [*sentences, *gain_plot_blocks(found), *gain_table_blocks(found)]
 
 
 def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
@@ -99,43 +130,6 @@ def list_baselines(context: AppContext) -> list[Run]:
     places = {name: i for i, name in enumerate(context.cache.call(find_ablations, tested))}
     plainest = [found[row.name] for row in reversed(model_rows(context)) if row.evaluation]
     return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
-
-
-def build(
-    tab: gr.Tab, sections: LazySections, context: AppContext, on_baseline_pick: Callable
-) -> None:
-    """Lay out the section; for `on_baseline_pick`, see `build` of the tab Compare models."""
-    gr.Markdown(ABLATION_INTRO)
-    info = "run that all other runs are compared with"
-    base = RunChoice(label="Baseline", info=info, elem_id="gains-base")
-    table = Document(elem_id="gains")
-
-    def draw(name):
-        offered = list_baselines(context)
-        names = [run.name for run in offered]
-        if name not in names:
-            name = names[0] if names else None
-        update = gr.update(groups=group_runs(offered), value=name or "")
-        if name is None:
-            return update, [Notice(NO_COMPARISON_MESSAGE)] if context.list_runs()[
-                0
-            ] else []  # without runs, the tab already shows a notice
-        try:
-            found = compute_run_ablation(context, name)
-        except VitdemoError as error:
-            return update, [Notice(str(error))]
-        sentences = [Text(sentence) for sentence in summarise_ablation(found)]
-        return update, [*sentences, *gain_plot_blocks(found), *gain_table_blocks(found)]
-
-    def opened(event: gr.EventData):
-        known = event.pick in [run.name for run in list_baselines(context)]
-        return gr.Tabs(selected=tab.id), gr.update(value=event.pick) if known else gr.skip()
-
-    sections.add("", draw, [base], [base, table])
-    # No drawing here: the handler selects the tab, whose own event draws the section.
-    on_baseline_pick(opened, outputs=[tab.parent, base], **REFRESH_EVENT).then(
-        None, js=JS_SCROLL_TO_GAINS, **REFRESH_EVENT
-    )
 
 
 def gain_plot_blocks(found: RecipeAblation) -> list[DocumentBlock]:

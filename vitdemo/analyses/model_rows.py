@@ -1,0 +1,111 @@
+"""Summaries of all runs, read from their files.
+
+for row in model_rows(context):
+print(row.name, row.evaluation.accuracy if row.evaluation else "not evaluated")
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from vitdemo.context import AppContext
+from vitdemo.errors import RunError
+from vitdemo.metrics import DASH
+from vitdemo.metrics.calibration import compute_reliability
+from vitdemo.metrics.classification_report import (
+    ClassificationReport,
+    compute_classification_report,
+)
+from vitdemo.metrics.training_progress import format_epoch_count
+from vitdemo.runs import WEIGHTS_FILE, Evaluation, Run
+from vitdemo.training.recipes import resolve_recipe_name
+
+
+@dataclass(frozen=True)
+class EvaluationSummary:
+    """Test results of a run, as fractions from 0 to 1."""
+
+    num_images: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]  # 95%
+    macro_f1: float
+    macro_roc_auc: float  # NaN if all test images have the same class
+    calibration_error: float
+    worst_class: str  # class with the lowest F1
+    worst_f1: float
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """Row of the model table, read from a run's files; None if a file lacks the value.
+
+    `problem` is the reason why the evaluation is unusable, or "".
+    """
+
+    name: str
+    recipe: str
+    parameters: int | None
+    macs: int | None  # multiply-add operations per image
+    file_bytes: int | None
+    evaluation: EvaluationSummary | None
+    dataset_name: str | None  # name of the dataset
+    num_training_images: int | None  # number of training images
+    epochs: str  # see `format_epoch_count`
+    train_seconds: float
+    device: str | None  # training device
+    problem: str = ""
+
+
+def model_rows(context: AppContext) -> list[ModelRow]:
+    """Return a row per readable run, highest test accuracy first, then untested runs by name."""
+    rows = [
+        context.cache.get_or_compute((_model_row, run), partial(_model_row, context, run))
+        for run in context.list_runs()[0]
+    ]
+    return sorted(rows, key=lambda row: -row.evaluation.accuracy if row.evaluation else 1.0)
+
+
+def list_trained_runs(context: AppContext) -> list[Run]:
+    """Return the runs with weights, in the order of the model table."""
+    names = [row.name for row in model_rows(context) if row.file_bytes is not None]
+    return [context.find_run(name) for name in names]
+
+
+def _model_row(context: AppContext, run: Run) -> ModelRow:
+    tested, problem = None, ""
+    if run.has_evaluation:
+        try:
+            tested = _evaluation_summary(
+                context.cache.call(compute_classification_report, run), run.evaluation
+            )
+        except RunError as error:
+            problem = str(error)
+    path = run.path / WEIGHTS_FILE
+    return ModelRow(
+        name=run.name,
+        recipe=resolve_recipe_name(str(run.config["recipe"].get("name", DASH))),
+        parameters=run.config.get("parameters"),
+        macs=run.config.get("macs"),
+        file_bytes=path.stat().st_size if path.is_file() else None,
+        evaluation=tested,
+        dataset_name=run.dataset_name,
+        num_training_images=run.config.get("split", {}).get("train_pictures"),
+        epochs=format_epoch_count(run),
+        train_seconds=run.train_seconds,
+        device=run.device,
+        problem=problem,
+    )
+
+
+def _evaluation_summary(table: ClassificationReport, found: Evaluation) -> EvaluationSummary:
+    worst = table.worst_first[0]
+    low, high = map(float, table.accuracy_interval)
+    return EvaluationSummary(
+        num_images=len(found.labels),
+        accuracy=table.accuracy,
+        accuracy_interval=(low, high),
+        macro_f1=table.macro["f1"],
+        macro_roc_auc=table.macro["roc_auc"],
+        calibration_error=compute_reliability(found.probabilities, found.labels).calibration_error,
+        worst_class=table.classes[worst],
+        worst_f1=float(table.columns["f1"][worst]),
+    )

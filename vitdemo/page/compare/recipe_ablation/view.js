@@ -1,0 +1,28 @@
+// The ablation of a baseline.
+(() => {
+const { store } = vitdemo;
+
+store.defineDocument("recipe_ablation", ["compare.base"]);
+
+// Scroll to the ablation. The tables above it still grow after the jump, so this corrects the scroll position
+// for three seconds, unless the user scrolls or clicks.
+function scrollToAblation() {
+  const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
+  const growing = new ResizeObserver(show);
+  const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
+  const leave = () => {
+    growing.disconnect();
+    moves.forEach((move) => removeEventListener(move, leave));
+  };
+  growing.observe(document.querySelector(".gradio-container"));
+  moves.forEach((move) => addEventListener(move, leave));
+  setTimeout(leave, 3000);
+}
+
+// Open the tab Compare models at the ablation of the baseline `name`.
+vitdemo.openAblation = (name) => {
+  store.set({ "compare.base": name });
+  store.openTab("compare");
+  scrollToAblation();
+};
+})();

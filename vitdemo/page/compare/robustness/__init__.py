@@ -1,0 +1,203 @@
+"""Robustness: accuracy of models on images with changes of rising strength.
+
+A task measures the accuracies. The payload is a value of `vitdemo.page.components.curves`, with the
+curves that are cached for the chosen models, changes and number of images.
+"""
+
+from collections.abc import Sequence
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.analyses.model_rows import list_trained_runs
+from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT, find_curves, measure_robustness
+from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS, Perturbation
+from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.figures.curves import LineStyle, choose_line_styles
+from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
+from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
+from vitdemo.page.components.run_choice import group_runs
+from vitdemo.page.components.run_list import RunList
+from vitdemo.runs import Run
+
+VIEW = "robustness"
+ROBUSTNESS_INTRO = (
+    "## Robustness to image changes\nAccuracy on test images that are degraded step by step, with "
+    "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
+    "overall shape. Blur keeps coarse shapes and loses fine texture."
+)
+NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
+DEFAULT_CHANGES = ["noise", "blur"]
+MIN_IMAGE_COUNT = 100
+MODELS, CHANGES, COUNT = "robust-models", "compare.changes", "compare.count"  # state keys
+RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> accuracies
+
+
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the section, and add its controls to `controls`."""
+    found = [run for run in context.list_runs()[0] if run.has_weights]
+    gr.Markdown(ROBUSTNESS_INTRO)
+    with gr.Row():
+        with gr.Column(min_width=300):
+            names = [run.name for run in found]
+            models = RunList(group_runs(found), names, label="Models", elem_id="robust-models")
+        changes = gr.CheckboxGroup(
+            [(change.title, name) for name, change in PERTURBATIONS.items()],
+            value=DEFAULT_CHANGES,
+            label="Changes",
+            elem_id="robust-changes",
+            min_width=300,
+        )
+        count = gr.Slider(
+            MIN_IMAGE_COUNT,
+            DEFAULT_IMAGE_COUNT,
+            DEFAULT_IMAGE_COUNT,
+            step=100,
+            label="Test images",
+            info="more images narrow the intervals and increase the time",
+            elem_id="robust-count",
+            min_width=220,
+        )
+    add_view(VIEW, elem_id="robustness")
+    controls |= {MODELS: models, CHANGES: changes, COUNT: count}
+
+
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the measured curves of the chosen models, and the models to choose from."""
+    found, chosen = list_trained_runs(context), state.read_names(MODELS)
+    trained = [run.name for run in found]
+    kept = [name for name in chosen if name in trained]
+    names = kept if kept or not chosen else trained
+    runs = [run for run in found if run.name in names]
+    return ViewData(
+        plot_measured_curves(context, runs, read_changes(state), read_count(state)),
+        {MODELS: {"props": {"groups": group_runs(found)}, "value": names}},
+    )
+
+
+def measure(context: AppContext, state: ViewState, report: Report) -> list[str]:
+    """Measure the chosen models, and return a message for each failure. A task of the bridge.
+
+    Raises `RunError` without a model or a change, and `Stopped` after a cancellation.
+    """
+    names, changes = state.read_names(MODELS), read_changes(state)
+    runs, problems = [run for run in list_trained_runs(context) if run.name in names], []
+    if not runs or not changes:
+        raise RunError(NO_CHOICE_MESSAGE)
+    for number, run in enumerate(runs):
+        try:
+            for step in measure_robustness(context, run, changes, read_count(state)):
+                text = f"{run.name}: {PERTURBATIONS[step.change].title}"
+                report(number * step.total + step.done, len(runs) * step.total, text)
+        except VitdemoError as error:
+            problems.append(str(error))
+    return list(dict.fromkeys(problems))
+
+
+TASKS = {f"{VIEW}.measure": measure}
+
+
+def read_changes(state: ViewState) -> list[str]:
+    """Return the chosen changes in the order of the checkboxes."""
+    chosen = state.read_names(CHANGES)
+    return [name for name in PERTURBATIONS if name in chosen]
+
+
+def read_count(state: ViewState) -> int:
+    count = state.read_number(COUNT, MIN_IMAGE_COUNT, DEFAULT_IMAGE_COUNT, DEFAULT_IMAGE_COUNT)
+    return round(count)
+
+
+def plot_measured_curves(
+    context: AppContext, runs: Sequence[Run], changes: Sequence[str], count: int
+) -> dict:
+    """Return a plot and a table for each change with a measured curve."""
+    try:
+        curves = find_curves(context, runs, changes, count)
+    except DataError:  # a task reports it
+        curves = {}
+    curves = {change: found for change, found in curves.items() if found}
+    if not curves:
+        return {}
+    measured = [run for run in runs if any(run.name in found for found in curves.values())]
+    return render_robustness(
+        curves,
+        [run.name for run in runs],
+        len(context.sample_test_images(measured[0], count)),
+    )
+
+
+def render_robustness(curves: RobustnessCurves, names: Sequence[str], count: int) -> dict:
+    """Return the payload for accuracies on `count` images; `names` determine the line styles."""
+    styles = choose_line_styles(names, names)
+    return {
+        "legend": [
+            {"name": n, "colour": own.colour, "sign": own.symbol} for n, own in styles.items()
+        ],
+        "plots": [change_plot(change, found, styles, count) for change, found in curves.items()],
+        "csv": {"name": "vitdemo-robustness.csv", "rows": csv_rows(curves)},
+    }
+
+
+def change_plot(
+    change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
+) -> dict:
+    """Return the plot of one perturbation, with description, table and margin of error."""
+    about = PERTURBATIONS[change]
+    steps = [f"{strength:g}" for strength in about.strengths]
+    lines = [
+        {
+            "run": run,
+            "x": list(range(len(points))),
+            "y": [100 * share for share in points],
+            "colour": styles[run].colour,
+            "sign": styles[run].symbol,
+            "points": True,
+        }
+        for run, points in found.items()
+    ]
+    rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in found.items()]
+    label = f"Accuracy of {', '.join(found)} by {about.title.lower()}; values in the table below"
+    return {
+        "title": about.title,
+        "label": label,
+        "sentence": about.description,
+        "unit": "accuracy, %",
+        "x": axis_title(about),
+        "steps": steps,
+        "range": [0, 100],
+        "lines": lines,
+        "table": {"head": [axis_title(about), *steps], "rows": rows},
+        "note": margin_of_error_note(found, count),
+    }
+
+
+def axis_title(about: Perturbation) -> str:
+    return f"{about.title}, {about.unit}"
+
+
+def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
+    """Describe the largest margin of error of a point, and of a difference between two points."""
+    share = min(
+        (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
+    )
+    right = round(share * count)
+    width, apart = (
+        100 * width(right, count) for width in (margin_of_error, difference_margin_of_error)
+    )
+    return (
+        f"Accuracy in percent on {count:,} test images. The margin of error (95%) is at most "
+        f"±{width:.1f} percentage points for a point and ±{apart:.1f} for a difference of two."
+    )
+
+
+def csv_rows(results: RobustnessCurves) -> list[list]:
+    """Return the accuracies as rows of the CSV file, header first."""
+    rows = [
+        [change, strength, run, f"{share:.6f}"]
+        for change, found in results.items()
+        for run, points in found.items()
+        for strength, share in zip(PERTURBATIONS[change].strengths, points, strict=True)
+    ]
+    return [["change", "strength", "model", "accuracy"], *rows]

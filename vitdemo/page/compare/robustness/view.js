@@ -1,0 +1,16 @@
+// A button that measures the robustness, and the curves that are measured.
+(() => {
+const { linePlotsIn, make, store, taskPanel } = vitdemo;
+const starts = [{ id: "measure-robustness", text: "Measure robustness", task: "robustness.measure" }];
+const panel = taskPanel({ starts, unit: "points", views: ["robustness"] });
+
+store.define("robustness", {
+  needs: ["robust-models", "compare.changes", "compare.count"],
+  create(element) {
+    const plots = make("div");
+    const draw = linePlotsIn(plots);
+    element.replaceChildren(panel, plots);
+    return { render: draw };
+  },
+});
+})();
