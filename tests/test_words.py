@@ -11,7 +11,6 @@ from PIL import Image
 from tests.factories import CLASSES, VIT, make_context, make_evaluation, make_run
 from vitdemo.analyses import class_maps
 from vitdemo.analyses.predictions import comparable_predictions
-from vitdemo.errors import DataError
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.calibration.blocks import (
