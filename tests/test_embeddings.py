@@ -40,7 +40,7 @@ def test_filters_of_a_convolutional_stem_are_its_first_convolution():
 
 
 def test_filters_of_a_model_without_convolution_raise_an_error():
-    with pytest.raises(TypeError, match="Linear has no convolution"):
+    with pytest.raises(TypeError, match="Linear has no RGB convolution"):
         embeddings.get_first_filters(torch.nn.Linear(3, 3))
 
 
