@@ -189,11 +189,6 @@ def test_heads_of_a_visited_view_belong_to_its_model(inside):
 
 
 LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
-JS_RECORD_LAYERS = """new MutationObserver((_, observer) => {
-  if (!document.querySelector("#epochs-inside figure")) return;
-  observer.disconnect();
-  window.layersWhenDrawn = document.querySelector("#layer input[type=range]").max;
-}).observe(document, { childList: true, subtree: true })"""
 
 
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
@@ -232,13 +227,14 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     expect(message).not_to_contain_text(re.compile("confidence interval|cancelled"))
     open_part(page, "Attention distance")
     expect(page.locator("#distances")).to_contain_text("over 32 test images")
-    page = open_page(f"{address}&model=vit&inside=epochs", script=JS_RECORD_LAYERS)
+    page = open_page(f"{address}&model=vit&inside=epochs")
     strip = page.locator("#epochs-inside figure")
     expect(strip).to_have_count(2)
     expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
     before = list_image_sources(page, "#epochs-inside")
-    assert page.evaluate("layersWhenDrawn") == str(run.spec.options["depth"])  # set before drawing
-    page.locator("#layer input[type=range]").focus()
+    slider = page.locator("#layer input[type=range]")
+    expect(slider).to_have_attribute("max", str(run.spec.options["depth"]))
+    slider.focus()
     page.keyboard.press("ArrowLeft")
     wait_for_change(page, "#epochs-inside", before)
 
