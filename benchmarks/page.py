@@ -9,6 +9,9 @@ The measured times are:
 - removed patch ("Change the image"): from the click until all predictions have changed
 - pointing: from a pointer movement until the large map and all thumbnails are drawn
 
+The floor of an action is the time of the computations that it cannot do without, in this process:
+decoding and cropping of a new image, and a plain forward pass of each model that predicts anew.
+
 docs/how-fast.md has the results.
 """
 
@@ -22,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -37,6 +41,8 @@ from tests.browser.actions import (  # noqa: E402
 )
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
+from vitdemo.context import AppContext  # noqa: E402
+from vitdemo.data.image_files import crop_visible_square, load_image  # noqa: E402
 
 UPLOAD_SIDE = 1024  # pixels
 PAUSE_MS = 500  # ms between actions, so that late events of one action do not affect the next
@@ -99,21 +105,67 @@ def main() -> None:
             time_patch_removal(page, watch, 3 * number)
         browser.close()
     print(f"Time from `python app.py` to the page: {served:.1f} s, to the first map: {first:.1f} s")
-    print(f"\n| action | median of {args.count} | slowest | requests |\n|---|---|---|---|")
+    floors = measure_floors(args.runs, models[:2], args.count)
+    print(f"\n| action | median of {args.count} | slowest | requests | floor | times the floor |")
+    print("|---|---|---|---|---|---|")
     for what, seconds in watch.seconds.items():
         requests = max(watch.requests[what])
         median, slowest = statistics.median(seconds), max(seconds)
-        print(f"| {what} | {1000 * median:.1f} ms | {1000 * slowest:.1f} ms | {requests} |")
+        floor = floors.get(what)
+        ratio = f"{1000 * floor:.1f} ms | {median / floor:.1f}" if floor else "– | –"
+        print(
+            f"| {what} | {1000 * median:.1f} ms | {1000 * slowest:.1f} ms | {requests} | {ratio} |"
+        )
+
+
+def measure_floors(folder: Path, changed: list[str], count: int) -> dict[str, float]:
+    """Return the median floor of each action in seconds.
+
+    The action "other model" switches between the models `changed`.
+    """
+    context = AppContext([folder], None, torch.device("cpu"))
+    runs = context.classifier_runs()
+
+    def predict(image: Image.Image, names: list[str]) -> None:
+        for run in runs:
+            if run.name in names:
+                _, pixels = context.prepare_input(run.preprocessing, image)
+                with torch.inference_mode():
+                    context.load_model(run)(pixels)
+
+    names = [run.name for run in runs]
+    times: dict[str, list[float]] = {"new image": [], "other model": [], "removed patch": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        for number in range(count + 1):
+            file = write_noise(Path(temporary), number)
+            started = time.perf_counter()
+            image = crop_visible_square(load_image(file))
+            decoded = time.perf_counter()
+            predict(image, names)
+            predicted = time.perf_counter()
+            predict(image, [changed[number % 2]])
+            changed_model = time.perf_counter()
+            times["new image"].append(predicted - started)
+            times["removed patch"].append(predicted - decoded)
+            times["other model"].append(changed_model - predicted)
+    # The first pass of a model is slower, since it allocates memory.
+    return {what: statistics.median(seconds[1:]) for what, seconds in times.items()}
+
+
+def write_noise(folder: Path, number: int) -> Path:
+    """Write a random image of `UPLOAD_SIDE` x `UPLOAD_SIDE` pixels."""
+    random = np.random.default_rng(number)
+    pixels = random.integers(0, 256, (UPLOAD_SIDE // 16, UPLOAD_SIDE // 16, 3), dtype=np.uint8)
+    file = folder / f"{number}.png"
+    Image.fromarray(pixels).resize((UPLOAD_SIDE, UPLOAD_SIDE)).save(file)
+    return file
 
 
 def time_new_image(page: Page, watch: Stopwatch, number: int) -> None:
-    """Upload a new random image of `UPLOAD_SIDE` x `UPLOAD_SIDE` pixels and measure the time."""
-    random = np.random.default_rng(number)
-    pixels = random.integers(0, 256, (UPLOAD_SIDE // 16, UPLOAD_SIDE // 16, 3), dtype=np.uint8)
+    """Upload a new random image and measure the time."""
     before = page.evaluate("[document.querySelector('#answers .cards').innerText, drawn.length]")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{number}.png"
-        Image.fromarray(pixels).resize((UPLOAD_SIDE, UPLOAD_SIDE)).save(file)
+        file = write_noise(Path(folder), number)
         watch.measure_action(
             "new image",
             lambda: upload(page, file),
