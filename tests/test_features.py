@@ -147,19 +147,23 @@ def test_tsne_rejects_too_few_or_equal_features(points, message):
 
 
 def test_both_scatter_plots_use_the_same_images_and_are_cached(context):
-    messages = []
+    messages, run = [], context.find_run("vit")
+    assert features.find_cached_planes(context, run, 14) is None
     pixels, learned = features.load_planes(
-        context, "vit", 14, lambda _, message: messages.append(message)
+        context, run, 14, lambda _, message: messages.append(message)
     )
     assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
     assert pixels[0].sample is learned[0].sample
     assert pixels[1].shape == (14, 2)
     assert {message for message in messages if message.startswith("Raw")} == {"Raw pixels: t-SNE"}
     assert any(message.startswith("vit: features of") for message in messages)
-    cached = features.load_plane(context, context.find_run("vit"), max_images=14)
+    cached = features.load_plane(context, run, max_images=14)
     (single,) = features.load_planes(context, None, 14)
     assert cached[0] is learned[0] and cached[1] is learned[1]
     assert single[0] is pixels[0] and single[1] is pixels[1]
+    again = features.find_cached_planes(context, run, 14)
+    assert [space for space, _ in again] == [pixels[0], learned[0]]
+    assert features.find_cached_planes(context, context.find_run("resnet"), 14) is None
 
 
 def test_progress_callback_cancels_both_scatter_plots(context):
@@ -167,7 +171,7 @@ def test_progress_callback_cancels_both_scatter_plots(context):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        features.load_planes(context, "vit", 13, stop)
+        features.load_planes(context, context.find_run("vit"), 13, stop)
 
 
 def test_nearest_neighbours_equal_a_plain_loop():
@@ -186,7 +190,9 @@ def test_nearest_neighbours_equal_a_plain_loop():
 @pytest.mark.parametrize("name", ["vit", "resnet", None])
 def test_test_image_is_its_own_nearest_neighbour(context, name):
     image = context.load_test_image(10).image
-    sample, indices, cosines = features.find_neighbours(context, name, image, count=3)
+    run = context.find_run(name) if name else None
+    sample, indices, cosines = features.find_neighbours(context, run, image, count=3)
+    assert features.has_feature_space(context, run)
     assert sample.indices[indices[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
     assert len(indices) == 3 and (np.diff(cosines) <= 0).all()

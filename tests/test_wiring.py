@@ -13,7 +13,6 @@ from tests.factories import make_context, make_run
 from vitdemo.errors import Stopped
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page, kit, own_classes
-from vitdemo.page.data import similar
 from vitdemo.page.kit import MODEL_QUEUE, Cancellation
 
 STEP = SimpleNamespace(change="noise", accuracy=0.5, done=1, total=2)
@@ -25,10 +24,6 @@ def report_then_fail(*_, report, **__):
     pytest.fail("The work continued.")
 
 
-def report_then_fail_positional(context, name, count, report):
-    return report_then_fail(report=report)
-
-
 def yield_then_fail(*_):
     """Yield one step, then fail if the handler did not stop."""
     yield STEP
@@ -37,7 +32,6 @@ def yield_then_fail(*_):
 
 # Handler of a button: the module and name of its work, a replacement, the handler's arguments.
 LONG_HANDLERS = {
-    "lay_out": (similar, "load_planes", report_then_fail_positional, ("vit", 200)),
     "train_them": (
         own_classes,
         "fit_linear_probe",
@@ -50,7 +44,6 @@ LONG_HANDLERS = {
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
     "build.<locals>.answer",
-    "LazySections._draw_on.<locals>.draw_open",
     *(f"register_endpoints.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
 )
 
@@ -111,7 +104,7 @@ def test_a_click_removes_16_patches_by_default(page):
 
 
 def test_long_handlers_share_one_serial_queue(page):
-    names = {*LONG_HANDLERS, "why", "find", "time_it", "run_task"}
+    names = {*LONG_HANDLERS, "why", "time_it", "run_task"}
     assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}
     assert {fn.concurrency_limit for fn in page.fns.values() if fn.concurrency_id == "long"} == {1}
 

@@ -65,6 +65,9 @@ class FeatureSpace:
     purity: float
 
 
+EmbeddingPlane = tuple[FeatureSpace, np.ndarray]  # features, and their t-SNE positions (N, 2)
+
+
 def ignore_progress(fraction: float | None, description: str) -> None:
     """Ignore the progress of a computation (the default `ProgressReport`)."""
 
@@ -95,9 +98,27 @@ def load_feature_space(
     """
     found = load_sample(context, max_images)
     return context.cache.get_or_compute(
-        ("space", found.source, max_images, run),
+        _cache_key(context, "space", run, max_images),
         lambda: _compute_feature_space(context, run, found, report),
     )
+
+
+def _cache_key(context: AppContext, kind: str, run: Run | None, max_images: int) -> tuple:
+    return kind, context.open_dataset(), max_images, run
+
+
+def has_feature_space(
+    context: AppContext, run: Run | None, max_images: int = MAX_SAMPLE_SIZE
+) -> bool:
+    """Return whether `load_feature_space` has its result in the cache; False without a dataset."""
+    return _find_cached(context, "space", run, max_images) is not None
+
+
+def _find_cached(context: AppContext, kind: str, run: Run | None, max_images: int):
+    try:
+        return context.cache.get(_cache_key(context, kind, run, max_images))
+    except DataError:
+        return None
 
 
 def _compute_feature_space(
@@ -185,32 +206,42 @@ def load_plane(
     *,
     max_images: int = MAX_SAMPLE_SIZE,
     report: ProgressReport = ignore_progress,
-) -> tuple[FeatureSpace, np.ndarray]:
+) -> EmbeddingPlane:
     """Return a feature space and its t-SNE positions (N, 2), 0 to 1; see `load_feature_space`."""
     found = load_feature_space(context, run, max_images=max_images, report=report)
-    key = ("plane", found.sample.source, max_images, run)
+    key = _cache_key(context, "plane", run, max_images)
     return found, context.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
 
 
 def load_planes(
     context: AppContext,
-    name: str | None,
+    run: Run | None,
     max_images: int,
     report: ProgressReport = ignore_progress,
-) -> list[tuple[FeatureSpace, np.ndarray]]:
-    """Compute the t-SNE planes of raw pixels and, with a `name`, of the run's features.
+) -> list[EmbeddingPlane]:
+    """Compute the t-SNE planes of raw pixels and, with a `run`, of its features.
 
     Both planes show the same images. `report` is called a few times per second from two threads. An
     exception in `report` stops the computation.
     """
-    if name is None:
+    if run is None:
         return [load_plane(context, None, max_images=max_images, report=report)]
-    run = context.find_run(name)
     load_sample(context, max_images)  # so that both threads find the sample in the cache
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
         learned = load_plane(context, run, max_images=max_images, report=report)
         return [pixels.result(), learned]
+
+
+def find_cached_planes(
+    context: AppContext, run: Run | None, max_images: int
+) -> list[EmbeddingPlane] | None:
+    """Return the result of `load_planes` if it is in the cache, else None."""
+    found = [
+        tuple(_find_cached(context, kind, space, max_images) for kind in ("space", "plane"))
+        for space in (None, *([run] if run else []))
+    ]
+    return None if any(part is None for plane in found for part in plane) else found
 
 
 def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
@@ -227,7 +258,7 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
 
 def find_neighbours(
     context: AppContext,
-    name: str | None,
+    run: Run | None,
     image: Image.Image,
     *,
     count: int = 8,
@@ -236,10 +267,9 @@ def find_neighbours(
 ) -> tuple[ImageSample, np.ndarray, np.ndarray]:
     """Find the `count` test images with the highest cosine similarity to an RGB image.
 
-    Features are from the run `name`, or raw pixels without a name. Returns the sample, the indices
-    (K,) of the images in the sample, nearest first, and the cosine similarities (K,).
+    Features are from the model of `run`, or raw pixels without a run. Returns the sample, the
+    indices (K,) of the images in the sample, nearest first, and the cosine similarities (K,).
     """
-    run = context.find_run(name) if name else None
     found = load_feature_space(context, run, max_images=max_images, report=report)
     if run is None:
         small = to_uint8(crop_and_resize(image, SAMPLE_SIDE)).transpose(1, 2, 0)  # (S, S, 3)

@@ -52,7 +52,7 @@ HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
 # Modules with the payload functions of their views, and perhaps tasks.
-FEATURES = (explore, per_class_metrics, confusion_matrix, errors, calibration, compare)
+FEATURES = (explore, per_class_metrics, confusion_matrix, errors, calibration, compare, data)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
 
@@ -95,8 +95,8 @@ def build_page(
                 calibration.build(context, opener.controls)
             with gr.Tab("Compare models", id="compare"):
                 compare.build(context, opener.controls, on_baseline_pick=learnt.pick)
-            with gr.Tab("Data", id="data") as tab:
-                data.build(tab, context, opener)
+            with gr.Tab("Data", id="data"):
+                data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, context, jobs)
         bridge.build(context, PAYLOADS, TASKS, opener.controls, opener.updated_components)

@@ -288,6 +288,9 @@ def describe_control(control: Component) -> dict:
         is_fixed = not isinstance(control, UncheckedSlider)
         limits = {"low": control.minimum, "high": control.maximum if is_fixed else MAX_URL_NUMBER}
         return {"kind": "number", **found, **limits}
+    if isinstance(control, gr.Number):
+        limits = {"low": control.minimum, "high": control.maximum}
+        return {"kind": "number", **found, **limits}
     kinds = {gr.Checkbox: "flag", gr.Radio: "choice"}
     kinds |= dict.fromkeys((RunList, gr.CheckboxGroup), "names")
     kinds |= dict.fromkeys((UncheckedDropdown, RunChoice, gr.Textbox), "text")

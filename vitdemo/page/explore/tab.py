@@ -1,8 +1,6 @@
 """Components of the Explore tab that several sections use: the image, the model and the layer."""
 
 import json
-import secrets
-from collections.abc import Callable, Sequence
 
 import gradio as gr
 from gradio.components import Component
@@ -12,14 +10,12 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import image_sources
 from vitdemo.page.bridge import add_view, load_square, parse_view_state
-from vitdemo.page.components import View
 from vitdemo.page.components.offers import ExampleImages, Examples
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     NO_PROGRESS,
     UncheckedSlider,
-    show_user_errors,
 )
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
@@ -53,23 +49,6 @@ class CurrentImage(gr.HTML):
             return None
 
 
-class ImageOpener(View):
-    """Hidden component that opens an image in Explore: {"image", "model", "section", ...}.
-
-    Each value has another `id`, so that the same image can be opened twice.
-    """
-
-    def __init__(self):
-        super().__init__(
-            html_template="<i>",
-            js_on_load="""watch("value", () => {
-                const found = vitdemo.received(props);
-                if (found) vitdemo.store.openImage(found);
-            });""",
-            elem_id="image-opener",
-        )
-
-
 class ExploreTab:
     """Components of the Explore tab.
 
@@ -80,7 +59,7 @@ class ExploreTab:
     def __init__(self, context: AppContext):
         """Lay out the column of the image; `lay_out_choices` fills the other column."""
         self.context = context
-        self.image, self.opener = CurrentImage(), ImageOpener()
+        self.image = CurrentImage()
         self.image.context = context
         add_view("image_input", elem_id="picture")
         self.example_images = ExampleImages(elem_id="offers")
@@ -120,23 +99,6 @@ class ExploreTab:
         return image_sources.load_example_images(
             self.context.load_test_image, self.context.count_test_images
         )
-
-    def open_test_image_on(
-        self, listen: Callable, chosen: Callable, inputs: Sequence[Component]
-    ) -> None:
-        """Open a test image in this tab, on the event `listen` of another tab.
-
-        `chosen(*inputs, event)` returns the index of the test image and the name of the run to
-        explain, see `describe_opening`.
-        """
-
-        @show_user_errors
-        def show(event: gr.EventData, *values):
-            number, name = chosen(*values, event)
-            image = {"id": secrets.token_hex(8), "image": describe_test_image(number)}
-            return image | describe_opening(self.context, name)
-
-        listen(show, list(inputs), self.opener, **NO_PROGRESS, **LIGHT_QUEUE)
 
 
 def describe_test_image(number: int) -> dict:

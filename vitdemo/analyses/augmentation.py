@@ -1,131 +1,25 @@
-"""Section "Augmentation": the random changes that a recipe applies to training images.
+"""The random changes that a recipe applies to training images, step by step.
 
 Letters: B images per batch, S their side in pixels.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 
-import gradio as gr
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_MEAN
-from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8
-from vitdemo.data.photos import example_files, name_of
-from vitdemo.errors import DataError, ImageError
+from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.metrics import format_with_noun
-from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
-from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
-from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import NO_PROGRESS
-from vitdemo.page.sections import LazySections
-from vitdemo.runs import Run
 from vitdemo.training import augment_batch
 from vitdemo.training.augment import Augmentation
-from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
+from vitdemo.training.recipes import Recipe
 
-AUGMENTATION_INTRO = (
-    "During training, each image is changed at random every time it is used. The recipe defines "
-    "the changes. The rows below show each step separately, then all steps together. The same seed "
-    "always gives the same result."
-)
-SEED_LIMIT = 2**31
-DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: it has every step
-IMAGES_SHOWN = 6  # number of images per row
 CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the box that Cutout fills
-
-
-def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
-    """Lay out the section, which shows the image chosen in the tab Explore."""
-    gr.Markdown(AUGMENTATION_INTRO)
-    with gr.Row():
-        names = order_recipes(context.trained_runs())
-        recipe = gr.Dropdown(names, value=names[0], label="Recipe", elem_id="recipe")
-        seed = gr.Number(0, label="Seed", precision=0, minimum=0, elem_id="seed")
-        again = gr.Button("New random seed", elem_id="draw-again")
-    view = Document(elem_id="augmentation")
-
-    def draw(image, name, seed):
-        if seed is None or not 0 <= seed < SEED_LIMIT:
-            raise DataError(f"The seed is {seed}. Enter a whole number from 0 to {SEED_LIMIT - 1}.")
-        return augmentation_blocks(context, get_recipe(name), image, int(seed))
-
-    def next_seed(seed):
-        return ((seed or 0) + 1) % SEED_LIMIT
-
-    sections.add("data-augmentation", draw, [look.image, recipe, seed], [view])
-    moved = again.click(next_seed, seed, seed, **NO_PROGRESS)
-    sections.draw_on(moved.success, sections.sections_of_tab("data-augmentation"))
-
-
-def order_recipes(runs: list[Run]) -> list[str]:
-    """Return all recipe names; recipes of `runs` come first, starting with strong augmentation."""
-    named = [resolve_recipe_name(str(run.config["recipe"].get("name"))) for run in runs]
-    own = [name for name in named if name in RECIPES]
-    own.sort(key=lambda name: RECIPES[name].policy == "none")
-    return list(dict.fromkeys([*own, DEFAULT_RECIPE, *RECIPES]))
-
-
-def augmentation_blocks(
-    context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
-) -> list[DocumentBlock]:
-    """Return a row of augmented images for each step of `recipe`, and for all steps together."""
-    names, images, side = load_augmentation_images(context, recipe, image, seed)
-    steps = apply_augmentations(recipe, images, names, side=side, seed=seed)
-    pieces: list[DocumentBlock] = [Text(f"{recipe.name}: {recipe.summary}.")]
-    if len(steps) == 1:
-        words = "This recipe has no augmentation: the model is trained on the original images."
-        pieces.append(Text(words))
-    for step in steps:
-        targets = step.targets or [{}] * len(step.pictures)
-        items = [
-            ImageItem(f"{step.title}: image {i}", format_target(target))
-            for i, target in enumerate(targets, start=1)
-        ]
-        words = [Text(step.words)] if step.words else []
-        pieces += [Heading(step.title), *words, ImageRow(items, concatenate_images(step.pictures))]
-    return pieces
-
-
-def format_target(shares: dict[str, float]) -> str:
-    """Describe a mixed target, such as "63% cat, 37% dog"."""
-    return ", ".join(
-        f"{100 * share:.0f}% {name}" for name, share in shares.items() if share >= 0.005
-    )
-
-
-def load_augmentation_images(
-    context: AppContext, recipe: Recipe, image: Image.Image | None, seed: int
-) -> tuple[Sequence[str], Sequence[Image.Image], int]:
-    """Return names and images to augment, and the side of the recipe's training images.
-
-    The images are `image` and random test images, or example photos if there is no dataset.
-    """
-    found = [("your image", image)] if image is not None else []
-    try:
-        side = 32 if context.open_dataset().is_cifar10 else recipe.model.image_size
-        size = context.count_test_images()
-        chosen = random.Random(seed).sample(range(size), min(IMAGES_SHOWN - len(found), size))
-        tests = [context.load_test_image(number) for number in chosen]
-        found += [(picture.label, picture.image) for picture in tests]
-    except DataError:
-        side = 32
-        found += context.cache.call(load_example_photos)[: IMAGES_SHOWN - len(found)]
-    if not found:
-        raise ImageError("There is no image to augment. Choose one in the tab Explore.")
-    names, images = zip(*found, strict=True)
-    return names, images, side
-
-
-def load_example_photos() -> list[tuple[str, Image.Image]]:
-    """Return the example photos as (name, image), with reduced size."""
-    return [(name_of(file), crop_visible_square(load_image(file), 256)) for file in example_files()]
 
 
 @dataclass(frozen=True, eq=False)

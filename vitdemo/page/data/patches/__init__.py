@@ -1,25 +1,29 @@
 """Section "Patches": division of the image into patches, and their embedding as tokens.
 
+The payload is a document.
+
 Letters: S side of the input, P patches in a grid of rows x columns, D embedding dimension.
 """
 
 import gradio as gr
 import numpy as np
 import torch
+from gradio.components import Component
 from PIL import Image
 
 from vitdemo.context import AppContext
-from vitdemo.errors import ImageError, RunError
+from vitdemo.errors import RunError
 from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer
-from vitdemo.page.components.article import Document, DocumentBlock, Heading, Text
+from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
+from vitdemo.page.components.article import DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow
-from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
-from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.sections import LazySections
+from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
 from vitdemo.runs import Run
 
+VIEW = "patches"
+MODEL_KEY = "data.model"
 DISPLAY_SIDE = 224
 COMPONENT_COUNT = 3  # number of principal components shown
 PATCHES_INTRO = (
@@ -34,19 +38,22 @@ COMPONENTS_HELP = (
 )
 
 
-def build(sections: LazySections, context: AppContext, look: ExploreTab) -> None:
+def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(PATCHES_INTRO)
-    model = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
-    view = Document(elem_id="patches")
+    controls[MODEL_KEY] = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
+    add_view(VIEW, elem_id="patches")
 
-    def draw(image, name):
-        models, name = update_run_choices(context.explainable_runs(), name)
-        if image is None or name is None:
-            raise ImageError("No image is chosen. Choose one in the tab Explore.")
-        return patch_blocks(context, context.find_run(name), image), models
 
-    sections.add("data-patches", draw, [look.image, model], [view, model])
+def payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the document of the patches, and the models to choose from. Raises `VitdemoError`."""
+    runs = context.explainable_runs()
+    run = choose_run(runs, state.read_text(MODEL_KEY))
+    if run is None:
+        raise RunError("There is no model. Train a model first.")
+    blocks = patch_blocks(context, run, load_square(context, state.image))
+    models = {"props": {"groups": group_runs(runs)}, "value": run.name}
+    return ViewData(document_payload(blocks), {MODEL_KEY: models})
 
 
 @torch.inference_mode()

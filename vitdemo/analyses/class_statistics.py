@@ -1,0 +1,110 @@
+"""Number of images per class, and colour statistics of the training images.
+
+Letters: N images, S their side in pixels, C classes.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitdemo import data
+from vitdemo.context import AppContext
+
+MAX_IMAGES_READ = 2_000  # maximum number of training images for the statistics
+STATISTICS_SIDE = 64  # pixels; images of a folder are scaled to this side for the statistics
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Number of images per class in the training set and the test set, (C,) int64 each."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: np.ndarray
+    test: np.ndarray
+    notes: tuple[str, ...] = ()  # warnings about files and classes that are left out
+
+
+@dataclass(frozen=True, eq=False)
+class ColourStatistics:
+    """Colour statistics of `images_read` out of `images_total` training images.
+
+    `histograms` (3, 256) counts the pixels at each level of red, green and blue. `mean` and `std`
+    (3) are per channel, for levels from 0 to 1. `mean_images` (C, S, S, 3) is uint8.
+    """
+
+    images_read: int
+    images_total: int
+    histograms: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    mean_images: np.ndarray
+
+
+def count_classes(context: AppContext) -> ClassCounts:
+    """Return the number of images per class, cached. Raises `DataError` without a dataset."""
+    found = context.open_dataset()
+    train, _ = context.cache.call(_load_training_images, found)
+    return context.cache.call(_count_classes, found, train)
+
+
+def compute_colour_statistics(context: AppContext) -> ColourStatistics:
+    """Return the colour statistics of the training images, cached. Raises `DataError`."""
+    found = context.open_dataset()
+    training = context.cache.call(_load_training_images, found)
+    return context.cache.call(_colour_statistics, found, *training)
+
+
+def _count_classes(found: data.ImageDataset, train: np.ndarray) -> ClassCounts:
+    count = partial(np.bincount, minlength=len(found.classes))
+    test = count(found.load_labels("test").numpy())
+    return ClassCounts(found.name, found.classes, count(train), test, tuple(found.list_notes()))
+
+
+def _colour_statistics(
+    found: data.ImageDataset, labels: np.ndarray, pictures: data.LabelledImages
+) -> ColourStatistics:
+    histograms = channel_histograms(pictures.images)
+    mean, std = data.pixel_statistics(pictures.images)
+    means = compute_mean_images(pictures, len(found.classes))
+    return ColourStatistics(
+        len(pictures), len(labels), histograms, np.array(mean), np.array(std), means
+    )
+
+
+def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
+    """Return all training labels (N,), and up to `MAX_IMAGES_READ` training images with labels."""
+    if found.is_cifar10:  # labels and images are in the same file
+        pictures = found.load("train")
+        labels = pictures.labels.numpy()
+        return labels, pictures.subset(
+            torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ))
+        )
+    labels = found.load_labels("train").numpy()
+    return labels, found.load_subset(
+        "train", torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ)), STATISTICS_SIDE
+    )
+
+
+def channel_histograms(images: Tensor) -> np.ndarray:
+    """Count the pixels per channel and level: (N, 3, S, S) uint8 -> (3, 256) int64."""
+    counts = torch.zeros(3, 256, dtype=torch.int64)
+    for part in images.split(1024):  # `bincount` makes int64 copies, too large for all images
+        for channel in range(3):
+            counts[channel] += torch.bincount(part[:, channel].flatten(), minlength=256)
+    return counts.numpy()
+
+
+def compute_mean_images(pictures: data.LabelledImages, classes: int) -> np.ndarray:
+    """Return the mean image per class, (C, S, S, 3) uint8; grey for a class without images."""
+    S = pictures.images.shape[-1]
+    sums = torch.zeros(classes, 3, S, S)
+    for images, labels in zip(pictures.images.split(1024), pictures.labels.split(1024),
+                              strict=True):  # fmt: skip
+        sums.index_add_(0, labels, images.float())
+    counts = torch.bincount(pictures.labels, minlength=classes).view(-1, 1, 1, 1)  # (C, 1, 1, 1)
+    means = torch.where(counts > 0, sums / counts.clamp_min(1), 127.0)
+    return means.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()  # (C, S, S, 3)

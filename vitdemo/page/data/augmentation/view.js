@@ -1,0 +1,11 @@
+vitdemo.augmentation = (() => {
+const { store } = vitdemo;
+
+function chooseNextSeed(maxSeed) {
+  const seed = store.state["data.seed"];
+  store.updateControls({ "data.seed": { value: seed < maxSeed ? seed + 1 : 0 } });
+}
+
+store.defineDocument("augmentation", ["image", "data.recipe", "data.seed"]);
+return { chooseNextSeed };
+})();

@@ -1,0 +1,131 @@
+"""Section "Classes": number of images, colour statistics and mean image of each class.
+
+The payload is a document. It is empty without a dataset, because the tab shows a message.
+"""
+
+import numpy as np
+from gradio.components import Component
+
+from vitdemo import figures
+from vitdemo.analyses.class_statistics import (
+    ClassCounts,
+    ColourStatistics,
+    compute_colour_statistics,
+    count_classes,
+)
+from vitdemo.context import AppContext
+from vitdemo.errors import DataError
+from vitdemo.figures.dataset import plot_channel_histograms
+from vitdemo.page.bridge import ViewState, add_view, document_payload
+from vitdemo.page.components.article import (
+    Details,
+    DocumentBlock,
+    Figure,
+    Heading,
+    Plots,
+    Text,
+)
+from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
+from vitdemo.page.components.table import Cell, Table
+
+VIEW = "class_statistics"
+MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
+LEVELS_HELP = (
+    "Levels range from 0 (black) to 1. The model input is normalised: the channel's mean is "
+    "subtracted, and the result is divided by the standard deviation."
+)
+MEAN_IMAGES_HELP = (
+    "The pixel-wise mean of all images of a class shows their common position and colour. A "
+    "classifier that predicts the class with the nearest mean image has 28% test accuracy on "
+    "CIFAR-10."
+)
+
+
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the section, whose view the browser draws."""
+    add_view(VIEW, elem_id="classes")
+
+
+def payload(context: AppContext, state: ViewState) -> list:
+    """Return the document of the dataset's classes. Raises `DataError` for an invalid image."""
+    try:
+        context.open_dataset()
+    except DataError:
+        return []
+    found = count_classes(context), compute_colour_statistics(context)
+    return document_payload(context.cache.call(class_blocks, *found))
+
+
+def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:
+    of = (
+        f"{pixels.images_read:,} of {pixels.images_total:,}"
+        if pixels.images_read < pixels.images_total
+        else "all"
+    )
+    label = "Histogram of the red, green and blue levels"
+    plot = Figure(
+        "Histogram of pixel levels",
+        label,
+        figures.figure_to_svg(plot_channel_histograms(pixels.histograms)),
+    )
+    means = pixels.mean_images[:MAX_MEAN_IMAGES]
+    items = [
+        ImageItem(f"Mean of the training images of class {name}", name)
+        for name in found.classes[: len(means)]
+    ]
+    return [
+        Heading(f"{found.name}: {len(found.classes)} classes"),
+        Text(describe_balance(found)),
+        *map(Text, found.notes),
+        counts_table(found),
+        Heading(f"Colours of {of} training images"),
+        Plots([plot]),
+        channel_table(pixels),
+        Text(LEVELS_HELP),
+        Details("Number of pixels per level", [level_table(pixels)]),
+        Heading("Mean image of each class"),
+        Text(MEAN_IMAGES_HELP),
+        ImageRow(items, concatenate_images(means), 110),
+    ]
+
+
+def counts_table(found: ClassCounts) -> Table:
+    """Return a table with the numbers of training and test images per class."""
+    rows = [
+        (name, *(count_cell(counts[i], counts) for counts in (found.train, found.test)))
+        for i, name in enumerate(found.classes)
+    ]
+    sums = [("All", *(f"{counts.sum():,}" for counts in (found.train, found.test)))]
+    columns = ("Class", "Training images", "Test images")
+    return Table(columns, rows, sums, file="vitdemo-classes")
+
+
+def count_cell(count: int, counts: np.ndarray) -> Cell:
+    share = 100 * count / max(int(counts.sum()), 1)
+    text = f"{count:,} ({share:.1f}%)"
+    return Cell(text, value=int(count), bar=count / max(int(counts.max()), 1))
+
+
+def channel_table(pixels: ColourStatistics) -> Table:
+    rows = [
+        (name, f"{mean:.4f}", f"{std:.4f}")
+        for name, mean, std in zip(("red", "green", "blue"), pixels.mean, pixels.std, strict=True)
+    ]
+    return Table(("Channel", "Mean", "Standard deviation"), rows)
+
+
+def level_table(pixels: ColourStatistics) -> Table:
+    rows = [(str(level), *map(str, counts)) for level, counts in enumerate(pixels.histograms.T)]
+    return Table(("level", "red", "green", "blue"), rows, file="vitdemo-colours", tall=True)
+
+
+def describe_balance(found: ClassCounts) -> str:
+    """Describe whether all classes have the same number of training images."""
+    fewest, most = int(found.train.min()), int(found.train.max())
+    if fewest == most:
+        return f"Every class has {most:,} training images, so all classes have the same weight."
+    large, small = (found.classes[int(i)] for i in (found.train.argmax(), found.train.argmin()))
+    return (
+        f"The classes are imbalanced: '{large}' has {most:,} training images, '{small}' has "
+        f"{fewest:,}. Large classes dominate the accuracy, so also check the macro averages."
+    )

@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("class_statistics", []);

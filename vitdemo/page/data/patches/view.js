@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("patches", ["image", "data.model"]);

@@ -1,0 +1,228 @@
+"""Section "Similar images": t-SNE maps of test images, and nearest neighbours of an image.
+
+The payload of the maps is {"message": str} until the task has computed them, then:
+
+    {"classes": [name, ...], "numbers": (N,), "labels": (N,), "sheet": file, "columns": int,
+     "planes": [{"name", "places": (N, 2) in 0..1}, ...], "separation": document,
+     "open": {"source": prefix of the image's source, ...}}
+
+The payload of the neighbours is {"blocks": document, "open": {...}}. The document is empty until
+the features are in the cache. With "open", the browser opens a test image in Explore.
+
+Letters: N test images, K neighbours.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+
+import gradio as gr
+import numpy as np
+from gradio.components import Component
+
+from vitdemo.analyses.features import (
+    MAX_SAMPLE_SIZE,
+    PIXEL_SPACE,
+    EmbeddingPlane,
+    ImageSample,
+    ProgressReport,
+    find_cached_planes,
+    find_neighbours,
+    has_feature_space,
+    load_feature_space,
+    load_planes,
+)
+from vitdemo.context import AppContext
+from vitdemo.metrics import DASH
+from vitdemo.page.bridge import (
+    ImageFile,
+    Report,
+    ViewData,
+    ViewState,
+    add_view,
+    document_payload,
+    load_square,
+    round_numbers,
+)
+from vitdemo.page.components.article import DocumentBlock, Heading, Text
+from vitdemo.page.components.pictures import (
+    ImageItem,
+    ImageRow,
+    concatenate_images,
+    tile_images,
+)
+from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
+from vitdemo.page.components.table import Table
+from vitdemo.page.explore.tab import describe_opening
+from vitdemo.page.image_sources import TEST_PREFIX
+from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.runs import Run
+
+MAPS_VIEW, NEIGHBOURS_VIEW = "similar_images", "neighbours"  # also the names of their tasks
+MODEL_KEY, COUNT_KEY = "data.features", "data.images"
+MIN_SAMPLE_SIZE = 200
+THUMBNAIL_COLUMNS = 50  # thumbnails per row of the sheet
+PLACE_DIGITS = 4
+SIMILAR_IMAGES_INTRO = (
+    "Two t-SNE maps of test images: one of their **raw pixels**, one of the **features** that the "
+    "model's classifier receives. If the model has learned the classes, they form separate groups. "
+    "t-SNE only preserves neighbourhoods: distances between groups and group sizes are not "
+    "meaningful. The table below is computed from the features themselves. Point at a dot to see "
+    "its image, or use the arrow keys. Click it to open the image in *Explore*."
+)
+NO_MAP_MESSAGE = (
+    "No map has been computed yet. The computation takes a few seconds, and the result is cached."
+)
+SEPARATION_HELP = (
+    "Between / within: mean distance between images of different classes, divided by the mean "
+    "distance between images of the same class. Even perfectly separable classes can have a value "
+    "near 1. The fraction of nearest neighbours of the same class measures separability more "
+    "directly. Both values are computed from the features, not from the map."
+)
+
+
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the section, whose views the browser draws."""
+    gr.Markdown(SIMILAR_IMAGES_INTRO)
+    controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
+    with gr.Row():
+        controls[COUNT_KEY] = gr.Slider(
+            MIN_SAMPLE_SIZE,
+            MAX_SAMPLE_SIZE,
+            MAX_SAMPLE_SIZE,
+            step=100,
+            label="Test images",
+            elem_id="similar-count",
+            min_width=260,
+        )
+        begin = gr.Button("Compute t-SNE maps", variant="primary", elem_id="lay-out", min_width=260)
+    add_view(MAPS_VIEW, elem_id="tsne")
+    near = gr.Button("Find nearest neighbours", elem_id="find-near")
+    add_view(NEIGHBOURS_VIEW, elem_id="near")
+    begin.click(None, js="() => vitdemo.similarImages.computeMaps()", **NO_PROGRESS)
+    near.click(None, js="() => vitdemo.similarImages.findNeighbours()", **NO_PROGRESS)
+
+
+def maps_payload(context: AppContext, state: ViewState) -> ViewData:
+    """Return the maps if they are in the cache, and the models to choose from."""
+    run = read_run(context, state)
+    planes = find_cached_planes(context, run, read_count(state))
+    models = {
+        "props": {"groups": group_runs(context.trained_runs())},
+        "value": run.name if run else "",
+    }
+    data = planes_to_payload(context, run, planes) if planes else {"message": NO_MAP_MESSAGE}
+    return ViewData(data, {MODEL_KEY: models})
+
+
+def neighbours_payload(context: AppContext, state: ViewState) -> dict:
+    """Return the nearest neighbours of the current image if the features are in the cache."""
+    run = read_run(context, state)
+    if not has_feature_space(context, run):
+        return {"blocks": []}
+    found = find_neighbours(context, run, load_square(context, state.image))
+    name = run.name if run else PIXEL_SPACE
+    blocks = document_payload(neighbour_blocks(name, *found))
+    return {"blocks": blocks, "open": opening(context, run)}
+
+
+def compute_maps(context: AppContext, state: ViewState, report: Report) -> None:
+    """Compute the t-SNE maps. A task of the bridge."""
+    run, count = read_run(context, state), read_count(state)
+    load_planes(context, run, count, report_progress(report))
+
+
+def compute_neighbours(context: AppContext, state: ViewState, report: Report) -> None:
+    """Compute the features that the neighbours need. A task of the bridge."""
+    load_square(context, state.image)  # raises `ImageError` at once
+    load_feature_space(context, read_run(context, state), report=report_progress(report))
+
+
+PAYLOADS = {MAPS_VIEW: maps_payload, NEIGHBOURS_VIEW: neighbours_payload}
+TASKS = {MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours}
+
+
+def read_run(context: AppContext, state: ViewState) -> Run | None:
+    """Return the run whose features are chosen; None (raw pixels) without any run."""
+    return choose_run(context.trained_runs(), state.read_text(MODEL_KEY))
+
+
+def read_count(state: ViewState) -> int:
+    return round(state.read_number(COUNT_KEY, MIN_SAMPLE_SIZE, MAX_SAMPLE_SIZE, MAX_SAMPLE_SIZE))
+
+
+def report_progress(report: Report) -> ProgressReport:
+    """Return a function that reports the progress of the thread that calls this function.
+
+    Two threads compute the maps, but the page shows one line. Calls of the other thread repeat the
+    line, and so also notice a cancellation. If the fraction is unknown, the line counts seconds.
+    """
+    started, own = time.monotonic(), threading.get_ident()
+    latest: tuple[float | None, str] = None, "Loading test images"
+
+    def step(fraction: float | None, words: str) -> None:
+        nonlocal latest
+        if threading.get_ident() == own:
+            latest = fraction, words
+        share, text = latest
+        done = round(time.monotonic() - started if share is None else 100 * share)
+        report(done, 0 if share is None else 100, text)
+
+    return step
+
+
+def opening(context: AppContext, run: Run | None) -> dict:
+    """Return the arguments of `vitdemo.store.openImage`, with the prefix of the image's source."""
+    return {"source": TEST_PREFIX, **describe_opening(context, run.name if run else None)}
+
+
+def planes_to_payload(
+    context: AppContext, run: Run | None, planes: Sequence[EmbeddingPlane]
+) -> dict:
+    """Return the payload of t-SNE maps of the same images; see the module docstring."""
+    sample = planes[0][0].sample
+    return {
+        "classes": list(sample.source.classes),
+        "numbers": sample.indices.tolist(),
+        "labels": sample.labels.tolist(),
+        "sheet": ImageFile(tile_images(sample.thumbnails, THUMBNAIL_COLUMNS), exact=False),
+        "columns": THUMBNAIL_COLUMNS,
+        "planes": [
+            {"name": space.name, "places": round_numbers(places, PLACE_DIGITS)}
+            for space, places in planes
+        ],
+        "separation": document_payload(separation_blocks(planes)),
+        "open": opening(context, run),
+    }
+
+
+def separation_blocks(found: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
+    """Return a table of the class separation in each feature space."""
+    rows = [
+        (
+            space.name,
+            f"{space.features.shape[1]:,}",
+            DASH if math.isnan(space.distance_ratio) else f"{space.distance_ratio:.3f}",
+            DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f}%",
+        )
+        for space, _ in found
+    ]
+    header = ("Features", "Dimension", "Between / within", "Nearest neighbour of same class")
+    return [Heading("Separation of the classes"), Table(header, rows), Text(SEPARATION_HELP)]
+
+
+def neighbour_blocks(
+    name: str, sample: ImageSample, places: np.ndarray, cosines: np.ndarray
+) -> list[DocumentBlock]:
+    """Return the nearest neighbours of an image as buttons with class and cosine similarity."""
+    items = []
+    for i, cosine in zip(places, cosines, strict=True):
+        label, number = sample.source.classes[sample.labels[i]], int(sample.indices[i])
+        alt = f"{label}, test image {number}, cosine {cosine:.3f}. Open in Explore."
+        items.append(ImageItem(alt, label, f"cosine {cosine:.3f}", pick=str(number)))
+    return [
+        Heading(f"Nearest neighbours by the features of {name}"),
+        Text(f"Nearest of {len(sample):,} test images to the image in Explore, by cosine."),
+        ImageRow(items, concatenate_images(sample.thumbnails[places])),
+    ]

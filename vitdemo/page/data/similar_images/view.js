@@ -1,0 +1,134 @@
+// Scatter plots of test images, and the nearest neighbours of the current image. One sheet holds all thumbnails;
+// each dot shows its part of it.
+vitdemo.similarImages = (() => {
+const { documentIn, make, notice, rove, store } = vitdemo;
+// Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
+// 8 x 5 = 40 different pairs, which repeat for more classes.
+const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
+const SHAPES = ["circle(46%)", "inset(10%)", "polygon(50% 0, 100% 100%, 0 100%)",
+  "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)", "polygon(0 0, 100% 0, 50% 100%)"];
+const LOOKS = COLOURS.length * SHAPES.length;
+const looks = (k) => `--colour: ${COLOURS[k % COLOURS.length]}; --shape: ${SHAPES[k % SHAPES.length]}`;
+
+const openTestImage = ({ source, ...others }, number) => store.openImage({ ...others, image: { source: `${source}${number}`, path: null, at: 0.5 } });
+
+// --- the scatter plots ---
+
+function dot(value, i, [x, y]) {
+  const [label, number] = [value.labels[i], value.numbers[i]];
+  const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
+  const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
+  const made = make("button", { type: "button", className: `dot k${label}${sides}`, style: `${at}; ${looks(label)}`,
+    "data-pick": number, "aria-label": `${value.classes[label]}, test image ${number}` });
+  made.addEventListener("click", () => openTestImage(value.open, number));
+  return made;
+}
+
+// Dots are ordered in rows from the top, which makes the arrow keys work as expected.
+function plane(value, { name, places }) {
+  const columns = Math.max(1, Math.floor(Math.sqrt(places.length)));
+  const topDown = places.map((_, i) => i).sort((a, b) => places[a][1] - places[b][1]);
+  const order = [];
+  for (let start = 0; start < topDown.length; start += columns)
+    order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
+  const dots = order.map((i) => dot(value, i, places[i]));
+  const words = `${places.length.toLocaleString("en")} test images by ${name}`;
+  const group = make("div", { className: "plane", role: "group", "aria-label": words }, ...dots);
+  rove(group, () => dots, () => columns)(dots[0]);
+  return make("section", {}, make("h2", { text: name }), group);
+}
+
+// The classes as radio buttons: the chosen class is highlighted in all plots.
+function legend(place, { classes, labels }) {
+  const choice = (k, ...content) => {
+    const radio = make("input", { type: "radio", name: "tsne-class", checked: k < 0 });
+    radio.addEventListener("change", () => {
+      for (const each of place.querySelectorAll(".dot")) each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
+    });
+    return make("label", {}, radio, ...content);
+  };
+  const counts = classes.map(() => 0);
+  for (const label of labels) counts[label] += 1;
+  const items = classes.map((name, k) =>
+    choice(k, make("i", { className: "key", style: looks(k) }), `${name} `, make("small", { text: counts[k].toLocaleString("en") })));
+  const again = classes.length > LOOKS ? make("small", { text: `Colours and shapes repeat after ${LOOKS} classes.` }) : null;
+  return make("fieldset", {}, make("legend", { text: "Highlight class" }), choice(-1, "all classes"), ...items, again);
+}
+
+function drawMaps(place, value) {
+  if (!value.planes) return place.replaceChildren(notice(value.message));
+  place.style.setProperty("--sheet", `url("${value.sheet.url}")`);
+  place.style.setProperty("--columns", value.columns);
+  place.style.setProperty("--rows", Math.ceil(value.numbers.length / value.columns));
+  const planes = make("div", { className: "planes" }, ...value.planes.map((each) => plane(value, each)));
+  return place.replaceChildren(legend(place, value), planes);
+}
+
+// --- the tasks that compute the data of a view ---
+
+// `place` shows the progress of the task `view` with a button Cancel, and its error.
+function makeTask(view, needs, { cancel, start }) {
+  const [bar, text, count] = [make("progress"), make("span"), make("span")];
+  const button = make("button", { type: "button", className: "vd-download", id: cancel, text: "Cancel" });
+  button.addEventListener("click", () => {
+    store.cancelTask();
+    document.querySelector(start).focus();
+  });
+  const line = make("p", {}, bar, text, count, button);
+  const place = make("div", { className: "task" });
+
+  function listen({ end, error, cancelled, done, total, text: words }) {
+    if (end) {
+      place.replaceChildren(...(error ? [notice(error)] : []));
+      if (!error && !cancelled) store.invalidate(view);
+      return;
+    }
+    text.textContent = bar.ariaLabel = words || "Waiting for the server";
+    if (words && total) Object.assign(bar, { max: total, value: done });
+    else bar.removeAttribute("value");
+    count.textContent = words && !total ? `${done} s` : "";
+    if (!line.isConnected) place.replaceChildren(line);
+  }
+  return { place, start: () => store.startTask(view, listen, needs) };
+}
+
+const MAPS = "similar_images";
+const MAPS_NEEDS = ["data.features", "data.images"];
+const maps = makeTask(MAPS, MAPS_NEEDS, { start: "#lay-out", cancel: "lay-out-stop" });
+
+store.define(MAPS, {
+  needs: MAPS_NEEDS,
+  create(element) {
+    const place = make("div", { className: "maps" });
+    const separation = make("div", { id: "parting", className: "article" });
+    element.replaceChildren(maps.place, place, separation);
+    const drawSeparation = documentIn(separation);
+    function render(value) {
+      drawMaps(place, value);
+      drawSeparation(value.separation ?? []);
+    }
+    return { render, showError: (message) => render({ message }) };
+  },
+});
+
+const NEIGHBOURS = "neighbours";
+const NEIGHBOURS_NEEDS = ["image", "data.features"];
+const neighbours = makeTask(NEIGHBOURS, NEIGHBOURS_NEEDS, { start: "#find-near", cancel: "find-near-stop" });
+
+store.define(NEIGHBOURS, {
+  needs: NEIGHBOURS_NEEDS,
+  create(element) {
+    const article = make("div", { className: "article" });
+    element.replaceChildren(neighbours.place, article);
+    let opening = null; // of the drawn images
+    const draw = documentIn(article, (number) => openTestImage(opening, number));
+    function render({ blocks, open }) {
+      opening = open;
+      draw(blocks);
+    }
+    return { render, showError: (text) => draw([{ kind: "Notice", text }]) };
+  },
+});
+
+return { computeMaps: maps.start, findNeighbours: neighbours.start };
+})();
