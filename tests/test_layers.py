@@ -161,7 +161,7 @@ def test_imported_libraries_are_in_the_requirements():
         ("vitdemo.data", "import train"),
         ("vitdemo.context", "import gradio as gr"),
         ("vitdemo.figures", "import matplotlib.pyplot as plt"),
-        ("vitdemo.page.components.gallery", "from vitdemo.page.explore.tab import ExploreTab"),
+        ("vitdemo.page.components.table", "from vitdemo.page.explore.tab import ExploreTab"),
         ("vitdemo.page.explore", "from vitdemo.stranger import thing"),
         ("train", "from vitdemo import attention"),
         ("train", "from vitdemo.report import render_report"),

@@ -87,11 +87,6 @@ class RunChoice(View):
         return value
 
 
-def choose_run(runs: Sequence[Run], name: str) -> Run | None:
-    """Return the run `name`, or the first run if there is no such run; None without runs."""
-    return next((run for run in runs if run.name == name), runs[0] if runs else None)
-
-
 def update_run_choices(
     runs: Sequence[Run], current: str | None, *, optional: bool = False
 ) -> tuple[dict, str | None]:

@@ -19,7 +19,12 @@ from vitdemo.models import has_separate_patches, is_vision_transformer
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
 from vitdemo.page.components.article import DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow
-from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
+from vitdemo.page.components.run_choice import (
+    RunChoice,
+    choose_run,
+    describe_run_choices,
+    group_runs,
+)
 from vitdemo.runs import Run
 
 VIEW = "patches"
@@ -48,12 +53,11 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the patches, and the models to choose from. Raises `VitdemoError`."""
     runs = context.explainable_runs()
-    run = choose_run(runs, state.read_text(MODEL_KEY))
-    if run is None:
+    name = choose_run(runs, state.read_text(MODEL_KEY))
+    if not name:
         raise RunError("There is no model. Train a model first.")
-    blocks = patch_blocks(context, run, load_square(context, state.image))
-    models = {"props": {"groups": group_runs(runs)}, "value": run.name}
-    return ViewData(document_payload(blocks), {MODEL_KEY: models})
+    blocks = patch_blocks(context, context.find_run(name), load_square(context, state.image))
+    return ViewData(document_payload(blocks), {MODEL_KEY: describe_run_choices(runs, name)})
 
 
 @torch.inference_mode()

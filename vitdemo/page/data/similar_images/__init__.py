@@ -145,7 +145,9 @@ TASKS = {MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours}
 
 def read_run(context: AppContext, state: ViewState) -> Run | None:
     """Return the run whose features are chosen; None (raw pixels) without any run."""
-    return choose_run(context.trained_runs(), state.read_text(MODEL_KEY))
+    runs = context.trained_runs()
+    name = choose_run(runs, state.read_text(MODEL_KEY))
+    return next((run for run in runs if run.name == name), None)
 
 
 def read_count(state: ViewState) -> int:
