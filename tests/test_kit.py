@@ -11,14 +11,11 @@ import pytest
 from gradio import route_utils
 from gradio.state_holder import SessionState
 
-from vitdemo.errors import VitdemoError
 from vitdemo.page import kit
 from vitdemo.page.kit import (
     MAX_STORED_EVENTS,
     MODEL_QUEUE,
     AppBlocks,
-    clamp_slider,
-    parse_pick,
     update_choices,
 )
 
@@ -48,28 +45,6 @@ def test_available_choice_is_not_overwritten(choices, current):
     update, selected = update_choices(choices, current)
     assert selected == current
     assert "value" not in update  # a value would undo a click made in the meantime
-
-
-@pytest.mark.parametrize(("value", "expected"), [(12, 6), (0, 1), (None, 1), (4, None)])
-def test_slider_value_is_clamped_only_if_out_of_range(value, expected):
-    update = clamp_slider(value, 6)
-    assert (update["maximum"], update.get("value")) == (6, expected)
-    assert ("value" in update) == (expected is not None)  # a value would undo a later slide
-
-
-def test_pick_is_parsed_into_numbers():
-    assert parse_pick("3-5", 4, 6) == (3, 5)
-    assert parse_pick("0.9", 1, 10) == (0, 9)
-    assert parse_pick("17", 18) == (17,)
-
-
-@pytest.mark.parametrize(
-    "pick", ["", "3", "3-6", "4-5", "-3.-3", "3-5-1", "a-b", "1e1-2", "²-1", None, 35, ["3", "5"],
-             "9" * 5000, {"pick": "3-5"}],
-)  # fmt: skip
-def test_invalid_picks_are_rejected(pick):
-    with pytest.raises(VitdemoError):
-        parse_pick(pick, 4, 6)
 
 
 def test_skipped_outputs_are_not_rebuilt_and_results_equal_gradio(run):

@@ -26,6 +26,7 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(page, photo):
     with np.load(file.path()) as maps:
         assert maps["attention"].shape == (2, 3, 17, 17)
     choose_model(page, "vit")
+    wait_until_drawn(page, run="vit")
     fill_slider(page, "#layer", 2)
     page.get_by_role("button", name="Rollout settings").click()
     page.get_by_role("radio", name="max").check()

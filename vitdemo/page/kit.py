@@ -8,7 +8,6 @@ import inspect
 import ipaddress
 import math
 import os
-import re
 import tempfile
 import threading
 from collections import defaultdict
@@ -343,19 +342,6 @@ def _as_gradio_error() -> Iterator[None]:
         raise gr.Error(words, duration=8, print_exception=False) from error
 
 
-def parse_pick(pick: object, *limits: int) -> tuple[int, ...]:
-    """Parse the value of a `pick` event, such as "3-5", into one number per limit, from 0.
-
-    The value is untrusted. Raises `VitdemoError` unless each number is below its limit.
-    """
-    words = re.split("[-.]", pick) if isinstance(pick, str) and len(pick) < 100 else []
-    known = all(word.isascii() and word.isdecimal() for word in words)
-    numbers = tuple(map(int, words)) if known and len(words) == len(limits) else ()
-    if not numbers or any(number >= most for number, most in zip(numbers, limits, strict=True)):
-        raise VitdemoError("This item no longer exists. Reload the page.")
-    return numbers
-
-
 def add_download_button(
     label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
 ) -> gr.Button:
@@ -394,12 +380,3 @@ def update_choices(choices: Sequence[Choice], current: str | None) -> tuple[dict
 def clamp_layer(layer: float, layers: int) -> int:
     """Clamp the value of a layer slider to 1..`layers`."""
     return min(max(round(layer or 1), 1), layers)
-
-
-def clamp_slider(value: float, top: int) -> dict:
-    """Return an update of a slider at `value` to the range 1..`top`.
-
-    The update sets a value only if the value changes, so that it does not undo a later move.
-    """
-    kept = clamp_layer(value, top)
-    return gr.update(maximum=top) if kept == value else gr.update(maximum=top, value=kept)
