@@ -14,11 +14,13 @@ from vitdemo.page.bridge import (
     NumbersFile,
     ViewState,
     answer_request,
+    describe_control,
     load_square,
     load_trace,
     parse_view_state,
 )
 from vitdemo.page.components.matrix_file import unpack_matrices
+from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.image_sources import ImageRequest
 
@@ -85,6 +87,11 @@ def test_square_of_an_image_is_loaded_once(context):
     assert parse_view_state(STATE) == ViewState(request, "vit")
 
 
+def test_menu_without_a_run_has_an_empty_text_as_value():
+    assert describe_control(RunChoice())["start"] == ""
+    assert describe_control(RunChoice([("Models", ["vit"])]))["start"] == "vit"
+
+
 def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
@@ -102,3 +109,5 @@ def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     matrices = [unpack_matrices(file.read_bytes()) for file in numbers]
     np.testing.assert_allclose(matrices[0], similarity[None, None])
     np.testing.assert_array_equal(matrices[1], exact)
+    small = Bridge().postprocess(ImageFile(np.zeros((2, 3, 3), np.uint8), exact=False))
+    assert small["files"][0]["path"].endswith(".jpg")

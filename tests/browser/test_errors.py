@@ -310,6 +310,25 @@ def test_url_restores_the_filters(errors, open_page, address):
     expect_image_count(page, "errors-pictures", 25)
 
 
+def test_url_restores_the_page_of_images_and_the_cell(open_page, address):
+    page = open_page(f"{address}?tab=errors&errors.model=second&errors.kind=all&errors.page=3")
+    summary = page.locator("#errors-pictures .found")
+    expect(summary).to_contain_text("110 images, 97 to 110 shown")
+    page.get_by_role("button", name="Previous images").click()
+    expect(summary).to_contain_text("110 images, 49 to 96 shown")
+    page.wait_for_url(re.compile(r"errors\.page=2"))
+    page.get_by_role("radio", name="By image number").check()  # another order starts at page 1
+    expect(summary).to_contain_text("110 images, 1 to 48 shown")
+    page.wait_for_url(lambda url: "errors.page" not in url)
+    open_tab(page, "Confusion matrix")
+    find_cell(page, 1, 0).click()
+    expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
+    page.wait_for_url(re.compile(r"confusion\.cell=bee,"))
+    page = open_page(page.url)
+    expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
+    expect(find_cell(page, 1, 0)).to_have_attribute("aria-pressed", "true")
+
+
 def test_an_image_opens_with_the_queried_model(errors):
     errors.locator("#errors-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
