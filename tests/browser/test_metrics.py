@@ -104,6 +104,38 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(ranking).to_contain_text("Choose a class above")
 
 
+def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_page, address):
+    chosen = "metrics.model=second&metrics.other=best&metrics.classes=ship,dog"
+    page = open_page(f"{address}?tab=metrics&{chosen}&calibration.model=best")
+    expect(page.locator("#per-class")).to_contain_text("second classifies")
+    expect(page.locator("#paired-test h2")).to_have_text("second and best on the same images")
+    names = page.locator("#ranking tbody th")
+    expect(names).to_have_text(["ship", "ship", "dog", "dog"])
+    expect(page.locator("#metrics-other select")).to_have_value("best")
+    page.wait_for_url(lambda url: chosen in url and "calibration.model=best" in url)
+    page.evaluate("vitdemo.store.open('?tab=metrics')")  # as a lesson does
+    expect(page.locator("#per-class")).to_contain_text("<i>held classifies")
+    expect(page.locator("#paired-test")).to_have_text("")
+    expect(names).to_have_text(["cat"])
+    expect(page.locator("#metrics-model select")).to_have_value("<i>held")
+    expect(page.locator("#metrics-other select")).to_have_value("")
+    page.wait_for_url(lambda url: "metrics.model" not in url and "calibration" not in url)
+
+
+def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_path):
+    make_run(tmp_path / "runs" / "first")
+    page = open_page(serve_runs())
+    for name, menu in (("Per-class metrics", "metrics"), ("Calibration", "calibration")):
+        run = f"trained before {menu}"
+        open_tab(page, name)
+        options = page.locator(f"#{menu}-model option")
+        expect(options.first).to_be_attached()
+        open_tab(page, "Explore")
+        make_run(tmp_path / "runs" / run)
+        open_tab(page, name)
+        expect(options.filter(has_text=run)).to_have_count(1)
+
+
 def test_temperature_is_fitted_on_validation_predictions_only(page, root):
     open_tab(page, "Calibration")
     view, model = page.locator("#calibration"), page.locator("#calibration-model select")
