@@ -473,7 +473,7 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     count, kinds = run("slow")
     assert count == 7 and "Plots" in kinds and "Text" in kinds  # two maps are not measured yet
     texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
-    assert texts[1:] == ["Computing slow maps", "Testing dependence on class and head"]
+    assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
     count, kinds = run("faithfulness")
     assert count == 7 and "Plots" in kinds and "Text" not in kinds
 

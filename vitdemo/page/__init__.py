@@ -36,7 +36,7 @@ THEME = gr.themes.Soft(
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
 )
-# Style sheets of the tabs. Each component loads its own style sheet, so these are not listed.
+# Each component with a template loads its own style sheet, so `CSS` does not contain these files.
 COMPONENT_STYLESHEETS = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
 PRINT_STYLESHEET = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})

@@ -124,7 +124,7 @@ def sample_test_thumbnails(
     except VitdemoError as error:
         return None, str(error)
     if not found:
-        return None, "The dataset has no test images."
+        return None, "The dataset has no test images. Add images to its folder test/<class>/."
     words = [f"Test image {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
     pictures = np.stack([make_thumbnail(each.image) for each in found])
     return ThumbnailRow(pictures, [f"{TEST_PREFIX}{number}" for number in numbers], words), ""

@@ -28,10 +28,10 @@ METRIC_HELP = {
     "class.",
     "f1": "Harmonic mean of precision and recall. It is low if either of them is low.",
     "average_precision": "Precision averaged over all thresholds, weighted by the recall that each "
-    "threshold adds. Its interval is next to the curves below.",
+    "threshold adds. The curves below show the interval of this value.",
     "roc_auc": "Probability that an image of the class gets a higher probability for this class "
-    "than an image of another class: 0.5 by chance, 1 at best. Its interval is next to the curves "
-    "below.",
+    "than an image of another class. The value is 0.5 by chance and 1 at best. The curves below "
+    "show the interval of this value.",
 }
 MEAN_ROW_HELP = {
     "Macro average": "Mean over the classes: every class has the same weight.",

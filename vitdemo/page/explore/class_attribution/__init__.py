@@ -145,7 +145,7 @@ def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> 
     """Compute the slow maps, then check how they depend on the class and the classifier head."""
     on_step = add_text(report, "Computing slow maps")
     load_class_maps(context, state, include_slow=True, on_step=on_step)
-    on_step = add_text(report, "Testing dependence on class and head")
+    on_step = add_text(report, "Testing dependence on class and classifier head")
     load_class_maps(context, state, include_slow=True, check_slow=True, on_step=on_step)
 
 
