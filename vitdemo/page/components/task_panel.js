@@ -1,13 +1,33 @@
 // Buttons that start tasks of bridge.py, Cancel while a task runs, and the progress of the task.
 Object.assign(window.vitdemo, (() => {
   const { make, notice } = window.vitdemo;
+  const number = new Intl.NumberFormat("en");
+
+  // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps;
+  // a task that knows no total reports seconds. `others` are elements after the text.
+  function progressLine(unit = "steps", ...others) {
+    const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
+    const line = make("p", {}, bar, text, steps, ...others);
+    const place = make("div", { className: "vd-progress" });
+
+    // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
+    function show({ done, total, text: words, end, error }) {
+      if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
+      const label = words || "Waiting for the server";
+      if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
+      steps.textContent = !words ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
+      if (words && total) Object.assign(bar, { max: total, value: done });
+      else bar.removeAttribute("value");
+      if (!line.isConnected) place.replaceChildren(line);
+    }
+    return { place, show };
+  }
 
   // `starts` are { id, text, task }; `unit` names the steps. After each step, which has its own text, and at the
   // end, the data of `views` are requested again. The result of a task is a list of error messages.
   function taskPanel({ starts, unit, views }) {
-    const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
-    const progress = make("p", {}, bar, text, steps);
-    const [buttons, shown] = [make("div", { className: "buttons" }), make("div")];
+    const progress = progressLine(unit);
+    const buttons = make("div", { className: "buttons" });
     let before = null; // the previous message of the task
 
     const begin = starts.map(({ id, text: label, task }) => {
@@ -31,25 +51,19 @@ Object.assign(window.vitdemo, (() => {
       cancel.remove();
       for (const button of begin) button.disabled = false;
       if (hadFocus) begin[0].focus();
-      shown.replaceChildren(...(error ? [error] : (data ?? [])).map(notice));
+      progress.place.replaceChildren(...(error ? [error] : (data ?? [])).map(notice));
     }
 
-    // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
-    function showProgress({ done, total, text: words }) {
-      const label = words || "Waiting for the server";
-      if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
-      steps.textContent = words ? `${done} of ${total} ${unit}` : "";
-      if (words) Object.assign(bar, { max: total, value: done });
-      else bar.removeAttribute("value");
+    function showProgress(message) {
+      progress.show(message);
       if (cancel.parentElement) return;
       for (const button of begin) button.disabled = true;
       buttons.append(cancel);
-      shown.replaceChildren(progress);
     }
 
     buttons.append(...begin);
-    return make("div", { className: "vd-task" }, buttons, shown);
+    return make("div", { className: "vd-task" }, buttons, progress.place);
   }
 
-  return { taskPanel };
+  return { progressLine, taskPanel };
 })());

@@ -1,7 +1,7 @@
 // Scatter plots of test images, and the nearest neighbours of the current image. One sheet holds all thumbnails;
 // each dot shows its part of it.
 vitdemo.similarImages = (() => {
-const { documentIn, make, notice, rove, store } = vitdemo;
+const { documentIn, make, notice, progressLine, rove, store } = vitdemo;
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
@@ -68,26 +68,16 @@ function drawMaps(place, value) {
 
 // `place` shows the progress of the task `view` with a button Cancel, and its error.
 function makeTask(view, needs, { cancel, start }) {
-  const [bar, text, count] = [make("progress"), make("span"), make("span")];
   const button = make("button", { type: "button", className: "vd-download", id: cancel, text: "Cancel" });
   button.addEventListener("click", () => {
     store.cancelTask();
     document.querySelector(start).focus();
   });
-  const line = make("p", {}, bar, text, count, button);
-  const place = make("div", { className: "task" });
+  const { place, show } = progressLine("steps", button);
 
-  function listen({ end, error, cancelled, done, total, text: words }) {
-    if (end) {
-      place.replaceChildren(...(error ? [notice(error)] : []));
-      if (!error && !cancelled) store.invalidate(view);
-      return;
-    }
-    text.textContent = bar.ariaLabel = words || "Waiting for the server";
-    if (words && total) Object.assign(bar, { max: total, value: done });
-    else bar.removeAttribute("value");
-    count.textContent = words && !total ? `${done} s` : "";
-    if (!line.isConnected) place.replaceChildren(line);
+  function listen(message) {
+    show(message);
+    if (message.end && !message.error && !message.cancelled) store.invalidate(view);
   }
   return { place, start: () => store.startTask(view, listen, needs) };
 }

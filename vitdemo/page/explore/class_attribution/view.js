@@ -1,7 +1,7 @@
 // Attribution maps of a class, and the faithfulness test of these maps. The view has two elements:
 // #why-maps shows the maps and the buttons, #why-meter the progress of a task and the test's result.
 (() => {
-const { documentIn, make, notice, store } = vitdemo;
+const { documentIn, make, progressLine, store } = vitdemo;
 const VIEW = "class_attribution";
 const NEEDS = ["image", "model", "why", "not", "fill"];
 const TASKS = [["why-slow", "Compute slow maps", "slow"], ["why-measure", "Test faithfulness", "faithfulness"]];
@@ -43,22 +43,8 @@ function buttons() {
 
 // The progress of the running task, or its error.
 function progress() {
-  const bar = make("progress");
-  const [text, steps] = [make("span", { role: "status" }), make("span")];
-  const shown = make("p", {}, bar, text, steps);
-  const place = make("div", { className: "progress" });
-  const draw = () => {
-    if (!message) return place.replaceChildren();
-    if (message.error) return place.replaceChildren(notice(message.error));
-    const { done, total } = message;
-    const words = message.text || "Waiting for the server";
-    if (text.textContent !== words) text.textContent = bar.ariaLabel = words;
-    steps.textContent = message.text ? `${done} of ${total} steps` : "";
-    if (message.text) Object.assign(bar, { max: total, value: done });
-    else bar.removeAttribute("value");
-    if (!shown.parentElement) place.replaceChildren(shown);
-  };
-  return { place, draw };
+  const { place, show } = progressLine();
+  return { place, draw: () => show(message ?? { end: true }) };
 }
 
 function partOf(element) {

@@ -1,7 +1,7 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 (() => {
-const { caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store } = vitdemo;
+const { caption, folded, grid, largest, make, marked, notice, progressLine, redraw, scale, shade, signed, store } = vitdemo;
 
 // --- the heads that are off, which belong to a model ---
 
@@ -67,28 +67,22 @@ function result({ data, error }) {
   return data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? "The measurement was cancelled.");
 }
 
-// Progress changes the bar only, because a click on a button that is replaced meanwhile is lost.
-function showProgress() {
-  const [bar, words] = place.querySelector("label").children;
-  const { done, total, text } = message;
-  if (text) Object.assign(bar, { max: total, value: done });
-  words.textContent = text ? `${text}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")} predictions` : "The measurement starts.";
-}
+const progress = progressLine("predictions");
 
 function drawAccuracy() {
   if (!place) return;
   const buttons = [button("all on", "Switch all heads on", () => switchOff("")), button("measure", "Measure accuracy on 1,000 test images", measure)];
   if (isRunning()) buttons.push(button("cancel", "Cancel", cancel));
-  const shown = isRunning() ? make("label", {}, make("progress"), make("span")) : message && result(message);
+  const shown = isRunning() ? progress.place : message && result(message);
   redraw(place, make("div", { className: "buttons" }, ...buttons), ...(shown ? [shown] : []));
-  if (isRunning()) showProgress();
+  if (isRunning()) progress.show(message);
 }
 
 function measure() {
   store.startTask(TASK, (received) => {
     const isProgress = isRunning() && !received.end;
     message = received;
-    if (isProgress) showProgress();
+    if (isProgress) progress.show(message);
     else drawAccuracy();
   });
 }
