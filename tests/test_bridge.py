@@ -1,17 +1,20 @@
 """Answers of the bridge to requests of the browser, which are untrusted."""
 
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.factories import make_context, make_run
+from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page.bridge import (
     Bridge,
     ImageFile,
     NumbersFile,
+    TaskRunner,
     ViewState,
     answer_request,
     describe_control,
@@ -111,3 +114,48 @@ def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     np.testing.assert_array_equal(matrices[1], exact)
     small = Bridge().postprocess(ImageFile(np.zeros((2, 3, 3), np.uint8), exact=False))
     assert small["files"][0]["path"].endswith(".jpg")
+
+
+def test_task_reports_progress_and_returns_its_result(context):
+    def count(context, state, report):
+        for done in (1, 2):
+            report(done, 2, "Counting")
+        return [state.model]
+
+    messages = [
+        *TaskRunner(context, {"count": count}).run({"id": 3, "task": "count", "state": STATE})
+    ]
+    assert {"id": 3, "done": 2, "total": 2, "text": "Counting"} in messages
+    assert messages[-1] == {"id": 3, "end": True, "data": ["vit"], "error": None}
+
+
+@pytest.mark.parametrize("stop", ["cancel", "leave"])
+def test_task_ends_at_its_next_report_after_a_cancellation(context, stop):
+    ended = threading.Event()
+
+    def work_forever(context, state, report):
+        try:
+            while True:
+                report(1, 2, "Working")
+        finally:
+            ended.set()
+
+    runner = TaskRunner(context, {"work": work_forever})
+    messages = runner.run({"id": 4, "task": "work", "state": STATE})
+    next(messages)
+    if stop == "leave":
+        messages.close()
+    else:
+        runner.cancel(4)
+        assert [*messages][-1] == {"id": 4, "end": True, "data": None, "error": None}
+    assert ended.wait(10)
+
+
+def test_task_that_fails_or_is_unknown_ends_with_a_message(context):
+    def fail(context, state, report):
+        raise RunError("This model has no heads.")
+
+    runner = TaskRunner(context, {"fail": fail})
+    (*_, end) = runner.run({"id": 5, "task": "fail", "state": STATE})
+    assert end["error"] == "This model has no heads."
+    assert [*runner.run({"id": 6, "task": "unknown"})][-1]["data"] is None

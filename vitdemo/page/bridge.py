@@ -333,8 +333,11 @@ class TaskRunner:
 
         if task is not None:
             threading.Thread(target=contextvars.copy_context().run, args=(work,)).start()
-            for done, total, text in iter(reports.get, None):
-                yield {"id": number, "done": done, "total": total, "text": text}
+            try:
+                for done, total, text in iter(reports.get, None):
+                    yield {"id": number, "done": done, "total": total, "text": text}
+            finally:
+                self._cancelled[key] = True  # gradio closes this generator if the browser leaves
         yield end
 
 
