@@ -11,6 +11,7 @@ from tests.factories import make_context, make_run
 from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page.bridge import (
+    UNEXPECTED_ERROR_MESSAGE,
     Bridge,
     ImageFile,
     NumbersFile,
@@ -159,3 +160,12 @@ def test_task_that_fails_or_is_unknown_ends_with_a_message(context):
     (*_, end) = runner.run({"id": 5, "task": "fail", "state": STATE})
     assert end["error"] == "This model has no heads."
     assert [*runner.run({"id": 6, "task": "unknown"})][-1]["data"] is None
+
+
+def test_unexpected_error_of_one_view_leaves_the_others(context, caplog):
+    payloads = {"broken": lambda context, state: 1 / 0, "echo": lambda context, state: {"a": 1}}
+    request = {"id": 7, "state": STATE, "views": {"broken": "k", "echo": "k"}}
+    views = answer_request(context, payloads, request)["views"]
+    assert views["broken"] == {"key": "k", "error": UNEXPECTED_ERROR_MESSAGE}
+    assert views["echo"]["data"] == {"a": 1}
+    assert "ZeroDivisionError" in caplog.text

@@ -19,6 +19,7 @@ A long computation is a task: a function of an `AppContext`, a `ViewState` and a
 
 import contextvars
 import json
+import logging
 import math
 import queue
 import threading
@@ -74,6 +75,8 @@ JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
 # An empty field has the initial value of its control.
 JS_SET_STATE = "value => { vitdemo.store.set({ [NAME]: value ?? INITIAL }); }"
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
+UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
+LOGGER = logging.getLogger(__name__)
 Payload = Callable[[AppContext, "ViewState"], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
 Task = Callable[[AppContext, "ViewState", Report], object]
@@ -389,6 +392,9 @@ def _compute_payload(payload: Payload, context: AppContext, state: object) -> di
         return vars(found) if isinstance(found, ViewData) else {"data": found}
     except VitdemoError as error:
         return {"error": str(error)}
+    except Exception:  # one view must not block all others
+        LOGGER.exception("The payload of a view failed.")
+        return {"error": UNEXPECTED_ERROR_MESSAGE}
 
 
 def parse_view_state(fields: object) -> ViewState:

@@ -5,9 +5,10 @@
 //
 // A view is defined by { needs, follows, create(element) }. `create` returns { render(data, state), showError(message) }.
 // The key of a view's data consists of the values of `needs` and the number of calls of `invalidate`. All data are
-// requested again if the models have changed. A view without `create` has render(element, data, state) and
-// showError(element, message). A view without `showError` shows an error message instead of its content. A view without `needs` requests no data: it is
-// drawn from the state.
+// requested again if the models have changed.
+// - A view without `create` has render(element, data, state) and showError(element, message).
+// - A view without `showError` shows an error message instead of its content.
+// - A view without `needs` requests no data: it is drawn from the state.
 vitdemo.store = (() => {
   const state = {};
   const views = {};

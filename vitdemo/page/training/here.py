@@ -103,7 +103,7 @@ class TrainingPanel:
         self.animation_view = SnapshotView(elem_id="film")
         # Name of the newest run when the animation last switched to a newer run.
         self.followed = gr.State(None, time_to_live=STATE_LIFETIME)
-        self.animation_source = gr.Textbox(visible="hidden", label="Animation source")
+        self.animation_source = gr.State(None, time_to_live=STATE_LIFETIME)
         self.timer = gr.Timer(PANEL_REFRESH_SECONDS, active=False)
 
     def wire(self, tab: gr.Tab, panel: gr.Accordion) -> None:
