@@ -18,6 +18,7 @@ vitdemo.store = (() => {
   let bridge = null;
   let queued = false;
   let isStarted = false;
+  let hasAnswer = false;
   let count = 0;
   const request = vitdemo.newest();
 
@@ -88,6 +89,8 @@ vitdemo.store = (() => {
     take(answer, mounted.filter(({ name }) => views[name].isFirst));
     take(answer, mounted.filter(({ name }) => !views[name].isFirst));
     if (depth?.name === state.model) reviseChoice();
+    if (!hasAnswer) requestAnimationFrame(scrollToSection);
+    hasAnswer = true;
     for (const each of mounted) if (isCurrent(each)) each.element.ariaBusy = null;
     refresh();
   }
@@ -459,7 +462,6 @@ vitdemo.store = (() => {
     set({ image, ...found });
     for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
     showState();
-    scrollToSection();
     window.addEventListener("popstate", () => {
       set({ tab: readQuery(window.location.search).tab ?? strips[0].first });
       writeUrl();
