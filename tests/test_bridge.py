@@ -84,6 +84,22 @@ def test_malformed_requests_raise_no_exception(context, request_data):
     assert all("error" in view for view in answer["views"].values())
 
 
+def test_stamp_of_the_models_is_older_than_the_data(tmp_path):
+    """Otherwise the browser would not request the data again, which lack the new run."""
+    make_run(tmp_path / "vit")
+    context = make_context(tmp_path)
+
+    def list_then_add(context, state):
+        names = [run.name for run in context.evaluated_runs()]
+        make_run(tmp_path / "later")
+        return names
+
+    request = {"state": STATE, "views": {"list": "key"}}
+    answer = answer_request(context, {"list": list_then_add}, request)
+    assert answer["views"]["list"]["data"] == ["vit"]
+    assert answer["models"]["groups"] == [("Models", ["vit"])]
+
+
 def test_square_of_an_image_is_loaded_once(context):
     request = ImageRequest("photo:cat")
     assert load_square(context, request) is load_square(context, request)

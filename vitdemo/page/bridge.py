@@ -349,15 +349,17 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
     views = request.get("views")
     views = views if isinstance(views, dict) else {}
     state = request.get("state")
+    known = state.get("models") if isinstance(state, dict) else None
+    # Before the payloads: if a run is added meanwhile, the next stamp differs.
+    models = list_new_models(context, known)
     results = {
         name: {"key": views[name], **_compute_payload(payload, context, state)}
         for name, payload in payloads.items()
         if name in views
     }
-    known = state.get("models") if isinstance(state, dict) else None
     return {
         "id": request.get("id"),
-        "models": list_new_models(context, known),
+        "models": models,
         "model": describe_depth(context, state),
         "views": results,
     }
