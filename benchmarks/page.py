@@ -10,7 +10,8 @@ The measured times are:
 - pointing: from a pointer movement until the large map and all thumbnails are drawn
 
 The floor of an action is the time of the computations that it cannot do without, in this process:
-decoding and cropping of a new image, and a plain forward pass of each model whose prediction changes.
+decoding and cropping of a new image, and a plain forward pass of each model whose prediction
+changes.
 
 docs/how-fast.md has the results.
 """
