@@ -85,7 +85,10 @@ def get_num_classes(model: nn.Module) -> int:
 
 
 def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
-    """Return rows and columns of the patch grid, or of `CELLS_PER_SIDE` cells for other models."""
+    """Return the rows and columns of a Vision Transformer's patch grid.
+
+    Models without patches have at most `CELLS_PER_SIDE` rows and columns.
+    """
     height, width = images.shape[-2:]
     if is_vision_transformer(model):
         rows, columns = patch_sides(model.patch_embed)

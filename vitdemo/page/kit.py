@@ -38,7 +38,8 @@ MAX_CONCURRENT_REQUESTS = min(4, torch.get_num_threads())
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * MAX_CONCURRENT_REQUESTS}
 # Computations of several seconds (curves, occlusion, t-SNE) have a queue that blocks no clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
-# Handlers that change session state run one at a time: each handler needs the previous result.
+# Handlers that change the state of one session run one at a time, since each needs the previous
+# result. Other sessions do not wait.
 SERIAL_QUEUE = {"concurrency_id": "turns", "concurrency_limit": None}
 SERIALIZED_QUEUES = (MODEL_QUEUE["concurrency_id"], SERIAL_QUEUE["concurrency_id"])
 # Reading run folders is quick and needs no queue.

@@ -528,7 +528,10 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
 
 
 def _model_identity(run: Run) -> tuple:
-    """Return a key that is the same for runs of the same model, without training options."""
+    """Return a key that is equal for runs with equal model settings and classes.
+
+    Options that only affect training are ignored.
+    """
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 

@@ -367,7 +367,7 @@ class Trainer:
         if recipe.alternating_flip:
             self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
         if self.compile != "off" and not is_mixing and (recipe.mixup or recipe.cutmix):
-            # With mixing weights of 1, torch needs no second compiled function.
+            # In epochs without mixing, weights of 1 avoid a second compiled function.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.mixing_partners = None
         if "share" in self.draws:
