@@ -42,7 +42,7 @@ vitdemo.store = (() => {
     const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
     if (includesChange(task?.needs)) cancelTask();
     for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
-    for (const each of mounted) if (isDrawn(each) && includesChange(views[each.name].follows)) render(each);
+    drawFollowers(changed);
     refresh();
   }
 
@@ -51,6 +51,11 @@ vitdemo.store = (() => {
   const watch = (keys, listen) => listeners.push({ keys, listen });
 
   const isDrawn = ({ data, name }) => data || !views[name].needs;
+
+  // Draw the views that follow one of `keys`.
+  function drawFollowers(keys) {
+    for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
+  }
 
   function render({ name, element, view, data }) {
     if (view) view.render(data, state);
@@ -170,8 +175,7 @@ vitdemo.store = (() => {
     const before = state.layer;
     settleLayer();
     showControl("layer", found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false });
-    if (state.layer === before) return;
-    for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.includes("layer")) render(each);
+    if (state.layer !== before) drawFollowers(["layer"]);
   }
 
   // Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model

@@ -36,7 +36,7 @@ LATENCY_NOTE = (
     "resizing the images is not included. Other programs running at the same time increase the "
     "latency."
 )
-MeasureRun = Callable[[Run], Sequence[Latency]]
+LatencyMeasurement = Callable[[Run], Sequence[Latency]]
 # Wrapped when the page is imported, since a Space must declare the functions that use its GPU.
 measure_on_borrowed_gpu: Callable[[nn.Module, int], list[Latency]] | None = (
     space.gpu_function(space.measure_on_gpu, space.GPU_SECONDS) if is_zero_gpu() else None
@@ -83,7 +83,9 @@ def measure_on_gpu(context: AppContext, state: ViewState, report: Report) -> lis
 TASKS = {f"{VIEW}.here": measure_here, f"{VIEW}.gpu": measure_on_gpu}
 
 
-def measure_latencies(context: AppContext, measure: MeasureRun, report: Report) -> list[str]:
+def measure_latencies(
+    context: AppContext, measure: LatencyMeasurement, report: Report
+) -> list[str]:
     """Measure and cache the latencies of all models; return a message for each failed model.
 
     Raises `RunError` without a model, and `Stopped` after a cancellation.
