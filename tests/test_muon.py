@@ -10,7 +10,7 @@ import torch
 from timm.optim import Muon
 
 from vitdemo.models import ModelSpec, build_model
-from vitdemo.training.muon import NEWTON_SCHULZ_COEFFICIENTS, BatchedMuon
+from vitdemo.training.muon import NEWTON_SCHULZ_COEFFICIENTS, BatchedMuon, CapturedStep
 
 SPECS = {
     "vit": ModelSpec("vit", options={"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}),
@@ -69,4 +69,26 @@ def test_timm_muon_checkpoint_is_resumable_with_batched_muon():
     state = run_optimizer(ours, Muon, range(2), True).state_dict()
     run_optimizer(ours, BatchedMuon, range(2, 4), True, state)
     for a, b in zip(ours.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need CUDA")
+def test_captured_step_equals_eager_step():
+    torch.manual_seed(0)
+    captured = build_model(SPECS["vit"], 10).cuda()
+    eager = copy.deepcopy(captured)
+    optimizers = [BatchedMuon(list(m.parameters()), **OPTIONS) for m in (captured, eager)]
+    step = CapturedStep(optimizers[0], clip_norm=1.0)
+    for index in range(8):
+        for a, b in zip(captured.parameters(), eager.parameters(), strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        for optimizer in optimizers:  # the graph must use the current learning rate
+            optimizer.param_groups[0]["lr"] = 0.01 / (1 + index)
+        step()
+        torch.nn.utils.clip_grad_norm_(eager.parameters(), 1.0)
+        optimizers[1].step()
+    assert step.graph is not None
+    assert optimizers[0].param_groups[0]["lr"] == 0.01 / 8
+    for a, b in zip(captured.parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-4)

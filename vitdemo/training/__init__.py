@@ -42,6 +42,7 @@ from vitdemo.training.devices import (
     supports_fast_bfloat16,
 )
 from vitdemo.training.inference import Preprocessing, predict_logits
+from vitdemo.training.muon import BatchedMuon, CapturedStep
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
 from vitdemo.training.processes import Processes, is_first_process, join_processes
 from vitdemo.training.recipes import Recipe
@@ -66,6 +67,7 @@ __all__ = [
     "supports_fast_bfloat16",
 ]
 
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # modes of `torch.compile` with CUDA graphs
 STOP_CHECK_STEPS = 16  # steps between two stop checks of several processes
 
 
@@ -180,6 +182,7 @@ class Trainer:
         if hasattr(model, "whiten"):
             model.whiten.fit(preprocessing(self.train.images[:WHITENING_IMAGES]))
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
+        self._captured_step: CapturedStep | None = None
         self.epoch = 0  # number of finished epochs
         self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first epoch
         self.best: BestEpoch | None = None
@@ -292,6 +295,7 @@ class Trainer:
         self.first_epoch = 0 if head_only else recipe.head_epochs
         self.stage_epochs = recipe.head_epochs if head_only else recipe.epochs
         self._forward = None
+        self._captured_step = None
         return build_optimizer(
             self.model, recipe, self.peak_learning_rate, 1.0 if head_only else recipe.layer_decay
         )
@@ -309,6 +313,8 @@ class Trainer:
         self._forward = compile_static(distributed, self.compile)
         if not self._try_compiled("model", lambda: self._compute_loss(0)[0].backward()):
             self.compile, self._forward, self._augment = "off", distributed, augment_batch
+        elif self.compile in CUDA_GRAPH_MODES and isinstance(self.optimizer, BatchedMuon):
+            self._captured_step = CapturedStep(self.optimizer, self.recipe.clip_norm)
 
     def _try_compiled(self, part: str, call: Callable) -> bool:
         """Return whether `call` compiles the `part` successfully; restore the model afterwards.
@@ -434,9 +440,12 @@ class Trainer:
             torch.compiler.cudagraph_mark_step_begin()
         loss, correct = self._compute_loss(step)
         loss.backward()
-        if self.recipe.clip_norm:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        self.optimizer.step()
+        if self._captured_step:
+            self._captured_step()
+        else:
+            if self.recipe.clip_norm:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+            self.optimizer.step()
         self.optimizer.zero_grad()
         return torch.stack([loss.detach(), correct])
 

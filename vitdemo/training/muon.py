@@ -26,7 +26,8 @@ NEWTON_SCHULZ_COEFFICIENTS = [
 class BatchedMuon(Muon):
     """Muon (Jordan et al. 2024) for matrices, timm's fallback (NAdamW or AdamW) for the rest.
 
-    Takes the arguments of `timm.optim.Muon`. Convolution kernels are flattened to matrices.
+    Takes the arguments of `timm.optim.Muon`. Convolution kernels are flattened to matrices. The
+    first step is timm's. Later steps never wait for the device, so `CapturedStep` can capture them.
     """
 
     @torch.no_grad()
@@ -38,20 +39,20 @@ class BatchedMuon(Muon):
                 loss = closure()
         skipped = []  # timm's step skips parameters without gradients
         for group in self.param_groups:
-            matrices = [p for p in group["params"] if p.grad is not None and self._uses_muon(p)]
+            params = [p for p in group["params"] if p.grad is not None and self.state[p]]
+            matrices = [p for p in params if self.state[p]["use_muon"]]
+            others = [p for p in params if not self.state[p]["use_muon"]]
             if matrices:
                 self._step_matrices(matrices, group)
-            skipped += [(p, p.grad) for p in matrices]
+            if others:
+                self._step_others(others, group)
+            skipped += [(p, p.grad) for p in params]
         for param, _ in skipped:
             param.grad = None
-        super().step()  # updates the other parameters; in the first step, all parameters
+        super().step()  # the first step of a parameter, which also creates its state
         for param, grad in skipped:
             param.grad = grad
         return loss
-
-    def _uses_muon(self, param: Tensor) -> bool:
-        """Return whether timm's first step has chosen Muon for `param`."""
-        return self.state[param].get("use_muon", False)
 
     def _step_matrices(self, params: list[Tensor], group: dict) -> None:
         grads = [p.grad for p in params]
@@ -69,6 +70,93 @@ class BatchedMuon(Muon):
             batch = zeropower_via_newtonschulz(
                 batch, group["ns_steps"], NEWTON_SCHULZ_COEFFICIENTS, eps=group["eps"]
             ).float()
+            batch.mul_(-group["lr"] * get_lr_scale(shape, group["adjust_lr_fn"]))
             moves = [move.view_as(p) for move, p in zip(batch, targets, strict=True)]
-            scale = group["lr"] * get_lr_scale(shape, group["adjust_lr_fn"])
-            torch._foreach_add_(targets, moves, alpha=-scale)
+            torch._foreach_add_(targets, moves)
+
+    def _step_others(self, params: list[Tensor], group: dict) -> None:
+        """Take a step of NAdamW, or of AdamW without `nesterov`, as in timm.
+
+        The parameters of a group must have taken the same number of steps.
+        """
+        states = [self.state[p] for p in params]
+        for state in states:  # timm and a loaded checkpoint keep the step count on the CPU
+            state["step"] = state["step"].to(params[0].device)
+        steps, means, squares = (
+            [state[key] for state in states] for key in ("step", "exp_avg", "exp_avg_sq")
+        )
+        grads = [p.grad for p in params]
+        beta1, beta2 = group["betas"]
+        lr = group["lr"] * group.get("fallback_lr_scale", 1.0)  # no such key before timm 1.0.27
+        torch._foreach_add_(steps, 1)
+        torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
+        torch._foreach_lerp_(means, grads, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, grads, grads, 1 - beta2)
+        moves = torch._foreach_lerp(means, grads, 1 - beta1 if group["nesterov"] else 0.0)
+        scales = torch._foreach_sqrt(squares)
+        torch._foreach_div_(scales, (1 - beta2 ** steps[0]).sqrt())
+        torch._foreach_add_(scales, group["eps"])
+        torch._foreach_div_(moves, scales)
+        torch._foreach_mul_(moves, -lr / (1 - beta1 ** steps[0]))
+        torch._foreach_add_(params, moves)
+
+
+class CapturedStep:
+    """Gradient clipping and one step of a `BatchedMuon`, replayed from a CUDA graph.
+
+    The host launches about 300 kernels per step of a small ViT. This takes longer than the kernels
+    themselves. The graph launches all of them at once.
+
+    Args:
+        optimizer: its parameters have gradients of constant shapes, on a CUDA device.
+        clip_norm: maximum gradient norm; 0: no clipping.
+    """
+
+    EAGER_STEPS = 3  # steps before the capture; they create the optimizer's state
+
+    def __init__(self, optimizer: BatchedMuon, clip_norm: float):
+        self.optimizer = optimizer
+        self.clip_norm = clip_norm
+        self.steps = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        """Clip the gradients and update the parameters with the current learning rates."""
+        self.steps += 1
+        if self.steps <= self.EAGER_STEPS:
+            self._step()
+            return
+        if self.graph is None:
+            self._capture()
+        torch._foreach_copy_(self.grads, [p.grad for p in self.params])
+        for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
+            rate.fill_(group["lr"])
+        self.graph.replay()
+
+    def _step(self) -> None:
+        if self.clip_norm:
+            groups = self.optimizer.param_groups
+            torch.nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
+        self.optimizer.step()
+
+    def _capture(self) -> None:
+        """Record a step that reads gradients and learning rates from tensors of its own."""
+        groups = self.optimizer.param_groups
+        self.params = [p for group in groups for p in group["params"] if p.grad is not None]
+        self.grads = [torch.empty_like(p.grad) for p in self.params]
+        self.rates = [torch.zeros((), device=self.params[0].device) for _ in groups]
+        before = [(group, group["lr"]) for group in groups], [(p, p.grad) for p in self.params]
+        for group, rate in zip(groups, self.rates, strict=True):
+            group["lr"] = rate
+        for param, grad in zip(self.params, self.grads, strict=True):
+            param.grad = grad
+        self.graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(self.graph):
+                self._step()
+        finally:
+            for group, rate in before[0]:
+                group["lr"] = rate
+            for param, grad in before[1]:
+                param.grad = grad
