@@ -352,9 +352,9 @@ RECIPE_ENTRIES: dict[str, dict] = {
     "vit-tiny-regularised": {
         "summary": "a ViT with TrivialAugment, MixUp, CutMix, random erasing and label smoothing",
         "model": vit_spec(192, 12, 3),
-        "note": "Published result: 86.70%. Test accuracy on CIFAR-10: 85.83% after 87 of 100 epochs, at "
-        "a learning rate of 6e-5. Training took 8 minutes (sum of epoch times) on one H200 that also "
-        "trained three other models, 2026-11-27.",
+        "note": "Published result: 86.70%. Test accuracy on CIFAR-10: 85.83% after 87 of 100 "
+        "epochs, at a learning rate of 6e-5. Training took 8 minutes (sum of epoch times) on one "
+        "H200 that also trained three other models, 2026-11-27.",
         "epochs": 100,
         "warmup_epochs": 10,
         "clip_norm": 1.0,
@@ -367,9 +367,9 @@ RECIPE_ENTRIES: dict[str, dict] = {
     "vit-deit-tiny": {
         "summary": "a ViT with DeiT's recipe for small images, for a GPU",
         "model": vit_spec(192, 12, 3, drop_rate=0.1),
-        "note": "Published result: 90.9%. Test accuracy on CIFAR-10: 84.44% with --epochs 120. Training "
-        "took 7 minutes (sum of epoch times) on one H200 that also trained three other models, "
-        "2026-11-27. We did not test 300 epochs.",
+        "note": "Published result: 90.9%. Test accuracy on CIFAR-10: 84.44% with --epochs 120. "
+        "Training took 7 minutes (sum of epoch times) on one H200 that also trained three other "
+        "models, 2026-11-27. We did not test 300 epochs.",
         "epochs": 300,
         "batch_size": 1024,
         "schedule": "one-cycle",
