@@ -12,9 +12,9 @@ from vitdemo.analyses import latency, model_rows
 from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.compare import latency as latency_view
-from vitdemo.page.compare import models_table, published_results, recipe_ablation
 from vitdemo.page.components.table import Table
+from vitdemo.page.results.compare import latency as latency_view
+from vitdemo.page.results.compare import models_table, published_results, recipe_ablation
 from vitdemo.training.recipes import RECIPES
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.factories import make_context
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import RunError
-from vitdemo.page import confusion_matrix as drawing
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.confusion_matrix import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
+from vitdemo.page.results import confusion_matrix as drawing
+from vitdemo.page.results.confusion_matrix import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
@@ -68,7 +68,9 @@ def test_cell_labels_for_screen_readers(read):
 
 
 def make_state(**options) -> ViewState:
-    return ViewState(None, "", {f"confusion.{name}": value for name, value in options.items()})
+    tab = {"model": "results", "other": "results"}  # all other options belong to the section
+    named = {f"{tab.get(name, 'confusion')}.{name}": each for name, each in options.items()}
+    return ViewState(None, "", named)
 
 
 def test_matrix_of_a_model_and_the_difference_to_another(context):
@@ -76,16 +78,16 @@ def test_matrix_of_a_model_and_the_difference_to_another(context):
     assert found.data["texts"][0] == ["60", "10", "0"]
     assert [pair[:2] for pair in found.data["pairs"]] == [(0, 1), (2, 1), (1, 0), (2, 0)]
     assert found.controls == {
-        "confusion.model": {
+        "results.model": {
             "props": {"groups": [("Models", ["first", "second"])]},
             "value": "first",
         },
-        "confusion.other": {"props": {"groups": [("Models", ["second"])]}, "value": ""},
+        "results.other": {"props": {"groups": [("Models", ["second"])]}, "value": ""},
     }
     both = make_state(model="first", other="second", unit="true", errors_only=True)
     found = drawing.matrix_payload(context, both)
     assert found.data["texts"][2] == ["−60.0%", "+60.0%", ""]
-    assert found.controls["confusion.other"]["value"] == "second"
+    assert found.controls["results.other"]["value"] == "second"
 
 
 def test_invalid_values_are_replaced_by_defaults(context):

@@ -24,7 +24,7 @@ from vitdemo.metrics.recipe_ablation import (
     summarise_ablation,
 )
 from vitdemo.metrics.training_progress import RECIPE_DEFAULTS
-from vitdemo.page.compare.recipe_ablation import (
+from vitdemo.page.results.compare.recipe_ablation import (
     compute_run_ablation,
     gain_plot_blocks,
     gain_table_blocks,

@@ -5,7 +5,7 @@ import pytest
 from tests.factories import make_context
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload
+from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; rows are the true classes <b>ant, bee and fly
 
@@ -48,7 +48,7 @@ def test_invalid_values_are_replaced_by_defaults(context):
     }
     found = kinds_payload(context, make_state(**invalid))
     assert (found.data, found.controls) == (wanted.data, wanted.controls)
-    assert found.controls["errors.model"]["value"] == "first"
+    assert found.controls["results.model"]["value"] == "first"
     assert found.controls["errors.true"] == {
         "choices": [("any class", ""), ("<b>ant", "<b>ant"), ("bee", "bee"), ("fly", "fly")],
         "value": "",

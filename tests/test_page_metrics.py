@@ -9,11 +9,11 @@ from tests.factories import CLASSES, make_context, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.calibration_report import compute_calibration_report
-from vitdemo.page import calibration
 from vitdemo.page.bridge import ViewData, ViewState, describe_control
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.per_class_metrics import classes, curves, pair
+from vitdemo.page.results import calibration
+from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
 NO_CHOICE = [""]  # state of the menu of classes before the user's first choice
 
@@ -40,8 +40,8 @@ def diverged(tmp_path):
 
 
 def make_state(model="best", other="", chosen=NO_CHOICE) -> ViewState:
-    options = {"metrics.model": model, "metrics.other": other, "metrics.classes": chosen}
-    return ViewState(None, "", options | {"calibration.model": model})
+    options = {"results.model": model, "results.other": other, "metrics.classes": chosen}
+    return ViewState(None, "", options)
 
 
 def read_menus(found: ViewData) -> dict:
@@ -74,9 +74,9 @@ def test_table_has_the_metrics_of_each_class(context):
 )
 def test_missing_models_are_replaced_in_the_menus(context, model, other, expected):
     found = classes.payload(context, make_state(model, other))
-    assert read_menus(found) == dict(zip(("metrics.model", "metrics.other"), expected, strict=True))
+    assert read_menus(found) == dict(zip(("results.model", "results.other"), expected, strict=True))
     assert found.data[0]["text"].startswith(f"{expected[0]} classifies")
-    groups = dict(found.controls["metrics.other"]["props"]["groups"])
+    groups = dict(found.controls["results.other"]["props"]["groups"])
     assert expected[0] not in groups["Models"]
 
 
@@ -131,10 +131,15 @@ def test_calibration_is_described_for_the_chosen_run(context):
     assert found.data[3]["file"] == "second-calibration"
     groups = group_runs(context.evaluated_runs())
     menu = {"props": {"groups": groups}, "value": "second"}
-    assert found.controls == {"calibration.model": menu}
-    assert read_menus(calibration.payload(context, make_state("gone"))) == {
-        "calibration.model": "best"
-    }
+    assert found.controls["results.model"] == menu
+    assert read_menus(calibration.payload(context, make_state("gone")))["results.model"] == "best"
+
+
+def test_results_show_the_model_of_explore(context):
+    state = ViewState(None, "second", {})
+    assert read_menus(calibration.payload(context, state))["results.model"] == "second"
+    chosen = ViewState(None, "second", {"results.model": "best"})
+    assert read_menus(calibration.payload(context, chosen))["results.model"] == "best"
 
 
 def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):

@@ -13,7 +13,7 @@ from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.errors import DataError, RunError, Stopped
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.compare import robustness as robustness_view
+from vitdemo.page.results.compare import robustness as robustness_view
 
 CPU = torch.device("cpu")
 SAMPLE_SIZE = 12

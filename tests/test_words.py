@@ -13,18 +13,18 @@ from vitdemo.analyses import class_maps
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.page.calibration.blocks import (
+from vitdemo.page.data import patches
+from vitdemo.page.explore.class_attribution.blocks import class_map_panel
+from vitdemo.page.kit import make_cache_folder
+from vitdemo.page.results.calibration.blocks import (
     describe_both_sides,
     describe_calibration,
     describe_label_smoothing,
     describe_scaled_error,
 )
-from vitdemo.page.compare.robustness import margin_of_error_note
-from vitdemo.page.data import patches
-from vitdemo.page.errors import describe_kind
-from vitdemo.page.explore.class_attribution.blocks import class_map_panel
-from vitdemo.page.kit import make_cache_folder
-from vitdemo.page.per_class_metrics.classes import describe_margins_of_error
+from vitdemo.page.results.compare.robustness import margin_of_error_note
+from vitdemo.page.results.errors import describe_kind
+from vitdemo.page.results.per_class_metrics.classes import describe_margins_of_error
 from vitdemo.runs import Evaluation
 
 

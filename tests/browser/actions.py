@@ -141,8 +141,17 @@ def fill_slider(page: Page, selector: str, value) -> None:
     field.press("Enter")
 
 
+RESULTS_SECTIONS = (
+    *("Per-class metrics", "Confusion matrix", "Errors", "Calibration", "Compare models"),
+)
+
+
 def open_tab(page: Page, *names: str) -> None:
+    """Open tabs one after the other; for a section of Results, open this tab first."""
     for name in names:
+        results = page.get_by_role("tab", name="Results", exact=True)
+        if name in RESULTS_SECTIONS and results.get_attribute("aria-selected") != "true":
+            results.click()
         page.get_by_role("tab", name=name, exact=True).click()
 
 

@@ -86,10 +86,10 @@ JS_OPEN_TAB_AND_SELECT_MODEL = """([tab, model]) => {
 def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
     error_count = page.locator("#errors-kinds [data-pick=errors]")
     for tab, model, place, expected in (
-        ("Errors", "#errors-model", error_count, {"first": "Errors 25", "second": "Errors 23"}),
+        ("Errors", "#results-model", error_count, {"first": "Errors 25", "second": "Errors 23"}),
         (
             "Confusion matrix",
-            "#confusion-model",
+            "#results-model",
             find_cell(page, 0, 0),
             {"first": "60", "second": "66"},
         ),
@@ -123,7 +123,7 @@ def test_two_clicks_open_an_image_of_a_cell(page):
     wait_until_drawn(page, run="first")
     # The cell stays selected for another model.
     open_tab(page, "Confusion matrix")
-    page.locator("#confusion-model select").select_option("second")
+    page.locator("#results-model select").select_option("second")
     expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][0, 1])
 
 
@@ -163,7 +163,7 @@ def test_cells_show_counts_percentages_and_differences(page):
     page.get_by_role("checkbox", name="Errors only").check()
     expect(find_cell(page, 0, 0)).to_have_text("")
     expect(find_cell(page, 0, 1)).to_have_text("10")
-    page.locator("#confusion-other select").select_option("second")
+    page.locator("#results-other select").select_option("second")
     expect(find_cell(page, 1, 0)).to_have_text("−4")
     find_cell(page, 1, 0).click()  # images of both models
     expect(page.locator("#cell-title")).to_contain_text("5 images for first, 9 for second")
@@ -284,14 +284,14 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     expect(both_directions).not_to_be_checked()
     pair.click()
     expect_image_count(errors, "errors-pictures", 15)
-    errors.locator("#errors-model select").select_option("second")
+    errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     expect(note).to_be_hidden()
     expect(errors.locator("#errors-predicted input")).to_have_value("any class")
 
 
 def test_url_restores_the_filters(errors, open_page, address):
-    errors.locator("#errors-model select").select_option("second")
+    errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     find_kind_button(errors, "All images").click()
     errors.locator("#errors-true input").click()
@@ -302,7 +302,7 @@ def test_url_restores_the_filters(errors, open_page, address):
     )
     page = open_page(errors.url)
     expect_image_count(page, "errors-pictures", 30)
-    expect(page.locator("#errors-model select")).to_have_value("second")
+    expect(page.locator("#results-model select")).to_have_value("second")
     expect(page.locator("#errors-kinds .only")).to_contain_text("bee → any class")
     page = open_page(
         f"{address}?tab=errors&errors.kind=no&errors.true=<i>&errors.low=nan&errors.model=x"
@@ -330,7 +330,7 @@ def test_url_restores_the_page_of_images_and_the_cell(open_page, address):
 
 
 def test_an_image_opens_with_the_queried_model(errors):
-    errors.locator("#errors-model select").select_option("second")
+    errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     first = errors.locator("#errors-pictures .pictures button").first
     number = first.get_attribute("data-pick")
@@ -339,7 +339,7 @@ def test_an_image_opens_with_the_queried_model(errors):
     wait_until_drawn(errors, run="second")
     errors.go_back()  # to the same image of another model
     expect(errors.get_by_role("tab", name="Errors")).to_have_attribute("aria-selected", "true")
-    errors.locator("#errors-model select").select_option("first")
+    errors.locator("#results-model select").select_option("first")
     find_kind_button(errors, "All images").click()
     expect(errors.locator("#errors-pictures .found")).to_contain_text("110 images")
     same_image = errors.locator(f"#errors-pictures [data-pick='{number}']")
@@ -354,7 +354,7 @@ def test_an_image_opens_with_the_queried_model(errors):
 
 def test_missing_weights_and_a_missing_dataset_are_reported(errors, open_page, page_url):
     expect(errors.locator("#header")).to_contain_text("results of 1 more run")
-    errors.locator("#errors-model select").select_option("third")
+    errors.locator("#results-model select").select_option("third")
     expect_image_count(errors, "errors-pictures", 23)
     errors.locator("#errors-pictures .pictures button").first.click()
     expect_open_in_explore(errors, "The weights of third are not available")

@@ -63,7 +63,7 @@ def download_csv(page, selector: str, name: str = "Download CSV") -> str:
 def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     open_tab(page, "Per-class metrics")
     table, ranking, pair = (page.locator(f"#{p}") for p in ("per-class", "ranking", "paired-test"))
-    page.locator("#metrics-model select").select_option("best")
+    page.locator("#results-model select").select_option("best")
     expect(table).to_contain_text("best classifies 97.50% of 200 test images correctly")
     tracks = table.locator("tbody tr td:last-child .vd-track")
     expect(tracks).to_have_count(10)  # all bars of a column have the same scale
@@ -75,7 +75,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(table.locator("tbody th").first).to_have_text("cat")
     expect(table.locator("tfoot th")).to_have_text(["Macro average", "Weighted average"])
     expect(pair).to_have_text("")
-    page.locator("#metrics-other select").select_option("second")
+    page.locator("#results-other select").select_option("second")
     expect(pair).to_contain_text(
         "Only best is correct on 15 images, only second on 0: the difference is significant "
         "(p < 0.001)."
@@ -85,10 +85,10 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(cat.locator("td").last).to_have_text("best")
     curves = ranking.locator("[id*='curve-']")
     expect(curves).to_have_count(4)  # two models, two figures
-    page.locator("#metrics-other select").select_option("")
+    page.locator("#results-other select").select_option("")
     expect(pair).to_have_text("")
     expect(curves).to_have_count(2)
-    page.locator("#metrics-model select").select_option("second")
+    page.locator("#results-model select").select_option("second")
     names = ranking.locator("tbody th")
     expect(names).to_have_text(["cat"])  # the worst one
     choose_option(page, "#curve-classes", "dog")
@@ -111,24 +111,25 @@ def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_page, add
     expect(page.locator("#paired-test h2")).to_have_text("second and best on the same images")
     names = page.locator("#ranking tbody th")
     expect(names).to_have_text(["ship", "ship", "dog", "dog"])
-    expect(page.locator("#metrics-other select")).to_have_value("best")
-    page.wait_for_url(lambda url: chosen in url and "calibration.model=best" in url)
+    expect(page.locator("#results-other select")).to_have_value("best")
+    now = "metrics.classes=ship,dog&results.model=second&results.other=best"
+    page.wait_for_url(lambda url: now in url and "metrics.model" not in url)
     page.evaluate("vitdemo.store.open('?tab=metrics')")  # as a lesson does
     expect(page.locator("#per-class")).to_contain_text("<i>held classifies")
     expect(page.locator("#paired-test")).to_have_text("")
     expect(names).to_have_text(["cat"])
-    expect(page.locator("#metrics-model select")).to_have_value("<i>held")
-    expect(page.locator("#metrics-other select")).to_have_value("")
-    page.wait_for_url(lambda url: "metrics.model" not in url and "calibration" not in url)
+    expect(page.locator("#results-model select")).to_have_value("<i>held")
+    expect(page.locator("#results-other select")).to_have_value("")
+    page.wait_for_url(lambda url: "results.model" not in url and "calibration" not in url)
 
 
 def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "first")
     page = open_page(serve_runs())
-    for name, menu in (("Per-class metrics", "metrics"), ("Calibration", "calibration")):
-        run = f"trained before {menu}"
+    for name in ("Per-class metrics", "Calibration"):
+        run = f"trained before {name}"
         open_tab(page, name)
-        options = page.locator(f"#{menu}-model option")
+        options = page.locator("#results-model option")
         expect(options.first).to_be_attached()
         open_tab(page, "Explore")
         make_run(tmp_path / "runs" / run)
@@ -138,7 +139,7 @@ def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_
 
 def test_temperature_is_fitted_on_validation_predictions_only(page, root):
     open_tab(page, "Calibration")
-    view, model = page.locator("#calibration"), page.locator("#calibration-model select")
+    view, model = page.locator("#calibration"), page.locator("#results-model select")
     model.select_option("best")  # without validation predictions
     expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
     expect(view).not_to_contain_text("temperature of")

@@ -11,16 +11,12 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import (
     api,
     bridge,
-    calibration,
-    compare,
-    confusion_matrix,
     data,
-    errors,
     explore,
     header,
     lessons,
     own_classes,
-    per_class_metrics,
+    results,
     training,
 )
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
@@ -35,6 +31,36 @@ THEME = gr.themes.Soft(
     neutral_hue="slate",
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
+).set(
+    # Labels are small and grey, and controls have no boxes: the results are the loudest elements.
+    block_title_background_fill="transparent",
+    block_title_background_fill_dark="transparent",
+    block_title_padding="0",
+    block_title_text_color="*neutral_600",
+    block_title_text_color_dark="*neutral_300",
+    block_title_text_size="*text_sm",
+    block_title_text_weight="500",
+    block_info_text_color="*neutral_600",
+    block_info_text_color_dark="*neutral_300",
+    block_background_fill="transparent",
+    block_background_fill_dark="transparent",
+    block_shadow="none",
+    block_shadow_dark="none",
+    block_padding="4px 6px",
+    body_text_color_subdued="*neutral_600",  # on all backgrounds, a contrast of at least 4.5
+    body_text_color_subdued_dark="*neutral_300",
+    input_background_fill_dark="*neutral_700",
+    # White text on primary_500 has a contrast of only 3.7.
+    button_primary_background_fill="*primary_600",
+    button_primary_background_fill_hover="*primary_700",
+    button_primary_background_fill_dark="*primary_600",
+    button_primary_background_fill_hover_dark="*primary_700",
+    checkbox_label_background_fill_selected="*primary_600",
+    checkbox_label_background_fill_selected_dark="*primary_600",
+    checkbox_border_color="*neutral_400",
+    checkbox_border_color_dark="*neutral_400",
+    checkbox_background_color_selected="*primary_600",
+    checkbox_background_color_selected_dark="*primary_600",
 )
 # Each component with a template loads its own style sheet, so `CSS` does not contain these files.
 COMPONENT_STYLESHEETS = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
@@ -52,7 +78,7 @@ HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
 HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
 
 # Modules with the payload functions of their views, and perhaps tasks.
-FEATURES = (explore, per_class_metrics, confusion_matrix, errors, calibration, compare, data)
+FEATURES = (explore, results, data)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
 
@@ -85,21 +111,13 @@ def build_page(
                 lessons.build(tab, panel, context, lesson_folders)
             with gr.Tab("Training progress", id="training") as tab:
                 learnt = training.build(tab, context, opener, jobs)
-            with gr.Tab("Per-class metrics", id="metrics"):
-                per_class_metrics.build(context, opener.controls)
-            with gr.Tab("Confusion matrix", id="confusion"):
-                confusion_matrix.build(context, opener.controls)
-            with gr.Tab("Errors", id="errors"):
-                errors.build(context, opener.controls)
-            with gr.Tab("Calibration", id="calibration"):
-                calibration.build(context, opener.controls)
-            with gr.Tab("Compare models", id="compare"):
-                compare.build(context, opener.controls, on_baseline_pick=learnt.pick)
+            with gr.Tab("Results", id=results.TAB):
+                parts = results.build(context, opener.controls, on_baseline_pick=learnt.pick)
             with gr.Tab("Data", id="data"):
                 data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, context, jobs)
         bridge.build(context, PAYLOADS, TASKS, opener.controls, opener.updated_components)
-        start_on_load(page, page_tabs, opener.sections)
+        start_on_load(page, page_tabs, opener.sections, {results.TAB: parts})
         api.register_endpoints(context)
     return page

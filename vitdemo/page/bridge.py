@@ -73,7 +73,7 @@ MAX_NAMES = 1000  # maximum number of names in a list of a request
 MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
 JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
 # An empty field has the initial value of its control.
-JS_SET_STATE = "value => { vitdemo.store.set({ [NAME]: value ?? INITIAL }); }"
+JS_SET_STATE = "value => { vitdemo.store.choose(NAME, value ?? INITIAL); }"
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
@@ -297,6 +297,7 @@ def describe_control(control: Component) -> dict:
     kinds = {gr.Checkbox: "flag", gr.Radio: "choice"}
     kinds |= dict.fromkeys((RunList, gr.CheckboxGroup), "names")
     kinds |= dict.fromkeys((UncheckedDropdown, RunChoice, gr.Textbox), "text")
+    kinds |= {gr.Dropdown: "choice"}  # after its subclass UncheckedDropdown
     return {"kind": next(k for c, k in kinds.items() if isinstance(control, c)), **found}
 
 

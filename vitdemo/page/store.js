@@ -154,6 +154,21 @@ vitdemo.store = (() => {
     mirror.value = state.image ?? null;
   }
 
+  // Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
+  const follow = (name, other) => { leaders[name] = other; };
+  const leaders = {};
+
+  // Set a key to the user's choice, and the keys that follow it.
+  function choose(name, value) {
+    const changes = { [name]: value };
+    for (const [follower, leader] of Object.entries(leaders)) {
+      if (name === leader) changes[follower] = value;
+      if (name === follower && (leader !== "model" || modelNames.includes(value))) changes[leader] = value;
+    }
+    set(changes);
+    for (const [key, chosen] of Object.entries(changes)) if (key !== name) showControl(key, { value: chosen });
+  }
+
   // Request the data of a view again, for example after a task has changed them.
   function invalidate(name) {
     versions[name] = (versions[name] ?? 0) + 1;
@@ -306,7 +321,10 @@ vitdemo.store = (() => {
   const MAX_QUERY = 4000; // characters of a URL that are read
   const MAX_TEXT = 200; // characters of a text in the URL
   const params = {}; // URL parameters by state key: { start, parse(text), isKept (when a script opens another view) }
-  const OTHERS = ["picture", "crop", "model", "layer"]; // parameters of other keys
+  const former = {}; // former name of a parameter -> name
+
+  // Read the parameter `old` of former links as `name`, and remove it from the URL.
+  const renameParam = (old, name) => { former[old] = name; };
 
   // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
   function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), isKept = false } = {}) {
@@ -324,12 +342,21 @@ vitdemo.store = (() => {
       const value = query.has(name) ? parse(query.getAll(name).at(-1)) : undefined;
       if (value !== undefined) found[name] = value;
     }
+    readFormer(query, found);
     if (query.get("picture")) found.image = { source: query.get("picture").slice(0, MAX_TEXT), path: null, at: fraction(query.get("crop") ?? 0.5) };
     if (query.get("model")) found.model = query.get("model");
     if (query.get("section") === "rollout") Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
     const layer = Math.round(Number(query.get("layer") ?? 0));
     if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
     return found;
+  }
+
+  // Former links have a parameter per tab; the parameter of the open tab counts.
+  function readFormer(query, found) {
+    const isOfTab = (old) => old.startsWith(`${query.get("tab")}.`);
+    const names = Object.keys(former).sort((a, b) => isOfTab(b) - isOfTab(a));
+    for (const old of names) if (query.has(old)) found[former[old]] ??= query.get(old).slice(0, MAX_TEXT);
+    for (const [tab, ids] of Object.entries(sectionsOf)) if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
   }
 
   function currentParams() {
@@ -342,6 +369,10 @@ vitdemo.store = (() => {
       crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
     };
     for (const [name, { start }] of Object.entries(params)) found[name] = String(state[name] ?? start) === String(start) ? null : String(state[name]);
+    for (const [name, leader] of Object.entries(leaders)) if (state[name] === state[leader]) found[name] = null;
+    for (const tab of Object.keys(sectionsOf)) found[tab] = null;
+    if (state.tab in sectionsOf) found.tab = state[state.tab];
+    for (const old of Object.keys(former)) found[old] = null;
     return found;
   }
 
@@ -383,8 +414,7 @@ vitdemo.store = (() => {
   function openImage({ image, model, section, unavailable }) {
     set({ image, unavailable, ...(model ? { model } : {}) });
     if (model) showControl("model", { value: model });
-    const ids = { section, tab: strips[0].first };
-    for (const strip of strips.toReversed()) strip.open(ids[strip.key]);
+    openTab(strips[0].first, { section });
     // Move the keyboard focus to the open tab. If the map is below the window, as on a phone, scroll.
     requestAnimationFrame(() => {
       window.scrollTo(0, 0);
@@ -394,7 +424,14 @@ vitdemo.store = (() => {
     });
   }
 
-  const openTab = (id) => strips[0].open(id);
+  // Open the tab or the section `id`; `others` are further open sections. This is one step of the history.
+  function openTab(id, others = {}) {
+    const [tab] = Object.entries(sectionsOf).find(([, ids]) => ids.includes(id)) ?? [id];
+    set({ ...others, tab, ...(tab === id ? {} : { [tab]: id }) });
+    writeUrl({ adds: true });
+    checkModels();
+    for (const strip of strips.toReversed()) strip.open(state[strip.key]);
+  }
 
   // Show the state in the controls and tabs.
   function showState() {
@@ -418,10 +455,12 @@ vitdemo.store = (() => {
   }
 
   const strips = [];
+  const sectionsOf = {}; // tab whose sections are values of the parameter `tab` -> ids of its sections
 
   // Tabs of gradio in `selector`, whose open tab is the state's value of `key`. `labels` are the tabs' labels by id.
+  // gradio adds inner tabs to the page when the outer tab is opened first.
   function tabStrip(key, selector, labels) {
-    const strip = document.querySelector(`${selector} [role=tablist]`);
+    let strip = null;
     const first = Object.keys(labels)[0];
     // On a narrow page, some tabs are menu buttons without an id.
     const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
@@ -431,7 +470,7 @@ vitdemo.store = (() => {
       return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
     }
     function show(id) {
-      if (id === shown()) return;
+      if (!strip || id === shown()) return;
       const inMenu = (button) => button.textContent.trim() === labels[id];
       (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
     }
@@ -439,11 +478,21 @@ vitdemo.store = (() => {
     const observer = new MutationObserver(() => {
       if (shown() === state[key]) return;
       set({ [key]: shown() });
-      if (key !== "tab") return;
       writeUrl({ adds: true });
       checkModels();
     });
-    observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+    function attach() {
+      strip ??= document.querySelector(`${selector} [role=tablist]`);
+      if (strip) observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+      return Boolean(strip);
+    }
+    if (attach()) return { key, first, open: show };
+    const waiting = new MutationObserver(() => {
+      if (!attach()) return;
+      waiting.disconnect();
+      show(state[key]);
+    });
+    waiting.observe(document.querySelector("#tabs"), { subtree: true, childList: true });
     return { key, first, open: show };
   }
 
@@ -455,8 +504,9 @@ vitdemo.store = (() => {
   // Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
   function start({ tabs, image }) {
     firstImage = image;
-    for (const [key, { labels }] of Object.entries(tabs)) {
+    for (const [key, { labels, inTab }] of Object.entries(tabs)) {
       const ids = Object.keys(labels);
+      if (inTab) sectionsOf[key] = ids;
       defineParam(key, { start: ids[0], parse: (text) => (ids.includes(text) ? text : undefined) });
       state[key] = ids[0];
     }
@@ -467,9 +517,10 @@ vitdemo.store = (() => {
     for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
     showState();
     window.addEventListener("popstate", () => {
-      set({ tab: readQuery(window.location.search).tab ?? strips[0].first });
+      const found = readQuery(window.location.search);
+      set(Object.fromEntries(strips.map(({ key, first }) => [key, found[key] ?? first])));
       writeUrl();
-      strips[0].open(state.tab);
+      for (const strip of strips) strip.open(state[strip.key]);
       // Move the focus if it is in a tab that was closed.
       requestAnimationFrame(() => {
         if (!document.activeElement?.offsetParent) document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
@@ -480,7 +531,7 @@ vitdemo.store = (() => {
   }
 
   return {
-    cancelTask, checkModels, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, set, showControl, start,
+    cancelTask, checkModels, choose, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, renameParam, set, showControl, start,
     startTask, state, takeUpdates, updateControls, watch,
   };
 })();

@@ -39,7 +39,7 @@ function share() {
 
 select.addEventListener("change", () => {
   props.value = select.value;
-  if (isShared) vitdemo.store.set({ model: props.value });
+  if (isShared) vitdemo.store.choose("model", props.value);
   trigger("input");
 });
 watch(["groups", "value"], draw);

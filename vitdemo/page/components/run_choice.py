@@ -1,6 +1,6 @@
 """Menu of runs, grouped into models, unfinished runs, ablations and runs without weights.
 
-    model = RunChoice(group_runs(runs), label="Model", elem_id="metrics-model")
+    model = RunChoice(group_runs(runs), label="Model", elem_id="results-model")
     model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
 
 A handler returns a run's name, or an update from `update_run_choices`. The HTML element `elem_id`

@@ -1,6 +1,7 @@
 """Components of the Explore tab that several sections use: the image, the model and the layer."""
 
 import json
+from collections.abc import Mapping
 
 import gradio as gr
 from gradio.components import Component
@@ -121,14 +122,20 @@ def describe_opening(context: AppContext, name: str | None) -> dict:
     }
 
 
-def start_on_load(page: gr.Blocks, page_tabs: gr.Tabs, sections: gr.Tabs) -> None:
-    """Open the view in the URL when `page` loads; call this after all tabs were laid out."""
+def start_on_load(
+    page: gr.Blocks, page_tabs: gr.Tabs, sections: gr.Tabs, inner: Mapping[str, gr.Tabs]
+) -> None:
+    """Open the view in the URL when `page` loads; call this after all tabs were laid out.
+
+    `inner` are the sections of further tabs, by the tab's id. The URL parameter `tab` names them.
+    """
     tabs = {
         name: {
             "selector": f"#{each.elem_id}",
             "labels": {tab.id: tab.label for tab in each.children},
+            "inTab": name in inner,
         }
-        for name, each in {"tab": page_tabs, "section": sections}.items()
+        for name, each in {"tab": page_tabs, "section": sections, **inner}.items()
     }
     photos = [*image_sources.list_photos()]
     image = {"source": photos[0], "path": None, "at": 0.5} if photos else None

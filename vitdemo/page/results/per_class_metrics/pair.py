@@ -12,7 +12,7 @@ from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, McNemarResult, format
 from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.components.article import Bullets, DocumentBlock, Heading, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
-from vitdemo.page.per_class_metrics.choice import choose_models
+from vitdemo.page.results.models import choose_models
 
 VIEW = "paired_test"
 DIFFERENCE_HELP = (

@@ -5,10 +5,7 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import add_view
-from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
-from vitdemo.page.per_class_metrics import classes, curves, pair
-from vitdemo.page.per_class_metrics.choice import MODEL, OTHER_MODEL
+from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
 PAYLOADS = {part.VIEW: part.payload for part in (classes, pair, curves)}
 METRICS_INTRO = (
@@ -30,18 +27,6 @@ RANKING_CURVES_INTRO = (
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the tab; add its menus to `controls`, by state key."""
     gr.Markdown(METRICS_INTRO)
-    tested = group_runs(context.evaluated_runs())
-    with gr.Row():
-        with gr.Column(min_width=260):
-            controls[MODEL] = RunChoice(tested, elem_id="metrics-model")
-        with gr.Column(min_width=260):
-            controls[OTHER_MODEL] = RunChoice(
-                tested,
-                label="Compare with",
-                info="tests whether the two models differ on the same images",
-                nobody=NO_OTHER_MODEL_LABEL,
-                elem_id="metrics-other",
-            )
     add_view(classes.VIEW, elem_id="per-class")
     add_view(pair.VIEW, elem_id="paired-test")
     gr.Markdown(RANKING_CURVES_INTRO)

@@ -2,7 +2,7 @@
 // images of the chosen cell. The cell is a text of the view state: true and predicted class.
 (() => {
 const { csv, documentIn, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
-const MODELS = ["confusion.model", "confusion.other"];
+const MODELS = ["model", "results.model", "results.other"];
 const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
 const MAX_CELL = 400; // characters of the two class names
 

@@ -20,17 +20,11 @@ from vitdemo.analyses.predictions import (
     count_kinds,
 )
 from vitdemo.context import AppContext
-from vitdemo.errors import RunError
 from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
 from vitdemo.page.bridge import Payload, Task, ViewData, ViewState, add_view
-from vitdemo.page.components.run_choice import (
-    RunChoice,
-    choose_run,
-    describe_run_choices,
-    group_runs,
-)
 from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import NO_EVALUATION_MESSAGE, UncheckedDropdown
+from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.results.models import choose_models, require_model
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY_CLASS_VALUE)
@@ -62,43 +56,35 @@ ORDER_CHOICES = {
     "By image number": "data_set",
 }
 ORDER_HELP = (
-    "margin: difference between the two highest class probabilities; label error: lowest "
-    "probability of the given label, averaged over the models"
+    "**Both directions** also shows images with the two classes swapped. The **margin** is the "
+    "difference between the two highest class probabilities. The **likeliest label errors** have "
+    "the lowest probability of the given label, averaged over the models."
 )
 DEFAULT_KIND, DEFAULT_ORDER = "errors", "most_confident"
-ERRORS_INTRO = (
-    "Individual test images with their predictions. Filter them by result, class and confidence. "
-    "Choose an image to open it in Explore, with the attention of the model."
-)
 
 
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
     """Lay out the tab, and add its controls by state key to `controls`."""
-    gr.Markdown(ERRORS_INTRO)
-    model = RunChoice(group_runs(context.evaluated_runs()), elem_id="errors-model")
     add_view("errors_kinds", elem_id="errors-kinds")
-    with gr.Row():
+    with gr.Row(elem_classes="vd-filters"):
         true = _class_choice("True class", "errors-true")
         predicted = _class_choice("Predicted class", "errors-predicted")
-        with gr.Column(min_width=200):
-            either_way = gr.Checkbox(
-                False, label="Both directions", info="also show the two classes swapped"
-            )
-    with gr.Row():
-        low = _percent_slider(0, "Minimum confidence, %", "errors-low")
-        high = _percent_slider(100, "Maximum confidence, %", "errors-high")
-        order = gr.Radio(
+        either_way = gr.Checkbox(False, label="Both directions", min_width=150)
+        order = gr.Dropdown(
             list(ORDER_CHOICES.items()),
             value=DEFAULT_ORDER,
             label="Order",
-            info=ORDER_HELP,
-            min_width=300,
+            min_width=210,
             elem_id="errors-order",
         )
-    add_view("errors_pairs", elem_id="errors-pairs")
+    with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
+        add_view("errors_pairs", elem_id="errors-pairs")
+        with gr.Row():
+            low = _percent_slider(0, "Minimum confidence, %", "errors-low")
+            high = _percent_slider(100, "Maximum confidence, %", "errors-high")
+        gr.Markdown(ORDER_HELP)
     add_view("errors_pictures", elem_id="errors-pictures")
     controls |= {
-        "errors.model": model,
         "errors.true": true,
         "errors.predicted": predicted,
         "errors.both": either_way,
@@ -114,6 +100,7 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     Raises `RunError` if there is no evaluated run, or if a filter is invalid.
     """
     query = read_query(context, state)
+    _, _, menus = choose_models(context, state)
     group = available_predictions(context, query.run)
     choices = [ANY_CLASS, *((name, name) for name in group.classes)]
     true, predicted = (
@@ -123,7 +110,7 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     return ViewData(
         kind_buttons(group, query, count_kinds(context, query)),
         {
-            "errors.model": describe_run_choices(context.evaluated_runs(), query.run),
+            **menus,
             "errors.true": {"choices": choices, "value": true},
             "errors.predicted": {"choices": choices, "value": predicted},
         },
@@ -132,7 +119,7 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
 
 def pairs_payload(context: AppContext, state: ViewState) -> dict:
     """Return a button for each of the most confused class pairs. Raises `RunError`."""
-    name = read_model(context, state)
+    name = require_model(context, state)
     return pair_buttons(available_predictions(context, name), name)
 
 
@@ -149,17 +136,9 @@ PAYLOADS: dict[str, Payload] = {
 TASKS: dict[str, Task] = {}
 
 
-def read_model(context: AppContext, state: ViewState) -> str:
-    """Return the chosen run, else the first evaluated run. Raises `RunError` without any."""
-    name = choose_run(context.evaluated_runs(), state.read_text("errors.model"))
-    if not name:
-        raise RunError(NO_EVALUATION_MESSAGE)
-    return name
-
-
 def read_query(context: AppContext, state: ViewState) -> ImageQuery:
     """Return the query of the view state. An unknown class means any class. Raises `RunError`."""
-    name = read_model(context, state)
+    name = require_model(context, state)
     classes = available_predictions(context, name).classes
     true, predicted = (state.read_text(key) for key in ("errors.true", "errors.predicted"))
     filters = Filters(

@@ -33,19 +33,9 @@ from vitdemo.page.bridge import (
     round_numbers,
 )
 from vitdemo.page.components.article import DocumentBlock, Heading, Text
-from vitdemo.page.components.run_choice import (
-    RunChoice,
-    choose_run,
-    describe_run_choices,
-    group_runs,
-)
 from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import (
-    LIGHT_QUEUE,
-    NO_EVALUATION_MESSAGE,
-    NO_OTHER_MODEL_LABEL,
-    add_download_button,
-)
+from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
+from vitdemo.page.results.models import MODEL, OTHER_MODEL, choose_models, require_model
 
 CONFUSION_INTRO = (
     "True and predicted classes over the test set: one row per **true class**, one column per "
@@ -59,6 +49,10 @@ UNITS = {  # unit of the cells -> label
     PREDICTED_PERCENTAGES: "Percentage of predicted class",
 }
 MAX_PAIRS = 10
+OTHER_IMAGES_MESSAGE = (
+    "{name} and {other} were tested on different images, so their confusion matrices cannot be "
+    "subtracted. Choose another model to compare with."
+)
 COLOUR_KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
 DIFFERENCE_COLOUR_KEY = (
     "Orange: higher for {first}. Purple: higher for {second}. Darker means a larger difference."
@@ -68,16 +62,6 @@ DIFFERENCE_COLOUR_KEY = (
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
     """Lay out the tab, and add its controls by state key to `controls`."""
     gr.Markdown(CONFUSION_INTRO)
-    with gr.Row():
-        with gr.Column(min_width=260):
-            model = RunChoice(group_runs(context.evaluated_runs()), elem_id="confusion-model")
-        with gr.Column(min_width=260):
-            other = RunChoice(
-                label="Subtract model",
-                info="shows the difference between two models",
-                nobody=NO_OTHER_MODEL_LABEL,
-                elem_id="confusion-other",
-            )
     with gr.Row():
         with gr.Column(min_width=300):
             choices = [(label, unit) for unit, label in UNITS.items()]
@@ -90,25 +74,18 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
         group = comparable_predictions(context, name)
         return write_png(folder, compute_cells(group, name, *settings))
 
-    settings = [model, other, unit, errors_only]
+    settings = [controls[MODEL], controls[OTHER_MODEL], unit, errors_only]
     with gr.Row(), gr.Column(scale=0, min_width=160):
         add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
     add_view("confusion_cell", elem_id="cell-pictures")
-    names = ("model", "other", "unit", "errors_only")
-    controls |= {f"confusion.{name}": each for name, each in zip(names, settings, strict=True)}
+    controls |= {"confusion.unit": unit, "confusion.errors_only": errors_only}
 
 
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the confusion matrix, and the models to choose from. Raises `RunError`."""
     matrix = read_matrix(context, state)
-    others = [run for run in matrix.group.runs if run.name != matrix.run]
-    return ViewData(
-        matrix_to_payload(matrix),
-        {
-            "confusion.model": describe_run_choices(context.evaluated_runs(), matrix.run),
-            "confusion.other": describe_run_choices(others, matrix.other or ""),
-        },
-    )
+    _, _, menus = choose_models(context, state)
+    return ViewData(matrix_to_payload(matrix), menus)
 
 
 def cell_payload(context: AppContext, state: ViewState) -> dict:
@@ -132,19 +109,19 @@ TASKS: dict[str, Task] = {}
 
 
 def read_matrix(context: AppContext, state: ViewState) -> "ConfusionCells":
-    """Return the confusion matrix of the view state. Raises `RunError`.
+    """Return the confusion matrix of the view state.
 
-    An unknown run is replaced by the first evaluated run, and an unknown second run by none.
+    Raises `RunError` without an evaluated run, or if the second run has other test images.
     """
-    name = choose_run(context.evaluated_runs(), state.read_text("confusion.model"))
-    if not name:
-        raise RunError(NO_EVALUATION_MESSAGE)
+    name = require_model(context, state)
+    _, other, _ = choose_models(context, state)
     group = comparable_predictions(context, name)
-    others = [run for run in group.runs if run.name != name]
+    if other and other not in group.names:
+        raise RunError(OTHER_IMAGES_MESSAGE.format(name=name, other=other))
     return compute_cells(
         group,
         name,
-        choose_run(others, state.read_text("confusion.other"), optional=True) or None,
+        other or None,
         state.read_choice("confusion.unit", UNITS, COUNTS),
         state.read_flag("confusion.errors_only", False),
     )

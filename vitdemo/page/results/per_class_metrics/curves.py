@@ -27,8 +27,8 @@ from vitdemo.page.components.article import (
     Plots,
 )
 from vitdemo.page.components.table import Column, Row, Table
-from vitdemo.page.per_class_metrics.choice import choose_models
-from vitdemo.page.per_class_metrics.classes import number_cell
+from vitdemo.page.results.models import choose_models
+from vitdemo.page.results.per_class_metrics.classes import number_cell
 
 VIEW = "ranking_curves"
 CLASSES = "metrics.classes"  # state key

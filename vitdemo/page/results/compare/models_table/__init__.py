@@ -14,10 +14,10 @@ from vitdemo.analyses.model_rows import (
 from vitdemo.context import AppContext
 from vitdemo.metrics import DASH
 from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.compare.published_results import published_results
 from vitdemo.page.components.article import DocumentBlock, Notice, Text
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
 from vitdemo.page.components.table import Column, Table
+from vitdemo.page.results.compare.published_results import published_results
 
 VIEW = "models_table"
 NO_RUNS_MESSAGE = (

@@ -6,7 +6,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.page.compare import (
+from vitdemo.page.results.compare import (
     latency,
     models_table,
     published_results,

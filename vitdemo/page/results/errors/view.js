@@ -5,7 +5,8 @@ const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_error
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
 const NO_FILTER = { ...ANY_CLASS, "errors.low": 0, "errors.high": 100 }; // values that exclude no image
-const FILTERS = ["errors.model", ...Object.keys(NO_FILTER)];
+const MODEL = ["model", "results.model"];
+const FILTERS = [...MODEL, ...Object.keys(NO_FILTER)];
 const number = new Intl.NumberFormat("en");
 
 store.defineParam("errors.kind", { start: KINDS[0], parse: (text) => KINDS.find((kind) => kind === text) });
@@ -14,7 +15,7 @@ vitdemo.defineGallery("errors", [...FILTERS, "errors.kind", "errors.order"]);
 const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
 // Another model may have other classes, unless the same change chooses the classes.
-store.watch(["errors.model"], (_, changes) => {
+store.watch(["results.model"], (_, changes) => {
   if (!Object.keys(ANY_CLASS).some((name) => name in changes)) change(ANY_CLASS);
 });
 
@@ -90,7 +91,7 @@ store.define("errors_kinds", {
 });
 
 store.define("errors_pairs", {
-  needs: ["errors.model"],
+  needs: MODEL,
   follows: ["errors.true", "errors.predicted", "errors.both"],
   create(element) {
     const title = make("h2", { text: "Most confused pairs of classes", hidden: true });

@@ -18,7 +18,7 @@ from vitdemo.page.bridge import ViewData, ViewState, document_payload
 from vitdemo.page.components.article import DocumentBlock, Notice, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.per_class_metrics.choice import choose_models
+from vitdemo.page.results.models import choose_models
 
 VIEW = "class_metrics"
 METRIC_HELP = {

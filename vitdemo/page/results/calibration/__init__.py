@@ -7,18 +7,12 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
-from vitdemo.page.calibration.blocks import calibration_blocks
 from vitdemo.page.components.article import DocumentBlock, Notice
-from vitdemo.page.components.run_choice import (
-    RunChoice,
-    choose_run,
-    describe_run_choices,
-    group_runs,
-)
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.page.results.calibration.blocks import calibration_blocks
+from vitdemo.page.results.models import choose_models
 
 VIEW = "calibration"
-MODEL = "calibration.model"
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
     "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
@@ -27,19 +21,15 @@ CALIBRATION_INTRO = (
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the tab; add its menu to `controls`, by state key."""
+    """Lay out the section, which the browser draws."""
     gr.Markdown(CALIBRATION_INTRO)
-    tested = group_runs(context.evaluated_runs())
-    controls[MODEL] = RunChoice(tested, elem_id="calibration-model")
     add_view(VIEW, elem_id="calibration")
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the calibration, and the runs to choose from."""
-    tested = context.evaluated_runs()
-    name = choose_run(tested, state.read_text(MODEL))
-    menu = describe_run_choices(tested, name)
-    return ViewData(document_payload(run_blocks(context, name)), {MODEL: menu})
+    name, _, menus = choose_models(context, state)
+    return ViewData(document_payload(run_blocks(context, name)), menus)
 
 
 def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:

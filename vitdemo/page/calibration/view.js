@@ -1,1 +1,0 @@
-vitdemo.store.defineDocument("calibration", ["calibration.model"]);

@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("calibration", ["model", "results.model"]);
