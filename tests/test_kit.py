@@ -16,11 +16,9 @@ from vitdemo.page.kit import (
     MAX_STORED_EVENTS,
     MODEL_QUEUE,
     AppBlocks,
-    update_choices,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-LABELLED_CHOICES = [("nobody", ""), ("A", "a")]
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +27,6 @@ def run():
     with ThreadPoolExecutor(1) as thread:
         yield lambda coroutine: thread.submit(asyncio.run, coroutine).result()
     gc.collect()  # the warnings about gradio's open event loops are ignored in this file only
-
-
-@pytest.mark.parametrize(
-    ("choices", "current", "value"),
-    [(["a", "b"], "c", "a"), (["a"], None, "a"), ([], "a", None), (LABELLED_CHOICES, "b", "")],
-)
-def test_missing_choice_is_replaced_by_the_first(choices, current, value):
-    update, selected = update_choices(choices, current)
-    assert (update["choices"], update["value"], selected) == (choices, value, value)
-
-
-@pytest.mark.parametrize(("choices", "current"), [(["a", "b"], "b"), (LABELLED_CHOICES, "a")])
-def test_available_choice_is_not_overwritten(choices, current):
-    update, selected = update_choices(choices, current)
-    assert selected == current
-    assert "value" not in update  # a value would undo a click made in the meantime
 
 
 def test_skipped_outputs_are_not_rebuilt_and_results_equal_gradio(run):

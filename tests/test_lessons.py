@@ -28,7 +28,6 @@ from vitdemo.lessons.facts import (
     FACTS,
     LESSON_IMAGE,
     MissingFact,
-    fact_placeholder,
     lookup_fact,
     read_fact,
     substitute_facts,
@@ -36,7 +35,9 @@ from vitdemo.lessons.facts import (
 from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
-from vitdemo.page.lessons import cost_table, read_catalog, validate_sizes
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.lessons import catalog, cost, handouts, list_payloads, list_tasks, panel
+from vitdemo.runs import EVALUATION_FILE
 
 
 def load_lesson_image():
@@ -132,16 +133,58 @@ def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     lessons, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE, folder)
     assert {lesson.name: lesson for lesson in lessons}["1-tokens"].steps[0].text == ("Mine.",)
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
-    quick, complete = (
-        read_catalog(shipped, [LESSONS_FOLDER / DEFAULT_LANGUAGE, folder], lookup)
-        for lookup in (fact_placeholder, lookup_fact)
-    )
-    for catalog in (quick, complete):
-        ((missing, reason),) = catalog.missing
-        assert (missing.name, reason) == ("own", "the run 'nobody'")
-    titles = [[(each.title, each.goal) for each in part.lessons] for part in (quick, complete)]
-    assert titles[0] == titles[1] and len(titles[0]) == 9
-    assert "…" in repr(quick) and "…" not in repr(complete)
+    cards = catalog.payload([LESSONS_FOLDER / DEFAULT_LANGUAGE, folder], shipped, make_state())
+    assert len(cards["lessons"]) == 9
+    assert cards["lessons"][0] == {
+        "name": "1-tokens",
+        "title": "T",
+        "minutes": 5,
+        "goal": "G",
+        "steps": 1,
+    }
+    assert cards["messages"] == [
+        "'T' is not available. Required: the run 'nobody'.",
+        *problems,
+    ]
+
+
+def make_state(**options) -> ViewState:
+    return ViewState(None, "", options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Folder with three lessons. The second one needs a run, the third one a test result."""
+    for name, fact in (("a", "{vit.name}"), ("b", "{nobody.name}"), ("c", "{vit.accuracy}")):
+        text = f"{LESSON_HEADER}## S\n{fact}\n\ndo: See it.\ntask: point\n"
+        (tmp_path / f"{name}.md").write_text(text.replace("title: T", f"title: {name.upper()}"))
+    return tmp_path
+
+
+def test_panel_receives_the_lesson_with_facts_and_the_next_available_lesson(folder, shipped):
+    found = panel.payload([folder], shipped, make_state(lesson="a"))
+    (step,) = found["lesson"]["steps"]
+    assert step["text"] == (read_fact(shipped, "vit", "name"),)
+    assert step["task"] == {"kind": "point", "where": "", "op": "", "value": "", "because": ""}
+    assert found["next"] == {"name": "c", "title": "C"}
+    assert panel.payload([folder], shipped, make_state(lesson="c"))["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b", "^'B' is not available. Required: the run 'nobody'.$"),
+        ("c", "^'C' is not available. Required: the fact 'accuracy' of mine.$"),
+        ("d", "^There is no lesson 'd'. Choose a lesson"),
+        (None, "^There is no lesson ''"),
+    ],
+)
+def test_panel_reports_why_a_lesson_cannot_be_opened(folder, tmp_path, name, message):
+    run = make_run(tmp_path / "runs" / "mine", VIT)
+    (run.path / EVALUATION_FILE).unlink()
+    context = make_context(tmp_path / "runs")
+    with pytest.raises(LessonError, match=message):
+        panel.payload([folder], context, make_state(lesson=name))
 
 
 def test_included_lessons_are_valid(shipped):
@@ -391,12 +434,48 @@ def test_cost_follows_the_formulas():
     assert np.isclose(cost.attention_matrix_fraction, cost.attention_matrix_macs / cost.macs)
 
 
-def test_the_cost_calculator_rejects_invalid_sizes():
-    with pytest.raises(LessonError, match="not a multiple of the patch side"):
-        validate_sizes([32, 5, 64, 1, 1])
-    with pytest.raises(LessonError, match="more than the limit of 2,500"):
-        validate_sizes([384, 2, 64, 1, 1])
-    table = cost_table(compute_vit_cost(32, 4, 64, 2, 4), compute_vit_cost(64, 4, 64, 2, 4))[0]
-    factors = {row[0]: row[-1] for row in table.rows}
+def test_the_task_returns_the_handout_of_the_chosen_lesson(shipped):
+    folders = [LESSONS_FOLDER / DEFAULT_LANGUAGE]
+    view = list_payloads(folders)[handouts.VIEW](shipped, make_state())
+    assert view.data == {"count": 9}
+    menu = view.controls[handouts.LESSON_KEY]
+    assert (menu["value"], menu["choices"][0][1], len(menu["choices"])) == (
+        "1-tokens",
+        "1-tokens",
+        9,
+    )
+    state = make_state(**{handouts.LESSON_KEY: "3-heads"})
+    assert (
+        list_payloads(folders)[handouts.VIEW](shipped, state).controls[handouts.LESSON_KEY]["value"]
+        == "3-heads"
+    )
+    for name, file in {
+        "handouts": "vitdemo-3-heads.html",
+        "handouts.answers": "vitdemo-3-heads-answers.html",
+    }.items():
+        found = list_tasks(folders)[name](shipped, state, lambda *_: None)
+        assert found["name"] == file
+        assert "Heads and layers" in found["text"]
+
+
+def compute_factors(**options) -> dict[str, str]:
+    table = cost.payload(None, make_state(**{f"cost.{name}": n for name, n in options.items()}))[0]
+    return {row[0]: row[-1] for row in table["rows"]}
+
+
+def test_the_cost_calculator_compares_with_the_baseline():
+    factors = compute_factors(image=64, baseline="32,4,64,2,4", width=64, depth=2)
     assert factors["Tokens"] == "× 3.95"  # 257 to 65
     assert factors["Attention matrix products, M"] == "× 15.63"
+    for baseline in (None, "", "32,4,64", "32,5,64,2,4", "a,b,c,d,e", "32,4,128,6,4"):
+        assert set(compute_factors(baseline=baseline).values()) == {"× 1.00", ""}
+
+
+def test_the_cost_calculator_rejects_invalid_sizes():
+    with pytest.raises(LessonError, match="not a multiple of the patch side"):
+        compute_factors(patch=5)
+    with pytest.raises(LessonError, match="more than the limit of 2,500"):
+        compute_factors(image=384, patch=2)
+    state = make_state(**{"cost.image": 384, "cost.patch": 8, "cost.width": 1024, "cost.depth": 24})
+    with pytest.raises(LessonError, match="more than the limit of 20 G"):
+        cost.measure(None, state, lambda *_: None)

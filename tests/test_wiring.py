@@ -104,7 +104,7 @@ def test_a_click_removes_16_patches_by_default(page):
 
 
 def test_long_handlers_share_one_serial_queue(page):
-    names = {*LONG_HANDLERS, "why", "time_it", "run_task"}
+    names = {*LONG_HANDLERS, "why", "run_task"}
     assert {fn.concurrency_id for fn in page.fns.values() if fn.name in names} == {"long"}
     assert {fn.concurrency_limit for fn in page.fns.values() if fn.concurrency_id == "long"} == {1}
 

@@ -270,6 +270,38 @@ def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small
     expect(panel(page).locator(".do")).to_have_class("do done")
 
 
+def test_lesson_begins_anew_and_reports_errors(open_page, small):
+    page = open_page(f"{small}?lesson=9-none", stranger=True)
+    expect(panel(page)).to_contain_text("There is no lesson '9-none'.")
+    panel(page).get_by_role("button", name="Exit lesson").click()
+    expect(panel(page)).to_be_hidden()
+    open_tab(page, "Lessons")
+    page.locator("#lessons").get_by_role("button", name="Start: Our own").click()
+    expect(page.locator("#part-distance")).to_be_visible()
+    open_tab(page, "Lessons")
+    page.locator("#lessons").get_by_role("button", name="Start over").click()  # at the same step
+    expect(page.locator("#part-distance")).to_be_visible()
+    expect(panel(page).locator(".title")).to_have_text("One")
+
+
+JS_BLOCK_PROGRESS = """const { setItem } = Storage.prototype;
+Storage.prototype.setItem = function (key, value) {
+    if (key === "vitdemo-lessons") throw new Error("blocked");
+    setItem.call(this, key, value);
+};"""
+
+
+def test_lesson_works_if_its_progress_cannot_be_saved(open_page, small):
+    address = f"{small}?lesson=9-own&step=2"
+    page = open_page(address, stranger=True, script=JS_BLOCK_PROGRESS)
+    panel(page).get_by_role("textbox").fill("4")
+    panel(page).get_by_role("button", name="Check").click()
+    expect(panel(page).locator(".told")).to_contain_text("Correct. Count.")
+    panel(page).get_by_role("button", name="Next").click()
+    panel(page).get_by_role("button", name="Back").click()
+    expect(panel(page).get_by_role("textbox")).to_have_value("4")
+
+
 def test_teach_mode_has_larger_text_and_arrow_keys(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768, stranger=True)
     title = panel(page).locator(".title")

@@ -20,10 +20,10 @@ from vitdemo.page import (
     training,
 )
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
-from vitdemo.page.components import build_head_script
-from vitdemo.page.components.lesson_panel import LessonPanel
+from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.kit import AppBlocks
+from vitdemo.page.lessons import panel
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
 THEME = gr.themes.Soft(
@@ -62,13 +62,21 @@ THEME = gr.themes.Soft(
     checkbox_background_color_selected="*primary_600",
     checkbox_background_color_selected_dark="*primary_600",
 )
-# Each component with a template loads its own style sheet, so `CSS` does not contain these files.
-COMPONENT_STYLESHEETS = {file.with_suffix(".css") for file in COMPONENTS.glob("*.html")}
+# Each component with its own script loads its style sheet, so `CSS` does not contain these files.
+COMPONENT_STYLESHEETS = {
+    file.with_suffix(".css") for file in COMPONENTS.glob("*.js") if file.name not in SHARED_SCRIPTS
+}
 PRINT_STYLESHEET = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 GLOBAL_SCRIPTS = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
-VIEW_SCRIPTS = [Path(__file__).parent / "store.js", *sorted(Path(__file__).parent.rglob("view.js"))]
+# The scripts of a folder with a view, of which "view.js" is the last.
+FEATURE_SCRIPTS = [
+    script
+    for view in sorted(Path(__file__).parent.rglob("view.js"))
+    for script in sorted(view.parent.glob("*.js"))
+]
+VIEW_SCRIPTS = [Path(__file__).parent / "store.js", *FEATURE_SCRIPTS]
 SCRIPTS = [
     *(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS),
     build_head_script(),
@@ -103,12 +111,12 @@ def build_page(
             roots=context.roots,
             device=context.device,
         )
-        panel = LessonPanel(elem_id="lesson")  # CSS places the panel next to the tabs
+        panel.build()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look"):
                 opener = explore.build(page, context, local_only=local_only)
-            with gr.Tab("Lessons", id="lessons") as tab:
-                lessons.build(tab, panel, context, lesson_folders)
+            with gr.Tab("Lessons", id="lessons"):
+                lessons.build(opener.controls)
             with gr.Tab("Training progress", id="training") as tab:
                 learnt = training.build(tab, context, opener, jobs)
             with gr.Tab("Results", id=results.TAB):
@@ -117,7 +125,9 @@ def build_page(
                 data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own") as tab:
                 own_classes.build(tab, context, jobs)
-        bridge.build(context, PAYLOADS, TASKS, opener.controls, opener.updated_components)
+        payloads = {**PAYLOADS, **lessons.list_payloads(lesson_folders)}
+        tasks = {**TASKS, **lessons.list_tasks(lesson_folders)}
+        bridge.build(context, payloads, tasks, opener.controls, opener.updated_components)
         start_on_load(page, page_tabs, opener.sections, {results.TAB: parts})
         api.register_endpoints(context)
     return page

@@ -62,9 +62,6 @@ NOT_A_FILE_MESSAGE = (
 MAX_STORED_EVENTS = 2000  # more requests than can wait (app.py) or run at the same time
 
 
-Choice = str | tuple[str, str]  # choice of a radio or dropdown: value, or (label, value)
-
-
 class TempFileNames(set):
     """Set of names of temporary files, which gradio deletes every hour.
 
@@ -364,18 +361,6 @@ def make_cache_folder(component: Component) -> Path:
     cache = Path(component.GRADIO_CACHE)
     cache.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(dir=cache))
-
-
-def update_choices(choices: Sequence[Choice], current: str | None) -> tuple[dict, str | None]:
-    """Return an update to `choices`, and the resulting value: `current`, or the first choice.
-
-    The update sets a value only if the value changes, so that it does not undo a later click.
-    """
-    values = [choice if isinstance(choice, str) else choice[1] for choice in choices]
-    if current in values:
-        return gr.update(choices=list(choices)), current
-    value = values[0] if values else None
-    return gr.update(choices=list(choices), value=value), value
 
 
 def clamp_layer(layer: float, layers: int) -> int:

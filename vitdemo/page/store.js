@@ -175,6 +175,11 @@ vitdemo.store = (() => {
     refresh();
   }
 
+  // Draw the view `name` again after a change of data that are saved in the browser.
+  function redraw(name) {
+    for (const each of mounted) if (each.name === name && isDrawn(each)) render(each);
+  }
+
   // --- the layer: the user's choice, or the layer of the model's most faithful map ---
 
   let chosenLayer = 0; // 0: not chosen
@@ -531,7 +536,7 @@ vitdemo.store = (() => {
   }
 
   return {
-    cancelTask, checkModels, choose, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, renameParam, set, showControl, start,
+    cancelTask, checkModels, choose, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
     startTask, state, takeUpdates, updateControls, watch,
   };
 })();

@@ -1,10 +1,9 @@
-"""Components that the browser draws, each with the files NAME.py, .html, .css and .js.
+"""Components that the browser draws, each with the files NAME.py, .css and .js.
 
 Python sends the result of `to_payload` as JSON. The script reads it with `vitdemo.received(props)`
 and draws it. gradio evaluates a template as a JavaScript template literal, so it would execute a
 value that contains `${...}`. Therefore the templates contain no values, and the scripts insert
-names and numbers as text. The page's head contains `SHARED_SCRIPTS`, and style sheets without a
-template.
+names and numbers as text. The page's head contains `SHARED_SCRIPTS`, and their style sheets.
 """
 
 import base64
@@ -55,8 +54,6 @@ SHARED_SCRIPTS = (
     "task_panel.js",
     "map_words.js",
     "head_rows.js",
-    "lesson_tasks.js",
-    "lesson_questions.js",
 )
 
 
@@ -76,7 +73,7 @@ class View(gr.HTML):
             return file.read_text(encoding="utf-8") if file.exists() else ""
 
         own = {
-            "html_template": read("html"),
+            "html_template": read("html") or "<div>",
             "css_template": read("css"),
             "js_on_load": read("js"),
             "apply_default_css": False,

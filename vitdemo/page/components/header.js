@@ -1,10 +1,15 @@
 // Draws the text next to the page's name, and the problems below it.
 const { notice, received } = vitdemo;
+element.innerHTML = `
+<a class="skip" href="#attention">Skip to the attention map</a>
+<h1>vitdemo</h1>
+<p>Explore how Vision Transformers learn and what they attend to. <span></span></p>
+<div class="problems"></div>`;
 
 function draw() {
   const { words = "", problems = [] } = received(props) || {};
   element.querySelector("p span").textContent = words;
-  element.querySelector("div").replaceChildren(...problems.map(notice));
+  element.querySelector(".problems").replaceChildren(...problems.map(notice));
 }
 // Done in a script, since gradio blocks jumps within the page, and the map's tab may be closed.
 element.querySelector(".skip").addEventListener("click", (event) => {

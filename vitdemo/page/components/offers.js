@@ -1,5 +1,11 @@
 // Example images: included photos and some test images. A click chooses the image.
 const { make, received, rove } = vitdemo;
+element.innerHTML = `
+<div class="offers">
+  <div class="group photos"><p>Photos</p><div class="tiles" role="group" aria-label="Photos"></div></div>
+  <div class="group tests"><p>Test images <button type="button" class="others">Show other images</button></p><div class="tiles" role="group" aria-label="Test images"></div></div>
+  <p class="sentence"></p>
+</div>`;
 const part = (name) => element.querySelector("." + name);
 const groups = {};
 for (const name of ["photos", "tests"]) {

@@ -1,5 +1,6 @@
-// This script runs once: the template does not contain the value, so gradio never redraws it.
-const [label, info, select] = ["label", "small", "select"].map((tag) => element.querySelector(tag));
+// Menu of runs. This script runs once, since the component's template does not contain the value.
+const [label, info, select] = ["label", "small", "select"].map((tag) => document.createElement(tag));
+element.replaceChildren(label, info, select);
 select.id = label.htmlFor = `${element.id}-select`;
 info.id = `${element.id}-info`;
 select.setAttribute("aria-describedby", info.id);

@@ -3,8 +3,8 @@ Object.assign(window.vitdemo, (() => {
   const { make, notice } = window.vitdemo;
   const number = new Intl.NumberFormat("en");
 
-  // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps;
-  // a task that knows no total reports seconds. `others` are elements after the text.
+  // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps ("":
+  // no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
   function progressLine(unit = "steps", ...others) {
     const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
     const line = make("p", {}, bar, text, steps, ...others);
@@ -15,7 +15,7 @@ Object.assign(window.vitdemo, (() => {
       if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
       const label = words || "Waiting for the server";
       if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
-      steps.textContent = !words ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
+      steps.textContent = !words || !unit ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
       if (words && total) Object.assign(bar, { max: total, value: done });
       else bar.removeAttribute("value");
       if (!line.isConnected) place.replaceChildren(line);

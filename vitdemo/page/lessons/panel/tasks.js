@@ -1,5 +1,5 @@
-// Detects anywhere on the page that the user has done a lesson's task: see lessons/__init__.py.
-Object.assign(window.vitdemo, (() => {
+// Detects anywhere on the page that the user has done a lesson's task: see vitdemo/lessons/__init__.py.
+vitdemo.watchTasks = (() => {
   const EVERY = 300; // milliseconds between checks of the address and of new elements
   const LIST = "input[role=combobox]"; // gradio's dropdown, which is not a <select>
   const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
@@ -8,7 +8,7 @@ Object.assign(window.vitdemo, (() => {
 
   // Call `finish` when the task returned by `current()` (null: no task) is done. A choice from a
   // dropdown counts when the list closes with a value other than before it was opened.
-  function watchTasks(current, finish) {
+  return function watchTasks(current, finish) {
     let opened = null; // {list, value} before the user opened the list
 
     document.addEventListener("click", ({ target }) => {
@@ -50,7 +50,5 @@ Object.assign(window.vitdemo, (() => {
     }, EVERY);
 
     return { forget: () => { opened = null; } };
-  }
-
-  return { watchTasks };
-})());
+  };
+})();

@@ -1,0 +1,43 @@
+// Lessons as cards, with the progress that is saved in this browser.
+(() => {
+const { lessonProgress, make, notice, redraw, store } = vitdemo;
+const [START, CONTINUE, REPEAT, START_OVER] = ["Start", "Continue", "Repeat", "Start over"];
+
+function button(text, properties, click) {
+  const made = make("button", { type: "button", text, ...properties });
+  made.addEventListener("click", click);
+  return made;
+}
+
+function card({ name, title, minutes, goal, steps }) {
+  const { step, done } = lessonProgress.read(name);
+  const finished = done.length >= steps;
+  const begun = (step > 0 || done.length > 0) && !finished;
+  const label = begun ? CONTINUE : finished ? REPEAT : START;
+  const startOver = () => {
+    lessonProgress.clear(name);
+    vitdemo.lessonPanel.begin(name, 1);
+  };
+  const start = begun ? () => vitdemo.lessonPanel.begin(name, step + 1) : startOver;
+  const words = `${minutes} minutes, ${steps} steps${done.length ? `; ${finished ? "done" : `${done.length} done`}` : ""}`;
+  return make("li", {}, make("h2", { text: title }), make("p", { text: goal }), make("small", { text: words }),
+    make("div", { className: "bar" }, make("i", { style: `width: ${(100 * Math.min(done.length, steps)) / steps}%` })),
+    make("div", { className: "buttons" },
+      button(label, { className: "begin", "data-pick": name, "aria-label": `${label}: ${title}` }, start),
+      begun ? button(START_OVER, { "data-pick": `${name} again` }, startOver) : null));
+}
+
+store.define("lesson_catalog", {
+  needs: [],
+  create(element) {
+    const [cards, notes] = [make("ol", { className: "cards" }), make("div", { className: "notes" })];
+    element.replaceChildren(cards, notes);
+    return {
+      render({ lessons, messages }) {
+        redraw(cards, ...lessons.map(card));
+        notes.replaceChildren(...messages.map(notice));
+      },
+    };
+  },
+});
+})();

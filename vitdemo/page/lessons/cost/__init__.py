@@ -1,0 +1,145 @@
+"""Calculator of the cost of a Vision Transformer, compared with a baseline.
+
+The payload is a document: a table of the current cost. A task measures the latency, and returns a
+document.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.analyses.latency import time_forward_passes
+from vitdemo.context import AppContext
+from vitdemo.errors import LessonError
+from vitdemo.models import ModelSpec, build_model
+from vitdemo.models.cost import NUM_CLASSES, VitCost, compute_vit_cost
+from vitdemo.page.bridge import Report, Task, ViewState, add_view, document_payload
+from vitdemo.page.components.article import DocumentBlock, Text
+from vitdemo.page.components.table import Table
+
+VIEW = "cost"
+COST_TITLE = "Cost of a Vision Transformer"
+# Sliders by name: label, minimum, maximum, step and initial value (vit-small-cpu).
+SIZE_SLIDERS = {
+    "image": ("Image side, pixels", 16, 384, 16, 32),
+    "patch": ("Patch side, pixels", 2, 32, 2, 4),
+    "width": ("Embedding dimension", 32, 1024, 32, 128),
+    "depth": ("Layers", 1, 24, 1, 6),
+    "heads": ("Heads", 1, 16, 1, 4),
+}
+COST_HEADER = ["Cost per image", "Baseline", "Current", "Factor"]
+COST_ROWS: Sequence[tuple[str, str, Callable[[VitCost], float]]] = (  # label, format and value
+    ("Tokens", "{:,}", lambda cost: cost.tokens),
+    ("Parameters, M", "{:.2f}", lambda cost: cost.parameters / 1e6),
+    ("Multiply-adds, M", "{:,.0f}", lambda cost: cost.macs / 1e6),
+    ("Attention matrix products, M", "{:,.1f}", lambda cost: cost.attention_matrix_macs / 1e6),
+    ("Attention matrix products, %", "{:.1f}", lambda cost: 100 * cost.attention_matrix_fraction),
+)
+COST_HELP = (
+    "Cost of a model with ten classes. Attention matrix products: queries times keys, and "
+    "attention weights times values; %: fraction of all multiply-adds."
+)
+NO_MULTIPLE_MESSAGE = (
+    "The image side ({image}) is not a multiple of the patch side ({patch}). Change one of the two."
+)
+MANY_PATCHES_MESSAGE = (
+    "{patches:,} patches are more than the limit of {limit:,}. Choose larger patches or a smaller "
+    "image."
+)
+MANY_MACS_MESSAGE = (
+    "The model needs {macs:.0f} G multiply-adds, more than the limit of {limit:.0f} G for a "
+    "measurement. Choose smaller sizes."
+)
+PROGRESS_TEXT = "Measuring the latency"
+LATENCY_TEXT = (
+    "Latency for one image: **{milliseconds:.1f} ms** (median of {passes} passes; quartiles "
+    "{low:.1f} and {high:.1f} ms; {device})."
+)
+BASELINE_KEY = "cost.baseline"  # sizes of the baseline, with commas between; "": the initial sizes
+MAX_TIMED_MACS = 20e9  # multiply-adds per image; the latency of larger models is not measured
+MAX_PATCHES = 2_500
+TIMED_SECONDS = 1.0
+
+
+def build(controls: dict[str, Component]) -> None:
+    """Lay out the folded section, and add its controls to `controls`."""
+    with gr.Accordion(COST_TITLE, open=False, elem_id="cost-of"):
+        with gr.Row():
+            for name, (label, low, high, step, start) in SIZE_SLIDERS.items():
+                controls[f"cost.{name}"] = gr.Slider(
+                    low, high, start, step=step, label=label, elem_id=f"cost-{name}", min_width=160
+                )
+        add_view(VIEW, elem_id="cost-table")
+
+
+def payload(context: AppContext, state: ViewState) -> list:
+    """Return the cost of the chosen sizes. Raises `LessonError` for invalid sizes."""
+    baseline, sizes = read_baseline(state), read_sizes(state)
+    return document_payload(cost_blocks(compute_vit_cost(*baseline), compute_vit_cost(*sizes)))
+
+
+def measure(context: AppContext, state: ViewState, report: Report) -> list:
+    """Measure the latency of the chosen model for one image. A task of the bridge.
+
+    Raises `LessonError` for invalid sizes, or if the model is too large.
+    """
+    report(0, 0, PROGRESS_TEXT)
+    return document_payload([measure_model_latency(context, read_sizes(state))])
+
+
+TASKS: Mapping[str, Task] = {f"{VIEW}.measure": measure}
+
+
+def read_sizes(state: ViewState) -> list[int]:
+    """Return the chosen sizes. Raises `LessonError` for invalid combinations."""
+    sizes = [
+        round(state.read_number(f"cost.{name}", low, high, start))
+        for name, (_, low, high, _, start) in SIZE_SLIDERS.items()
+    ]
+    return validate_sizes(sizes)
+
+
+def read_baseline(state: ViewState) -> list[int]:
+    """Return the sizes of the baseline; the initial sizes if the text is invalid."""
+    texts = state.read_text(BASELINE_KEY).split(",")
+    ranges = [(low, high) for _, low, high, *_ in SIZE_SLIDERS.values()]
+    try:
+        values = zip(map(int, texts), ranges, strict=True)
+        return validate_sizes([min(max(size, low), high) for size, (low, high) in values])
+    except (LessonError, ValueError):
+        return [start for *_, start in SIZE_SLIDERS.values()]
+
+
+def validate_sizes(sizes: Sequence[int]) -> Sequence[int]:
+    """Return the sizes of a model. Raises `LessonError` for invalid combinations."""
+    image, patch = sizes[:2]
+    if image % patch:
+        raise LessonError(NO_MULTIPLE_MESSAGE.format(image=image, patch=patch))
+    if (patches := (image // patch) ** 2) > MAX_PATCHES:
+        raise LessonError(MANY_PATCHES_MESSAGE.format(patches=patches, limit=MAX_PATCHES))
+    return sizes
+
+
+def cost_blocks(before: VitCost, now: VitCost) -> list[DocumentBlock]:
+    """Return a table of two costs with their ratio, and its explanation."""
+    rows = []
+    for label, form, compute in COST_ROWS:
+        first, second = compute(before), compute(now)
+        factor = "" if label.endswith("%") else f"× {second / first:.2f}"
+        rows.append([label, form.format(first), form.format(second), factor])
+    return [Table(COST_HEADER, rows, file="cost"), Text(COST_HELP, quiet=True)]
+
+
+def measure_model_latency(context: AppContext, sizes: Sequence[int]) -> Text:
+    """Measure the latency of a model for one image. Raises `LessonError` if it is too large."""
+    image, patch, width, depth, heads = sizes
+    macs = compute_vit_cost(*sizes).macs
+    if macs > MAX_TIMED_MACS:
+        message = MANY_MACS_MESSAGE.format(macs=macs / 1e9, limit=MAX_TIMED_MACS / 1e9)
+        raise LessonError(message)
+    options = {"patch_size": patch, "embed_dim": width, "depth": depth, "num_heads": heads}
+    model = build_model(ModelSpec("vit", image, options=options), NUM_CLASSES)
+    model = model.to(context.device).eval()
+    found = time_forward_passes(model, image, 1, context.device, TIMED_SECONDS)
+    return Text(LATENCY_TEXT.format(**vars(found)), told=True)

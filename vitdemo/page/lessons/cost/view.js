@@ -1,0 +1,44 @@
+// The cost of a model as a table, with buttons that measure its latency and make it the baseline.
+(() => {
+const { documentIn, make, progressLine, store } = vitdemo;
+const MEASURE_BUTTON = "Measure latency";
+const KEEP_BUTTON = "Use as baseline";
+const CANCEL_BUTTON = "Cancel";
+const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
+const BASELINE = "cost.baseline";
+store.defineParam(BASELINE);
+
+function create(element) {
+  const button = (id, text, click) => {
+    const made = make("button", { type: "button", className: "vd-download", id, text });
+    made.addEventListener("click", click);
+    return made;
+  };
+  const [table, latency] = [make("div", { className: "article" }), make("div", { className: "article" })];
+  const [drawTable, drawLatency] = [table, latency].map((place) => documentIn(place));
+  const cancel = make("button", { type: "button", className: "vd-download", text: CANCEL_BUTTON });
+  const progress = progressLine("", cancel);
+  const measure = button("cost-measure", MEASURE_BUTTON, () => store.startTask("cost.measure", listen, SIZES));
+  const keep = button("cost-keep", KEEP_BUTTON, () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }));
+  cancel.addEventListener("click", () => {
+    store.cancelTask();
+    measure.focus();
+  });
+
+  function listen(message) {
+    progress.show(message);
+    drawLatency(message.data ?? []);
+  }
+
+  function draw(blocks, isValid) {
+    drawLatency([]);
+    drawTable(blocks);
+    measure.disabled = keep.disabled = !isValid;
+  }
+
+  element.replaceChildren(make("div", { className: "vd-task" }, make("div", { className: "buttons" }, measure, keep)), table, latency, progress.place);
+  return { render: (blocks) => draw(blocks, true), showError: (text) => draw([{ kind: "Notice", text }], false) };
+}
+
+store.define("cost", { needs: [...SIZES, BASELINE], create });
+})();

@@ -1,0 +1,65 @@
+"""Handouts: a printable page per lesson, with or without answers, as an HTML file.
+
+The payload is {"count": number of available lessons}, and an update of the menu of lessons. The
+tasks return a file, {"name", "text"}.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.context import AppContext
+from vitdemo.lessons.handout import render_handout
+from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
+from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.lessons.catalog import load_lesson, read_catalog
+
+VIEW = "handouts"
+HANDOUTS_TITLE = "Handouts (worksheets)"
+HANDOUTS_HELP = (
+    "A printable page per lesson, with figures of the available models, the questions and "
+    "space for answers. Open the file in a browser and print it."
+)
+LESSON_LABEL = "Lesson"
+LESSON_KEY = "handouts.lesson"
+PROGRESS_TEXT = "Drawing the figures"
+
+
+def build(controls: dict[str, Component]) -> None:
+    """Lay out the folded section, and add its menu to `controls`."""
+    with gr.Accordion(HANDOUTS_TITLE, open=False, elem_id="hand-outs"):
+        gr.Markdown(HANDOUTS_HELP)
+        controls[LESSON_KEY] = UncheckedDropdown([], label=LESSON_LABEL, elem_id="hand-out-of")
+        add_view(VIEW, elem_id="hand-out-buttons")
+
+
+def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> ViewData:
+    """Return the number of lessons, and the lessons to choose from."""
+    titles = {lesson.name: lesson.title for lesson in read_catalog(context, folders).lessons}
+    name = state.read_choice(LESSON_KEY, titles, next(iter(titles), ""))
+    choices = [(title, name) for name, title in titles.items()]
+    return ViewData({"count": len(titles)}, {LESSON_KEY: {"choices": choices, "value": name}})
+
+
+def write_handout(
+    folders: Sequence[Path],
+    context: AppContext,
+    state: ViewState,
+    report: Report,
+    *,
+    answers: bool = False,
+) -> dict:
+    """Return the handout of the chosen lesson. A task of the bridge.
+
+    Raises `LessonError` if the lesson is not available.
+    """
+    report(0, 0, PROGRESS_TEXT)
+    lesson = load_lesson(context, folders, state.read_text(LESSON_KEY))
+    text = render_handout(lesson, context, answers=answers)
+    return {"name": f"vitdemo-{lesson.name}{'-answers' if answers else ''}.html", "text": text}
+
+
+TASKS = {VIEW: write_handout, f"{VIEW}.answers": partial(write_handout, answers=True)}

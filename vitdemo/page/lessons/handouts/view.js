@@ -1,0 +1,38 @@
+// Buttons that save the handout of the chosen lesson.
+(() => {
+const { make, progressLine, saveText, store } = vitdemo;
+const CANCEL_BUTTON = "Cancel";
+const BUTTONS = { // by the name of the task
+  handouts: { id: "hand-out", text: "Save handout (HTML)" },
+  "handouts.answers": { id: "answers-out", text: "Save with answers (HTML)" },
+};
+const KEY = "handouts.lesson";
+
+function create(element) {
+  const cancel = make("button", { type: "button", className: "vd-download", text: CANCEL_BUTTON });
+  const progress = progressLine("", cancel);
+
+  function listen(message) {
+    progress.show(message);
+    if (message.data) saveText(message.data.text, message.data.name, "text/html");
+  }
+  const buttons = Object.entries(BUTTONS).map(([task, properties]) => {
+    const button = make("button", { type: "button", className: "vd-download", ...properties });
+    button.addEventListener("click", () => store.startTask(task, listen, [KEY]));
+    return button;
+  });
+  cancel.addEventListener("click", () => {
+    store.cancelTask();
+    buttons[0].focus();
+  });
+  element.replaceChildren(make("div", { className: "vd-task" }, make("div", { className: "buttons" }, ...buttons), progress.place));
+
+  return {
+    render({ count }) {
+      for (const button of buttons) button.disabled = !count;
+    },
+  };
+}
+
+store.define("handouts", { needs: [], create });
+})();

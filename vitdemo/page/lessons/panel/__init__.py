@@ -1,0 +1,32 @@
+"""Lesson panel next to all tabs: text, task or question of the current step, and navigation.
+
+The chosen lesson and its step are the keys `lesson` and `step` of the view state. The payload:
+
+    {"lesson": {"name", "title", "goal", "steps": [{"title", "text": [str, ...], "opens", "ring",
+     "cover", "then", "do", "task": {"kind", "where", "op", "value", "because"} or None,
+     "question": {...} or None}, ...]},
+     "next": {"name", "title"} of the next available lesson, or None}
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.page.lessons.catalog import load_lesson, read_catalog
+
+VIEW = "lesson_panel"
+
+
+def build() -> None:
+    """Lay out the panel, which the style sheet places next to the tabs."""
+    add_view(VIEW, elem_id="lesson")
+
+
+def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:
+    """Return the chosen lesson. Raises `LessonError` if it is not available."""
+    lesson = load_lesson(context, folders, state.read_text("lesson"))
+    later = [each for each in read_catalog(context, folders).lessons if each.name > lesson.name]
+    following = {"name": later[0].name, "title": later[0].title} if later else None
+    return {"lesson": asdict(lesson), "next": following}

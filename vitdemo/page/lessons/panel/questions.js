@@ -1,0 +1,64 @@
+// Lesson question as a form: multiple choice, a number, or a free text answer.
+vitdemo.askQuestion = (() => {
+  const { make, marked } = vitdemo;
+  const [CHECK, COMPARE] = ["Check", "Compare"];
+  const COVERED = "Part of the page is hidden until you answer.";
+  const TOLERANCE = (tolerance) => `Answers within ±${tolerance} count as correct. Use a minus sign for negative numbers.`;
+  const [NO_CHOICE, NO_TEXT] = ["Choose an answer first.", "Write an answer first."];
+  const NO_NUMBER = (text) => `'${text}' is not a number.`;
+  const ANSWER = (number) => `The answer is **${number}**.`;
+  const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
+
+  function describe(question, isCovered) {
+    const notes = [isCovered ? COVERED : "", Number(question.tolerance) ? TOLERANCE(question.tolerance) : ""].filter(Boolean);
+    return [make("p", {}, ...marked(question.words)), ...(notes.length ? [make("small", { text: notes.join(" ") })] : [])];
+  }
+
+  function makeField({ words, choices, free }) {
+    if (choices.length) return make("div", { role: "radiogroup", "aria-label": words }, ...choices.map((text, i) =>
+      make("label", {}, make("input", { type: "radio", name: "answer", value: i }), make("span", {}, ...marked(text)))));
+    return free
+      ? make("textarea", { rows: 3, "aria-label": words })
+      : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
+  }
+
+  function checkChoice({ right }, field) {
+    const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
+    if (given < 0) return { missing: NO_CHOICE };
+    field.querySelectorAll("label").forEach((label, i) => {
+      label.classList.toggle("right", i === right);
+      label.classList.toggle("wrong", i === given && i !== right);
+    });
+    return { given, right: given === right, answer: "" };
+  }
+
+  // Check an answer: { missing: message } if it is incomplete, otherwise { given, right, answer }. `right`
+  // is null for free text.
+  function check(question, field) {
+    if (question.choices.length) return checkChoice(question, field);
+    const given = field.value;
+    if (!given.trim()) return { missing: NO_TEXT };
+    if (question.free) return { given, right: null, answer: question.free };
+    const [value, wanted] = [parseNumber(given), parseNumber(question.number)];
+    if (!Number.isFinite(value)) return { missing: NO_NUMBER(given) };
+    // Allow a little more than the tolerance because of rounding errors.
+    const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
+    return { given, right, answer: right && value === wanted ? "" : ANSWER(question.number) };
+  }
+
+  // Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an
+  // answer `given` before.
+  return function askQuestion(form, question, { covered, given, answered }) {
+    const field = makeField(question);
+    const button = make("button", { type: "submit", text: question.free ? COMPARE : CHECK });
+    form.replaceChildren(...describe(question, covered), field, button);
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      answered(check(question, field));
+    };
+    if (given === undefined) return;
+    if (question.choices.length) field.querySelectorAll("input")[given]?.click();
+    else field.value = given;
+    answered(check(question, field));
+  };
+})();

@@ -1,0 +1,253 @@
+// Panel with the chosen lesson, next to all tabs. The lesson and its step are the state keys `lesson` and `step`. Steps
+// count from 1; the step after the last one is the end of the lesson. The user completes tasks by clicks and changes
+// anywhere on the page; nothing about them is sent to the server.
+vitdemo.lessonPanel = (() => {
+const { askQuestion, lessonProgress, make, marked, notice, spotlight, store, watchTasks } = vitdemo;
+const LOADING = "Loading the lesson …";
+const UNAVAILABLE = "This lesson cannot be opened";
+const END = "End of the lesson";
+const REOPENED = "The view of this step was not open. It is being opened again.";
+const [TODO, DONE] = ["Try it: ", "✓ Done: "];
+const [NEXT, SKIP, FINISH, SHOW_ALL] = ["Next", "Skip", "Finish", "Show all lessons"];
+const [SAMPLE, CORRECT, WRONG] = ["**Sample answer:**", "**Correct.**", "**Not quite.**"];
+const HTML = `
+<aside class="lesson" aria-label="Lesson">
+  <header>
+    <b class="name"></b>
+    <span class="count"></span>
+    <button type="button" class="leave">Exit lesson</button>
+  </header>
+  <div class="bar"><i></i></div>
+  <div class="body">
+    <h2 class="title" tabindex="-1"></h2>
+    <div class="text"></div>
+    <p class="do"></p>
+    <form class="question"></form>
+    <div class="told" role="status"></div>
+  </div>
+  <footer>
+    <button type="button" class="back">Back</button>
+    <button type="button" class="show">Show me</button>
+    <button type="button" class="on">Next</button>
+  </footer>
+</aside>`;
+let place = null; // the element of the view
+let content = null; // the data of the chosen lesson, once they have arrived
+let drawn = 0; // the step that is drawn, 0: none
+
+const parseStep = (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined);
+// Kept in the URL while a step opens other views.
+store.defineParam("lesson", { isKept: true });
+store.defineParam("step", { start: 0, parse: parseStep, isKept: true });
+store.defineParam("teach", { parse: (text) => (text === "1" ? text : undefined), isKept: true });
+
+const part = (name) => place.querySelector("." + name);
+const isOpen = () => content !== null && drawn > 0;
+const currentStep = () => content?.lesson.steps[drawn - 1]; // undefined at the end
+const savedStep = () => drawn - 1; // progress.js counts from 0
+const progress = () => lessonProgress.read(content.lesson.name);
+const isDone = () => progress().done.includes(savedStep());
+
+// --- navigation ---
+
+function begin(lesson, step) {
+  leave(); // so that the same lesson also begins anew
+  store.set({ lesson, step });
+}
+
+const leave = () => store.set({ lesson: "", step: 0 });
+const goTo = (step) => store.set({ step });
+const goBack = () => goTo(Math.max(drawn - 1, 1));
+
+function goOn() {
+  if (currentStep()) return goTo(drawn + 1);
+  leave();
+  store.open("?tab=lessons");
+}
+
+function exit() {
+  leave();
+  document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus({ preventScroll: true });
+}
+
+// The view of a step: its own, or the view of an earlier step.
+const viewOf = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
+
+// --- drawing ---
+
+// Show the panel without content, or hide it if no lesson is chosen.
+function clear({ lesson }) {
+  content = null;
+  drawn = 0;
+  spotlight.clear();
+  document.body.classList.toggle("vd-lesson", lesson !== "");
+  if (!place) return;
+  place.hidden = !lesson;
+  drawMessage(LOADING);
+}
+
+function drawMessage(title, ...paragraphs) {
+  place.firstElementChild.classList.add("empty");
+  part("title").textContent = title;
+  part("text").replaceChildren(...paragraphs);
+  for (const name of ["name", "count", "do", "question", "told"]) part(name).replaceChildren();
+}
+
+function showError(message) {
+  content = null;
+  drawn = 0;
+  drawMessage(UNAVAILABLE, notice(message));
+}
+
+function render(data, state) {
+  if (data.lesson.name !== state.lesson) return; // data of the previous lesson
+  content = data;
+  const step = Math.min(Math.max(state.step, 1), data.lesson.steps.length + 1);
+  if (step === drawn) return;
+  const isNext = drawn > 0 && step === drawn + 1;
+  drawn = step;
+  place.firstElementChild.classList.remove("empty");
+  part("name").textContent = data.lesson.title;
+  for (const name of ["do", "question", "told"]) part(name).replaceChildren();
+  spotlight.clear();
+  forget();
+  if (currentStep()) drawStep(currentStep());
+  else drawEnd();
+  part("body").scrollTop = 0;
+  part("title").focus({ preventScroll: true });
+  // Later, since the store may draw other views at the moment.
+  queueMicrotask(() => openView(step, isNext));
+}
+
+function openView(step, isNext) {
+  store.set({ step });
+  const view = isNext ? currentStep()?.opens : viewOf(step);
+  if (view && currentStep()) store.open(view);
+}
+
+function drawStep({ cover, question, ring, task, text, title }) {
+  const { length } = content.lesson.steps;
+  part("count").textContent = `${drawn} of ${length}`;
+  part("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
+  part("title").textContent = title;
+  part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))));
+  part("show").hidden = !ring;
+  part("back").disabled = drawn === 1;
+  document.body.classList.toggle("vd-picture", Boolean(ring && document.querySelector(ring)?.closest("#look-at")));
+  spotlight.seek(ring);
+  save(!task && !question);
+  drawTask();
+  if (question) askQuestion(part("question"), question, { covered: cover, given: isDone() ? progress().answers[savedStep()] : undefined, answered });
+  if (isDone() && task?.because) tell([task.because]);
+}
+
+// Draw whether the task or question of the step is done.
+function drawTask() {
+  const { cover, do: words, question, ring, task } = currentStep();
+  const done = Boolean(task || question) && isDone();
+  part("do").classList.toggle("done", done);
+  part("do").replaceChildren(...(words ? [make("b", { text: done ? DONE : TODO }), ...marked(words)] : []));
+  const isLast = drawn === content.lesson.steps.length;
+  part("on").textContent = isLast ? FINISH : done || !(task || question) ? NEXT : SKIP;
+  part("on").classList.toggle("ready", part("on").textContent !== SKIP);
+  spotlight.mark({ ring, cover: question && done ? "" : cover });
+}
+
+// Draw the result of the lesson, and a button for the next one.
+function drawEnd() {
+  const { lesson: { goal, steps }, next } = content;
+  const { done, right } = progress();
+  const asked = steps.filter(({ question }) => question && !question.free).length;
+  const tasks = steps.filter(({ task }) => task).length;
+  const did = steps.filter(({ task }, i) => task && done.includes(i)).length;
+  const reached = [
+    tasks ? `${did} of ${tasks} tasks done` : "",
+    asked ? `${Object.values(right).filter(Boolean).length} of ${asked} questions answered correctly at the first try` : "",
+  ].filter(Boolean);
+  part("title").textContent = END;
+  part("count").textContent = "";
+  part("text").replaceChildren(make("p", {}, "Goal of this lesson: ", ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
+  if (next) {
+    const button = make("button", { type: "button", text: `Next lesson: ${next.title}` });
+    button.addEventListener("click", () => begin(next.name, lessonProgress.read(next.name).step + 1));
+    part("text").append(button);
+  }
+  part("back").disabled = false;
+  part("show").hidden = true;
+  part("on").textContent = SHOW_ALL;
+  part("on").classList.add("ready");
+}
+
+function tell(paragraphs) {
+  part("told").replaceChildren(...paragraphs.filter(Boolean).map((text) => make("p", {}, ...marked(text))));
+  part("told").scrollIntoView({ block: "nearest" });
+}
+
+// --- tasks and questions ---
+
+// Save the current step, and that it is done.
+function save(isFinished, changes = {}) {
+  const { done } = progress();
+  const all = isFinished && !isDone() ? [...done, savedStep()] : done;
+  lessonProgress.write(content.lesson.name, { ...changes, step: savedStep(), done: all });
+}
+
+function complete(changes) {
+  save(true, changes);
+  drawTask();
+  if (currentStep().then) spotlight.seek(currentStep().then);
+}
+
+const { forget } = watchTasks(
+  () => (isOpen() && currentStep() && !isDone() ? currentStep().task : null),
+  () => {
+    complete();
+    const { because } = currentStep().task;
+    if (because) tell([because]);
+  },
+);
+
+// Save the answer, so that Back shows it; only the first answer counts for the score.
+function answered({ missing, given, right, answer }) {
+  if (missing) return tell([missing]);
+  const before = progress();
+  const counts = right !== null && !(savedStep() in before.right);
+  complete({
+    answers: { ...before.answers, [savedStep()]: given },
+    right: counts ? { ...before.right, [savedStep()]: right } : before.right,
+  });
+  tell([`${right === null ? SAMPLE : right ? CORRECT : WRONG} ${answer}`, currentStep().question.because]);
+}
+
+function show() {
+  if (spotlight.show(currentStep().ring)) return;
+  tell([REOPENED]);
+  store.open(viewOf(drawn) ?? "");
+}
+
+// --- events ---
+
+function create(element) {
+  place = element;
+  element.innerHTML = HTML;
+  for (const [name, listen] of Object.entries({ back: goBack, leave: exit, on: goOn, show })) part(name).addEventListener("click", listen);
+  clear(store.state);
+  return { render, showError };
+}
+
+document.addEventListener("click", ({ target }) => { if (!place?.contains(target)) spotlight.brighten(); }, true);
+document.addEventListener("keydown", (event) => {
+  if (!isOpen()) return;
+  if (event.key !== "Tab") spotlight.brighten();
+  const isFree = event.target === document.body || event.target === part("title");
+  if (!store.state.teach || !isFree || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.key === "ArrowRight" || event.key === " ") goOn();
+  else if (event.key === "ArrowLeft") goBack();
+  else return;
+  event.preventDefault();
+});
+store.watch(["lesson"], clear);
+store.watch(["teach"], ({ teach }) => document.documentElement.classList.toggle("vd-teach", teach === "1"));
+store.define("lesson_panel", { needs: ["lesson"], follows: ["lesson", "step"], create });
+return { begin };
+})();
