@@ -23,7 +23,6 @@ from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.kit import AppBlocks
-from vitdemo.page.lessons import panel
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
 THEME = gr.themes.Soft(
@@ -111,7 +110,7 @@ def build_page(
             roots=context.roots,
             device=context.device,
         )
-        panel.build()
+        lessons.panel.build()  # next to all tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look"):
                 opener = explore.build(page, context, local_only=local_only)
