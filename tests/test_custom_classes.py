@@ -8,6 +8,7 @@ import unicodedata
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -31,12 +32,15 @@ from vitdemo.custom_classes import (
     write_probe_run,
 )
 from vitdemo.data import image_files
-from vitdemo.errors import DataError, RunError
-from vitdemo.jobs import JobQueue
-from vitdemo.page import own_classes as tab
+from vitdemo.errors import DataError, JobError, RunError, Stopped
+from vitdemo.jobs import JobQueue, state
+from vitdemo.page import bridge, custom_classes
 from vitdemo.page.components.article import Notice
-from vitdemo.page.components.own_classes import ClassEditor, parse_edit_action
-from vitdemo.page.kit import AppBlocks, Cancellation
+from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results
+from vitdemo.page.custom_classes.session import CustomClassesSession
+from vitdemo.page.kit import AppBlocks
+from vitdemo.runs import CUSTOM_CLASSES_RECIPE
+from vitdemo.training.recipes import get_recipe
 
 BASE = "finetune-deit-tiny"
 
@@ -91,7 +95,7 @@ def context(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shipped():
-    return AppContext([tab.Path("assets/runs")], None, torch.device("cpu"))
+    return AppContext([Path("assets/runs")], None, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +216,10 @@ def test_zip_images_outside_class_folders_are_skipped_and_reported(tmp_path):
     path = write_zip(tmp_path / "y.zip", {"README": b"x"})
     collection, problems = ImageCollection().with_zip(path)
     assert len(collection) == 0
-    assert problems == ["Skipped 1 file without an image suffix: README.", "No image was found."]
+    assert problems == [
+        "Skipped 1 file without an image suffix: README.",
+        "No image was found. Add image files in one folder per class.",
+    ]
 
 
 def test_all_image_formats_in_a_zip_are_read_and_damage_is_reported(tmp_path):
@@ -375,7 +382,9 @@ def test_frames_of_one_burst_are_kept_in_one_fold(lot):
     assert lot.accuracy < 0.9  # the classes are random; folds of single images would give 100%
     low, high = lot.interval
     assert low < 0.6 and high - low > 0.35
-    (notice,) = [block for block in tab.cross_validation_blocks(lot) if isinstance(block, Notice)]
+    (notice,) = [
+        block for block in results.cross_validation_blocks(lot) if isinstance(block, Notice)
+    ]
     assert "The 120 images form only 10 groups of near-identical images" in notice.text
 
 
@@ -383,7 +392,7 @@ def test_near_identical_warning_is_shown_even_at_full_accuracy(lot):
     perfect = replace(lot, probabilities=np.eye(2)[lot.labels])
     assert perfect.accuracy == 1
     assert perfect.interval == pytest.approx((0.722, 1), abs=1e-3)  # for 10 images, not 120
-    assert any(isinstance(block, Notice) for block in tab.cross_validation_blocks(perfect))
+    assert any(isinstance(block, Notice) for block in results.cross_validation_blocks(perfect))
 
 
 def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path):
@@ -394,7 +403,7 @@ def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path)
             collection = collection.with_image(len(collection.classes) - 1, frame)
     probe = fit_linear_probe(shipped, shipped.find_run("vit-scratch"), collection)
     assert not probe.is_tested and probe.folds == 0
-    text = tab.cross_validation_blocks(probe)[0].text
+    text = results.cross_validation_blocks(probe)[0].text
     assert "accuracy was not measured" in text and "within the classes 'mug', 'cup', so" in text
     run = write_probe_run(shipped, probe, tmp_path / "own")
     assert run.has_weights and not run.has_evaluation
@@ -457,56 +466,89 @@ def test_classifier_training_reports_progress_and_can_be_stopped(context):
 # --- the tab -------------------------------------------------------------------------------------
 
 
+def act(context, session, **fields):
+    """Apply an edit, and return the names of the classes."""
+    editor.edit(context, session, fields)
+    return [each.name for each in session.collection.classes]
+
+
 def test_browser_actions_are_applied_and_undone(context):
-    def act(state, **data):
-        assert tab.apply_edit_action(context, state, SimpleNamespace(_data=data)) == []
-        return state, [each.name for each in state.collection.classes]
-
-    state, names = act(tab.CustomClassesState(), what="class", name="mug")
-    assert names == ["mug"]
-    state, names = act(state, what="remove", name="mug")
-    assert names == [] and state.collection == ImageCollection()
-    state, names = act(state, what="undo")
-    assert names == ["mug"]
-    act(state, what="class", name="cup")
-    act(state, what="remove", name="mug")
+    session = CustomClassesSession(notice="an old message")
+    assert act(context, session, what="class", name="mug") == ["mug"]
+    assert (session.message, session.notice) == ("1 class, 0 of at most 500 images.", "")
+    assert act(context, session, what="remove", name="mug") == []
+    assert session.collection == ImageCollection()
+    assert act(context, session, what="undo") == ["mug"]
+    act(context, session, what="class", name="cup")
+    act(context, session, what="remove", name="mug")
     with pytest.raises(DataError, match="already removed"):  # "cup" now has the index of "mug"
-        act(state, what="pictures", name="mug", paths=[])
-    act(state, what="undo")
-    act(state, what="remove", name="cup")
-    state.previous_collection = None
+        act(context, session, what="pictures", name="mug", paths=[])
+    act(context, session, what="undo")
+    act(context, session, what="remove", name="cup")
+    session.previous_collection = None
     with pytest.raises(DataError, match="no step to undo"):
-        act(state, what="undo")
+        act(context, session, what="undo")
 
 
-def test_concurrent_actions_of_a_session_are_not_lost(context, monkeypatch, tmp_path):
-    """Add a class while the same session adds other classes and trains a classifier."""
-    probe = fit_linear_probe(context, context.find_run("vit"), make_collection("a", "b"))
+STATE = {"model": "vit", "image": None, classifier.MODEL: "vit"}
+
+
+@pytest.fixture
+def owned(context, monkeypatch):
+    """`context` for the session "me"."""
     monkeypatch.setattr(context, "_get_session_id", lambda: "me")
-    monkeypatch.setattr(tab, "check_training_allowed", lambda *_: None)
-    monkeypatch.setattr(Cancellation, "make_check", lambda *_: lambda: None)
+    return context
 
-    def published():
-        return sorted(path.name for path in tmp_path.glob("own-*"))
 
-    jobs = JobQueue(tmp_path, None, "cpu")
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Queue of jobs that everybody may use, without starting any process."""
+    monkeypatch.setattr(JobQueue, "_start_next", lambda *_: None)
+    return JobQueue(tmp_path / "runs", None, "cpu", for_all=True)
+
+
+def ask(context, session, jobs=None, **options):
+    """Return the payload of the models, without controls."""
+    state = bridge.parse_view_state(STATE | options)
+    return models.payload(context, state, session, jobs).data
+
+
+def train(context, session, report=lambda *_: None):
+    classifier.train(context, bridge.parse_view_state(STATE), report, session)
+
+
+def test_concurrent_actions_of_a_session_are_not_lost(owned, monkeypatch, tmp_path):
+    """Add a class while the same session adds other classes and trains a classifier."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    probe = fit_linear_probe(owned, owned.find_run("vit"), make_collection("a", "b"))
 
     async def use_page():
-        with AppBlocks() as page, gr.Tab("Custom classes") as custom_tab:
-            tab.build(custom_tab, context, jobs)
+        controls = {}
+        with AppBlocks() as page:
+            own = custom_classes.build(owned, controls)
+            bridge.build(owned, own.payloads, own.tasks, own.actions, controls, {})
         handlers = {fn.name: fn for fn in page.fns.values()}
-        state, request = SessionState(page), SimpleNamespace(session_hash="me")
+        session, request = SessionState(page), SimpleNamespace(session_hash="me")
         started, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        async def call(handler, /, *inputs, **data):
-            event_arguments, event = (
-                (handlers[handler], [*inputs], state),
-                gr.EventData(None, data),
-            )
-            return await page.process_api(*event_arguments, request=request, event_data=event)
+        async def call(handler, **data):
+            """Send a request of the browser, and return the last response."""
+            data |= {"id": 1, "state": STATE}
+            answer = {"iterator": None, "is_generating": True}
+            while answer["is_generating"]:
+                answer = await page.process_api(
+                    handlers[handler],
+                    [],
+                    session,
+                    request=request,
+                    event_data=gr.EventData(None, data),
+                    iterator=answer["iterator"],
+                )
+                if not answer["is_generating"]:
+                    return answer["data"]
 
-        def message(answer):
-            return str(answer["data"][1])
+        def edit(**fields):
+            return call("act", action="own.edit", fields=fields)
 
         def delay(function):
             def wait_and_call(*arguments, **options):
@@ -516,49 +558,104 @@ def test_concurrent_actions_of_a_session_are_not_lost(context, monkeypatch, tmp_
 
             return wait_and_call
 
-        def names():
-            (state_value,) = (
-                state[block]
-                for block in page.blocks
-                if isinstance(state[block], tab.CustomClassesState)
-            )
-            return [each.name for each in state_value.collection.classes]
+        def find_value():
+            values = [session[block] for block in page.blocks]
+            return next(each for each in values if isinstance(each, CustomClassesSession))
 
-        monkeypatch.setattr(tab, "add_test_images", delay(lambda _, now: now.with_class("a")))
-        monkeypatch.setattr(tab, "fit_linear_probe", delay(lambda *_: probe))
-        addition = asyncio.create_task(call("ask", None, what="tests"))
+        monkeypatch.setattr(editor, "add_test_images", delay(lambda _, now: now.with_class("a")))
+        monkeypatch.setattr(classifier, "fit_linear_probe", delay(lambda *_: probe))
+        addition = asyncio.create_task(edit(what="tests"))
         await started.wait()
-        await call("ask", None, what="class", name="mug")
+        await edit(what="class", name="mug")
         await addition
-        assert names() == ["a", "mug"]
+        assert [each.name for each in find_value().collection.classes] == ["a", "mug"]
         started.clear()
-        training = asyncio.create_task(call("train_them", None, "vit"))
+        training = asyncio.create_task(call("run_task", task="own.train"))
         await started.wait()
-        await call("ask", None, what="class", name="cup")
+        answer = await edit(what="class", name="cup")
+        assert '"a"' in str(answer) and '"cup"' in str(answer) and '"can_save":false' in str(answer)
         await training
-        assert names() == ["a", "mug", "cup"]
-        for number in (1, 2):  # the second published model replaces the first
-            await call("share", None)
-            assert published() == [f"own-a-b-{number}"]
-        await call("take_back", None)
-        assert published() == []
-        await call("share", None)
-        jobs.delete("own-a-b-1")
-        # Another user publishes a model of that name.
-        jobs.register_run("own-a-b", lambda folder: None)
-        assert "It replaces" not in message(await call("share", None))
-        assert published() == ["own-a-b-1", "own-a-b-2"]
-        jobs.limits = replace(jobs.limits, kept=2)
-        assert "It replaces" in message(await call("share", None))
-        assert published() == ["own-a-b-1", "own-a-b-3"]
-        jobs.delete("own-a-b-3")
-        jobs.register_run("own-a-b", lambda folder: None)
-        assert "was already deleted in Training progress" in message(await call("take_back", None))
-        assert "have not published a model" in message(await call("take_back", None))
-        assert published() == ["own-a-b-1", "own-a-b-2"]
+        assert [each.name for each in find_value().collection.classes] == ["a", "mug", "cup"]
+        assert find_value().probe is probe
 
     with ThreadPoolExecutor(1) as thread:  # this thread may have the event loop of browser tests
         thread.submit(asyncio.run, use_page()).result()
+
+
+def test_published_model_is_replaced_and_unpublished(owned, jobs):
+    session = CustomClassesSession(make_collection("a", "b"))
+    train(owned, session)
+
+    def published():
+        return sorted(path.name for path in jobs.root.glob("own-*"))
+
+    for number in (1, 2):  # the second published model replaces the first
+        classifier.publish(owned, session, jobs)
+        assert published() == [f"own-a-b-{number}"]
+    classifier.unpublish(session, jobs)
+    assert published() == []
+    classifier.publish(owned, session, jobs)
+    jobs.delete("own-a-b-1")
+    jobs.register_run("own-a-b", lambda folder: None)  # another user publishes a model of that name
+    classifier.publish(owned, session, jobs)
+    assert "It replaces" not in session.notice
+    assert published() == ["own-a-b-1", "own-a-b-2"]
+    jobs.limits = replace(jobs.limits, kept=2)
+    classifier.publish(owned, session, jobs)
+    assert "It replaces 'own-a-b-2'" in session.notice
+    assert published() == ["own-a-b-1", "own-a-b-3"]
+    jobs.delete("own-a-b-3")
+    jobs.register_run("own-a-b", lambda folder: None)
+    classifier.unpublish(session, jobs)
+    assert "was already deleted in Training progress" in session.notice
+    with pytest.raises(JobError, match="have not published a model"):
+        classifier.unpublish(session, jobs)
+    assert published() == ["own-a-b-1", "own-a-b-2"]
+
+
+def test_only_actions_that_apply_are_offered(owned, jobs):
+    session = CustomClassesSession(make_collection("a", "b", each=10))
+
+    def offered(jobs=jobs):
+        data = ask(owned, session, jobs)
+        return {name.removeprefix("can_") for name, value in data.items() if value is True}
+
+    assert offered() == {"fine_tune"}
+    assert offered(jobs=None) == offered(JobQueue(jobs.root, for_all=False)) == set()
+    session.collection = make_collection("a", "b", each=9)
+    assert offered() == set()
+    train(owned, session)
+    assert offered() == {"save", "publish"} and offered(jobs=None) == {"save"}
+    classifier.publish(owned, session, jobs)
+    assert offered() == {"save", "unpublish"}
+    train(owned, session)  # another model than the published one
+    assert offered() == {"save", "publish", "unpublish"}
+
+
+def test_cancelled_training_keeps_the_previous_classifier(owned):
+    session = CustomClassesSession(make_collection("a", "b"))
+    train(owned, session)
+    before = (session.probe, session.probe_folder)
+
+    def cancel(done, total, text):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        train(owned, session, cancel)
+    assert (session.probe, session.probe_folder) == before and before[1].is_dir()
+    session.delete_all(None)  # when the session ends
+    assert not before[1].exists()
+
+
+def test_saved_model_is_a_zip_of_a_run_folder(owned):
+    session, state = CustomClassesSession(make_collection("a", "b")), bridge.parse_view_state(STATE)
+    with pytest.raises(DataError, match="No classifier has been trained yet"):
+        classifier.save(owned, state, None, session)
+    train(owned, session)
+    saved = classifier.save(owned, state, None, session)
+    assert saved["name"] == "own-a-b.zip" and saved["file"].name.endswith("/own-a-b.zip")
+    members = zipfile.ZipFile(io.BytesIO(saved["file"].make_content())).namelist()
+    assert {"own-a-b/config.json", "own-a-b/model.safetensors"} <= {*members}
 
 
 @pytest.mark.parametrize(
@@ -577,17 +674,17 @@ def test_concurrent_actions_of_a_session_are_not_lost(context, monkeypatch, tmp_
         {"what": "folder", "paths": [], "names": ["a"]},
         {"what": "folder", "paths": [], "names": [3]},
         {"what": "folder", "paths": ["/etc/passwd"], "names": ["a"]},
-        None,
+        {},
     ],
 )
 def test_invalid_browser_actions_are_rejected(data, tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     with pytest.raises(DataError):
-        parse_edit_action(SimpleNamespace(_data=data), ImageCollection().with_class("a"))
+        editor.parse_edit_action(data, ImageCollection().with_class("a"))
 
 
 def test_results_state_the_sample_size_and_its_limits(learnt):
-    blocks = tab.cross_validation_blocks(learnt)
+    blocks = results.cross_validation_blocks(learnt)
     texts = [block.text for block in blocks if hasattr(block, "text")]
     assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", texts[0]) and "5-fold" in texts[0]
     assert "There are only" in texts[1] or "groups of near-identical" in texts[1]
@@ -597,20 +694,19 @@ def test_results_state_the_sample_size_and_its_limits(learnt):
 
 def test_run_name_contains_only_safe_characters(learnt):
     unsafe = SimpleNamespace(classes=("../x", "<b>", "ÄÖ", "four"))
-    assert tab.make_run_name(unsafe) == "own-x-b"
-    assert tab.make_run_name(SimpleNamespace(classes=("猫", "犬"))) == "own-classes"
-    assert tab.make_run_name(learnt) == "own-digit1-digit4-digit7"
+    assert classifier.make_run_name(unsafe) == "own-x-b"
+    assert classifier.make_run_name(SimpleNamespace(classes=("猫", "犬"))) == "own-classes"
+    assert classifier.make_run_name(learnt) == "own-digit1-digit4-digit7"
 
 
-def test_component_payload_has_counts_and_contact_sheets(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    payload = ClassEditor().to_payload(
-        tab.ClassEditorPayload(make_collection("a").with_class("b"), "x", ("y",))
-    )
+def test_editor_payload_has_counts_and_contact_sheets():
+    collection = make_collection("a").with_class("b")
+    payload = editor.payload(CustomClassesSession(collection, message="x", problems=("y",)))
     assert [(each["name"], each["count"]) for each in payload["classes"]] == [("a", 4), ("b", 0)]
-    with Image.open(payload["classes"][0]["sheet"].path) as sheet:
+    with Image.open(io.BytesIO(payload["classes"][0]["sheet"].make_content())) as sheet:
         assert sheet.size == (4 * 56, 56)
-    assert payload["classes"][1]["sheet"] is None and payload["problems"] == ["y"]
+    assert payload["classes"][1]["sheet"] is None
+    assert (payload["message"], payload["problems"]) == ("x", ["y"])
     assert set(payload["accept"].split(",")) == {"image/*", *image_files.image_suffixes()}
     assert {"__macosx", "thumbs.db", "@eadir"} <= set(payload["system"])
 
@@ -660,3 +756,79 @@ def test_chosen_test_images_are_whole_bursts(shipped):
 def test_fine_tuning_with_too_few_images_is_rejected(context):
     with pytest.raises(DataError, match="'one' has too few images"):
         choose_test_images(context, context.find_run("vit"), make_collection("one", "two", each=9))
+
+
+@pytest.fixture
+def tuning(jobs, tmp_path):
+    """Context with a DeiT-Tiny, and a session with enough images to fine-tune it."""
+    make_run(tmp_path / "runs" / "deit", get_recipe(CUSTOM_CLASSES_RECIPE).model)
+    make_run(tmp_path / "runs" / "vit", VIT)
+    context = AppContext([jobs.root], None, torch.device("cpu"), get_session_id=lambda: "me")
+    return context, CustomClassesSession(make_collection("a", "b", each=10))
+
+
+def fine_tune(context, session, jobs, **options):
+    state = bridge.parse_view_state(STATE | {classifier.MODEL: "deit"} | options)
+    fine_tuning.fine_tune(context, state, lambda *_: None, session, jobs)
+
+
+def list_images(folder):
+    return [path.name for path in folder.rglob("*.png")]
+
+
+@pytest.mark.parametrize("options", [{}, {fine_tuning.AUDIENCE: "me"}, {fine_tuning.AUDIENCE: 1}])
+def test_fine_tuning_is_private_by_default(tuning, jobs, options):
+    context, session = tuning
+    fine_tune(context, session, jobs, **options)
+    assert jobs.list_jobs() == [] and list_images(jobs.root) == []
+    assert len(list_images(context.private_root())) == 20
+    assert ask(context, session, jobs)["tuned"] == {
+        "text": "waiting for other training runs",
+        "done": 0.0,
+        "is_active": True,
+    }
+    with pytest.raises(JobError, match="A model is being fine-tuned"):
+        fine_tune(context, session, jobs)
+    fine_tuning.discard_fine_tuned(session, jobs)
+    assert ask(context, session, jobs)["tuned"] is None
+    assert list_images(context.private_root()) == []
+
+
+def test_public_fine_tuning_needs_the_choice_of_all_users(tuning, jobs):
+    context, session = tuning
+    fine_tune(context, session, jobs, **{fine_tuning.AUDIENCE: fine_tuning.PUBLIC})
+    assert [job.name for job in jobs.list_jobs()] == ["own-classes-1"]
+    assert len(list_images(jobs.root / "own-classes-1")) == 20
+    assert "All users of this page see this training run" in session.notice
+    assert session.tuned_folder is None
+
+
+def test_images_of_a_fine_tuning_are_deleted_with_the_session(tuning, jobs):
+    context, session = tuning
+    fine_tune(context, session, jobs)
+    session.delete_all(jobs)
+    assert list_images(context.private_root()) == []
+
+
+def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monkeypatch):
+    context, session = tuning
+    fine_tune(context, session, jobs)
+    folder = session.tuned_folder
+    make_run(folder, VIT)
+    monkeypatch.setattr(state, "read_job", lambda _: {"arguments": [], "made": True})
+    tuned = ask(context, session, jobs)["tuned"]
+    assert not tuned["is_active"] and "'own-classes-1' was fine-tuned, with " in tuned["text"]
+    assert "own-classes-1" in [run.name for run in context.list_runs()[0]]
+    monkeypatch.setattr(context, "_get_session_id", lambda: "somebody else")
+    assert "own-classes-1" not in [run.name for run in context.list_runs()[0]]
+
+
+def test_private_and_other_backbones_are_not_fine_tuned(tuning, jobs):
+    context, session = tuning
+    make_run(context.private_root() / "mine", get_recipe(CUSTOM_CLASSES_RECIPE).model)
+    for name in ("vit", "mine"):
+        refusal = ask(context, session, jobs, **{classifier.MODEL: name})["refusal"]
+        assert refusal.endswith(f"Choose such a backbone instead of '{name}'.")
+        with pytest.raises(JobError, match="Choose such a backbone"):
+            fine_tune(context, session, jobs, **{classifier.MODEL: name})
+    assert ask(context, session, jobs, **{classifier.MODEL: "deit"})["refusal"] == ""

@@ -120,6 +120,29 @@ def test_one_job_runs_while_the_others_are_queued(jobs):
         jobs.pause(first)
 
 
+def test_private_job_waits_its_turn_and_only_its_owner_finds_it(jobs, tmp_path):
+    first, _ = start_training_job(jobs)
+    owner, write = tmp_path / "private", lambda folder: folder.mkdir()
+    arguments = ["first-steps", "--epochs", "200"]
+    job = jobs.start_on_images("mine", arguments, write, private_root=owner)
+    assert job.path == owner / "mine-1" and (job.path / "pictures").is_dir()
+    assert job.state == "queued"
+    assert [each.name for each in jobs.list_jobs()] == [first]
+    with pytest.raises(JobError, match="no longer exists"):
+        jobs.delete("mine-1")
+    jobs.delete(first)
+    deadline = time.monotonic() + 60
+    while state.read_job_state(job.path).state != "training":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    second = jobs.start("first-steps", MANY_EPOCHS).name
+    assert jobs.find_job(second).state == "queued"
+    jobs.discard(job.path)
+    assert [*owner.iterdir()] == []
+    wait_for(jobs, second, "training")
+    jobs.discard(job.path)  # does nothing
+
+
 def test_a_failed_job_reports_the_last_log_message(jobs):
     name = jobs.start("first-steps", {"epochs": 66}).name
     job = wait_for(jobs, name, "failed")

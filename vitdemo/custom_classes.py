@@ -67,6 +67,7 @@ INVERSE_REGULARISATIONS = np.logspace(
 )  # scikit-learn's C, the inverse of the regularisation
 MAX_ZIP_FILES = 1_000  # maximum number of files in a zip file
 MAX_UNPACKED_BYTES = 2 * 2**30  # maximum size of a zip file after unpacking
+NO_IMAGE_MESSAGE = "No image was found. Add image files in one folder per class."
 UTF8_FLAG = 0x800  # flag bit of a zip entry with a UTF-8 name
 DAMAGED_ZIP_ERRORS = (
     zipfile.BadZipFile,
@@ -307,7 +308,7 @@ def _select_class_images(
         for place in skipped
         if place.parent not in used
     }
-    problems = [describe_skipped(map(str, skipped))] + (["No image was found."] * (not images))
+    problems = [describe_skipped(map(str, skipped))] + ([NO_IMAGE_MESSAGE] * (not images))
     if loose:
         problems.append(
             f"Skipped images outside class folders: {format_some_names(map(str, loose))}."
@@ -394,7 +395,13 @@ def check_collection(collection: ImageCollection) -> None:
             )
 
 
-def choose_test_images(context: AppContext, base: Run, collection: ImageCollection) -> np.ndarray:
+def choose_test_images(
+    context: AppContext,
+    base: Run,
+    collection: ImageCollection,
+    *,
+    report: ReportProgress = discard_progress,
+) -> np.ndarray:
     """Return a mask (N,) of test images for fine-tuning: about a quarter of each class.
 
     Near-identical images are all in the test set or all in the training set. Raises `DataError` for
@@ -402,7 +409,7 @@ def choose_test_images(context: AppContext, base: Run, collection: ImageCollecti
     """
     check_for_fine_tuning(collection)
     labels = collection.class_indices()
-    found = _load_features(context, base, collection, discard_progress)
+    found = _load_features(context, base, collection, report)
     groups = group_images(collection.list_squares(), found, labels)
     counts = count_groups(labels, groups)
     if counts.min() < 2:

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
-from tests.browser.actions import mock_camera, upload, wait_until_drawn
+from tests.browser.actions import mock_camera, open_tab, upload, wait_until_drawn
 from tests.factories import VIT, make_run, noise
 from tests.serving import serve
 
@@ -100,8 +100,11 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     expect(listed).to_contain_text("cross-validated accuracy")
     expect(listed.get_by_role("button")).to_have_text(["Delete"])
     tab.get_by_role("tab", name="Custom classes").click()
+    expect(tab.get_by_role("button", name="Publish to all users")).to_have_count(0)
     tab.get_by_role("button", name="Unpublish").click()
     expect(tab.locator("#own-told")).to_contain_text("no longer published")
+    expect(tab.get_by_role("button", name="Publish to all users")).to_be_visible()
+    expect(tab.get_by_role("button", name="Unpublish")).to_have_count(0)
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
 
 
@@ -127,10 +130,8 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     expect(message).to_be_empty()
     view.get_by_role("button", name="Close camera").click()
     expect(shutter).to_be_hidden()
-    tab.get_by_role("button", name="Fine-tune the whole model").click()
-    expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
-    tab.get_by_role("button", name="Save the model").click()
-    expect(tab.get_by_text("No classifier has been trained yet")).to_be_visible()
+    # No action applies yet.
+    expect(tab.locator("#own-models").get_by_role("button")).to_have_text(["Train classifier"])
     view.get_by_role("button", name="Remove class").click()
     expect(view.locator(".own")).to_have_count(0)
     with zipfile.ZipFile(digits) as file:
@@ -147,3 +148,56 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     assert {*view.locator(".own h2").all_inner_texts()} == names
     problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."
     expect(view.locator(".problems li")).to_have_text([problem])
+    tab.get_by_role("button", name="Fine-tune the whole model").click()
+    expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
+    expect(tab.get_by_role("button", name="Start fine-tuning")).to_have_count(0)
+
+
+def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path, open_page):
+    """Fine-tune for oneself, cancel it, then fine-tune for all users."""
+    public = tmp_path / "runs"
+    public.mkdir()
+    roots = ("--runs", "assets/runs", "--runs", str(public))
+    with serve(*roots, "--data", str(tmp_path / "none")) as address:
+        page = open_page(f"{address}?tab=own")
+        page.locator("#own-classes input.zip").set_input_files(digits)
+        question = page.get_by_role("group", name="Who may see the fine-tuned model?")
+        page.get_by_role("button", name="Fine-tune the whole model").click()
+        only_me = question.get_by_role("radio", name="Only you")
+        expect(only_me).to_be_checked()
+        expect(only_me).to_be_focused()
+        expect(question).to_contain_text("The server deletes the model and your images one hour")
+        expect(question).to_contain_text("All users see the training run and its results")
+        question.get_by_role("radio", name="All users of this page").check()
+        question.get_by_role("button", name="Cancel").click()
+        expect(question).to_have_count(0)
+        assert list_images(public) == []  # nothing was started
+        page.get_by_role("button", name="Fine-tune the whole model").click()
+        expect(only_me).to_be_checked()  # again
+        page.get_by_role("button", name="Start fine-tuning").click()
+        cancel = page.get_by_role("button", name="Cancel fine-tuning")
+        expect(cancel).to_be_visible()
+        expect(page.locator("#own-models")).to_contain_text("Fine-tuning: ")
+        expect(page.get_by_role("button", name="Fine-tune the whole model")).to_have_count(0)
+        assert list_images(public) == [] and not [*public.glob("own-*")]
+        open_tab(page, "Training progress")
+        page.get_by_role("button", name="Train a model").click()
+        expect(page.locator("#train-here")).to_contain_text("No training run has been started")
+        open_tab(page, "Custom classes")
+        cancel.click()
+        expect(cancel).to_have_count(0)
+        page.get_by_role("button", name="Fine-tune the whole model").click()
+        question.get_by_role("radio", name="All users of this page").check()
+        page.get_by_role("button", name="Start fine-tuning").click()
+        expect(page.locator("#own-told")).to_contain_text("All users of this page see this")
+        assert len(list_images(public / "own-classes-1")) == 3 * IMAGES_PER_DIGIT
+        open_tab(page, "Training progress")
+        listed = page.locator("#trainings").get_by_role("listitem").filter(has_text="own-classes-1")
+        listed.get_by_role("button", name="Delete").click()
+        listed.get_by_role("button", name="Delete own-classes-1 permanently").click()
+        expect(listed).to_have_count(0)
+        page.close()  # before its server
+
+
+def list_images(folder):
+    return [*folder.rglob("*.png")]

@@ -91,13 +91,22 @@ class JobQueue:
         self.limits = limits or JobLimits()
         self.for_all = for_all
         self.command = command
+        self._private_roots: set[Path] = set()  # folders of private jobs, until this process ends
         self._count = 0  # number of training images; 0 if not counted yet
 
     # --- queries -------------------------------------------------------------------------------
 
     def list_jobs(self) -> list[Job]:
-        """Return all jobs, newest first."""
-        folders = [entry for entry in self.root.glob("[!.]*") if entry.is_dir()]
+        """Return all jobs that every user sees, newest first."""
+        return self._list_jobs(self.root)
+
+    def _list_all_jobs(self) -> list[Job]:
+        """Return all jobs, private jobs included, newest first."""
+        return self._list_jobs(self.root, *self._private_roots)
+
+    def _list_jobs(self, *roots: Path) -> list[Job]:
+        found = (entry for root in roots for entry in root.glob("[!.]*"))
+        folders = [entry for entry in found if entry.is_dir()]
         jobs = [job for folder in folders if (job := read_job_state(folder))]
         return sorted(jobs, key=lambda job: (-job.record.get("at", 0), job.name))
 
@@ -145,13 +154,23 @@ class JobQueue:
         record = {"preset": preset, "beside": baseline, "guess": guess}
         return self._enqueue(str(preset), train_arguments(recipe), record)
 
-    def start_on_images(self, stem: str, args: list[str], write: Callable[[Path], None]) -> Job:
+    def start_on_images(
+        self,
+        stem: str,
+        args: list[str],
+        write: Callable[[Path], None],
+        private_root: Path | None = None,
+    ) -> Job:
         """Queue a training run on images that `write(folder)` writes into train/ and test/.
 
-        The images are stored in the run folder and deleted with it. `args` are arguments of
-        train.py and must not come from a browser. Raises `JobError` if the queue is full.
+        The images are stored in the run folder and deleted with it. The run folder is in
+        `private_root` if this is given; then only its owner finds the job, with `read_job_state`,
+        and deletes it with `discard`. `args` are arguments of train.py and must not come from a
+        browser. Raises `JobError` if the queue is full.
         """
-        return self._enqueue(stem, args, {"own_pictures": True}, write)
+        if private_root:
+            self._private_roots.add(private_root)
+        return self._enqueue(stem, args, {"own_pictures": True}, write, private_root)
 
     def register_run(
         self, stem: str, write_run: Callable[[Path], None], replaced: Job | None = None
@@ -164,10 +183,11 @@ class JobQueue:
         """
         with self.locked():
             self._check_room(replaced)
-            name = self._create_job(stem, {"arguments": [], "process": None, "made": True})
-        with _remove_on_error(self.root / name):
-            write_run(self.root / name)
-        return self.find_job(name)
+            record = {"arguments": [], "process": None, "made": True}
+            folder = self._create_job(self.root, stem, record)
+        with _remove_on_error(folder):
+            write_run(folder)
+        return self.find_job(folder.name)
 
     def _enqueue(
         self,
@@ -175,31 +195,33 @@ class JobQueue:
         args: list[str],
         record: dict,
         write: Callable[[Path], None] | None = None,
+        private_root: Path | None = None,
     ) -> Job:
+        root = private_root or self.root
         if not processes.IS_SUPPORTED:
             raise JobError(
                 "Training from the page requires Linux or macOS. Use train.py on this system."
             )
         record = {"arguments": args, "process": None} | record
-        self.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=self.root) as staging:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=root) as staging:
             if write:  # needs no lock, because the folder is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
             with self.locked():
                 self._check_waiting()
                 self._check_room()
-                name = self._create_job(stem, record, *Path(staging).iterdir())
+                folder = self._create_job(root, stem, record, *Path(staging).iterdir())
                 self._start_next()
-        return self.find_job(name)
+        return read_job_state(folder)
 
-    def _create_job(self, stem: str, record: dict, *files: Path) -> str:
-        """Create a job folder with `files` and return its name."""
-        name = self._new_folder(stem)
-        with _remove_on_error(self.root / name):
+    def _create_job(self, root: Path, stem: str, record: dict, *files: Path) -> Path:
+        """Create a job folder with `files` in `root` and return it."""
+        folder = _new_folder(root, stem)
+        with _remove_on_error(folder):
             for file in files:
-                os.rename(file, self.root / name / file.name)
-            write_job(self.root / name, {"at": time.time()} | record)
-        return name
+                os.rename(file, folder / file.name)
+            write_job(folder, {"at": time.time()} | record)
+        return folder
 
     def pause(self, name: object) -> None:
         with self.locked():
@@ -245,16 +267,28 @@ class JobQueue:
             job = self.find_job(name)
             if expected is not None and expected != job.record:
                 raise JobError(f"{job.name} was replaced by a newer run. Reload the page.")
-            if job.record.get("process"):
-                processes.kill_process(job.record["process"])
-            trash = self.root / f".discarded-{job.name}-{time.time_ns()}"
-            os.rename(job.path, trash)  # atomic, so a partly deleted run is never visible
-            self._start_next()
+            trash = self._end(job)
         shutil.rmtree(trash, ignore_errors=True)
+
+    def discard(self, folder: Path) -> None:
+        """End the job in `folder`, if there is one, and delete the folder."""
+        with self.locked():
+            job = read_job_state(folder)
+            trash = self._end(job) if job else folder
+        shutil.rmtree(trash, ignore_errors=True)
+
+    def _end(self, job: Job) -> Path:
+        """End a job, start the next one, and return the hidden folder with the job's files."""
+        if job.record.get("process"):
+            processes.kill_process(job.record["process"])
+        trash = job.path.parent / f".discarded-{job.name}-{time.time_ns()}"
+        os.rename(job.path, trash)  # atomic, so a partly deleted run is never visible
+        self._start_next()
+        return trash
 
     def start_next(self) -> None:
         """Start the next queued job if none is in progress."""
-        if any(job.state == QUEUED for job in self.list_jobs()):
+        if any(job.state == QUEUED for job in self._list_all_jobs()):
             with self.locked():
                 self._start_next()
 
@@ -285,7 +319,7 @@ class JobQueue:
             yield
 
     def _start_next(self) -> None:
-        jobs = self.list_jobs()
+        jobs = self._list_all_jobs()
         if any(job.state in ACTIVE_STATES for job in jobs):
             return
         waiting = [job for job in jobs if job.state == QUEUED]
@@ -309,7 +343,7 @@ class JobQueue:
     def _check_waiting(self) -> None:
         """Raise `JobError` if the queue is full."""
         limit = self.limits.waiting
-        if sum(job.state == QUEUED for job in self.list_jobs()) >= limit:
+        if sum(job.state == QUEUED for job in self._list_all_jobs()) >= limit:
             raise JobError(
                 f"The queue is full: {limit} training runs are waiting. Try again when one of them "
                 "has started."
@@ -318,7 +352,8 @@ class JobQueue:
     def _check_room(self, replaced: Job | None = None) -> None:
         """Raise `JobError` if one more run exceeds a limit; the job `replaced` does not count."""
         ignored = replaced.record if replaced else None
-        jobs, limits = [job for job in self.list_jobs() if job.record != ignored], self.limits
+        jobs = [job for job in self._list_all_jobs() if job.record != ignored]
+        limits = self.limits
         if len(jobs) >= limits.kept:
             raise JobError(
                 f"The limit of {limits.kept} stored training runs is reached. Delete one of them."
@@ -334,16 +369,16 @@ class JobQueue:
                 f"The disk has less than {limits.free_mib:,} MB of free space. Delete some files."
             )
 
-    def _new_folder(self, stem: str) -> str:
-        """Create a run folder with a new name and return the name."""
-        for number in range(1, 10_000):
-            name = f"{stem}-{number}"
-            try:
-                (self.root / name).mkdir()
-            except FileExistsError:
-                continue
-            return name
-        raise JobError(f"There are too many runs named {stem} in '{self.root}'. Delete some runs.")
+
+def _new_folder(root: Path, stem: str) -> Path:
+    """Create a run folder with a new name in `root` and return it."""
+    for number in range(1, 10_000):
+        try:
+            (root / f"{stem}-{number}").mkdir()
+        except FileExistsError:
+            continue
+        return root / f"{stem}-{number}"
+    raise JobError(f"There are too many runs named {stem} in '{root}'. Delete some runs.")
 
 
 @contextmanager

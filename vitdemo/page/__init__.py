@@ -11,11 +11,11 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import (
     api,
     bridge,
+    custom_classes,
     data,
     explore,
     header,
     lessons,
-    own_classes,
     results,
     training,
 )
@@ -122,11 +122,16 @@ def build_page(
                 parts = results.build(context, opener.controls, on_baseline_pick=learnt.pick)
             with gr.Tab("Data", id="data"):
                 data.build(context, opener.controls)
-            with gr.Tab("Custom classes", id="own") as tab:
-                own_classes.build(tab, context, jobs)
-        payloads = {**PAYLOADS, **lessons.list_payloads(lesson_folders)}
-        tasks = {**TASKS, **lessons.list_tasks(lesson_folders)}
-        bridge.build(context, payloads, tasks, opener.controls, opener.updated_components)
+            with gr.Tab("Custom classes", id="own"):
+                own = custom_classes.build(context, opener.controls, jobs)
+        bridge.build(
+            context,
+            {**PAYLOADS, **lessons.list_payloads(lesson_folders), **own.payloads},
+            {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks},
+            own.actions,
+            opener.controls,
+            opener.updated_components,
+        )
         start_on_load(page, page_tabs, opener.sections, {results.TAB: parts})
         api.register_endpoints(context)
     return page

@@ -14,7 +14,13 @@ A long computation is a task: a function of an `AppContext`, a `ViewState` and a
 `report(done, total, text)`. The bridge sends the progress, and the end with the task's result:
 
     {"id": int, "done": int, "total": int, "text": str}
-    {"id": int, "end": True, "data": JSON, "error": str or None}
+    {"id": int, "end": True, "data": JSON and files, "error": str or None}
+
+A short change of the user's data on the server is an action: a function of an `AppContext`, a
+`ViewState` and the action's arguments. It returns the names of the views that it changed, and the
+bridge responds with their payloads:
+
+    {"id": int, "views": {name: {"data": dict} or {"error": str}}, "error": str or None}
 """
 
 import contextvars
@@ -62,6 +68,7 @@ from vitdemo.page.kit import (
     MAX_STORED_EVENTS,
     MODEL_EVENT,
     NO_PROGRESS,
+    SERIAL_QUEUE,
     UncheckedDropdown,
     UncheckedSlider,
     session_id,
@@ -80,6 +87,7 @@ LOGGER = logging.getLogger(__name__)
 Payload = Callable[[AppContext, "ViewState"], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
 Task = Callable[[AppContext, "ViewState", Report], object]
+Action = Callable[[AppContext, "ViewState", Mapping[str, object]], Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -166,29 +174,17 @@ class ViewData:
     controls: Mapping[str, Mapping[str, object]]
 
 
-class Bridge(gr.HTML):
-    """Hidden component that receives the browser's requests for payloads.
+class Channel(gr.HTML):
+    """Hidden component that receives payloads; `js` connects it to the store."""
 
-    Its events are `ask` (a request), `start` (a task), `cancel` (the running task) and `controls`
-    (the store has updates of controls).
-    """
-
-    EVENTS = (
-        *gr.HTML.EVENTS,
-        *map(EventListener, ("ask", "start", "cancel", "controls")),
-    )
-
-    def __init__(self, descriptions: Mapping[str, dict] | None = None):
+    def __init__(self, js: str, elem_id: str):
         super().__init__(
             html_template="<i>",
-            js_on_load=JS_CONNECT.replace("CONTROLS", json.dumps(descriptions or {})),
+            js_on_load=js,
             apply_default_css=False,
             padding=False,
-            elem_id="bridge",
+            elem_id=elem_id,
         )
-
-    def preprocess(self, payload):
-        """Return None, since handlers read the request from the event."""
 
     def postprocess(self, value):
         return None if value is None else serialise_payload(value, self._serve)
@@ -201,6 +197,25 @@ class Bridge(gr.HTML):
         numbers = torch.from_numpy(value.values)
         numbers = numbers[(None,) * (4 - numbers.ndim)]
         return serve_numbers(self, numbers, exact=value.exact)
+
+
+class Bridge(Channel):
+    """Hidden component that sends the browser's requests, and receives the data of views.
+
+    Its events are `ask` (a request), `act` (an action), `start` (a task), `cancel` (the running
+    task) and `controls` (the store has updates of controls).
+    """
+
+    EVENTS = (
+        *gr.HTML.EVENTS,
+        *map(EventListener, ("ask", "act", "start", "cancel", "controls")),
+    )
+
+    def __init__(self, descriptions: Mapping[str, dict] | None = None):
+        super().__init__(JS_CONNECT.replace("CONTROLS", json.dumps(descriptions or {})), "bridge")
+
+    def preprocess(self, payload):
+        """Return None, since handlers read the request from the event."""
 
 
 def round_numbers(values: np.ndarray, digits: int) -> list:
@@ -224,40 +239,30 @@ def add_view(name: str, elem_id: str) -> gr.HTML:
     )
 
 
-class TaskChannel(gr.HTML):
-    """Hidden component that receives the progress and the result of a task."""
-
-    def __init__(self):
-        super().__init__(
-            html_template="<i>",
-            js_on_load="vitdemo.store.connectTasks({ watch, props });",
-            apply_default_css=False,
-            padding=False,
-            elem_id="tasks",
-        )
-
-    def postprocess(self, value):
-        return None if value is None else serialise_payload(value)
-
-
 def build(
     context: AppContext,
     payloads: Mapping[str, Payload],
     tasks: Mapping[str, Task],
+    actions: Mapping[str, Action],
     controls: Mapping[str, Component],
     shown: Mapping[str, Component],
 ) -> Bridge:
-    """Add the bridge, and connect it to payload functions, tasks and controls.
+    """Add the bridge, and connect it to payload functions, tasks, actions and controls.
 
     The value of each component in `controls` is part of the view state, under its name. The store
     also updates the components in `shown`.
     """
     descriptions = {name: describe_control(each) for name, each in controls.items()}
     bridge = Bridge(descriptions)
-    channel, runner = TaskChannel(), TaskRunner(context, tasks)
+    progress = Channel("vitdemo.store.connectTasks({ watch, props });", "tasks")
+    answers = Channel("vitdemo.store.connectActions({ watch, props });", "actions")
+    runner = TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
         return answer_request(context, payloads, event_payload(event))
+
+    def act(event: gr.EventData) -> dict:
+        return run_action(context, payloads, actions, event_payload(event))
 
     def run_task(event: gr.EventData) -> Iterator[dict]:
         yield from runner.run(event_payload(event))
@@ -266,7 +271,8 @@ def build(
         runner.cancel(event_payload(event).get("id"))
 
     bridge.ask(answer, None, bridge, **MODEL_EVENT)
-    bridge.start(run_task, None, channel, trigger_mode="multiple", **NO_PROGRESS, **LONG_QUEUE)
+    bridge.act(act, None, answers, trigger_mode="multiple", **NO_PROGRESS, **SERIAL_QUEUE)
+    bridge.start(run_task, None, progress, trigger_mode="multiple", **NO_PROGRESS, **LONG_QUEUE)
     bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
     for name, control in controls.items():
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
@@ -364,6 +370,29 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
         "model": describe_depth(context, state),
         "views": results,
     }
+
+
+def run_action(
+    context: AppContext,
+    payloads: Mapping[str, Payload],
+    actions: Mapping[str, Action],
+    request: dict,
+) -> dict:
+    """Run the action of an untrusted `request`; return its answer, see the module docstring."""
+    answer = {"id": request.get("id"), "views": {}, "error": None}
+    action, fields = actions.get(str(request.get("action"))), request.get("fields")
+    if action is None:
+        return answer
+    try:
+        state = parse_view_state(request.get("state"))
+        changed = action(context, state, fields if isinstance(fields, dict) else {})
+    except VitdemoError as error:
+        return answer | {"error": str(error)}
+    except Exception:
+        LOGGER.exception("An action failed.")
+        return answer | {"error": UNEXPECTED_ERROR_MESSAGE}
+    views = {name: _compute_payload(payloads[name], context, request["state"]) for name in changed}
+    return answer | {"views": views}
 
 
 def list_new_models(context: AppContext, known: object) -> dict | None:

@@ -9,12 +9,13 @@ import ipaddress
 import math
 import os
 import tempfile
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -24,12 +25,12 @@ from gradio.components import Component
 from gradio.components.image import ImageData
 from gradio.context import LocalContext
 from gradio.exceptions import InvalidPathError
+from gradio.state_holder import SessionState
 from gradio.utils import LRUCache
 from httpx import HTTPError
 
-from vitdemo.cache import make_key
 from vitdemo.data.image_files import MAX_FILE_BYTES
-from vitdemo.errors import Stopped, VitdemoError
+from vitdemo.errors import RunError, VitdemoError
 
 # At most one model request per core runs at a time, and their forward passes share the cores (see
 # `AppContext`). gradio admits twice as many requests, since a request may wait for another request
@@ -60,6 +61,7 @@ NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )
 MAX_STORED_EVENTS = 2000  # more requests than can wait (app.py) or run at the same time
+_session: ContextVar[SessionState | None] = ContextVar("session", default=None)
 
 
 class TempFileNames(set):
@@ -112,6 +114,7 @@ class AppBlocks(gr.Blocks):
 
         Otherwise, the response to an older request could arrive last, and the page would show it.
         """
+        _session.set(state)
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
         async with AsyncExitStack() as turns:
             if state is not None and queue in SERIALIZED_QUEUES:
@@ -241,9 +244,27 @@ def _save_data_url(url: str, folder: str) -> str:
     return file.name
 
 
+def current_request() -> gr.Request | None:
+    """Return the request of the current event, or None outside an event."""
+    return LocalContext.request.get(None)
+
+
 def session_id() -> str | None:
     """Return the session id of the current event, or None outside an event."""
-    return getattr(LocalContext.request.get(None), "session_hash", None)
+    return getattr(current_request(), "session_hash", None)
+
+
+def session_value(component: gr.State) -> Any:
+    """Return the value of `component` in the current session, and restart its time to live.
+
+    Unlike an input of an event, the value is available in each payload, action and task of
+    bridge.py. Raises `RunError` outside a session.
+    """
+    if (session := _session.get()) is None:
+        raise RunError("This action needs a browser session. Reload the page and try again.")
+    value = session[component._id]
+    session[component._id] = value
+    return value
 
 
 def is_local_request(request: gr.Request | None) -> bool:
@@ -268,50 +289,6 @@ def is_loopback_host(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-class Cancellation:
-    """Cancellation of long computations, of which each session has at most one.
-
-    `stop`, or the next request of the session, cancels a computation. It then ends at the next
-    call of its check, or before it starts if it still waits in the queue.
-    """
-
-    def __init__(self):
-        # session -> its request, and an event that is set when the request is cancelled
-        self._requests: LRUCache[str | None, tuple[Hashable, threading.Event]] = LRUCache(
-            MAX_STORED_EVENTS
-        )
-
-    def start_on_click(self, begin: gr.Button, work: Callable, inputs, outputs, **options) -> None:
-        """Run `work` after a click on `begin`; `work` must call the result of `make_check()`."""
-        armed = begin.click(self.start, **REFRESH_EVENT)
-        armed.then(work, inputs, outputs, **NO_API, **LONG_QUEUE, **options)
-
-    def start(self, *question) -> None:
-        """Start the request `question`, and cancel the previous request of the session."""
-        self.stop()
-        self._requests[session_id()] = (make_key(question), threading.Event())
-
-    def stop(self) -> None:
-        if found := self._requests.get(session_id()):
-            found[1].set()
-
-    def stop_different(self, *question) -> None:
-        """Cancel the session's request if it is not `question`."""
-        if (found := self._requests.get(session_id())) and found[0] != make_key(question):
-            found[1].set()
-
-    def make_check(self, *question) -> Callable[[], None]:
-        """Return a function that raises `Stopped` if `question` was cancelled or not started."""
-        asked, over = self._requests.get(session_id(), (None, None))
-        is_mine = asked == make_key(question)
-
-        def raise_if_stopped() -> None:
-            if not is_mine or over.is_set():
-                raise Stopped
-
-        return raise_if_stopped
 
 
 def show_user_errors(handler: Callable) -> Callable:

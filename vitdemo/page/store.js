@@ -270,6 +270,32 @@ vitdemo.store = (() => {
     });
   }
 
+  // --- short changes of the user's data on the server ---
+
+  const actions = {}; // by id: { listen, keys (of the views' data when the action was sent) }
+
+  // Run an action of bridge.py; the server runs the actions of a session one by one, in their order. The answer has the
+  // data of the views that the action changed. `listen` receives an error message, or null.
+  function act(name, fields = {}, listen = () => {}) {
+    actions[++count] = { listen, keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])) };
+    bridge.trigger("act", { id: count, action: name, fields, state: requestedState() });
+  }
+
+  function connectActions(connection) {
+    connection.watch("value", () => {
+      const answer = vitdemo.received(connection.props);
+      if (!answer) return;
+      const { listen, keys } = actions[answer.id] ?? { listen: () => {}, keys: {} };
+      delete actions[answer.id];
+      // Data for an older state, or from before a later change, are requested again.
+      const current = Object.entries(answer.views).filter(([name]) => keys[name] === keyOf(name));
+      for (const name of Object.keys(answer.views)) versions[name] = (versions[name] ?? 0) + 1;
+      take({ views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) }, mounted);
+      listen(answer.error);
+      refresh();
+    });
+  }
+
   // --- controls of gradio, whose values are part of the state ---
 
   const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
@@ -536,7 +562,7 @@ vitdemo.store = (() => {
   }
 
   return {
-    cancelTask, checkModels, choose, chooseLayer, connect, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
+    act, cancelTask, checkModels, choose, chooseLayer, connect, connectActions, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
     startTask, state, takeUpdates, updateControls, watch,
   };
 })();

@@ -1,0 +1,99 @@
+"""The tab "Custom classes": a classifier for the user's own images, trained in seconds.
+
+Images and models are in the session of their user, and are deleted one hour after the last use.
+Only this user sees the models in the tabs, and can download the classifier as a zip file. If the
+page allows training, the user can also publish the classifier, or fine-tune the whole model for
+themselves or for all users.
+"""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
+from vitdemo.jobs import JobQueue
+from vitdemo.page.bridge import Action, Payload, Task, add_view
+from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results
+from vitdemo.page.custom_classes.session import (
+    EDITOR_VIEW,
+    MODELS_VIEW,
+    RESULT_VIEW,
+    CustomClassesSession,
+)
+from vitdemo.page.kit import session_value
+
+CUSTOM_CLASSES_INTRO = (
+    f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "
+    "class are "
+    "enough to start. A trained Vision Transformer, the backbone, stays unchanged: only a new "
+    "classifier is fitted on its features, in seconds. Other users cannot see your images and your "
+    "model, unless you share them. You lose them when you leave or reload the page, and this "
+    "server deletes them one hour after their last use."
+)
+BACKBONE_LABEL = "Backbone"
+SESSION_LIFETIME = 3600  # seconds after the last use
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Functions of the tab for the bridge, by name."""
+
+    payloads: dict[str, Payload]
+    tasks: dict[str, Task]
+    actions: dict[str, Action]
+
+
+def build(
+    context: AppContext, controls: MutableMapping[str, Component], jobs: JobQueue | None = None
+) -> Handlers:
+    """Lay out the tab, and add its menu to `controls`; with `jobs`, users may publish a model."""
+    gr.Markdown(CUSTOM_CLASSES_INTRO)
+    session = gr.State(
+        CustomClassesSession(),
+        time_to_live=SESSION_LIFETIME,
+        delete_callback=lambda left: left.delete_all(jobs),
+    )
+    add_view(EDITOR_VIEW, elem_id="own-classes")
+    backbones = group_runs(classifier.list_backbones(context))
+    controls[classifier.MODEL] = RunChoice(backbones, label=BACKBONE_LABEL, elem_id="own-model")
+    add_view(MODELS_VIEW, elem_id="own-models")
+    add_view(RESULT_VIEW, elem_id="own-result")
+    return make_handlers(session, jobs)
+
+
+def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
+    """Return the functions of the tab for the user's value of `session`."""
+
+    def own() -> CustomClassesSession:
+        return session_value(session)
+
+    return Handlers(
+        payloads={
+            EDITOR_VIEW: lambda context, state: editor.payload(own()),
+            MODELS_VIEW: lambda context, state: models.payload(context, state, own(), jobs),
+            RESULT_VIEW: lambda context, state: results.payload(own()),
+        },
+        tasks={
+            "own.train": lambda context, state, report: classifier.train(
+                context, state, report, own()
+            ),
+            "own.save": lambda context, state, report: classifier.save(
+                context, state, report, own()
+            ),
+            "own.fine_tune": lambda context, state, report: fine_tuning.fine_tune(
+                context, state, report, own(), jobs
+            ),
+        },
+        actions={
+            "own.edit": lambda context, state, fields: editor.edit(context, own(), fields),
+            "own.publish": lambda context, state, fields: classifier.publish(context, own(), jobs),
+            "own.unpublish": lambda context, state, fields: classifier.unpublish(own(), jobs),
+            "own.discard": lambda context, state, fields: fine_tuning.discard_fine_tuned(
+                own(), jobs
+            ),
+        },
+    )

@@ -1,0 +1,154 @@
+"""The classifier of custom classes: train, save, publish and unpublish it."""
+
+import re
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import LinearProbe, ReportProgress, fit_linear_probe, write_probe_run
+from vitdemo.errors import JobError, RunError
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import Job
+from vitdemo.page.bridge import CachedFile, Report, ViewState
+from vitdemo.page.components.run_choice import choose_run
+from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
+from vitdemo.page.kit import current_request
+from vitdemo.page.training.here import check_training_allowed
+from vitdemo.runs import Run
+
+NO_BACKBONE_MESSAGE = (
+    "There is no Vision Transformer to start from. Add one in Explore, under 'More models'."
+)
+MODEL_PUBLISHED_MESSAGE = (
+    "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
+    "'Unpublish' here, or 'Delete' in Training progress, under 'Train a model'."
+)
+MODEL_REPLACED_MESSAGE = " It replaces '{name}'."
+MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."
+ALREADY_DELETED_MESSAGE = "'{name}' was already deleted in Training progress."
+NOT_PUBLISHED_MESSAGE = "You have not published a model. Press 'Publish to all users' first."
+NO_TRAINING_MESSAGE = "Training from this page is disabled. Start app.py with --allow-training."
+MODEL = "own.model"  # state key
+RUN_NAME_PREFIX = "own-"
+
+
+def train(
+    context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
+) -> None:
+    """Train the classifier on the features of the backbone. A task of the bridge.
+
+    Raises `VitdemoError` for too few images or an unsuitable backbone, and then keeps the previous
+    classifier.
+    """
+    backbone = find_backbone(context, state)
+    found = fit_linear_probe(
+        context, backbone, session.collection, report=report_fraction(report, 1)
+    )
+    session.delete_classifier()
+    folder = context.private_root() / make_run_name(found)
+    write_probe_run(context, found, folder)
+    session.probe, session.probe_folder, session.notice = found, folder, ""
+
+
+def save(
+    context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
+) -> dict:
+    """Return the run folder of the classifier as a zip file. A task of the bridge.
+
+    Raises `DataError` if there is no classifier.
+    """
+    probe = session.require_probe()
+    name = make_run_name(probe)
+
+    def pack() -> bytes:
+        with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as packed:
+            write_probe_run(context, probe, Path(place) / name)
+            return Path(shutil.make_archive(str(Path(packed) / name), "zip", place)).read_bytes()
+
+    # The random folder keeps the address secret, and the browser saves the file under its own name.
+    file = CachedFile(f"{secrets.token_hex(12)}/{name}.zip", pack)
+    return {"file": file, "name": f"{name}.zip"}
+
+
+def make_run_name(found: LinearProbe) -> str:
+    """Make a folder name of the first class names, with only a to z, digits and hyphens."""
+    words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
+    return RUN_NAME_PREFIX + ("-".join(word for word in words if word) or "classes")
+
+
+def publish(context: AppContext, session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
+    """Publish the classifier to all users; it replaces the one published before. An action.
+
+    Raises `VitdemoError` if there is no classifier, or if it cannot be stored.
+    """
+    found, before = session.require_probe(), session.published_job
+    jobs = require_training(jobs)
+    session.published_job = jobs.register_run(
+        make_run_name(found), lambda folder: write_probe_run(context, found, folder), before
+    )
+    session.published_probe = found
+    session.notice = MODEL_PUBLISHED_MESSAGE.format(name=session.published_job.name)
+    if before and delete_published(jobs, before):
+        session.notice += MODEL_REPLACED_MESSAGE.format(name=before.name)
+    return [MODELS_VIEW]
+
+
+def unpublish(session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
+    """Delete the published classifier. An action of the bridge.
+
+    Raises `JobError` if no classifier is published.
+    """
+    jobs, published = require_training(jobs), session.published_job
+    if published is None:
+        raise JobError(NOT_PUBLISHED_MESSAGE)
+    session.published_job = session.published_probe = None
+    is_deleted = delete_published(jobs, published)
+    message = MODEL_UNPUBLISHED_MESSAGE if is_deleted else ALREADY_DELETED_MESSAGE
+    session.notice = message.format(name=published.name)
+    return [MODELS_VIEW]
+
+
+def delete_published(jobs: JobQueue, published: Job) -> bool:
+    """Delete a published run; return False if a user already deleted it in Train a model."""
+    try:
+        jobs.delete(published.name, published.record)
+    except JobError:
+        return False
+    return True
+
+
+def list_backbones(context: AppContext) -> list[Run]:
+    """Return the runs of Vision Transformers, which can be a backbone, highest accuracy first."""
+    return [run for run in context.explainable_runs() if run.spec.family in ("vit", "timm")]
+
+
+def find_backbone(context: AppContext, state: ViewState) -> Run:
+    """Return the chosen backbone. Raises `RunError` if there is none."""
+    name = choose_run(list_backbones(context), state.read_text(MODEL))
+    if not name:
+        raise RunError(NO_BACKBONE_MESSAGE)
+    return context.find_run(name)
+
+
+def may_train(jobs: JobQueue | None) -> bool:
+    """Return whether the current user may start training runs."""
+    try:
+        require_training(jobs)
+    except JobError:
+        return False
+    return True
+
+
+def require_training(jobs: JobQueue | None) -> JobQueue:
+    """Return `jobs`. Raises `JobError` if the current user may not start training runs."""
+    if jobs is None:
+        raise JobError(NO_TRAINING_MESSAGE)
+    check_training_allowed(jobs, current_request())
+    return jobs
+
+
+def report_fraction(report: Report, parts: int) -> ReportProgress:
+    """Return a function that reports the fraction of a work in percent, times `parts`."""
+    return lambda fraction, text: report(min(round(100 * parts * fraction), 100), 100, text)

@@ -1,0 +1,208 @@
+"""Editor of custom classes and their images, added as files, folder or zip, or by camera.
+
+The payload:
+
+    {"classes": [{"name": str, "count": int, "sheet": file | None}, ...], "message": str,
+     "problems": [str, ...], "can_undo": bool, "accept": str, "system": [str, ...]}
+
+`accept` is the HTML attribute `accept` of the file inputs. `system` lists names of system files,
+which the browser does not upload. A sheet contains the images of a class in one row, each
+`CLASS_THUMBNAIL_SIDE` pixels wide.
+"""
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from vitdemo import data
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import (
+    MAX_CUSTOM_IMAGES,
+    CustomClass,
+    CustomImage,
+    ImageCollection,
+)
+from vitdemo.data.image_files import crop_visible_square, image_suffixes
+from vitdemo.data.image_folders import SYSTEM_NAMES
+from vitdemo.errors import DataError
+from vitdemo.page.bridge import CachedFile
+from vitdemo.page.components import are_uploads
+from vitdemo.page.components.pictures import concatenate_images
+from vitdemo.page.custom_classes.session import (
+    EDITOR_VIEW,
+    MODELS_VIEW,
+    CustomClassesSession,
+)
+
+ALREADY_REMOVED_MESSAGE = "This class or image was already removed. Choose another one."
+UNKNOWN_ACTION_MESSAGE = "This item no longer exists. Reload the page."
+FOLDER_COUNT_MESSAGE = (
+    "The number of folders differs from the number of files. Add the folder again."
+)
+DELETED_UPLOADS_MESSAGE = "The uploaded files were already deleted. Add them again."
+NO_FILE_MESSAGE = "No file was sent. Choose a zip file."
+NO_STEP_MESSAGE = "There is no step to undo."
+CLASS_THUMBNAIL_SIDE = 56  # width and height of a thumbnail in pixels
+EXAMPLE_CLASSES, EXAMPLE_IMAGES_PER_CLASS = 3, 20
+EDIT_ACTIONS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
+
+
+@dataclass(frozen=True)
+class EditAction:
+    """Request of the browser: `action` is one of `EDIT_ACTIONS`, the other fields are arguments."""
+
+    action: str
+    class_name: str = ""
+    paths: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()  # one per path; its last part is the class name
+    class_index: int = -1
+    image_index: int | None = None
+
+
+def payload(session: CustomClassesSession) -> dict:
+    """Return the user's classes and images, and messages; see the module docstring."""
+    return {
+        "classes": [
+            {"name": own.name, "count": len(own.images), "sheet": make_sheet(own)}
+            for own in session.collection.classes
+        ],
+        "message": session.message,
+        "problems": list(session.problems),
+        "can_undo": session.previous_collection is not None,
+        "accept": ",".join(("image/*", *sorted(image_suffixes()))),
+        "system": sorted(SYSTEM_NAMES),
+    }
+
+
+def make_sheet(own: CustomClass) -> CachedFile | None:
+    """Return the images of a class as a JPEG in one row, None without images."""
+    if not own.images:
+        return None
+
+    def encode() -> bytes:
+        buffer, sheet = io.BytesIO(), concatenate_images(make_thumbnails(own.images))
+        Image.fromarray(sheet).save(buffer, "JPEG", quality=85)
+        return buffer.getvalue()
+
+    keys = "".join(picture.key for picture in own.images)
+    return CachedFile(f"{hashlib.blake2b(keys.encode(), digest_size=12).hexdigest()}.jpg", encode)
+
+
+def make_thumbnails(images: Sequence[CustomImage]) -> np.ndarray:
+    """Return the thumbnails of n images, (n, SIDE, SIDE, 3) uint8."""
+    size = (CLASS_THUMBNAIL_SIDE, CLASS_THUMBNAIL_SIDE)
+    resized = (each.square.resize(size, Image.Resampling.BILINEAR) for each in images)
+    return np.stack([np.asarray(each) for each in resized])
+
+
+def edit(
+    context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
+) -> list[str]:
+    """Apply a browser request to the user's images. An action of the bridge.
+
+    Raises `VitdemoError` for a request that is invalid or cannot be carried out.
+    """
+    session.problems = tuple(apply_edit_action(context, session, fields))
+    session.message, session.notice = describe_collection(session.collection), ""
+    return [EDITOR_VIEW, MODELS_VIEW]
+
+
+def apply_edit_action(
+    context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
+) -> list[str]:
+    """Change the collection of `session`; return a message per skipped image."""
+    now = session.collection
+    asked, problems = parse_edit_action(fields, now), []
+    if asked.action == "undo":
+        if session.previous_collection is None:
+            raise DataError(NO_STEP_MESSAGE)
+        session.collection, session.previous_collection = session.previous_collection, None
+        return []
+    if asked.action == "class":
+        changed = now.with_class(asked.class_name)
+    elif asked.action == "pictures":
+        changed, problems = now.with_files(asked.class_index, asked.paths)
+    elif asked.action == "folder":
+        changed, problems = now.with_folders(zip(asked.paths, asked.folders, strict=True))
+    elif asked.action == "zip":
+        if not asked.paths:
+            raise DataError(NO_FILE_MESSAGE)
+        changed, problems = now.with_zip(asked.paths[0])
+    elif asked.action == "tests":
+        changed = add_test_images(context, now)
+    else:
+        changed = now.without(asked.class_index, asked.image_index)
+    session.collection, session.previous_collection = changed, now
+    return problems
+
+
+def parse_edit_action(fields: Mapping[str, object], collection: ImageCollection) -> EditAction:
+    """Parse and validate an untrusted browser request. Raises `DataError` if it is invalid."""
+    what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
+    index, picture, names = -1, fields.get("picture"), fields.get("names", [])
+    known = what in EDIT_ACTIONS and isinstance(name, str)
+    if not known or not is_string_list(paths) or not is_string_list(names):
+        raise DataError(UNKNOWN_ACTION_MESSAGE)
+    if what == "folder" and len(names) != len(paths):
+        raise DataError(FOLDER_COUNT_MESSAGE)
+    if what in ("pictures", "remove"):
+        index = _find_class_index(name, collection)
+        if picture is not None:
+            picture = _check_image_index(picture, len(collection.classes[index].images))
+    if not are_uploads(paths):
+        raise DataError(DELETED_UPLOADS_MESSAGE)
+    return EditAction(what, name, tuple(paths), tuple(names), index, picture)
+
+
+def _find_class_index(name: str, collection: ImageCollection) -> int:
+    names = [own.name for own in collection.classes]
+    if name not in names:
+        raise DataError(ALREADY_REMOVED_MESSAGE)
+    return names.index(name)
+
+
+def is_string_list(found: object) -> bool:
+    is_list = isinstance(found, list) and len(found) <= MAX_CUSTOM_IMAGES
+    return is_list and all(isinstance(each, str) for each in found)
+
+
+def _check_image_index(value: object, count: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
+        raise DataError(ALREADY_REMOVED_MESSAGE)
+    return value
+
+
+def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCollection:
+    """Add test images of the first `EXAMPLE_CLASSES` classes as example classes.
+
+    Each class gets `EXAMPLE_IMAGES_PER_CLASS` images. Raises `DataError` without a dataset.
+    """
+    source = context.open_dataset()
+    labels = source.load_labels("test").numpy()
+    for c, name in enumerate(source.classes[:EXAMPLE_CLASSES]):
+        if name.casefold() not in (each.name.casefold() for each in collection.classes):
+            collection = collection.with_class(name)
+        index = [each.name.casefold() for each in collection.classes].index(name.casefold())
+        chosen = data.sample_stratified(
+            np.zeros(int((labels == c).sum()), int), EXAMPLE_IMAGES_PER_CLASS
+        )
+        for i in np.flatnonzero(labels == c)[chosen]:
+            try:
+                picture = crop_visible_square(context.load_test_image(int(i)).image)
+                collection = collection.with_image(index, picture, f"test image {i}")
+            except DataError:  # The collection already contains this image.
+                continue
+    return collection
+
+
+def describe_collection(collection: ImageCollection) -> str:
+    """Describe the numbers of classes and images, "" without classes."""
+    if not collection.classes:
+        return ""
+    many = len(collection.classes)
+    noun = "class" if many == 1 else "classes"
+    return f"{many} {noun}, {len(collection)} of at most {MAX_CUSTOM_IMAGES} images."

@@ -1,0 +1,138 @@
+"""Fine-tuning of the whole model on the images of custom classes, as a training run.
+
+The state key `AUDIENCE` decides who sees the run: "me" or "all". It is not part of the URL.
+"""
+
+from vitdemo.context import AppContext, read_test_accuracy
+from vitdemo.custom_classes import (
+    ImageCollection,
+    check_for_fine_tuning,
+    choose_test_images,
+    export_image_folder,
+)
+from vitdemo.errors import DataError, JobError
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import ACTIVE_STATES, FAILED, QUEUED, TRAINING, Job, read_job_state
+from vitdemo.page.bridge import Report, ViewState
+from vitdemo.page.custom_classes.classifier import (
+    find_backbone,
+    report_fraction,
+    require_training,
+)
+from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
+from vitdemo.runs import CUSTOM_CLASSES_RECIPE, WEIGHTS_FILE, Run
+from vitdemo.training.recipes import get_recipe
+
+RUN_QUEUED_MESSAGE = (
+    "'{name}' is queued. All users of this page see this training run and its results in Training "
+    "progress, under 'Train a model'. The run folder contains your images until the run is deleted "
+    "there."
+)
+UNSUITABLE_BACKBONE_MESSAGE = (
+    "Only DeiT-Tiny models of a stored run can be fine-tuned here. Choose such a backbone instead "
+    "of '{name}'."
+)
+STILL_TUNING_MESSAGE = "A model is being fine-tuned. Wait for its end, or cancel it."
+WRITING_IMAGES_TEXT = "Writing the images"
+TUNED_MESSAGE = (
+    "'{name}' was fine-tuned{accuracy}. It was added to the models in every tab. Only you can see "
+    "it."
+)
+TUNING_FAILED_MESSAGE = "The fine-tuning failed. {reason}"
+STATE_TEXTS = {QUEUED: "waiting for other training runs", TRAINING: "epoch {epoch} of {epochs}"}
+AUDIENCE = "own.audience"  # state key
+PUBLIC = "all"  # value of `AUDIENCE` if all users see the run
+
+
+def is_large_enough(collection: ImageCollection) -> bool:
+    """Return whether there are enough images to fine-tune a whole model."""
+    try:
+        check_for_fine_tuning(collection)
+    except DataError:
+        return False
+    return True
+
+
+def explain_unsuitable_backbone(context: AppContext, name: str) -> str:
+    """Return why a run cannot be fine-tuned, "" if it can.
+
+    The job may start late, and the user's private runs can be deleted before that.
+    """
+    run = context.find_run(name)
+    is_stored = (run.path / WEIGHTS_FILE).is_file() and not is_private(context, run)
+    if is_stored and run.spec == get_recipe(CUSTOM_CLASSES_RECIPE).model:
+        return ""
+    return UNSUITABLE_BACKBONE_MESSAGE.format(name=name)
+
+
+def is_private(context: AppContext, run: Run) -> bool:
+    return run.path.resolve().parent not in [root.resolve() for root in context.roots]
+
+
+def fine_tune(
+    context: AppContext,
+    state: ViewState,
+    report: Report,
+    session: CustomClassesSession,
+    jobs: JobQueue | None,
+) -> None:
+    """Queue the training of the whole model on the user's images. A task of the bridge.
+
+    Only this user sees the run, unless the state's `AUDIENCE` is `PUBLIC`. Raises `VitdemoError`
+    for too few images or an unsuitable backbone.
+    """
+    jobs, backbone = require_training(jobs), find_backbone(context, state)
+    if reason := explain_unsuitable_backbone(context, backbone.name):
+        raise JobError(reason)
+    if (before := read_fine_tuned(session)) and before.state in (QUEUED, *ACTIVE_STATES):
+        raise JobError(STILL_TUNING_MESSAGE)
+    collection, step = session.collection, report_fraction(report, 2)
+    tested = choose_test_images(context, backbone, collection, report=step)
+    report(99, 100, WRITING_IMAGES_TEXT)
+    is_public = state.read_text(AUDIENCE) == PUBLIC
+    job = jobs.start_on_images(
+        CUSTOM_CLASSES_RECIPE,
+        [CUSTOM_CLASSES_RECIPE, "--weights", str((backbone.path / WEIGHTS_FILE).resolve())],
+        lambda folder: export_image_folder(collection, tested, folder),
+        None if is_public else context.private_root(),
+    )
+    session.notice = RUN_QUEUED_MESSAGE.format(name=job.name) if is_public else ""
+    if not is_public:
+        session.delete_fine_tuned(jobs)
+        session.tuned_folder = job.path
+
+
+def discard_fine_tuned(session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
+    """Cancel the private fine-tuning, or delete the fine-tuned model. An action of the bridge."""
+    session.delete_fine_tuned(jobs)
+    session.notice = ""
+    return [MODELS_VIEW]
+
+
+def read_fine_tuned(session: CustomClassesSession) -> Job | None:
+    """Return the state of the private fine-tuning, None without one."""
+    return read_job_state(session.tuned_folder) if session.tuned_folder else None
+
+
+def describe_fine_tuned(context: AppContext, session: CustomClassesSession) -> dict | None:
+    """Return progress or result of the private fine-tuning; see the module docstring."""
+    job = read_fine_tuned(session)
+    if job is None:
+        return None
+    is_active = job.state in (QUEUED, *ACTIVE_STATES)
+    if is_active:
+        text = STATE_TEXTS.get(job.state, job.state)
+        text = text.format(epoch=min(job.epoch + 1, job.epochs), epochs=job.epochs)
+    elif job.state == FAILED:
+        text = TUNING_FAILED_MESSAGE.format(reason=job.message)
+    else:
+        text = describe_result(context, job)
+    return {"text": text, "done": job.done, "is_active": is_active}
+
+
+def describe_result(context: AppContext, job: Job) -> str:
+    """Describe the fine-tuned model under the name that the user sees in every tab."""
+    found = [run for run in context.list_runs()[0] if run.path == job.path]
+    accuracy = read_test_accuracy(found[0]) if found else None
+    words = "" if accuracy is None else f", with {100 * accuracy:.1f}% test accuracy"
+    return TUNED_MESSAGE.format(name=found[0].name if found else job.name, accuracy=words)

@@ -1,0 +1,42 @@
+"""Which actions apply to the user's models, and the backbones to choose from.
+
+The payload:
+
+    {"can_save": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
+     "refusal": why the backbone cannot be fine-tuned, or "", "notice": str,
+     "tuned": {"text": str, "done": 0..1, "is_active": bool} or None}
+
+`tuned` is the fine-tuned model that only this user sees.
+"""
+
+from vitdemo.context import AppContext
+from vitdemo.jobs import JobQueue
+from vitdemo.page.bridge import ViewData, ViewState
+from vitdemo.page.components.run_choice import choose_run, describe_run_choices
+from vitdemo.page.custom_classes.classifier import MODEL, list_backbones, may_train
+from vitdemo.page.custom_classes.fine_tuning import (
+    describe_fine_tuned,
+    explain_unsuitable_backbone,
+    is_large_enough,
+)
+from vitdemo.page.custom_classes.session import CustomClassesSession
+
+
+def payload(
+    context: AppContext, state: ViewState, session: CustomClassesSession, jobs: JobQueue | None
+) -> ViewData:
+    """Return which actions apply to the user's models, and the backbones to choose from."""
+    name = choose_run(list_backbones(context), state.read_text(MODEL))
+    tuned = describe_fine_tuned(context, session)
+    trains = may_train(jobs)
+    is_ready = trains and is_large_enough(session.collection) and not (tuned and tuned["is_active"])
+    data = {
+        "can_save": session.probe is not None,
+        "can_publish": trains and session.probe is not session.published_probe,
+        "can_unpublish": trains and session.published_job is not None,
+        "can_fine_tune": is_ready,
+        "refusal": explain_unsuitable_backbone(context, name) if is_ready and name else "",
+        "notice": session.notice,
+        "tuned": tuned,
+    }
+    return ViewData(data, {MODEL: describe_run_choices(list_backbones(context), name)})

@@ -1,0 +1,331 @@
+// The tab "Custom classes": an editor of classes and images, and buttons that train, save, share and fine-tune models.
+// Each step of the editor is one action, so that no step is lost.
+(() => {
+const { camera, make, notice, progressLine, redraw, saveAs, store } = vitdemo;
+const [EDITOR, MODELS, RESULT] = ["custom_classes", "custom_classes_models", "custom_classes_result"];
+const MODEL = "own.model";
+const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
+const MAX_FILE_BYTES = 60e6; // the server has the same limit
+const MAX_FILES = 500; // per folder; the limit of a collection
+const SHOT_INTERVAL = 250; // milliseconds between two camera photos
+const POLL_INTERVAL = 2000; // milliseconds between two requests for the progress of fine-tuning
+
+const TOO_LARGE = `Files larger than ${MAX_FILE_BYTES / 1e6} MB were skipped.`;
+const UPLOAD_FAILED = "The upload failed: the server does not respond, or its disk is full. No files were added. Try again later.";
+const TOO_MANY = (count) => `The folder has ${count} files, and the limit is ${MAX_FILES}. Choose a smaller folder.`;
+const CANCELLED = "Training was cancelled. No new classifier was saved.";
+const QUESTION = "Who may see the fine-tuned model?";
+const AUDIENCES = {
+  me: ["Only you", "The model appears in every tab for you only. The server deletes the model and your images one hour after your last use of this tab."],
+  all: ["All users of this page", "All users see the training run and its results, and can use the model. The server keeps your images in the run folder until someone deletes the run in Training progress."],
+};
+
+// --- the editor ---
+
+const EDITOR_HTML = `
+<form class="add">
+  <label>Class name <input type="text" class="name" maxlength="40" autocomplete="off"></label>
+  <button type="submit">Add class</button>
+  <label class="file"><input type="file" class="folder" webkitdirectory multiple><span>Add folder (class/image)</span></label>
+  <label class="file"><input type="file" class="zip" accept=".zip"><span>Add zip file (class/image)</span></label>
+  <button type="button" class="tests">Add example classes</button>
+  <button type="button" class="undo">Undo</button>
+</form>
+<div class="screen" hidden>
+  <video muted playsinline></video>
+  <button type="button" class="take">Hold to take photos</button>
+  <button type="button" class="leave">Close camera</button>
+</div>
+<p class="say" role="status"></p>
+<ul class="problems"></ul>
+<div class="list"></div>`;
+
+let imageCount = 0; // number of images on the server
+let clearMessage = () => {}; // removes the message about the models
+
+// The images are lost when the page is closed, so the browser asks first.
+window.addEventListener("beforeunload", (event) => {
+  if (imageCount) event.preventDefault();
+});
+
+function createEditor(element, { upload }) {
+  element.innerHTML = EDITOR_HTML;
+  const part = (name) => element.querySelector("." + name);
+  const say = (text) => (part("say").textContent = text);
+  function edit(what, rest = {}) {
+    clearMessage();
+    store.act("own.edit", { what, ...rest }, (error) => error && say(error));
+  }
+  let drawn = {}; // the last payload
+
+  // Return the chosen files. The value is cleared so that the same files can be chosen again.
+  function chosen(input) {
+    const files = [...input.files];
+    input.value = "";
+    return files;
+  }
+
+  // Upload the files, then edit with their paths and `rest(files)`. The request names the class, because an index
+  // changes when another class is removed.
+  async function send(files, what, rest = () => ({})) {
+    const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
+    if (small.length < files.length) say(TOO_LARGE);
+    const paths = [];
+    for (const file of small) {
+      say(`Uploading file ${paths.length + 1} of ${small.length} …`);
+      try {
+        paths.push((await upload(file)).path);
+      } catch {
+        return say(UPLOAD_FAILED);
+      }
+    }
+    say("");
+    if (paths.length) edit(what, { paths, ...rest(small) });
+  }
+
+  // Return whether the file or one of its folders is a system file. The server applies the complete rule.
+  const isSystemFile = ({ webkitRelativePath }) =>
+    webkitRelativePath.split("/").some((name) => /^(\.|~\$)/.test(name) || drawn.system?.includes(name.toLowerCase()));
+
+  // Upload a folder. The class of a file is the folder that contains it.
+  function sendFolder(files) {
+    const shown = files.filter((file) => !isSystemFile(file));
+    if (shown.length > MAX_FILES) return say(TOO_MANY(shown.length));
+    return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }));
+  }
+
+  const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
+
+  function picture({ name }, index, i) {
+    const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove image ${i + 1} of ${name}` });
+    button.addEventListener("click", () => edit("remove", { name, picture: i }));
+    return button;
+  }
+
+  function row(own, index) {
+    const files = make("input", { type: "file", multiple: true, accept: drawn.accept, "aria-label": `Add images of ${own.name}` });
+    files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
+    const open = make("button", { type: "button", text: "Open camera", "data-pick": `camera ${index}` });
+    open.addEventListener("click", () => shutter.open(own.name));
+    const remove = make("button", { type: "button", text: "Remove class", "data-pick": `remove ${index}` });
+    remove.addEventListener("click", () => edit("remove", { name: own.name }));
+    const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
+    if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
+    const count = make("small", { text: `${own.count} image${own.count === 1 ? "" : "s"}` });
+    const add = make("label", { className: "file" }, files, make("span", { text: "Add images" }));
+    return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h2", { text: own.name }), count, add, open, remove), thumbs);
+  }
+
+  function render(data) {
+    drawn = data;
+    imageCount = data.classes.reduce((sum, { count }) => sum + count, 0);
+    shutter.keep(data.classes.map(({ name }) => name));
+    say(data.message);
+    part("problems").replaceChildren(...data.problems.map((text) => make("li", { text })));
+    part("undo").disabled = !data.can_undo;
+    redraw(part("list"), ...data.classes.map(row));
+  }
+
+  part("add").addEventListener("submit", (event) => {
+    event.preventDefault();
+    edit("class", { name: part("name").value });
+    part("name").value = "";
+  });
+  part("zip").addEventListener("change", () => send(chosen(part("zip")), "zip"));
+  part("folder").addEventListener("change", () => sendFolder(chosen(part("folder"))));
+  part("undo").addEventListener("click", () => edit("undo"));
+  part("tests").addEventListener("click", () => edit("tests"));
+  return { render, showError: say };
+}
+
+// The camera of the editor: `open(name)` shows it for a class, `keep(names)` closes it if its class was removed.
+// `send(files, name)` receives the photos that were taken while the button was held.
+function cameraIn(part, say, send) {
+  const screen = part("screen");
+  const live = camera(screen.querySelector("video"), say);
+  let taken = null; // name of the class that photos are added to
+  let timer = null;
+  let shots = [];
+
+  function leave() {
+    clearInterval(timer);
+    timer = null;
+    live.close();
+    screen.hidden = true;
+  }
+
+  async function open(name) {
+    screen.hidden = false; // Some browsers do not play hidden videos.
+    if (!(await live.open())) return leave();
+    taken = name;
+    part("take").focus();
+  }
+
+  function shoot() {
+    const name = `camera-${Date.now()}.jpg`;
+    shots.push(live.still("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
+    say(`${shots.length} photo${shots.length === 1 ? "" : "s"} taken`);
+  }
+
+  function hold() {
+    if (timer) return;
+    shots = [];
+    shoot();
+    timer = setInterval(shoot, SHOT_INTERVAL);
+  }
+
+  async function release() {
+    if (!timer) return;
+    clearInterval(timer);
+    timer = null;
+    const name = taken; // saved now, because the user may open the camera for another class during the upload
+    await send(await Promise.all(shots), name);
+  }
+
+  function keep(names) {
+    if (taken !== null && !names.includes(taken)) leave();
+  }
+
+  part("leave").addEventListener("click", leave);
+  for (const name of ["pointerdown", "keydown"]) part("take").addEventListener(name, (event) => { if (!event.key || event.key === " ") hold(); });
+  for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) part("take").addEventListener(name, release);
+  return { keep, open };
+}
+
+// --- the models ---
+
+function createModels(element) {
+  const row = () => make("div", { className: "buttons" });
+  const [begin, actions, question, tuned] = [row(), row(), make("div"), make("div")];
+  const progress = progressLine("percent");
+  const told = make("div", { id: "own-told" });
+  element.append(begin, progress.place, actions, question, tuned, told);
+  let drawn = {}; // the last payload
+  let running = false; // whether a task runs
+  let asksWho = false; // whether the question before fine-tuning is shown
+  let poll = null;
+  const shown = new Map(); // element -> JSON of what it shows
+
+  const tell = (error) => told.replaceChildren(...(error ? [notice(error)] : []));
+  const act = (name) => store.act(name, {}, (error) => error && tell(error));
+
+  function button(text, clicked, properties = {}) {
+    const made = make("button", { type: "button", className: "vd-download", text, "data-pick": text, ...properties });
+    made.addEventListener("click", clicked);
+    return made;
+  }
+
+  function start(task, views) {
+    tell("");
+    store.startTask(`own.${task}`, (message) => {
+      running = !message.end;
+      progress.show({ ...message, error: null });
+      if (message.error) tell(message.error);
+      if (message.cancelled && task === "train") tell(CANCELLED);
+      if (message.data?.file) saveAs(message.data.file.url, message.data.name);
+      if (message.end) views.forEach(store.invalidate);
+      draw();
+    });
+  }
+
+  // Draw `build(value)` in `place` if the value has changed: a click on a button that is replaced meanwhile is lost.
+  function update(place, value, build) {
+    const text = JSON.stringify(value);
+    if (shown.get(place) === text) return;
+    shown.set(place, text);
+    redraw(place, ...build(value));
+  }
+
+  function beginButtons() {
+    if (running) return [button("Cancel", () => store.cancelTask(), { id: "own-stop" })];
+    return [button("Train classifier", () => start("train", [MODELS, RESULT]), { id: "own-train" })];
+  }
+
+  function actionButtons(names) {
+    const all = {
+      can_save: () => button("Save the model (.zip)", () => start("save", []), { id: "own-save" }),
+      can_publish: () => button("Publish to all users", () => act("own.publish")),
+      can_unpublish: () => button("Unpublish", () => act("own.unpublish")),
+      can_fine_tune: () => button("Fine-tune the whole model", askWho),
+    };
+    return names.map((name) => all[name]());
+  }
+
+  // Ask who may see the model before the images are used; the first answer, only the user, is chosen.
+  function askWho() {
+    tell(drawn.refusal);
+    if (drawn.refusal) return;
+    asksWho = true; // drawn anew, with the first answer
+    shown.delete(question);
+    store.set({ [AUDIENCE]: "me" });
+    draw();
+    question.querySelector("input").focus();
+  }
+
+  function closeQuestion() {
+    asksWho = false;
+    draw();
+  }
+
+  function audience(name) {
+    const [label, text] = AUDIENCES[name];
+    const radio = make("input", { type: "radio", name: AUDIENCE, value: name, checked: store.state[AUDIENCE] === name });
+    radio.addEventListener("change", () => store.set({ [AUDIENCE]: name }));
+    return make("label", {}, radio, make("span", {}, make("strong", { text: label }), ` ${text}`));
+  }
+
+  function questionForm() {
+    const confirm = button("Start fine-tuning", () => {
+      asksWho = false;
+      start("fine_tune", [MODELS]);
+    });
+    const cancel = button("Cancel", () => {
+      closeQuestion();
+      [...actions.children].at(-1)?.focus();
+    });
+    return make("fieldset", { id: "own-audience" }, make("legend", { text: QUESTION }),
+      ...Object.keys(AUDIENCES).map(audience), make("div", { className: "buttons" }, confirm, cancel));
+  }
+
+  // The line of the private fine-tuning; its progress is written by `drawTuned`.
+  function tunedLine(isActive) {
+    const label = isActive ? "Cancel fine-tuning" : "Delete the fine-tuned model";
+    const bar = isActive ? make("progress", { max: 1, "aria-label": "Fine-tuning" }) : null;
+    return make("div", { className: "vd-progress" },
+      make("p", {}, bar, make("span", { role: "status" }), button(label, () => act("own.discard"))));
+  }
+
+  function drawTuned({ text, done, is_active: isActive }) {
+    const words = isActive ? `Fine-tuning: ${text}` : text;
+    const status = tuned.querySelector("[role=status]");
+    if (status.textContent !== words) status.textContent = words;
+    if (isActive) tuned.querySelector("progress").value = done;
+  }
+
+  function draw() {
+    update(begin, running, beginButtons);
+    update(actions, ["can_save", "can_publish", "can_unpublish", "can_fine_tune"].filter((name) => drawn[name] && !running), actionButtons);
+    update(question, asksWho && drawn.can_fine_tune && !running, (isAsked) => (isAsked ? [questionForm()] : []));
+    update(tuned, drawn.tuned?.is_active ?? null, (isActive) => (isActive === null ? [] : [tunedLine(isActive)]));
+    if (drawn.tuned) drawTuned(drawn.tuned);
+  }
+
+  function render(data) {
+    const isNew = data.notice !== drawn.notice || data.refusal !== drawn.refusal;
+    drawn = data;
+    if (isNew) tell(data.notice);
+    draw();
+    clearTimeout(poll);
+    if (data.tuned?.is_active) poll = setTimeout(() => store.invalidate(MODELS), POLL_INTERVAL);
+  }
+
+  clearMessage = () => tell("");
+  draw();
+  return { render, showError: tell };
+}
+
+store.state[AUDIENCE] = "me";
+store.define(EDITOR, { needs: [], create: createEditor });
+store.define(MODELS, { needs: [MODEL], create: createModels });
+store.defineDocument(RESULT, []);
+})();
