@@ -10,6 +10,7 @@ import pytest
 from tests.factories import make_context, make_run
 from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens
+from vitdemo.page import bridge
 from vitdemo.page.bridge import (
     UNEXPECTED_ERROR_MESSAGE,
     Bridge,
@@ -22,6 +23,7 @@ from vitdemo.page.bridge import (
     load_square,
     load_trace,
     parse_view_state,
+    run_action,
 )
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.run_choice import RunChoice
@@ -166,6 +168,59 @@ def test_task_ends_at_its_next_report_after_a_cancellation(context, stop):
         runner.cancel(4)
         assert [*messages][-1] == {"id": 4, "end": True, "data": None, "error": None}
     assert ended.wait(10)
+
+
+def test_task_is_cancelled_by_its_session_only(context, monkeypatch):
+    session = ["anna"]
+    monkeypatch.setattr(bridge, "session_id", lambda: session[0])
+    released = threading.Event()
+
+    def work(context, state, report):
+        released.wait(10)
+        report(1, 1, "Working")
+        return "done"
+
+    runner = TaskRunner(context, {"work": work})
+    messages = runner.run({"id": 4, "task": "work", "state": STATE})
+    next(messages)
+    session[0] = "ben"
+    runner.cancel(4)
+    released.set()
+    assert [*messages][-1]["data"] == "done"
+
+
+def test_action_is_answered_with_the_views_that_it_changed(context):
+    added = []
+
+    def add(context, state, fields):
+        added.append(fields["name"])
+        return ["names"]
+
+    payloads = {"names": lambda context, state: [*added, state.model], **PAYLOADS}
+
+    def act(action, **fields):
+        request = {"id": 7, "action": action, "fields": fields, "state": STATE}
+        return run_action(context, payloads, {"add": add}, request)
+
+    assert act("add", name="mug") == {
+        "id": 7,
+        "views": {"names": {"data": ["mug", "vit"]}},
+        "error": None,
+    }
+    assert act("unknown") == {"id": 7, "views": {}, "error": None}
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(RunError("This run is gone."), "This run is gone."), (KeyError(), UNEXPECTED_ERROR_MESSAGE)],
+)
+def test_action_that_fails_changes_no_view(context, error, message):
+    def fail(context, state, fields):
+        raise error
+
+    request = {"id": 7, "action": "fail", "fields": "none", "state": STATE}
+    answer = run_action(context, PAYLOADS, {"fail": fail}, request)
+    assert answer == {"id": 7, "views": {}, "error": message}
 
 
 def test_task_that_fails_or_is_unknown_ends_with_a_message(context):

@@ -577,9 +577,19 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, monkeypatch, tmp_pa
         await training
         assert [each.name for each in find_value().collection.classes] == ["a", "mug", "cup"]
         assert find_value().probe is probe
+        lifetimes = [component.time_to_live for component, *_ in session.state_components]
+        assert lifetimes == [custom_classes.SESSION_LIFETIME]  # each use restarts it
 
     with ThreadPoolExecutor(1) as thread:  # this thread may have the event loop of browser tests
         thread.submit(asyncio.run, use_page()).result()
+
+
+def test_data_of_a_user_need_a_session(owned):
+    with AppBlocks():
+        payloads = custom_classes.build(owned, {}).payloads
+    for payload in payloads.values():
+        with pytest.raises(RunError, match="needs a browser session"):
+            payload(owned, bridge.parse_view_state(STATE))
 
 
 def test_published_model_is_replaced_and_unpublished(owned, jobs):
