@@ -34,6 +34,8 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.faithfulness_checks.imputation import impute_patches  # noqa: E402
+from benchmarks.faithfulness_checks.saco import compute_saco  # noqa: E402
 from vitdemo import console, data, runs  # noqa: E402
 from vitdemo.errors import DataError  # noqa: E402
 from vitdemo.explain import (  # noqa: E402
@@ -43,7 +45,6 @@ from vitdemo.explain import (  # noqa: E402
     forward_pass,
 )
 from vitdemo.explain.faithfulness import EDGE_BASELINE  # noqa: E402
-from vitdemo.explain.faithfulness.saco import compute_saco  # noqa: E402
 from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
     compare_with_random_heads,
     compute_random_head_maps,
@@ -252,7 +253,8 @@ def measure_image(
         image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
     ):
         for fill in [*fills, ROAD_FILL] if extra else fills:
-            settings = {"fill": fill, "steps": steps, "seed": seed}
+            replacement = impute_patches if fill == ROAD_FILL else fill
+            settings = {"fill": replacement, "steps": steps, "seed": seed}
             row[fill] = measure_areas(model, image, target, with_edges, **settings)
             if fill != ROAD_FILL:
                 row[f"layers {fill}"] = score_layers(model, image, target, **settings)

@@ -29,7 +29,7 @@ def test_python_examples_run(page, monkeypatch):
 def list_defined_names() -> set[str]:
     """Return the names of all functions and classes of the package, and of what it imports."""
     names = set()
-    for file in [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]:
+    for file in [*(ROOT / "vitdemo").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 names.add(node.name)

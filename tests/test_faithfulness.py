@@ -228,7 +228,7 @@ def test_errors_name_invalid_values():
         with pytest.raises(ValueError, match=message):
             measure_perturbation_curves(model, torch.zeros(1, 3, 32, 32), target, maps, **settings)
 
-    check(r"'noise'.*drop, mean, blur, road\.", fill="noise")
+    check(r"'noise'.*drop, mean, blur\.", fill="noise")
     check(
         "NarrowResNet does not compute each token from a single patch",
         build_convolutional(),

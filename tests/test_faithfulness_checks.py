@@ -1,4 +1,4 @@
-"""Imputation, SaCo, the sanity checks and the file of stored scores."""
+"""The sanity checks and the file of stored scores."""
 
 import copy
 import json
@@ -6,16 +6,12 @@ import json
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from scipy.stats import spearmanr, ttest_1samp
 from torch.testing import assert_close
 
 from tests.factories import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
-from tests.test_attention import build_timm, random_images
 from vitdemo.explain import attributions
-from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, predict_patch_sets
-from vitdemo.explain.faithfulness.imputation import impute_patches
-from vitdemo.explain.faithfulness.saco import assign_groups, compute_saco, saco_coefficient
+from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
 from vitdemo.explain.faithfulness.sanity import (
     RANDOM_HEAD_PATH_STEPS,
     compare_with_random_heads,
@@ -30,60 +26,6 @@ from vitdemo.explain.faithfulness.summary import (
     summarise_scores,
     write_summaries,
 )
-
-
-def test_imputed_pixel_is_the_weighted_mean_of_its_neighbours():
-    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    patches = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)) < 0.5
-    imputed = impute_patches(image, patches, (8, 8))[0].double()
-    kept = patches.view(8, 8).repeat_interleave(4, 0).repeat_interleave(4, 1)
-    assert torch.equal(imputed[:, kept].float(), image[0][:, kept])
-    # Weights of the neighbours inside the image (Rong et al. 2022): 1/6, and 1/12 diagonally.
-    weights = torch.tensor([[1.0, 2, 1], [2, 0, 2], [1, 2, 1]]).double()[None, None] / 12
-    total = F.conv2d(imputed[:, None], weights, padding=1)[:, 0]
-    inside = F.conv2d(torch.ones(1, 1, 32, 32).double(), weights, padding=1)[0]
-    errors = (imputed - total / inside)[:, ~kept].abs().amax(dim=0)
-    assert 0.001 < errors.mean() < 0.03  # only the added noise
-
-
-def test_imputation_restores_a_gradient_in_a_large_image():
-    slope = torch.linspace(-1, 1, 112).expand(1, 3, 112, 112)
-    kept = torch.ones(1, 49, dtype=torch.bool)
-    kept[0, [16, 24, 32]] = False
-    imputed = impute_patches(slope, kept, (7, 7))
-    assert (imputed - slope).abs().max() < 0.15
-    removed = ~kept.view(7, 7).repeat_interleave(16, 0).repeat_interleave(16, 1)
-    assert (imputed - slope)[0][:, removed].abs().mean() < 0.03
-    empty = impute_patches(slope, torch.zeros_like(kept), (7, 7))
-    assert empty.abs().max() < 0.1  # the mean colour with noise
-    assert torch.equal(impute_patches(slope, torch.ones_like(kept), (7, 7)), slope)
-
-
-def test_saco_equals_hand_computed_values():
-    cost = torch.tensor([0.3, 0.1, 0.2])
-    # pairs: 5-2 agrees, 5-1 agrees, 2-1 does not: (3 + 4 - 1) / 8
-    assert saco_coefficient(torch.tensor([5.0, 2.0, 1.0]), cost) == pytest.approx(6 / 8)
-    assert saco_coefficient(torch.tensor([5.0, 2.0, 1.0]), torch.tensor([3.0, 2, 1])) == 1
-    assert saco_coefficient(torch.tensor([5.0, 2.0, 1.0]), torch.tensor([1.0, 2, 3])) == -1
-    assert np.isnan(saco_coefficient(torch.ones(3), cost))
-    assert assign_groups(torch.arange(6.0), 3).tolist() == [2, 2, 1, 1, 0, 0]
-
-
-@torch.no_grad()
-def test_saco_removes_each_group_separately():
-    model = build_timm().double()
-    image = random_images(model, batch=1).double()
-    values = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)).double()
-    groups = values.flatten().argsort(descending=True).view(4, 4)
-    kept = torch.ones(4, 16, dtype=torch.bool).scatter(1, groups, False)
-    probabilities = predict_patch_sets(model, image, kept, (4, 4), "drop").softmax(1)[:, 1]
-    cost = model(image).softmax(1)[0, 1] - probabilities
-    expected = saco_coefficient(values.flatten()[groups].sum(1), cost)
-    coefficients = compute_saco(
-        model, image, 1, {"own": values, "reverse": -values}, fill="drop", groups=4
-    )
-    assert coefficients["own"] == pytest.approx(expected)
-    assert coefficients["reverse"] == pytest.approx(-expected)
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, RESNET])

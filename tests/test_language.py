@@ -50,7 +50,7 @@ NON_VERBS = (
     r"|Attention|Classes|Dotted|Effects?|Epochs|Features|Frames|Gains|Heads|Images|Mean|Names"
     r"|Probabilities|Random|Right|Runs|Sentences|Sorted|String|Tokens|Values|Weights|Width)\b"
 )
-DOCSTRING_FILES = ["app.py", "train.py", "vitdemo/**/*.py", "benchmarks/*.py", "tests/**/*.py"]
+DOCSTRING_FILES = ["app.py", "train.py", "vitdemo/**/*.py", "benchmarks/**/*.py", "tests/**/*.py"]
 
 
 def remove_code(text: str) -> str:

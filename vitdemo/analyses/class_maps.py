@@ -33,7 +33,6 @@ from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summa
 from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
-PAGE_FILLS = ("drop", "mean", "blur")  # without "road", which is too slow for the page
 # Verdicts on one map of one image. The first and the last two verdicts are based on p-values.
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
 NOT_BETTER_THAN_CENTRE = "not better than centre first"
@@ -231,7 +230,7 @@ def compute_class_maps(
         for m in methods
         if m.name in found
     )
-    fills = tuple(fill for fill in PAGE_FILLS if fill in faithfulness.supported_fills(model))
+    fills = faithfulness.supported_fills(model)
     answer = run, seen, probabilities, first, second, drawn, measured
     found = ClassMaps(*answer, fills, {}, asked.key)
     truths = {fill: asked.cache.get(_result_key(found, fill)) for fill in found.fills}
@@ -242,7 +241,7 @@ def sort_by_measured_score(
     methods: list[AttributionMethod], summaries: dict[str, FaithfulnessSummary]
 ) -> list[AttributionMethod]:
     """Sort methods by decreasing mean score for the first replacement in `summaries`, if any."""
-    fill = next((fill for fill in PAGE_FILLS if fill in summaries), None)
+    fill = next((fill for fill in faithfulness.FILLS if fill in summaries), None)
     scores = summaries[fill].scores if fill else {}
     return sorted(methods, key=lambda method: -scores.get(method.name, -1))
 

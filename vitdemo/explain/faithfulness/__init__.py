@@ -40,6 +40,7 @@ from vitdemo.explain.faithfulness.baselines import (
 )
 from vitdemo.explain.faithfulness.fills import (
     FILLS,
+    ReplacePatches,
     blur_image,
     check_fill,
     predict_patch_sets,
@@ -110,7 +111,7 @@ def measure_perturbation_curves(
     target: int,
     maps: Mapping[str, Tensor],
     *,
-    fill: str = "mean",
+    fill: str | ReplacePatches = "mean",
     against: int | None = None,
     steps: int | None = None,
     random_orders: int = NUM_RANDOM_ORDERS,
@@ -127,8 +128,9 @@ def measure_perturbation_curves(
             normalised over only these two classes.
         maps: maps (rows, columns) by name, all on the same grid. With `fill="drop"`, the grid must
             be the model's patch grid.
-        fill: "mean", "blur", "road", or "drop" to remove a ViT's tokens. "drop" is not supported
-            with a convolutional stem, because the stem mixes patches before they become tokens.
+        fill: "mean", "blur", a function, or "drop" to remove a ViT's tokens. "drop" is not
+            supported with a convolutional stem, because the stem mixes patches before they become
+            tokens.
         steps: number of steps K, at most one step per patch. None means one step per patch.
         on_step: called as (done, total); may raise to stop the measurement.
 
@@ -156,7 +158,7 @@ def score_transformed_copies(
     target: int,
     values: Tensor,
     *,
-    fill: str = "mean",
+    fill: str | ReplacePatches = "mean",
     against: int | None = None,
     steps: int | None = None,
     count: int = NUM_COPIES,
@@ -185,7 +187,7 @@ def _measure_order_curves(
     orders: Tensor,
     moved: Tensor,
     grid: tuple[int, int],
-    fill: str,
+    fill: str | ReplacePatches,
     on_step: OnStep | None,
 ) -> Tensor:
     """Measure deletion and insertion curves (2, M, K+1) of `orders` (M, P).
@@ -230,7 +232,9 @@ def compute_band(curves: Tensor) -> CurveBand:
     return CurveBand(curves.mean(dim=0), low, high)
 
 
-def _check_common_grid(model: nn.Module, maps: Mapping[str, Tensor], fill: str) -> tuple[int, int]:
+def _check_common_grid(
+    model: nn.Module, maps: Mapping[str, Tensor], fill: str | ReplacePatches
+) -> tuple[int, int]:
     """Return the common grid of all `maps`. Raises `ValueError` if their grids differ."""
     check_fill(model, fill)
     grids = {tuple(values.shape) for values in maps.values()}

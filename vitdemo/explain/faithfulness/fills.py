@@ -1,12 +1,12 @@
 """Replacements for removed patches, and predictions for images with removed patches.
 
-A removed patch is replaced by the mean colour, by the blurred image or by an interpolation of its
-neighbours (ROAD). Alternatively, a ViT can drop the patch's token, without a replacement.
+A removed patch is replaced by the mean colour, by the blurred image or by a function of the caller.
+Alternatively, a ViT can drop the patch's token, without a replacement.
 
 Letters: P patches (rows x columns), n sets of patches, S side, C classes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,12 @@ from vitdemo.explain.attributions import (
     cell_indices,
     get_num_classes,
 )
-from vitdemo.explain.faithfulness.imputation import impute_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer, plain_vit
 
-FILLS = ("drop", "mean", "blur", "road")
+FILLS = ("drop", "mean", "blur")
+# A function of an image (1, 3, S, S), of sets of patches that remain (n, P) and of the patch grid.
+# Returns the image with the other patches replaced (n, 3, S, S).
+ReplacePatches = Callable[[Tensor, Tensor, tuple[int, int]], Tensor]
 
 
 def supported_fills(model: nn.Module) -> tuple[str, ...]:
@@ -39,15 +41,15 @@ def predict_patch_sets(
     image: Tensor,
     sets: Tensor,
     grid: tuple[int, int],
-    fill: str,
+    fill: str | ReplacePatches,
     *,
     on_step: OnStep | None = None,
 ) -> Tensor:
     """Compute the logits (n, C) of an image (1, 3, S, S) for each set of patches, on the CPU.
 
     `sets` (n, P) is True for the patches of `grid` that remain. `fill` is one of
-    `supported_fills(model)`. `on_step` is called as (done, total); an exception in `on_step` stops
-    the computation.
+    `supported_fills(model)` or a function. `on_step` is called as (done, total); an exception in
+    `on_step` stops the computation.
     """
     passed = _predict_dropped if fill == "drop" else _predict_filled
     logits, done = torch.empty(len(sets), get_num_classes(model), dtype=image.dtype), 0
@@ -59,8 +61,10 @@ def predict_patch_sets(
     return logits
 
 
-def check_fill(model: nn.Module, fill: str) -> None:
+def check_fill(model: nn.Module, fill: str | ReplacePatches) -> None:
     """Raise `ValueError` for a replacement that is unknown or that `model` does not support."""
+    if callable(fill):
+        return
     if fill not in FILLS:
         raise ValueError(f"Unknown fill '{fill}': choose one of {', '.join(FILLS)}.")
     if fill not in supported_fills(model):
@@ -71,14 +75,18 @@ def check_fill(model: nn.Module, fill: str) -> None:
 
 
 def _predict_filled(
-    model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
+    model: nn.Module,
+    image: Tensor,
+    sets: Tensor,
+    grid: tuple[int, int],
+    fill: str | ReplacePatches,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield batches of set indices (b,) and logits (b, C); removed pixels are replaced."""
     hidden = blur_image(image) if fill == "blur" else torch.zeros_like(image)
     cell = cell_indices(*image.shape[-2:], grid, image.device)  # (S, S)
     for which in torch.arange(len(sets), device=image.device).split(ATTRIBUTION_BATCH_SIZE):
-        if fill == "road":
-            yield which, model(impute_patches(image, sets[which], grid))
+        if callable(fill):
+            yield which, model(fill(image, sets[which], grid))
         else:
             stays = sets[which][:, None, cell]  # (chunk, 1, S, S)
             yield which, model(torch.where(stays, image, hidden))

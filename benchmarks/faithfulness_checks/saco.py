@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vitdemo.explain.faithfulness import class_probability
 from vitdemo.explain.faithfulness.baselines import rank_by_value
-from vitdemo.explain.faithfulness.fills import check_fill, predict_patch_sets
+from vitdemo.explain.faithfulness.fills import ReplacePatches, check_fill, predict_patch_sets
 
 NUM_GROUPS = 10
 
@@ -27,7 +27,7 @@ def compute_saco(
     target: int,
     maps: Mapping[str, Tensor],
     *,
-    fill: str = "mean",
+    fill: str | ReplacePatches = "mean",
     groups: int = NUM_GROUPS,
     seed: int = 0,
 ) -> dict[str, float]:

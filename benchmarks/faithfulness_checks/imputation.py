@@ -11,15 +11,15 @@ Letters: P patches (rows x columns), n sets of patches, S side, s side in the li
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.sparse import coo_matrix
+from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from vitdemo.explain.attributions import cell_indices
 
 NOISE_STD = 0.01  # standard deviation in units of the normalised image, as in the paper
-MIN_PATCH_SIDE, MIN_IMAGE_SIDE = (
-    2,
-    28,
-)  # minimum side of a patch and of the image in the linear system, in pixels
+# Minimum side of a patch and of the image in the linear system, in pixels.
+MIN_PATCH_SIDE, MIN_IMAGE_SIDE = 2, 28
 NEIGHBOUR_WEIGHTS = [
     (dy, dx, 1 / 6 if 0 in (dy, dx) else 1 / 12)
     for dy in (-1, 0, 1)
@@ -63,9 +63,6 @@ def _solve_pixels(image: Tensor, stays: Tensor) -> Tensor:
 
     If no pixel is True in `stays`, the result has the mean colour.
     """
-    from scipy.sparse import coo_matrix  # a late import, because it is slow and rarely needed
-    from scipy.sparse.linalg import splu
-
     kept = stays.cpu().numpy()
     if kept.all() or not kept.any():
         return image if kept.all() else torch.zeros_like(image)
