@@ -87,7 +87,7 @@ def get_num_classes(model: nn.Module) -> int:
 def cell_grid(model: nn.Module, images: Tensor) -> tuple[int, int]:
     """Return the rows and columns of a Vision Transformer's patch grid.
 
-    Models without patches have at most `CELLS_PER_SIDE` rows and columns.
+    For models without patches, return at most `CELLS_PER_SIDE` rows and columns.
     """
     height, width = images.shape[-2:]
     if is_vision_transformer(model):

@@ -360,7 +360,7 @@ def _seed_gain(context: AppContext, run: Run) -> tuple[float, float, float]:
     """Return the mean gain over seeds and the ends of its 95% interval, in percentage points."""
     paired = _ablation(context, run).paired_seed_gains(_gain(context, run))
     if len(paired) < 2:
-        raise MissingFact(f"another seed of '{run.name}'")
+        raise MissingFact(f"another run of the recipe of '{run.name}' with a different seed")
     mean, low, high = mean_interval(100 * np.array(paired))
     return mean, low, high
 
@@ -369,7 +369,7 @@ def _seed_threshold(context: AppContext, run: Run) -> str:
     """Return the smallest significant gain of a run with one seed, in percentage points."""
     threshold = _ablation(context, run).seed_threshold
     if threshold is None:
-        raise MissingFact(f"another seed of '{run.name}'")
+        raise MissingFact(f"another run of the recipe of '{run.name}' with a different seed")
     return f"{100 * threshold:.1f}"
 
 

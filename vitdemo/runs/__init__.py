@@ -528,7 +528,7 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
 
 
 def _model_identity(run: Run) -> tuple:
-    """Return a key that is equal for runs with equal model settings and classes.
+    """Return a key that is the same for runs with the same model settings and classes.
 
     Options that only affect training are ignored.
     """

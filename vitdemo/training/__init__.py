@@ -373,7 +373,8 @@ class Trainer:
         if recipe.alternating_flip:
             self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
         if self.compile != "off" and not is_mixing and (recipe.mixup or recipe.cutmix):
-            # In epochs without mixing, weights of 1 avoid a second compiled function.
+            # In epochs without mixing, mixing weights of 1 keep the inputs of the compiled function
+            # the same. Otherwise, torch would compile a second function for these epochs.
             self.draws |= draw_mix(count, self.train.images.shape[-1], 0, 0, generator)._asdict()
         self.mixing_partners = None
         if "share" in self.draws:
