@@ -2,18 +2,18 @@
 Object.assign(window.vitdemo, (() => {
   const { make, notice } = window.vitdemo;
   const number = new Intl.NumberFormat("en");
+  const [CANCEL, WAITING] = ["Cancel", "Waiting for the server"];
 
-  // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps ("":
-  // no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
-  function progressLine(unit = "steps", ...others) {
+  // The progress of a task in `place`: `show(message)` draws a message. `unit` names the steps ("": no steps are shown);
+  // a task that knows no total reports seconds.
+  function progressLine(unit = "steps") {
     const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
-    const line = make("p", {}, bar, text, steps, ...others);
+    const line = make("p", {}, bar, text, steps);
     const place = make("div", { className: "vd-progress" });
 
-    // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
-    function show({ done, total, text: words, end, error }) {
-      if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
-      const label = words || "Waiting for the server";
+    // Progress changes only texts, so that it is not read out anew.
+    function show({ done, total, text: words }) {
+      const label = words || WAITING;
       if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
       steps.textContent = !words || !unit ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
       if (words && total) Object.assign(bar, { max: total, value: done });
@@ -23,20 +23,30 @@ Object.assign(window.vitdemo, (() => {
     return { place, show };
   }
 
-  // `starts` are { id, text, task }; `unit` names the steps. After each step, which has its own text, and at the
-  // end, the data of `views` are requested again. The result of a task is a list of error messages.
-  function taskPanel({ starts, unit, views }) {
-    const progress = progressLine(unit);
-    const buttons = make("div", { className: "buttons" });
-    let before = null; // the previous message of the task
+  const errors = ({ data, error }) => (error ? [error] : data ?? []).map(notice);
 
-    const begin = starts.map(({ id, text: label, task }) => {
-      const button = make("button", { type: "button", className: "vd-download", id, text: label });
-      button.addEventListener("click", () => vitdemo.store.startTask(task, receive));
-      return button;
+  // Return two elements: the `buttons`, and the `progress` of the running task, finally its result.
+  // - `starts` are { id, text, task }, `unit` names the steps, `cancelId` is the id of Cancel.
+  // - After each step, which has its own text, and at the end, the data of `views` are requested again.
+  // - A change of a state key in `needs` cancels the task and removes its result.
+  // - `drawEnd(message)` returns the elements of the result. By default, the result is a list of error messages.
+  function taskPanel({ starts, unit = "steps", cancelId, views = [], needs = [], drawEnd = errors }) {
+    const progress = progressLine(unit);
+    let before = null; // the previous message of the running task
+    let started = null; // the button of the last task
+
+    const button = (id, text) => make("button", { type: "button", className: "vd-download", id, text });
+    const begin = starts.map(({ id, text, task }) => {
+      const made = button(id, text);
+      made.addEventListener("click", () => {
+        started = made;
+        vitdemo.store.startTask(task, receive, needs);
+      });
+      return made;
     });
-    const cancel = make("button", { type: "button", className: "vd-download", text: "Cancel" });
+    const cancel = button(cancelId, CANCEL);
     cancel.addEventListener("click", () => vitdemo.store.cancelTask());
+    const buttons = make("div", { className: "vd-task" }, ...begin);
 
     function receive(message) {
       const isNextStep = before?.text && message.text !== before.text;
@@ -46,24 +56,24 @@ Object.assign(window.vitdemo, (() => {
       else showProgress(message);
     }
 
-    function showEnd({ data, error }) {
+    function showEnd(message) {
       const hadFocus = document.activeElement === cancel;
       cancel.remove();
-      for (const button of begin) button.disabled = false;
-      if (hadFocus) begin[0].focus();
-      progress.place.replaceChildren(...(error ? [error] : (data ?? [])).map(notice));
+      for (const each of begin) each.disabled = false;
+      if (hadFocus) started.focus();
+      progress.place.replaceChildren(...drawEnd(message));
     }
 
     function showProgress(message) {
       progress.show(message);
       if (cancel.parentElement) return;
-      for (const button of begin) button.disabled = true;
+      for (const each of begin) each.disabled = true;
       buttons.append(cancel);
     }
 
-    buttons.append(...begin);
-    return make("div", { className: "vd-task" }, buttons, progress.place);
+    if (needs.length) vitdemo.store.watch(needs, () => progress.place.replaceChildren());
+    return { buttons, progress: progress.place };
   }
 
-  return { progressLine, taskPanel };
+  return { taskPanel };
 })());

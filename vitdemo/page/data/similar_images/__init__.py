@@ -56,7 +56,6 @@ from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
 from vitdemo.page.components.table import Table
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import TEST_PREFIX
-from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.runs import Run
 
 MAPS_VIEW, NEIGHBOURS_VIEW = "similar_images", "neighbours"  # also the names of their tasks
@@ -86,22 +85,16 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, whose views the browser draws."""
     gr.Markdown(SIMILAR_IMAGES_INTRO)
     controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
-    with gr.Row():
-        controls[COUNT_KEY] = gr.Slider(
-            MIN_SAMPLE_SIZE,
-            MAX_SAMPLE_SIZE,
-            MAX_SAMPLE_SIZE,
-            step=100,
-            label="Test images",
-            elem_id="similar-count",
-            min_width=260,
-        )
-        begin = gr.Button("Compute t-SNE maps", variant="primary", elem_id="lay-out", min_width=260)
+    controls[COUNT_KEY] = gr.Slider(
+        MIN_SAMPLE_SIZE,
+        MAX_SAMPLE_SIZE,
+        MAX_SAMPLE_SIZE,
+        step=100,
+        label="Test images",
+        elem_id="similar-count",
+    )
     add_view(MAPS_VIEW, elem_id="tsne")
-    near = gr.Button("Find nearest neighbours", elem_id="find-near")
     add_view(NEIGHBOURS_VIEW, elem_id="near")
-    begin.click(None, js="() => vitdemo.similarImages.computeMaps()", **NO_PROGRESS)
-    near.click(None, js="() => vitdemo.similarImages.findNeighbours()", **NO_PROGRESS)
 
 
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:

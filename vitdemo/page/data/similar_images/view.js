@@ -1,7 +1,7 @@
 // Scatter plots of test images, and the nearest neighbours of the current image. One sheet holds all thumbnails;
 // each dot shows its part of it.
-vitdemo.similarImages = (() => {
-const { documentIn, make, notice, progressLine, rove, store } = vitdemo;
+(() => {
+const { documentIn, make, notice, rove, store, taskPanel } = vitdemo;
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
@@ -64,34 +64,20 @@ function drawMaps(place, value) {
   return place.replaceChildren(legend(place, value), planes);
 }
 
-// --- the tasks that compute the data of a view ---
-
-// `place` shows the progress of the task `view` with a button Cancel, and its error.
-function makeTask(view, needs, { cancel, start }) {
-  const button = make("button", { type: "button", className: "vd-download", id: cancel, text: "Cancel" });
-  button.addEventListener("click", () => {
-    store.cancelTask();
-    document.querySelector(start).focus();
-  });
-  const { place, show } = progressLine("steps", button);
-
-  function listen(message) {
-    show(message);
-    if (message.end && !message.error && !message.cancelled) store.invalidate(view);
-  }
-  return { place, start: () => store.startTask(view, listen, needs) };
-}
+// --- the views, whose data tasks compute ---
 
 const MAPS = "similar_images";
 const MAPS_NEEDS = ["data.features", "data.images"];
-const maps = makeTask(MAPS, MAPS_NEEDS, { start: "#lay-out", cancel: "lay-out-stop" });
+const maps = taskPanel({
+  starts: [{ id: "lay-out", text: "Compute t-SNE maps", task: MAPS }], cancelId: "lay-out-stop", views: [MAPS], needs: MAPS_NEEDS,
+});
 
 store.define(MAPS, {
   needs: MAPS_NEEDS,
   create(element) {
     const place = make("div", { className: "maps" });
     const separation = make("div", { id: "parting", className: "article" });
-    element.replaceChildren(maps.place, place, separation);
+    element.replaceChildren(maps.buttons, maps.progress, place, separation);
     const drawSeparation = documentIn(separation);
     function render(value) {
       drawMaps(place, value);
@@ -103,13 +89,15 @@ store.define(MAPS, {
 
 const NEIGHBOURS = "neighbours";
 const NEIGHBOURS_NEEDS = ["image", "data.features"];
-const neighbours = makeTask(NEIGHBOURS, NEIGHBOURS_NEEDS, { start: "#find-near", cancel: "find-near-stop" });
+const neighbours = taskPanel({
+  starts: [{ id: "find-near", text: "Find nearest neighbours", task: NEIGHBOURS }], cancelId: "find-near-stop", views: [NEIGHBOURS], needs: NEIGHBOURS_NEEDS,
+});
 
 store.define(NEIGHBOURS, {
   needs: NEIGHBOURS_NEEDS,
   create(element) {
     const article = make("div", { className: "article" });
-    element.replaceChildren(neighbours.place, article);
+    element.replaceChildren(neighbours.buttons, neighbours.progress, article);
     let opening = null; // of the drawn images
     const draw = documentIn(article, (number) => openTestImage(opening, number));
     function render({ blocks, open }) {
@@ -119,6 +107,4 @@ store.define(NEIGHBOURS, {
     return { render, showError: (text) => draw([{ kind: "Notice", text }]) };
   },
 });
-
-return { computeMaps: maps.start, findNeighbours: neighbours.start };
 })();

@@ -1,7 +1,7 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 (() => {
-const { caption, folded, grid, largest, make, marked, notice, progressLine, redraw, scale, shade, signed, store } = vitdemo;
+const { caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store, taskPanel } = vitdemo;
 
 // --- the heads that are off, which belong to a model ---
 
@@ -52,63 +52,21 @@ function render(element, value, state) {
 // --- the accuracy without the heads ---
 
 const TASK = "head_ablation.accuracy";
-let place = null; // the element of the view
-let message = null; // the last message of the task; null: not started
-
-function button(name, text, act) {
-  const made = make("button", { type: "button", className: "vd-download", text, "data-pick": name });
-  made.addEventListener("click", act);
-  return made;
-}
-
-const isRunning = () => message && !message.end;
-
-function result({ data, error }) {
-  return data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? "The measurement was cancelled.");
-}
-
-const progress = progressLine("predictions");
-
-function drawAccuracy() {
-  if (!place) return;
-  const buttons = [button("all on", "Switch all heads on", () => switchOff("")), button("measure", "Measure accuracy on 1,000 test images", measure)];
-  if (isRunning()) buttons.push(button("cancel", "Cancel", cancel));
-  const shown = isRunning() ? progress.place : message && result(message);
-  redraw(place, make("div", { className: "buttons" }, ...buttons), ...(shown ? [shown] : []));
-  if (isRunning()) progress.show(message);
-}
-
-function measure() {
-  store.startTask(TASK, (received) => {
-    const isProgress = isRunning() && !received.end;
-    message = received;
-    if (isProgress) progress.show(message);
-    else drawAccuracy();
-  });
-}
-
-function cancel() {
-  store.cancelTask();
-  place.querySelector("[data-pick=measure]").focus();
-}
-
-function forgetAccuracy() {
-  if (isRunning()) store.cancelTask();
-  message = null;
-  drawAccuracy();
-}
+const CANCELLED = "The measurement was cancelled.";
+const drawEnd = ({ data, error }) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? CANCELLED)];
+const starts = [{ id: "measure-accuracy", text: "Measure accuracy on 1,000 test images", task: TASK }];
+const panel = taskPanel({ starts, unit: "predictions", needs: ["model"], drawEnd });
+const allOn = make("button", { type: "button", className: "vd-download", text: "Switch all heads on" });
+allOn.addEventListener("click", () => switchOff(""));
+panel.buttons.prepend(allOn);
 
 store.define("head_ablation", { needs: ["image", "model", "instead"], follows: ["off"], render });
 // The grid shows the same error.
 store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], { showError: (element) => element.replaceChildren() });
 store.define(TASK, {
-  render(element) {
-    place = element;
-    drawAccuracy();
-  },
+  render: (element) => element.replaceChildren(panel.buttons, panel.progress),
 });
 store.watch(["model"], (state, changes) => {
   if (!("off" in changes)) switchOff(""); // the user chose another model
-  forgetAccuracy();
 });
 })();

@@ -12,10 +12,10 @@ store.define("latency", {
   create(element) {
     const article = make("div", { className: "article" });
     const draw = documentIn(article);
-    element.replaceChildren(panel, article);
+    element.replaceChildren(panel.buttons, panel.progress, article);
     return {
       render({ document, has_gpu: hasGpu }) {
-        panel.querySelector("#latency-gpu").hidden = !hasGpu;
+        panel.buttons.querySelector("#latency-gpu").hidden = !hasGpu;
         draw(document);
       },
     };

@@ -9,7 +9,7 @@ store.define("robustness", {
   create(element) {
     const plots = make("div");
     const draw = linePlotsIn(plots);
-    element.replaceChildren(panel, plots);
+    element.replaceChildren(panel.buttons, panel.progress, plots);
     return { render: draw };
   },
 });
