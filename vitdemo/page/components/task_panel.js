@@ -2,18 +2,18 @@
 Object.assign(window.vitdemo, (() => {
   const { make, notice } = window.vitdemo;
   const number = new Intl.NumberFormat("en");
-  const [CANCEL, WAITING] = ["Cancel", "Waiting for the server"];
 
-  // The progress of a task in `place`: `show(message)` draws a message. `unit` names the steps ("": no steps are shown);
-  // a task that knows no total reports seconds.
-  function progressLine(unit = "steps") {
+  // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps
+  // ("": no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
+  function progressLine(unit = "steps", ...others) {
     const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
-    const line = make("p", {}, bar, text, steps);
+    const line = make("p", {}, bar, text, steps, ...others);
     const place = make("div", { className: "vd-progress" });
 
-    // Progress changes only texts, so that it is not read out anew.
-    function show({ done, total, text: words }) {
-      const label = words || WAITING;
+    // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
+    function show({ done, total, text: words, end, error }) {
+      if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
+      const label = words || "Waiting for the server";
       if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
       steps.textContent = !words || !unit ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
       if (words && total) Object.assign(bar, { max: total, value: done });
@@ -44,7 +44,7 @@ Object.assign(window.vitdemo, (() => {
       });
       return made;
     });
-    const cancel = button(cancelId, CANCEL);
+    const cancel = button(cancelId, "Cancel");
     cancel.addEventListener("click", () => vitdemo.store.cancelTask());
     const buttons = make("div", { className: "vd-task" }, ...begin);
 
@@ -75,5 +75,5 @@ Object.assign(window.vitdemo, (() => {
     return { buttons, progress: progress.place };
   }
 
-  return { taskPanel };
+  return { progressLine, taskPanel };
 })());
