@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.factories import make_context, make_run
+from vitdemo import page, runs
 from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page import bridge
@@ -100,6 +101,28 @@ def test_stamp_of_the_models_is_older_than_the_data(tmp_path):
     answer = answer_request(context, {"list": list_then_add}, request)
     assert answer["views"]["list"]["data"] == ["vit"]
     assert answer["models"]["groups"] == [("Models", ["vit"])]
+
+
+def test_a_request_reads_the_run_folders_once(tmp_path, monkeypatch):
+    for name in ("vit", "other"):
+        make_run(tmp_path / name)
+    context, listings, find_runs = make_context(tmp_path), [], runs.find_runs
+
+    def find_and_count(*arguments, **options):
+        listings.append(arguments)
+        return find_runs(*arguments, **options)
+
+    monkeypatch.setattr(runs, "find_runs", find_and_count)
+    request = {"state": STATE, "views": dict.fromkeys(page.PAYLOADS, "key")}
+    answer = answer_request(context, page.PAYLOADS, request)
+    assert answer["models"]["groups"] == [("Models", ["other", "vit"])]
+    assert answer["views"].keys() == page.PAYLOADS.keys()
+    assert len(listings) == 1
+    make_run(tmp_path / "later")
+    assert len(context.list_runs()[0]) == 3  # the next request reads the folders again
+    with context.list_once():
+        context.list_runs()[0].clear()  # callers may change the result
+        assert len(context.list_runs()[0]) == 3
 
 
 def test_square_of_an_image_is_loaded_once(context):

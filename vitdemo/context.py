@@ -85,10 +85,31 @@ class AppContext:
         self._test_set: TestSet | None = None
         self._test_lock = threading.Lock()
         self._get_session_id = get_session_id
+        self._thread = threading.local()  # `listing`: the result of `list_runs` in `list_once`
         self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
+
+    @contextmanager
+    def list_once(self) -> Iterator[None]:
+        """Read the run folders at most once in this block: later calls return the first result.
+
+        Applies to the current thread.
+        """
+        self._thread.listing = []
+        try:
+            yield
+        finally:
+            del self._thread.listing
 
     def list_runs(self) -> tuple[list[Run], list[str]]:
         """Read all runs, and return the readable runs and a message for each unreadable run."""
+        listing = getattr(self._thread, "listing", None)
+        if listing is None:
+            return self._read_runs()
+        if not listing:
+            listing.extend(self._read_runs())
+        return listing[0].copy(), listing[1].copy()
+
+    def _read_runs(self) -> tuple[list[Run], list[str]]:
         own = self._private_roots.get(self._get_session_id() or "")
         roots = [*self.roots, own] if own else self.roots
         found, problems = runs.find_runs(*roots, read=self._read_if_changed)

@@ -352,24 +352,26 @@ class TaskRunner:
 
 
 def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
-    """Return the payloads for an untrusted `request` of the browser."""
+    """Return the payloads for an untrusted `request` of the browser.
+
+    The stamp and all payloads describe the same runs. If a run is added meanwhile, the next stamp
+    differs.
+    """
     views = request.get("views")
     views = views if isinstance(views, dict) else {}
     state = request.get("state")
     known = state.get("models") if isinstance(state, dict) else None
-    # Before the payloads: if a run is added meanwhile, the next stamp differs.
-    models = list_new_models(context, known)
-    results = {
-        name: {"key": views[name], **_compute_payload(payload, context, state)}
-        for name, payload in payloads.items()
-        if name in views
-    }
-    return {
-        "id": request.get("id"),
-        "models": models,
-        "model": describe_depth(context, state),
-        "views": results,
-    }
+    with context.list_once():
+        return {
+            "id": request.get("id"),
+            "models": list_new_models(context, known),
+            "model": describe_depth(context, state),
+            "views": {
+                name: {"key": views[name], **_compute_payload(payload, context, state)}
+                for name, payload in payloads.items()
+                if name in views
+            },
+        }
 
 
 def run_action(
