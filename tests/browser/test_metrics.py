@@ -123,6 +123,26 @@ def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_page, add
     page.wait_for_url(lambda url: "results.model" not in url and "calibration" not in url)
 
 
+def test_url_contains_chosen_classes_with_commas_but_no_default(open_page, serve_runs, tmp_path):
+    make_run(tmp_path / "runs" / "vit", classes=("ship, small", "100%", *CLASSES[2:]))
+    page = open_page(serve_runs())
+    names = page.locator("#ranking tbody th")
+    for _ in range(2):
+        open_tab(page, "Per-class metrics")
+        expect(names).to_have_text(["cat"])  # the class with the lowest F1
+        expect(page.locator("#curve-classes")).to_contain_text("cat")
+        assert "metrics.classes" not in page.url
+        page.evaluate("vitdemo.store.open('?tab=look')")  # as a lesson does
+    open_tab(page, "Per-class metrics")
+    for number, name in enumerate(["ship, small", "100%"], start=2):
+        choose_option(page, "#curve-classes", name)
+        expect(names).to_have_count(number)
+    page.wait_for_url(re.compile("metrics.classes=cat,ship"))
+    page.reload()
+    expect(names).to_have_text(["cat", "ship, small", "100%"])
+    expect(page.locator("#curve-classes")).to_contain_text("ship, small")
+
+
 def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "first")
     page = open_page(serve_runs())

@@ -105,6 +105,28 @@ def test_invalid_url_opens_the_default_view(open_page, page_url, query):
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
+# Start a task before the first answer of the server.
+JS_START_TASK = """document.addEventListener("vitdemo:started", () => {
+  window.messages = [];
+  const [listen, needs] = [(each) => messages.push(each), ["image", "model", "why"]];
+  vitdemo.store.startTask("class_attribution.faithfulness", listen, needs);
+});"""
+
+
+@pytest.mark.parametrize("query", ["model=nobody", "why=unicorn", "picture=test:99"])
+def test_refused_value_of_the_url_does_not_cancel_a_task(query, open_page, page_url):
+    page = open_page("about:blank")
+    page.add_init_script(JS_START_TASK)
+    page.goto(f"{page_url}?section=why&{query}")
+    page.wait_for_function("window.messages?.at(-1)?.end")
+    end = page.evaluate("messages.at(-1)")
+    assert not end.get("cancelled") and end["error"] is None
+    assert get_selected_model(page) == "timm"
+    page.evaluate("vitdemo.store.invalidate('class_attribution')")
+    expect(page.locator("#why-meter svg")).to_have_count(2)  # the result
+    page.wait_for_url(lambda url: query not in url)
+
+
 # --- the other tabs ------------------------------------------------------------------------------
 
 

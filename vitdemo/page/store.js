@@ -31,7 +31,8 @@ vitdemo.store = (() => {
   const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
   const isStale = (each) => isVisible(each.element) && isComplete(each.name) && !isCurrent(each);
 
-  function set(changes) {
+  // With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
+  function set(changes, { isCorrection = false } = {}) {
     if (changes.layer) chosenLayer = changes.layer;
     const before = { ...state };
     Object.assign(state, changes);
@@ -40,7 +41,7 @@ vitdemo.store = (() => {
     const changed = Object.keys(state).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(before[key]));
     if (!changed.length) return;
     const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
-    if (includesChange(task?.needs)) cancelTask();
+    if (includesChange(task?.needs) && !isCorrection) cancelTask();
     for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
     drawFollowers(changed);
     refresh();
@@ -94,7 +95,10 @@ vitdemo.store = (() => {
     take(answer, mounted.filter(({ name }) => views[name].isFirst));
     take(answer, mounted.filter(({ name }) => !views[name].isFirst));
     if (depth?.name === state.model) reviseChoice();
-    if (!hasAnswer) requestAnimationFrame(scrollToSection);
+    if (!hasAnswer) {
+      requestAnimationFrame(scrollToSection);
+      if (task) sendTask();
+    }
     hasAnswer = true;
     for (const each of mounted) if (isCurrent(each)) each.element.ariaBusy = null;
     refresh();
@@ -225,20 +229,21 @@ vitdemo.store = (() => {
     refresh();
   }
 
-  // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced.
+  // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced:
+  // before the first answer, it is from the URL; later, it was removed.
   function takeModels({ stamp, groups }) {
     modelNames = groups.flatMap(([, names]) => names);
     showControl("model", { props: { groups } });
     set({ models: stamp });
     if (modelNames.includes(state.model)) return;
-    set({ model: modelNames[0] ?? null });
+    set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
     showControl("model", { value: state.model });
   }
 
   // --- long computations ---
 
   let channel = null;
-  let task = null; // the running task: { id, listen, needs }
+  let task = null; // the running task: { id, name, listen, needs }
   const taskRequest = vitdemo.newest();
 
   // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
@@ -246,10 +251,13 @@ vitdemo.store = (() => {
   // A change of a state key in `needs` cancels the task.
   function startTask(name, listen, needs = []) {
     cancelTask();
-    task = { id: ++count, listen, needs };
+    task = { id: ++count, name, listen, needs };
     listen({ done: 0, total: 1, text: "" });
-    bridge.trigger("start", taskRequest({ id: task.id, task: name, state: requestedState() }));
+    if (hasAnswer) sendTask();
+    else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
   }
+
+  const sendTask = () => bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
 
   function cancelTask() {
     if (!task) return;
@@ -309,21 +317,32 @@ vitdemo.store = (() => {
       flag: (text) => ({ true: true, false: false })[text],
       number: (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined),
       choice: (text) => choices.find((value) => String(value) === text),
-      names: (text) => (text ? text.split(",") : undefined),
+      names: (text) => (text ? readNames(text) : undefined),
       text: (text) => text.slice(0, MAX_TEXT),
     };
-    defineParam(name, { start, parse: parsers[kind] });
+    defineParam(name, { start, parse: parsers[kind], format: kind === "names" ? writeNames : String });
   }
 
-  // Change properties of controls, given by name. A new value also changes the state.
+  // A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
+  const writeNames = (names) => names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
+  const readNames = (text) => text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
+
+  // While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
+  const defaults = {}; // choices of the server, by name
+  const isUnset = (name) => JSON.stringify(state[name]) === '[""]';
+  const shownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
+
+  // Change properties of controls, given by name. A new value also changes the state, if the user has chosen one.
   function updateControls(changes) {
     for (const [name, properties] of Object.entries(changes)) {
-      if (updated[name] === JSON.stringify(properties) && (properties.value ?? state[name]) === state[name]) continue;
+      const isSameValue = JSON.stringify(properties.value ?? state[name]) === JSON.stringify(state[name]);
+      if (updated[name] === JSON.stringify(properties) && isSameValue) continue;
       updated[name] = JSON.stringify(properties);
+      if (isUnset(name) && properties.value) defaults[name] = properties.value;
       showControl(name, properties);
     }
-    const values = Object.entries(changes).filter(([, properties]) => "value" in properties);
-    set(Object.fromEntries(values.map(([name, { value }]) => [name, value])));
+    const values = Object.entries(changes).filter(([name, properties]) => "value" in properties && !isUnset(name));
+    set(Object.fromEntries(values.map(([name, { value }]) => [name, value])), { isCorrection: true });
   }
 
   // Change properties of a control, but not the state.
@@ -343,7 +362,7 @@ vitdemo.store = (() => {
   function takeUpdates(names) {
     const taken = updates;
     updates = {};
-    for (const [name, update] of Object.entries(taken)) if ("value" in update) update.value = state[name]; // a later choice stays
+    for (const [name, update] of Object.entries(taken)) if ("value" in update) update.value = shownValue(name); // a later choice stays
     return names.map((name) => ({ __type__: "update", ...taken[name] }));
   }
 
@@ -351,15 +370,15 @@ vitdemo.store = (() => {
 
   const MAX_QUERY = 4000; // characters of a URL that are read
   const MAX_TEXT = 200; // characters of a text in the URL
-  const params = {}; // URL parameters by state key: { start, parse(text), isKept (when a script opens another view) }
+  const params = {}; // URL parameters by state key: { start, parse(text), format(value), isKept (when a script opens another view) }
   const former = {}; // former name of a parameter -> name
 
   // Read the parameter `old` of former links as `name`, and remove it from the URL.
   const renameParam = (old, name) => { former[old] = name; };
 
   // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
-  function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), isKept = false } = {}) {
-    params[name] = { start, parse, isKept };
+  function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {}) {
+    params[name] = { start, parse, format, isKept };
     state[name] ??= start;
   }
 
@@ -399,7 +418,10 @@ vitdemo.store = (() => {
       picture: own ? null : image?.source,
       crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
     };
-    for (const [name, { start }] of Object.entries(params)) found[name] = String(state[name] ?? start) === String(start) ? null : String(state[name]);
+    for (const [name, { start, format }] of Object.entries(params)) {
+      const text = format(state[name] ?? start);
+      found[name] = text === format(start) ? null : text;
+    }
     for (const [name, leader] of Object.entries(leaders)) if (state[name] === state[leader]) found[name] = null;
     for (const tab of Object.keys(sectionsOf)) found[tab] = null;
     if (state.tab in sectionsOf) found.tab = state[state.tab];
@@ -467,7 +489,7 @@ vitdemo.store = (() => {
   // Show the state in the controls and tabs.
   function showState() {
     for (const [name, { choices, kind }] of Object.entries(controls)) {
-      const value = state[name];
+      const value = shownValue(name);
       const isNew = kind === "text" && choices && !choices.includes(value);
       showControl(name, isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value });
     }

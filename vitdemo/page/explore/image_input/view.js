@@ -22,7 +22,7 @@ const HTML = `
 function create(element, { upload }) {
 element.innerHTML = HTML;
 const part = (name) => element.querySelector("." + name);
-const choose = (image) => vitdemo.store.set({ image, unavailable: "" });
+const choose = (image, options) => vitdemo.store.set({ image, unavailable: "" }, options);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, the same limit as on the server
 let at = 0.5; // position of the square along the longer side, 0 to 1
@@ -166,7 +166,7 @@ function showError(text) {
   const isOther = JSON.stringify(before) !== JSON.stringify(vitdemo.store.state.image);
   refusal = `The image could not be shown. ${text}${shown ? " The previous image is still shown." : ""}`;
   say(refusal);
-  if (before && isOther) choose(before);
+  if (before && isOther) choose(before, { isCorrection: true });
 }
 
 new ResizeObserver(place).observe(frame);
