@@ -85,15 +85,6 @@ def test_gap_is_training_minus_validation_in_percentage_points(run):
     assert training_progress.count_epochs_below_validation(with_history(run)) == 0
 
 
-def test_smoothing_matches_hand_worked_values():
-    assert training_progress.smooth_values([1, 2, 4], 0) == [1, 2, 4]
-    # Weight 0.5 gives 1, (0.25*1 + 0.5*2)/0.75 and (0.125*1 + 0.25*2 + 0.5*4)/0.875.
-    assert training_progress.smooth_values([1, 2, 4], 0.5) == pytest.approx(
-        [1, 1.25 / 0.75, 2.625 / 0.875]
-    )
-    assert training_progress.smooth_values([], 0.9) == []
-
-
 def test_weights_are_of_the_last_or_the_lowest_validation_loss_epoch(run):
     example = with_history(run, *({"val_loss": loss} for loss in (0.9, 0.4, 0.4, 0.5)))
     assert example.weights_record["epoch"] == 4

@@ -1,10 +1,21 @@
-"""Curves of Training progress, including those of continued runs."""
+"""The Training progress tab without a browser: chosen runs, curves, status and results."""
+
+import os
+import time
 
 import pytest
 
-from tests.factories import make_run, record_start_weights
-from vitdemo.page.training import CurveSettings, render_curves, stage_list
+from tests.factories import make_context, make_run, record_start_weights
+from vitdemo import runs
+from vitdemo.figures.curves import MAX_TRAINING_CURVES
+from vitdemo.jobs import JobQueue
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.components.run_list import NOT_CHOSEN
+from vitdemo.page.training import curves, make_payloads, results, run_choice
+from vitdemo.page.training.curves import NO_RUN_MESSAGE, NO_SELECTION_MESSAGE, render_curves
+from vitdemo.page.training.results import stage_list
 from vitdemo.runs import Run
+from vitdemo.runs.steps import MAX_SILENT_SECONDS
 
 
 @pytest.fixture
@@ -14,19 +25,30 @@ def line(tmp_path) -> tuple[Run, Run]:
     return first, record_start_weights(make_run(tmp_path / "second", epochs=2), first, 2)
 
 
-def validation_curves(runs, **view):
-    plot = render_curves(list(runs), list(runs), CurveSettings(**view))["plots"][0]
+def make_unfinished_run(folder) -> Run:
+    run = make_run(folder)
+    (run.path / runs.EVALUATION_FILE).unlink()
+    return runs.read_run(folder)
+
+
+def make_state(chosen=NOT_CHOSEN, known=()) -> ViewState:
+    return ViewState(None, "", {run_choice.RUNS: list(chosen), run_choice.KNOWN: list(known)})
+
+
+def validation_curves(found):
+    data = render_curves(found, found)
+    plot = data["plots"][0]
     lines = {line["run"]: line for line in plot["lines"] if line["name"] == "validation"}
-    return lines, [mark["x"] for mark in plot["marks"]]
+    return {name: curve | {"x": data["x"][curve["x"]]} for name, curve in lines.items()}, plot
 
 
 def test_curve_includes_the_epochs_of_the_parent_run(line):
-    lines, marks = validation_curves(line[1:])
+    lines, plot = validation_curves(line[1:])
     losses = [record["val_loss"] for record in line[0].history]
-    assert lines["second"]["x"] == [1, 2, 3, 4]
+    assert lines["second"]["x"] == {"epoch": [1, 2, 3, 4], "minutes": [0.5, 1.0, 1.5, 2.0]}
     assert lines["second"]["y"] == [*losses[:2], *losses[:2]]  # without the third epoch of "first"
-    assert marks == [1, 2]  # end of the warm-up, start of "second"
-    assert validation_curves(line[1:], by_minutes=True)[0]["second"]["x"] == [0.5, 1.0, 1.5, 2.0]
+    # end of the warm-up, start of "second"
+    assert [(mark["epoch"], mark["minutes"]) for mark in plot["marks"]] == [(1, 0.5), (2, 1.0)]
     items = stage_list([line[1]])[1].items
     assert "after 1 epoch: warm-up" in items[0]
     assert "after 2 epochs: started from the weights of first" in items[1]
@@ -34,5 +56,80 @@ def test_curve_includes_the_epochs_of_the_parent_run(line):
 
 def test_each_run_has_its_own_curve_and_colour(line):
     lines, _ = validation_curves(line)
-    assert {name: len(curve["x"]) for name, curve in lines.items()} == {"first": 3, "second": 4}
+    assert {name: len(curve["x"]["epoch"]) for name, curve in lines.items()} == {
+        "first": 3,
+        "second": 4,
+    }
     assert lines["first"]["colour"] != lines["second"]["colour"]
+
+
+def test_many_runs_have_only_validation_curves(tmp_path):
+    found = [make_run(tmp_path / f"run-{i:02}", epochs=1) for i in range(MAX_TRAINING_CURVES + 1)]
+    few, many = (render_curves(found, found[:count]) for count in (2, len(found)))
+    assert {line["name"] for line in few["plots"][0]["lines"]} == {"validation", "training"}
+    assert {line["name"] for line in many["plots"][0]["lines"]} == {"validation"}
+    assert not few["note"] and str(MAX_TRAINING_CURVES) in many["note"]
+
+
+def test_runs_without_curves_are_explained(line, tmp_path):
+    assert render_curves([], []) == {"message": NO_RUN_MESSAGE}
+    assert render_curves(line, []) == {"message": NO_SELECTION_MESSAGE}
+    context = make_context(tmp_path)
+    assert curves.payload(context, make_state([])) == {"message": NO_SELECTION_MESSAGE}
+    assert results.payload(context, make_state([])) == []
+    assert results.payload(context, make_state())[0]["kind"] == "Heading"
+
+
+def test_new_runs_are_chosen_once(tmp_path):
+    old = [make_run(tmp_path / name) for name in ("a", "b")]
+    found = [*old, make_run(tmp_path / "new")]
+
+    def names(*arguments):
+        return run_choice.choose_names(found, make_state(*arguments))
+
+    assert names() == ["a", "b", "new"]
+    assert names(["b", "gone"]) == ["b"]
+    assert names(["b"], ["a", "b"]) == ["b", "new"]
+    assert names(["b"], ["a", "b", "new"]) == ["b"]
+    assert names([], ["a", "b", "new"]) == []
+    (tmp_path / "a" / runs.WEIGHTS_FILE).unlink()
+    found = [runs.read_run(run.path) for run in found]
+    assert names() == names(["b"], ["b"]) == ["b", "new"]  # "a" has only results
+
+
+def test_status_of_the_runs(tmp_path):
+    context, jobs = make_context(tmp_path), JobQueue(tmp_path / "jobs")
+    payload = make_payloads(jobs)[run_choice.VIEW]
+
+    def status():
+        data = payload(context, make_state()).data
+        return data["in_progress"], data["is_training"]
+
+    assert status() == (True, False)  # the page waits for the first run
+    make_run(tmp_path / "finished")
+    assert status() == (False, False)
+    run = make_unfinished_run(tmp_path / "growing")
+    assert status() == (True, False)
+    before = time.time() - MAX_SILENT_SECONDS - 1
+    for file in run.path.iterdir():
+        os.utime(file, (before, before))
+    assert status() == (False, False)  # interrupted
+
+
+def test_a_default_choice_is_not_part_of_the_url(tmp_path):
+    for name in ("a", "b"):
+        make_run(tmp_path / name)
+    context = make_context(tmp_path)
+
+    def value(*arguments):
+        found = run_choice.payload(None, context, make_state(*arguments))
+        assert found.controls["runs"]["props"]["defaults"] == ["a", "b"]
+        return found.controls["runs"]["value"]
+
+    assert value() == value(["b", "a"]) == NOT_CHOSEN
+    assert value(["a", "gone"]) == ["a"]
+    assert value([]) == []
+
+
+def test_a_page_without_training_has_no_views_of_the_panel():
+    assert make_payloads(None).keys() == {run_choice.VIEW, curves.VIEW, results.VIEW}

@@ -16,8 +16,8 @@ from vitdemo.analyses.snapshots import (
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
-from vitdemo.page.components.film_view import SnapshotPayload, SnapshotView
 from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
+from vitdemo.page.training.image_across_epochs import snapshots_to_payload
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +99,10 @@ def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path, image):
         assert CLASSES[snapshots.predicted[e]] in panel.lines[0]
 
 
-def test_snapshot_payload_contains_every_map_and_the_true_class(
-    bench, image, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "cache"))
+def test_snapshot_payload_contains_every_map_and_the_true_class(bench, image):
     snapshots = load_snapshots(bench, bench.find_run("vit"), image)
     true_class = CLASSES[int(snapshots.probabilities[-1].argmin())]
-    value = SnapshotView().to_payload(SnapshotPayload(snapshots, true_class))
+    value = snapshots_to_payload(snapshots, true_class)
     assert np.array(value["maps"]).shape == (3, 3, 16)
     assert value["classes"][-1] == true_class and len(value["classes"]) == 5
     assert value["predicted"] == [CLASSES[i] for i in snapshots.predicted]

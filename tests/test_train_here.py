@@ -8,16 +8,23 @@ import numpy as np
 import pytest
 
 import app
-from tests.factories import make_evaluation, make_run
+from tests.factories import make_context, make_evaluation, make_run
 from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES, Job
 from vitdemo.metrics.intervals import difference_interval
+from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.task_list import parse_task_action
-from vitdemo.page.training import live
-from vitdemo.page.training.here import build_option_input, check_training_allowed, parse_guess
+from vitdemo.page.kit import check_training_allowed
+from vitdemo.page.training.train_model import jobs as rows
+from vitdemo.page.training.train_model import jobs_payload, live_payload
+from vitdemo.page.training.train_model.form import (
+    BASELINE,
+    build_option_input,
+    parse_guess,
+)
 
 VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
 
@@ -52,26 +59,40 @@ def test_the_guess_is_compared_with_the_result(tmp_path):
     }
     record = {"beside": "old", "guess": 4.0, "arguments": []}
     job = Job("new", tmp_path / "new", record, "finished", epoch=3, epochs=3)
-    text = live.describe_guess(job, trained_runs["new"], trained_runs)
+    text = rows.describe_guess(job, trained_runs["new"], trained_runs)
     guess = "Guess: +4.0 percentage points of validation accuracy compared with old."
     assert text.startswith(f"{guess} Result: +5.0")
     assert "The guess is within this interval" in text
-    assert "no longer exists" in live.describe_guess(job, trained_runs["new"], {})
+    assert "no longer exists" in rows.describe_guess(job, trained_runs["new"], {})
     queued = replace(job, state="queued")
-    assert live.describe_guess(queued, None, trained_runs) == guess
-    assert live.describe_guess(replace(job, record={}), trained_runs["new"], trained_runs) == ""
+    assert rows.describe_guess(queued, None, trained_runs) == guess
+    assert rows.describe_guess(replace(job, record={}), trained_runs["new"], trained_runs) == ""
 
 
 def test_every_state_has_a_text_and_known_actions(tmp_path):
     run = make_run_with_errors(tmp_path / "new", 50)
-    for state, actions in live.STATE_ACTIONS.items():
+    for state, actions in rows.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
-        row = live.job_row(job, run, {})
+        row = rows.job_row(job, run, {})
         assert row.words and {action for action, _ in actions} <= set(JOB_ACTIONS)
         assert (row.done == 1) == (state in ("finished", "stopped"))
-    assert set(ACTIVE_STATES) < set(live.STATE_ACTIONS)
+    assert set(ACTIVE_STATES) < set(rows.STATE_ACTIONS)
     training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)
-    assert live.describe_job(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+    assert rows.describe_job(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+
+
+def test_payloads_describe_the_runs_of_the_page(tmp_path):
+    make_run(tmp_path / "vit")
+    context, jobs = make_context(tmp_path), JobQueue(tmp_path)
+    found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "vit"}))
+    assert found.data == {"rows": [], "in_progress": False}
+    assert found.controls[BASELINE] == {"props": {"groups": [("Models", ["vit"])]}, "value": "vit"}
+    gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "gone"}))
+    assert gone.controls[BASELINE]["value"] == ""
+    jobs.register_run("copy", lambda folder: make_run(folder))
+    (row,) = jobs_payload(jobs, context, ViewState(None, "")).data["rows"]
+    assert (row["name"], row["state"]) == ("copy-1", "finished")
+    assert live_payload(jobs, context, ViewState(None, "")) == {"plots": {}, "in_progress": False}
 
 
 def test_inputs_return_values_that_their_options_accept():

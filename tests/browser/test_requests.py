@@ -48,7 +48,6 @@ MAX_REQUESTS = {
     "part without layers": 1,
     "layer in a part without layers": 0,
     **{f"{name}, first time": 1 for name in TABS},
-    "Training progress, first time": 2,
     "back to Explore": 1,
     "tab, second time": 1,
 }

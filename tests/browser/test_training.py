@@ -1,6 +1,7 @@
 """Training progress in a real Chromium: plots, tables, settings and the report."""
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -25,6 +26,12 @@ def open_with_fake_clock(open_page, address):
     page.clock.install()
     page.goto(address)
     return page
+
+
+def make_unfinished_run(folder, **options):
+    run = make_run(folder, **options)
+    (run.path / runs.EVALUATION_FILE).unlink()
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +94,7 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     expect(readouts.first).to_contain_text("epoch 1\n")
     expect(slider).to_have_value("0")
     expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
+    requests = record_model_requests(progress)
     progress.get_by_role("radio", name="Minutes").check()
     expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
     fill_slider(progress, "#smoothing", 0.5)
@@ -97,10 +105,28 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     progress.wait_for_function(
         "before => document.querySelector('#plots figure').innerHTML !== before", arg=before
     )
+    assert requests == []
+    query = parse_qs(urlsplit(progress.url).query)
+    settings = ("training.smoothing", "training.scale", "training.axis")
+    assert [query[name] for name in settings] == [["0.5"], ["log"], ["minutes"]]
 
 
-def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
-    page = open_with_fake_clock(open_page, f"{page_url}?tab=training&runs=timm,gone")
+def test_smoothing_matches_hand_worked_values(progress):
+    def smooth(*arguments):
+        return progress.evaluate("([values, w]) => vitdemo.smoothCurve(values, w)", [*arguments])
+
+    assert smooth([1, 2, 4], 0) == [1, 2, 4]
+    # Weight 0.5 gives 1, (0.25*1 + 0.5*2)/0.75 and (0.125*1 + 0.25*2 + 0.5*4)/0.875.
+    assert smooth([1, 2, 4], 0.5) == pytest.approx([1, 1.25 / 0.75, 2.625 / 0.875])
+    assert smooth([None, 1, None, 4], 0.5) == [None, 1, None, pytest.approx(4.25 / 1.25)]
+    assert smooth([], 0.9) == []
+
+
+def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs, tmp_path):
+    for name in ("timm", "vit"):
+        make_run(tmp_path / "runs" / name)
+    make_unfinished_run(tmp_path / "runs" / "growing")
+    page = open_with_fake_clock(open_page, f"{serve_runs()}?tab=training&runs=timm,gone")
     expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
     page.wait_for_timeout(1000)  # the tab's first requests have finished
@@ -121,7 +147,7 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, page_url):
 
 
 def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path):
-    run = make_run(tmp_path / "runs" / "growing", epochs=2)
+    run = make_unfinished_run(tmp_path / "runs" / "growing", epochs=2)
     page = open_with_fake_clock(open_page, serve_runs())
     open_tab(page, "Training progress")
     table, box = page.locator("#learning"), page.locator("#runs")

@@ -100,6 +100,13 @@ def read_job_state(folder: Path) -> Job | None:
     return Job(folder.name, folder, record, state, begun=begun, **progress)
 
 
+def find_followed_job(jobs: list[Job]) -> Job | None:
+    """Return the job with the live curves: the job in progress, or the newest with curves."""
+    at_work = [job for job in jobs if job.state in ACTIVE_STATES]
+    begun = [job for job in jobs if job.epochs]
+    return (at_work or begun or [None])[0]
+
+
 def _modification_time(file: Path) -> float:
     """Return the time in seconds of the last change of `file`; 0 if it does not exist."""
     try:

@@ -10,8 +10,6 @@ from dataclasses import MISSING, dataclass, fields, replace
 from statistics import median
 from typing import Any
 
-import pandas as pd
-
 from vitdemo.metrics import DASH, format_with_noun
 from vitdemo.runs import Run, get_lineage
 from vitdemo.training.recipes import Recipe
@@ -55,16 +53,6 @@ def format_epoch_count(run: Run) -> str:
     """Return the number of epochs as text: "24", or "24 + 22" with the epochs of earlier runs."""
     own = run.history[-1]["epoch"] if run.history else 0
     return " + ".join(map(str, (own, *run.epochs_before)))
-
-
-def smooth_values(values: Sequence[float], weight: float) -> list[float]:
-    """Smooth values with an exponential moving average; `weight` 0 changes nothing.
-
-    Dividing by the sum of the weights avoids a bias of the first values towards zero (Kingma & Ba
-    2015, section 3). NaN stays NaN.
-    """
-    series = pd.Series(values, dtype=float)
-    return series.ewm(alpha=1 - weight).mean().where(series.notna()).tolist()
 
 
 def elapsed_minutes(run: Run) -> list[float]:

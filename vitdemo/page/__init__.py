@@ -116,17 +116,22 @@ def build_page(
                 opener = explore.build(page, context, local_only=local_only)
             with gr.Tab("Lessons", id="lessons"):
                 lessons.build(opener.controls)
-            with gr.Tab("Training progress", id="training") as tab:
-                learnt = training.build(tab, context, opener, jobs)
+            with gr.Tab("Training progress", id="training"):
+                training.build(context, opener.controls, jobs)
             with gr.Tab("Results", id=results.TAB):
-                parts = results.build(context, opener.controls, on_baseline_pick=learnt.pick)
+                parts = results.build(context, opener.controls)
             with gr.Tab("Data", id="data"):
                 data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own"):
                 own = custom_classes.build(context, opener.controls, jobs)
         bridge.build(
             context,
-            {**PAYLOADS, **lessons.list_payloads(lesson_folders), **own.payloads},
+            {
+                **PAYLOADS,
+                **training.make_payloads(jobs),
+                **lessons.list_payloads(lesson_folders),
+                **own.payloads,
+            },
             {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks},
             own.actions,
             opener.controls,

@@ -79,6 +79,8 @@ MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
 MAX_NAMES = 1000  # maximum number of names in a list of a request
 MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
 JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
+# gradio recognises an event by its quoted name.
+JS_MOUNT = "vitdemo.store.mount(NAME, element, { upload, trigger, events: EVENTS });"
 # An empty field has the initial value of its control.
 JS_SET_STATE = "value => { vitdemo.store.choose(NAME, value ?? INITIAL); }"
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
@@ -228,11 +230,14 @@ def document_payload(blocks: Sequence[DocumentBlock]) -> list:
     return blocks_to_json(list(blocks), ImageFile)
 
 
-def add_view(name: str, elem_id: str) -> gr.HTML:
-    """Add the HTML element of the view `name`, which `store.js` fills."""
+def add_view(name: str, elem_id: str, events: Sequence[str] = ()) -> gr.HTML:
+    """Add the HTML element of the view `name`, which `store.js` fills.
+
+    The script of the view triggers `events`, whose listeners are methods of the result.
+    """
     return gr.HTML(
         html_template="<div>",
-        js_on_load=f'vitdemo.store.mount("{name}", element, upload);',
+        js_on_load=JS_MOUNT.replace("NAME", json.dumps(name)).replace("EVENTS", json.dumps(events)),
         apply_default_css=False,
         padding=False,
         elem_id=elem_id,

@@ -30,7 +30,8 @@ from gradio.utils import LRUCache
 from httpx import HTTPError
 
 from vitdemo.data.image_files import MAX_FILE_BYTES
-from vitdemo.errors import RunError, VitdemoError
+from vitdemo.errors import JobError, RunError, VitdemoError
+from vitdemo.jobs import JobQueue
 
 # At most one model request per core runs at a time, and their forward passes share the cores (see
 # `AppContext`). gradio admits twice as many requests, since a request may wait for another request
@@ -59,6 +60,9 @@ NO_EVALUATION_MESSAGE = (
 NO_OTHER_MODEL_LABEL = "no other model"
 NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
+)
+TRAINING_NOT_ALLOWED_MESSAGE = (
+    "Only this computer can train models. To allow others, start app.py with --allow-training."
 )
 MAX_STORED_EVENTS = 2000  # more requests than can wait (app.py) or run at the same time
 _session: ContextVar[SessionState | None] = ContextVar("session", default=None)
@@ -280,6 +284,12 @@ def is_local_request(request: gr.Request | None) -> bool:
     hosts = [urlsplit(address).hostname or "" for address in named]
     client = request.client.host if request.client else ""
     return not forwarded and all(map(is_loopback_host, [client, *hosts]))
+
+
+def check_training_allowed(jobs: JobQueue, request: gr.Request) -> None:
+    """Raise `JobError` if only this computer may train and the request comes from elsewhere."""
+    if not jobs.for_all and not is_local_request(request):
+        raise JobError(TRAINING_NOT_ALLOWED_MESSAGE)
 
 
 def is_loopback_host(host: str) -> bool:

@@ -4,17 +4,19 @@
 // changed keys, and requests the data of visible views whose data are for another state.
 //
 // A view is defined by { needs, follows, create(element) }. `create` returns { render(data, state), showError(message) }.
+// `create` also receives `upload` and `trigger` of gradio's component.
 // The key of a view's data consists of the values of `needs` and the number of calls of `invalidate`. All data are
 // requested again if the models have changed.
 // - A view without `create` has render(element, data, state) and showError(element, message).
 // - A view without `showError` shows an error message instead of its content.
 // - A view without `needs` requests no data: it is drawn from the state.
+// - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 vitdemo.store = (() => {
   const state = {};
   const views = {};
   const versions = {}; // how often each view was invalidated
   const listeners = []; // { keys, listen }
-  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data }
+  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer }
   let bridge = null;
   let queued = false;
   let isStarted = false;
@@ -29,7 +31,7 @@ vitdemo.store = (() => {
   const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
   const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
   const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
-  const isStale = (each) => isVisible(each.element) && isComplete(each.name) && !isCurrent(each);
+  const isStale = (each) => isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
 
   // With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
   function set(changes, { isCorrection = false } = {}) {
@@ -78,7 +80,7 @@ vitdemo.store = (() => {
       asksForModels = false;
       for (const each of stale) {
         each.asked = keyOf(each.name);
-        each.element.ariaBusy = "true";
+        if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
       }
       bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
     });
@@ -111,12 +113,24 @@ vitdemo.store = (() => {
     for (const each of current) {
       const { data = null, error } = answer.views[each.name];
       if (data || !views[each.name].isFirst) Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+      schedulePoll(each);
       each.element.ariaBusy = null;
       if (data) render(each);
       else if (each.view?.showError) each.view.showError(error);
       else if (views[each.name].showError) views[each.name].showError(each.element, error);
       else each.element.replaceChildren(vitdemo.notice(error));
     }
+  }
+
+  function schedulePoll(each) {
+    clearTimeout(each.timer);
+    each.isDue = false;
+    const seconds = each.data && views[each.name].pollSeconds?.(each.data);
+    if (!seconds) return;
+    each.timer = setTimeout(() => {
+      each.isDue = true;
+      refresh();
+    }, 1000 * seconds);
   }
 
   function connect(connection, described) {
@@ -126,11 +140,11 @@ vitdemo.store = (() => {
   }
 
   // Called whenever gradio adds the element of a view to the page, which may happen several times.
-  function mount(name, root, upload) {
+  function mount(name, root, gradio) {
     const element = root.querySelector("div");
     element.dataset.view = name;
-    const view = views[name].create?.(element, { upload });
-    const each = { name, element, view, key: null, stamp: null, asked: null, data: null };
+    const view = views[name].create?.(element, gradio);
+    const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null };
     mounted.push(each);
     if (!views[name].needs) render(each);
     new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
@@ -139,14 +153,15 @@ vitdemo.store = (() => {
 
   const define = (name, view) => { views[name] = view; };
 
-  // Define a view whose data are the blocks of a document; `options` are further fields of the view.
+  // Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
+  // which is called with the name of a pressed button.
   function defineDocument(name, needs, options = {}) {
     define(name, {
       ...options,
       needs,
       create(element) {
         element.classList.add("article");
-        const draw = vitdemo.documentIn(element);
+        const draw = vitdemo.documentIn(element, options.pick);
         return { render: (blocks) => draw(blocks) };
       },
     });

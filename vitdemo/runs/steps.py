@@ -7,6 +7,7 @@ removed, and new lines are added half as often.
 """
 
 import json
+import time
 from pathlib import Path
 
 from vitdemo import runs
@@ -14,6 +15,8 @@ from vitdemo.training import StepProgress, Trainer
 
 STEPS_FILE = "steps.jsonl"
 MAX_STEP_LINES = 2000
+# A run without an evaluation whose files have not changed for so long was interrupted.
+MAX_SILENT_SECONDS = 600
 STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 
@@ -33,6 +36,15 @@ def _parse_step_line(line: str) -> dict | None:
         return None
     numbers = [record.get(name) for name in STEP_FIELDS] if isinstance(record, dict) else [None]
     return record if all(isinstance(number, int | float) for number in numbers) else None
+
+
+def is_in_progress(run: runs.Run) -> bool:
+    """Return whether `run` is not evaluated yet, and its files changed recently."""
+    if run.has_evaluation:
+        return False
+    files = [run.path / name for name in (STEPS_FILE, runs.HISTORY_FILE, runs.CONFIG_FILE)]
+    changed = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+    return time.time() - changed < MAX_SILENT_SECONDS
 
 
 def truncate_steps(folder: Path, epoch: int) -> None:

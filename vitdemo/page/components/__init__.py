@@ -52,6 +52,7 @@ SHARED_SCRIPTS = (
     "gallery.js",
     "line_plots.js",
     "task_panel.js",
+    "task_rows.js",
     "map_words.js",
     "head_rows.js",
 )

@@ -1,5 +1,18 @@
-// Line plots under one legend, see curves.py for the payload. Pointing at a plot, tapping it, or moving
-// the slider shows the values at that position.
+// Line plots over epochs, minutes or steps, under one legend. Pointing at a plot, tapping it, or moving the slider
+// shows the values at that position. The value has these fields; optional fields are missing or null:
+//
+//   { legend: [{ name, colour, lighter or null, sign }, ...],
+//     note: text, problems: [text, ...],
+//     x: unit of the reading slider, as "epoch"; null: no slider,
+//     plots: [{ title, label, sentence, unit, x: axis label, steps: [text, ...],
+//               whole: only integer ticks, log, zero: draw a line at 0,
+//               range: [low, high], decimals: integer or null (4 significant digits), signed,
+//               lines: [line, ...], marks: [{ x, colour }, ...],
+//               table: { head: [text, ...], rows: [[text, ...], ...] }, note: text }, ...],
+//     csv: { name: file name, rows: [[...], ...] } }
+//
+// A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
+// read: include it in the readings, epochs: [...] or null }.
 Object.assign(window.vitdemo, (() => {
 const { csv, make, notice, saveText, table } = window.vitdemo;
 const [WIDTH, HEIGHT] = [480, 240];
@@ -31,6 +44,18 @@ function ticks(low, high, { log, whole }) {
   if (whole) step = Math.max(1, Math.round(step));
   const first = Math.ceil(low / step - 1e-9);
   return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+// Smooth values with an exponential moving average. Dividing by the sum of the weights avoids a bias of the first
+// values towards zero (Kingma & Ba 2015, section 3). Missing values stay missing.
+function smoothCurve(values, weight) {
+  let [sum, total] = [0, 0];
+  return values.map((value) => {
+    [sum, total] = [weight * sum, weight * total];
+    if (!known(value)) return value;
+    [sum, total] = [sum + value, total + 1];
+    return sum / total;
+  });
 }
 
 // Mapping from values to positions between `from` and `to`, with its ticks.
@@ -204,5 +229,5 @@ function linePlotsIn(root) {
   return draw;
 }
 
-return { linePlotsIn };
+return { linePlotsIn, smoothCurve };
 })());

@@ -1,6 +1,7 @@
 // This script runs once: the template does not contain the value, so gradio never redraws it.
 const place = element.querySelector(".groups");
-const chosen = () => new Set(props.value ?? []);
+const isChosen = () => JSON.stringify(props.value) !== '[""]';
+const chosen = () => new Set((isChosen() ? props.value : props.defaults) ?? []);
 let drawn = ""; // the drawn groups as JSON, to skip updates without changes
 
 function make(tag, words = "", options = {}) {
@@ -85,15 +86,6 @@ function draw() {
   mark();
 }
 
-// The URL may contain the chosen runs; the parameter is the id of this list: ?runs=vit,convnet
-function visited() {
-  if (!element.isConnected) return document.removeEventListener("vitdemo:visit", visited);
-  const names = new URLSearchParams(window.location.search).get(element.parentElement.closest("[id]").id);
-  if (names) choose(new Set(names.split(",")));
-}
-
 watch("groups", draw);
-watch("value", mark);
+watch(["value", "defaults"], mark);
 draw();
-document.addEventListener("vitdemo:visit", visited);
-setTimeout(visited); // after gradio has attached its listeners

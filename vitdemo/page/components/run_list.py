@@ -3,7 +3,7 @@
     chosen = RunList(group_runs(runs), ["vit"], label="Runs", elem_id="runs")
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
-A handler returns names, or `gr.update(groups=group_runs(runs), value=names)`.
+The value `NOT_CHOSEN` means that the user has not chosen yet. Then the runs `defaults` are ticked.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from vitdemo.page.components import View
 from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
 
 MAX_NAMES = 1000  # maximum number of runs from the browser
+NOT_CHOSEN = [""]  # unlike an empty list, which means that no run is ticked
 
 
 class RunList(View):
@@ -23,11 +24,13 @@ class RunList(View):
         value: Sequence[str] = (),
         *,
         label: str = "Models",
+        defaults: Sequence[str] = (),
         **options,
     ):
-        self.groups = groups
+        self.groups, self.defaults = groups, defaults
         looks = {"container": True, "elem_classes": "vd-choice"}
-        super().__init__(list(value), label=label, groups=groups, **looks | options)
+        own = {"label": label, "groups": groups, "defaults": list(defaults)}
+        super().__init__(list(value), **own, **looks | options)
 
     def preprocess(self, payload) -> list[str]:
         """Return the run names from the browser. The runs may no longer exist."""

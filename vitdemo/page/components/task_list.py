@@ -1,9 +1,9 @@
 """List of long-running tasks (training runs, downloads) with state, progress and buttons.
 
-    view = TaskList(elem_id="trainings", empty="No training run has been started yet.")
+    view = TaskList(elem_id="offered-models")
     view.act(handler, ...)  # handler(event: gr.EventData, ...): `parse_task_action(event, ...)`
 
-A handler returns a list of `Task`s. The script receives:
+A handler returns a list of `Task`s. The script `task_rows.js` receives:
 
     [{"name", "title", "state", "words", "note", "done": 0..1,
       "actions": [[what, label], ...]}, ...]
@@ -41,9 +41,6 @@ class TaskList(View):
     """List of tasks; the event `act` means that the user pressed a button."""
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # `gr.on` reads this list
-
-    def __init__(self, value: Sequence[Task] | None = None, *, empty: str = "", **options):
-        super().__init__(value, empty=empty, **options)
 
     def to_payload(self, value: Sequence[Task]) -> list[dict]:
         return [asdict(row) for row in value]

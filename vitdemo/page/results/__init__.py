@@ -1,6 +1,6 @@
 """The Results tab: test results of one model and comparisons, one folder per section."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import gradio as gr
 from gradio.components import Component
@@ -32,13 +32,8 @@ PAYLOADS: Mapping[str, Payload] = {
 TASKS: Mapping[str, Task] = compare.TASKS
 
 
-def build(
-    context: AppContext, controls: dict[str, Component], on_baseline_pick: Callable
-) -> gr.Tabs:
-    """Lay out the tab, and add its controls to `controls`, by state key. Return the sections.
-
-    `on_baseline_pick` registers a handler, see `compare`.
-    """
+def build(context: AppContext, controls: dict[str, Component]) -> gr.Tabs:
+    """Lay out the tab, and add its controls to `controls`, by state key. Return the sections."""
     groups = group_runs(context.evaluated_runs())
     with gr.Row(elem_id="results-models", elem_classes="vd-filters"):
         controls[MODEL] = RunChoice(groups, "", label="Model", elem_id="results-model")
@@ -48,8 +43,5 @@ def build(
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):
-                if section is compare:
-                    compare.build(context, controls, on_baseline_pick)
-                else:
-                    section.build(context, controls)
+                section.build(context, controls)
     return sections

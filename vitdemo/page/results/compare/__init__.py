@@ -1,7 +1,5 @@
 """The Compare models tab: table of all runs with latency, ablations, and robustness."""
 
-from collections.abc import Callable
-
 import gradio as gr
 from gradio.components import Component
 
@@ -23,14 +21,11 @@ PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
 TASKS = {**latency.TASKS, **robustness.TASKS}
 
 
-def build(context: AppContext, controls: dict[str, Component], on_baseline_pick: Callable) -> None:
-    """Lay out the tab, whose views the browser draws, and add its controls to `controls`.
-
-    `on_baseline_pick` registers a handler of the event `pick`, whose value is a baseline's name.
-    """
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the tab, whose views the browser draws, and add its controls to `controls`."""
     gr.Markdown(COMPARE_INTRO)
     models_table.build()
     latency.build()
     published_results.build()
-    recipe_ablation.build(context, controls, on_baseline_pick)
+    recipe_ablation.build(context, controls)
     robustness.build(context, controls)

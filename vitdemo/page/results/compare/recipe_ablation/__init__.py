@@ -1,7 +1,5 @@
 """The ablation: the effect of each change to the training recipe."""
 
-from collections.abc import Callable
-
 import gradio as gr
 from gradio.components import Component
 
@@ -30,7 +28,6 @@ from vitdemo.page.components.article import (
 )
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.table import Column, Table
-from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.runs import Run
 
 VIEW = "recipe_ablation"
@@ -54,7 +51,6 @@ GAIN_COLUMN_HELP = {
     "then the value of this run.",
 }
 DIFFERENCES_COLUMN = "What differs"
-JS_OPEN_ABLATION = "name => { vitdemo.openAblation(name); }"
 MARKER_LEGEND = (
     "● better or ■ worse than the baseline, ○ not significant on these test images (p (Holm) is "
     f"not below {SIGNIFICANCE_THRESHOLD:g})."
@@ -70,23 +66,17 @@ OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({co
 NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images. Choose another baseline."
 
 
-def build(context: AppContext, controls: dict[str, Component], on_baseline_pick: Callable) -> None:
-    """Lay out the section; for `on_baseline_pick`, see `build` of the tab Compare models."""
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the section, and add its menu to `controls`."""
     gr.Markdown(ABLATION_INTRO)
     info = "run that all other runs are compared with"
     # Before the first payload, only the configurations of the runs are read.
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
-    base = RunChoice(group_runs(tested), first, label="Baseline", info=info, elem_id="gains-base")
-    add_view(VIEW, elem_id="gains")
-    controls[BASE] = base
-
-    def carry(event: gr.EventData) -> str:
-        return str(event.pick)
-
-    on_baseline_pick(carry, outputs=base, **REFRESH_EVENT).then(
-        None, base, js=JS_OPEN_ABLATION, **REFRESH_EVENT
+    controls[BASE] = RunChoice(
+        group_runs(tested), first, label="Baseline", info=info, elem_id="gains-base"
     )
+    add_view(VIEW, elem_id="gains")
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:

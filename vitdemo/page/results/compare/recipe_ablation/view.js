@@ -21,7 +21,7 @@ function scrollToAblation() {
 
 // Open the tab Compare models at the ablation of the baseline `name`.
 vitdemo.openAblation = (name) => {
-  store.set({ "compare.base": name });
+  store.updateControls({ "compare.base": { value: name } });
   store.openTab("compare");
   scrollToAblation();
 };

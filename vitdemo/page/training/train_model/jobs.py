@@ -1,12 +1,10 @@
-"""Content of the panel "Train a model": a row per training run, and live curves of one run."""
+"""Rows of the training runs that were started on the page: progress, result and actions."""
 
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.errors import VitdemoError
-from vitdemo.figures.curves import COLOURS
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.state import (
-    ACTIVE_STATES,
     EVALUATING,
     FAILED,
     FINISHED,
@@ -19,10 +17,8 @@ from vitdemo.jobs.state import (
 )
 from vitdemo.metrics import format_signed, format_with_noun
 from vitdemo.page.components.task_list import Task
-from vitdemo.runs import Run, read_history
-from vitdemo.runs.steps import read_steps
+from vitdemo.runs import Run
 
-MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
 DELETE_ACTION = ("discard", "Delete")
 STATE_ACTIONS = {
     QUEUED: [DELETE_ACTION],
@@ -118,50 +114,3 @@ def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
         "does not "
         "include the variation between random seeds."
     )
-
-
-def find_followed_job(jobs: list[Job]) -> Job | None:
-    """Return the job with the live curves: the job in progress, or the newest with curves."""
-    at_work = [job for job in jobs if job.state in ACTIVE_STATES]
-    begun = [job for job in jobs if job.epochs]
-    return (at_work or begun or [None])[0]
-
-
-def render_live_curves(job: Job | None) -> dict:
-    """Return the value of `CurvesView` for the training run of a job.
-
-    Training curves have a point per logged step, validation curves a point per epoch.
-    """
-    if job is None:
-        return {}
-    lines, history = read_steps(job.path), read_history(job.path)
-    if not lines:
-        return {"note": f"{job.name}: the curves appear after the first step."}
-    lines = lines[:: max(1, -(-len(lines) // MAX_CURVE_POINTS))]
-    colour, lighter = COLOURS[0]
-    trained = [line["epoch"] - 1 + line["step"] / line["steps"] for line in lines]
-    ends = [record["epoch"] - 1 + record.get("share", 1) for record in history]
-
-    def plot(title: str, unit: str, field: str, scale: float, decimals: int) -> dict:
-        looks = {"run": job.name, "sign": "", "faint": False, "read": False, "epochs": None}
-        training = {"x": trained, "y": [scale * line[field] for line in lines]}
-        held = {"x": ends, "y": [scale * record[f"val_{field}"] for record in history]}
-        return {
-            "title": title,
-            "label": f"{title} of {job.name}, by epoch",
-            "unit": unit,
-            "x": "epoch",
-            "decimals": decimals,
-            "lines": [
-                looks | training | {"name": "training", "colour": lighter, "dashed": True},
-                looks | held | {"name": "validation", "colour": colour, "points": True},
-            ],
-        }
-
-    return {
-        "legend": [{"name": job.name, "colour": colour, "lighter": lighter, "sign": ""}],
-        "plots": [
-            plot("Loss (live)", "loss", "loss", 1, 3),
-            plot("Accuracy (live)", "%", "accuracy", 100, 1),
-        ],
-    }

@@ -1,0 +1,104 @@
+"""Animation of the attention to the current image across the epochs of a run.
+
+The browser receives all epochs at once. Each map is sent row by row, and the classes are in the
+order of their last probabilities. The payload is {"followed": str, "message": str} or:
+
+    {"followed": name of the training run that the animation switched to last,
+     "run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
+     "shares": [[probability per class] per epoch], "predicted": [class per epoch],
+     "label": the true class, or None if it is unknown or not a class of the model,
+     "words": learning progress, "maps": [[[...] per layer] per epoch]}
+
+Letters: E epochs, L layers, C classes.
+"""
+
+from gradio.components import Component
+
+from vitdemo.analyses.snapshots import (
+    Snapshots,
+    describe_learning,
+    load_snapshots,
+    runs_with_snapshots,
+)
+from vitdemo.context import AppContext
+from vitdemo.errors import VitdemoError
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import find_followed_job
+from vitdemo.page.bridge import ImageFile, ViewData, ViewState, add_view, load_square
+from vitdemo.page.components.run_choice import RunChoice, choose_run, describe_run_choices
+from vitdemo.page.image_sources import TRUE_CLASS_KEY
+
+VIEW = "image_across_epochs"
+RUN, FOLLOWED = "training.animated", "training.followed"  # state keys
+RUN_LABEL = "Animated run"
+NO_SNAPSHOTS_MESSAGE = (
+    "Training runs started here save their weights after each epoch. After the first epoch, the "
+    "animation shows the attention and prediction for the image in Explore."
+)
+MAX_CLASSES_SHOWN = 5  # number of classes shown
+SHARE_DIGITS = 4  # decimals of a probability
+MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
+
+
+def build(controls: dict[str, Component]) -> None:
+    """Lay out the menu of runs and the animation."""
+    controls[RUN] = RunChoice([], label=RUN_LABEL, elem_id="film-of", min_width=220)
+    add_view(VIEW, elem_id="film")
+
+
+def payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
+    """Return the animation of the chosen run, and the runs to choose from.
+
+    The animation switches to each new training run of the page once.
+    """
+    runs = runs_with_snapshots(context)
+    name, followed = state.read_text(RUN), state.options.get(FOLLOWED)
+    job = find_followed_job(jobs.list_jobs())
+    newest = job.name if job and job.name in [run.name for run in runs] else ""
+    is_first = not isinstance(followed, str)  # the browser has not shown an animation yet
+    if newest and newest != followed and not (is_first and name):
+        name = newest
+    name = choose_run(runs, name)
+    data = {"followed": newest or (followed or ""), **animation_payload(context, state, name)}
+    return ViewData(data, {RUN: describe_run_choices(runs, name)})
+
+
+def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:
+    """Return the animation of the run `name`, or a message."""
+    if not name:
+        return {"message": NO_SNAPSHOTS_MESSAGE}
+    try:
+        image = load_square(context, state.image)
+        snapshots = load_snapshots(context, context.find_run(name), image)
+    except VitdemoError as error:
+        return {"message": str(error)}
+    return snapshots_to_payload(snapshots, image.info.get(TRUE_CLASS_KEY))
+
+
+def snapshots_to_payload(snapshots: Snapshots, true_class: str | None) -> dict:
+    """Return the payload of `snapshots`, and of the image's true class if it is known."""
+    classes, words = snapshots.run.classes, ""
+    order = list(snapshots.probabilities[-1].argsort()[::-1][:MAX_CLASSES_SHOWN])  # (E, C)
+    label = true_class if true_class in classes else None
+    if label is not None:
+        truth = classes.index(label)
+        order = order if truth in order else [*order[:-1], truth]
+        words = describe_learning(list(snapshots.predicted == truth), snapshots.epochs)
+    return {
+        "run": snapshots.run.name,
+        "seen": ImageFile(snapshots.input_image),
+        "grid": list(snapshots.grid),
+        "layers": snapshots.maps.shape[1],  # (E, L, P)
+        "epochs": list(snapshots.epochs),
+        "classes": [classes[i] for i in order],
+        "shares": [
+            [round(float(row[i]), SHARE_DIGITS) for i in order] for row in snapshots.probabilities
+        ],
+        "predicted": [classes[i] for i in snapshots.predicted],
+        "label": label,
+        "words": words,
+        "maps": [
+            [[float(f"{v:.{MAP_DIGITS}g}") for v in layer] for layer in epoch]
+            for epoch in snapshots.maps
+        ],
+    }

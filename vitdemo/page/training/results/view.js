@@ -1,0 +1,1 @@
+vitdemo.store.defineDocument("training_results", ["runs"], { pick: (name) => vitdemo.openAblation(name) });

@@ -1,0 +1,78 @@
+"""The list of runs in the Training progress tab, and the status of runs in progress.
+
+The data of the view are {"runs": names of all runs, "in_progress": bool, "is_training": bool}. The
+browser sends the names back under the state key `KNOWN`, so that new runs are recognised.
+"""
+
+from collections.abc import Sequence
+
+from gradio.components import Component
+
+from vitdemo.context import AppContext
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import ACTIVE_STATES, QUEUED
+from vitdemo.page.bridge import ViewData, ViewState, add_view
+from vitdemo.page.components.run_choice import group_runs
+from vitdemo.page.components.run_list import NOT_CHOSEN, RunList
+from vitdemo.runs import Run
+from vitdemo.runs.steps import is_in_progress
+
+VIEW = "training_runs"
+RUNS, KNOWN = "runs", "training.known"  # state keys
+RUNS_LABEL = "Runs"
+
+
+def build(context: AppContext, controls: dict[str, Component]) -> None:
+    """Lay out the list of runs."""
+    found = context.list_runs()[0]
+    controls[RUNS] = RunList(
+        group_runs(found),
+        NOT_CHOSEN,
+        defaults=default_run_names(found),
+        label=RUNS_LABEL,
+        elem_id="runs",
+    )
+    add_view(VIEW, elem_id="training-runs")
+
+
+def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> ViewData:
+    """Return the names and the status of all runs, and the runs to choose from."""
+    found = context.list_runs()[0]
+    states = {job.state for job in jobs.list_jobs()} if jobs else set()
+    is_training = bool(states & {*ACTIVE_STATES, QUEUED})
+    data = {
+        "runs": [run.name for run in found],
+        # Without a run, the page waits for the first one.
+        "in_progress": is_training or not found or any(map(is_in_progress, found)),
+        "is_training": is_training,
+    }
+    names, defaults = choose_names(found, state), default_run_names(found)
+    value = NOT_CHOSEN if names == defaults else names
+    return ViewData(
+        data, {RUNS: {"props": {"groups": group_runs(found), "defaults": defaults}, "value": value}}
+    )
+
+
+def default_run_names(found: Sequence[Run]) -> list[str]:
+    """Return the names of the runs to draw initially: runs with weights and runs in training.
+
+    If there are no such runs, return all names.
+    """
+    begun = [run for run in found if run.has_weights or not run.has_evaluation]
+    return [run.name for run in begun or found]
+
+
+def choose_runs(found: Sequence[Run], state: ViewState) -> list[Run]:
+    """Return the chosen runs of `found`, and new runs with weights or in training."""
+    names = choose_names(found, state)
+    return [run for run in found if run.name in names]
+
+
+def choose_names(found: Sequence[Run], state: ViewState) -> list[str]:
+    """Return the names of `choose_runs`, in the order of `found`."""
+    wanted, known = state.read_names(RUNS), state.read_names(KNOWN)
+    defaults = default_run_names(found)
+    if wanted == NOT_CHOSEN:
+        return defaults
+    added = {name for name in defaults if known and name not in known}
+    return [run.name for run in found if run.name in {*wanted, *added}]

@@ -1,0 +1,23 @@
+// Status of the runs: new runs are noticed while a run is in progress.
+(() => {
+const { store } = vitdemo;
+const POLL_SECONDS = 4;
+let wasOpened = true; // whether the tab was opened since the last data
+store.watch(["tab"], () => { wasOpened = true; });
+
+// Open the panel "Train a model" if a training run is in progress.
+function openPanel() {
+  const label = document.querySelector("#train-here .label-wrap");
+  if (label && !label.matches(".open")) label.click();
+}
+
+store.define("training_runs", {
+  needs: [],
+  pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
+  render(element, { runs, is_training: isTraining }) {
+    store.set({ "training.known": runs });
+    if (isTraining && wasOpened) openPanel();
+    wasOpened = false;
+  },
+});
+})();

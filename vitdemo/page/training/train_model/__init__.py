@@ -1,0 +1,80 @@
+"""The panel "Train a model": the form of a new run, all runs of the page, and live curves.
+
+The payload of the runs is {"rows": rows of `taskRowsIn` in task_rows.js, "in_progress": bool}. The
+payload of the live curves is {"plots": value of `linePlotsIn`, "in_progress": bool}.
+"""
+
+from dataclasses import asdict
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.context import AppContext
+from vitdemo.jobs import JOB_ACTIONS, JobQueue
+from vitdemo.jobs.state import ACTIVE_STATES, QUEUED, find_followed_job
+from vitdemo.page.bridge import ViewData, ViewState, add_view
+from vitdemo.page.components.run_choice import choose_run, describe_run_choices
+from vitdemo.page.components.task_list import parse_task_action
+from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
+from vitdemo.page.training import image_across_epochs
+from vitdemo.page.training.train_model.form import (
+    BASELINE,
+    JS_UPDATE_JOBS,
+    TrainingForm,
+)
+from vitdemo.page.training.train_model.jobs import job_rows
+from vitdemo.page.training.train_model.live_curves import render_live_curves
+
+JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
+PANEL_TITLE = "Train a model"
+TRAINING_DISABLED_MESSAGE = (
+    "Training from this page is disabled because other computers can reach it. To enable it, "
+    "start `app.py` with `--allow-training`. Runs started with `python train.py` appear below."
+)
+TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
+EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
+
+
+def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:
+    """Lay out the panel; without `jobs`, show why training is disabled."""
+    with gr.Accordion(PANEL_TITLE, open=False, elem_id="train-here") as panel:
+        if jobs is None:
+            gr.Markdown(TRAINING_DISABLED_MESSAGE)
+            return
+        whom = EVERYONE if jobs.for_all else THIS_COMPUTER
+        gr.Markdown(TRAINING_ENABLED_MESSAGE.format(whom=whom, limits=jobs.limits.description))
+        form = TrainingForm(context, jobs, controls)
+        rows = add_view(JOBS_VIEW, elem_id="trainings", events=["act"])
+        add_view(LIVE_VIEW, elem_id="live")
+        image_across_epochs.build(controls)
+    form.wire(panel)
+
+    @show_user_errors
+    def run_action(request: gr.Request, event: gr.EventData) -> None:
+        check_training_allowed(jobs, request)
+        action, name = parse_task_action(event, list(JOB_ACTIONS))
+        JOB_ACTIONS[action](jobs, name)
+
+    acted = rows.act(run_action, None, None, **NO_PROGRESS, **LIGHT_QUEUE)
+    acted.then(None, js=JS_UPDATE_JOBS, **NO_PROGRESS)
+
+
+def jobs_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
+    """Return a row for each training run of the page, and the baselines to choose from."""
+    tested = [run for run in context.list_runs()[0] if run.has_evaluation]
+    baseline = choose_run(tested, state.read_text(BASELINE), optional=True)
+    rows = [asdict(row) for row in job_rows(jobs, context)]
+    return ViewData(
+        {"rows": rows, "in_progress": has_unfinished_job(jobs)},
+        {BASELINE: describe_run_choices(tested, baseline)},
+    )
+
+
+def live_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> dict:
+    """Return the live curves of the run in progress, or of the newest run."""
+    plots = render_live_curves(find_followed_job(jobs.list_jobs()))
+    return {"plots": plots, "in_progress": has_unfinished_job(jobs)}
+
+
+def has_unfinished_job(jobs: JobQueue) -> bool:
+    return any(job.state in (*ACTIVE_STATES, QUEUED) for job in jobs.list_jobs())

@@ -1,0 +1,29 @@
+// The training runs that were started on the page, and live curves of one run.
+vitdemo.trainingJobs = (() => {
+const { linePlotsIn, notice, store, taskRowsIn } = vitdemo;
+const POLL_SECONDS = 2;
+const NO_JOBS_MESSAGE = "No training run has been started on this page yet.";
+const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0);
+
+store.define("training_jobs", {
+  needs: ["training.baseline"],
+  pollSeconds,
+  create(element, { trigger }) {
+    const draw = taskRowsIn(element, NO_JOBS_MESSAGE, (action) => trigger("act", action));
+    return { render: ({ rows }) => draw(rows) };
+  },
+});
+
+store.define("live_curves", {
+  needs: [],
+  pollSeconds,
+  create(element) {
+    const draw = linePlotsIn(element);
+    return { render: ({ plots }) => draw(plots) };
+  },
+});
+
+// Request the runs again, after the user started or changed one.
+const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
+return { update };
+})();
