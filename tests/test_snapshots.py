@@ -5,7 +5,14 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import CLASSES, VIT, make_run, random_model, record_start_weights
+from tests.factories import (
+    CLASSES,
+    VIT,
+    make_context,
+    make_run,
+    random_model,
+    record_start_weights,
+)
 from vitdemo import runs
 from vitdemo.analyses.snapshots import (
     describe_learning,
@@ -16,7 +23,11 @@ from vitdemo.analyses.snapshots import (
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
+from vitdemo.jobs import JobQueue
+from vitdemo.jobs.state import Job
+from vitdemo.page.bridge import ViewState
 from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
+from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.image_across_epochs import snapshots_to_payload
 
 
@@ -121,3 +132,39 @@ def test_description_states_when_an_image_was_learned():
     }
     for correct, text in expected.items():
         assert describe_learning(list(correct), [1, 2, 4]) == text
+
+
+def test_the_animation_switches_to_each_new_training_run_once(bench, image, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_across_epochs, "load_square", lambda *_: image)
+    jobs, newest = JobQueue(tmp_path), []
+    monkeypatch.setattr(image_across_epochs, "find_followed_job", lambda _: (newest or [None])[-1])
+    make_run(bench.roots[0] / "second", epochs=1)
+    runs.write_weights(bench.roots[0] / "second", random_model(VIT, 1).state_dict(), 1)
+
+    def shown(**options):
+        names = {"run": image_across_epochs.RUN, "followed": image_across_epochs.FOLLOWED}
+        state = ViewState(None, "", {names[key]: value for key, value in options.items()})
+        found = image_across_epochs.payload(jobs, bench, state)
+        name = found.controls[image_across_epochs.RUN]["value"]
+        assert found.data["run"] == name
+        return name, found.data["followed"]
+
+    first = shown()[0]
+    assert shown(run="gone") == (first, "")
+    assert shown(run="vit", followed="") == ("vit", "")
+    newest.append(Job("second", tmp_path, {}, "training"))
+    assert shown() == shown(run="vit", followed="") == ("second", "second")
+    assert shown(run="vit", followed="second") == ("vit", "second")  # the user's later choice
+    assert shown(run="vit") == ("vit", "second")  # of the URL
+    newest.append(Job("unsaved", tmp_path, {}, "starting"))
+    assert shown(run="vit", followed="second") == ("vit", "second")
+
+
+def test_an_animation_without_saved_epochs_or_image_is_a_message(tmp_path, bench):
+    def message(context):
+        state = ViewState(None, "")
+        return image_across_epochs.payload(JobQueue(tmp_path), context, state).data["message"]
+
+    assert "No image is chosen" in message(bench)
+    make_run(tmp_path / "runs" / "plain")
+    assert message(make_context(tmp_path / "runs")) == image_across_epochs.NO_SNAPSHOTS_MESSAGE

@@ -475,7 +475,6 @@ vitdemo.store = (() => {
     for (const [name, { isKept }] of Object.entries(params)) if (isKept && state[name]) query.set(name, state[name]);
     showState();
     writeUrl({ search: `?${query}` });
-    document.dispatchEvent(new CustomEvent("vitdemo:visit"));
   }
 
   // Open the tab Explore with an image; `model` is null if the current model stays.
