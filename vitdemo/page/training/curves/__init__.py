@@ -33,6 +33,7 @@ from vitdemo.runs import Run, find_pretraining
 VIEW = "training_curves"
 SMOOTHING, SCALE, AXIS = "training.smoothing", "training.scale", "training.axis"  # state keys
 MAX_SMOOTHING = 0.95
+SMOOTHING_LABEL, SCALE_LABEL, AXIS_LABEL = "Smoothing", "Y-axis scale", "X-axis"
 SMOOTHING_HELP = (
     "weight of previous epochs (exponential moving average); the original curve stays visible"
 )
@@ -103,13 +104,13 @@ def build(controls: dict[str, Component]) -> None:
             MAX_SMOOTHING,
             0,
             step=0.05,
-            label="Smoothing",
+            label=SMOOTHING_LABEL,
             info=SMOOTHING_HELP,
             min_width=260,
             elem_id="smoothing",
         )
-        controls[SCALE] = gr.Radio(SCALES, value="linear", label="Y-axis scale", min_width=200)
-        controls[AXIS] = gr.Radio(AXES, value="epoch", label="X-axis", min_width=200)
+        controls[SCALE] = gr.Radio(SCALES, value="linear", label=SCALE_LABEL, min_width=200)
+        controls[AXIS] = gr.Radio(AXES, value="epoch", label=AXIS_LABEL, min_width=200)
     add_view(VIEW, elem_id="plots")
 
 

@@ -3,6 +3,7 @@
 const { make, notice, paint, probability, store } = vitdemo;
 const FRAME_MS = 700; // milliseconds per epoch
 const NO_IMAGE_MESSAGE = "Choose an image in the tab Explore to see how attention to it changes in training.";
+const [PLAY_LABEL, STOP_LABEL] = ["Play", "Stop"];
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // an empty value: the last epoch or layer
 const number = (text) => (Number(text) > 0 ? Math.round(Number(text)) : undefined);
 for (const key of Object.values(KEYS)) store.defineParam(key, { parse: number });
@@ -28,7 +29,7 @@ function create(element) {
   const [image, canvas] = [make("img", { alt: "" }), make("canvas", { "aria-hidden": "true" })];
   const [when, bars, learned] = [make("p", { className: "when", role: "status" }), make("ul"), make("p", { className: "learned" })];
   const [at, layer] = [slider("at", 0), slider("layer", 1)];
-  const button = make("button", { type: "button", className: "play", text: "Play" });
+  const button = make("button", { type: "button", className: "play", text: PLAY_LABEL });
   const screen = make("div", { className: "screen" }, make("div", { className: "vd-overlay" }, image, canvas),
     make("div", { className: "answer" }, when, bars, learned));
   const controls = make("div", { className: "controls" }, button, at.label, layer.label);
@@ -38,7 +39,7 @@ function create(element) {
   function stop() {
     clearInterval(timer);
     timer = null;
-    button.textContent = "Play";
+    button.textContent = PLAY_LABEL;
   }
 
   // The last epoch and layer stay the last ones when an epoch is added.
@@ -54,7 +55,7 @@ function create(element) {
     if (timer) return stop();
     if (Number(at.input.value) >= Number(at.input.max)) chooseEpoch(0);
     else next();
-    button.textContent = "Stop";
+    button.textContent = STOP_LABEL;
     timer = setInterval(next, FRAME_MS);
   }
 

@@ -24,6 +24,16 @@ VIEW = "training_results"
 MILESTONES_TITLE = "Time to reach a validation accuracy"
 STAGES_TITLE = "Dotted lines: stages of training"
 RESULTS_TITLE = "Final results"
+RESULT_COLUMNS = (
+    "Run",
+    "Test accuracy, %",
+    "Validation accuracy, %",
+    "Epochs",
+    "Minutes",
+    "Images/s, median epoch",
+    "Parameters, million",
+    Column("Trained on", numeric=False),
+)
 EPOCHS_TITLE = "Results by epoch"
 OPEN_ABLATION_LABEL = "Show the ablation of {name} in Compare models"
 GAP_TITLE = (
@@ -85,25 +95,23 @@ def gap_reasons(run: Run) -> Details:
 def final_results(context: AppContext, runs: Sequence[Run]) -> list[DocumentBlock]:
     """Return a table of final results, one row per run, with a dash for missing values."""
     rows = [_final_result_row(run, context.test_accuracy(run)) for run in runs]
-    if not rows:
-        return []
-    columns = [*list(rows[0])[:-1], Column("Trained on", numeric=False)]
-    return [Heading(RESULTS_TITLE), Table(columns, [list(row.values()) for row in rows])]
+    return [Heading(RESULTS_TITLE), Table(RESULT_COLUMNS, rows)] if rows else []
 
 
-def _final_result_row(run: Run, test: float | None) -> dict[str, str]:
+def _final_result_row(run: Run, test: float | None) -> list[str]:
+    """Return the cells of a run, in the order of `RESULT_COLUMNS`."""
     used, speed = run.weights_record, median_images_per_second(run)
     parameters = run.config.get("parameters")
-    return {
-        "Run": run.name,
-        "Test accuracy, %": DASH if test is None else f"{100 * test:.2f}",
-        "Validation accuracy, %": f"{100 * used['val_accuracy']:.2f}" if used else DASH,
-        "Epochs": format_epoch_count(run),
-        "Minutes": f"{run.train_seconds / 60:.1f}" if run.history else DASH,
-        "Images/s, median epoch": f"{speed:.0f}" if speed else DASH,
-        "Parameters, million": DASH if parameters is None else f"{parameters / 1e6:.2f}",
-        "Trained on": run.device or DASH,
-    }
+    return [
+        run.name,
+        DASH if test is None else f"{100 * test:.2f}",
+        f"{100 * used['val_accuracy']:.2f}" if used else DASH,
+        format_epoch_count(run),
+        f"{run.train_seconds / 60:.1f}" if run.history else DASH,
+        f"{speed:.0f}" if speed else DASH,
+        DASH if parameters is None else f"{parameters / 1e6:.2f}",
+        run.device or DASH,
+    ]
 
 
 def epoch_table(runs: Sequence[Run]) -> list[DocumentBlock]:

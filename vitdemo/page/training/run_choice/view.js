@@ -12,7 +12,7 @@ function openPanel() {
 }
 
 store.define("training_runs", {
-  needs: [],
+  needs: ["runs"],
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
   render(element, { runs, is_training: isTraining }) {
     store.set({ "training.known": runs });

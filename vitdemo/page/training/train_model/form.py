@@ -25,11 +25,13 @@ from vitdemo.page.kit import (
 
 BASELINE = "training.baseline"  # state key
 DEFAULT_PRESET = next(iter(PRESETS))
+RECIPE_LABEL, SETTINGS_TITLE, BASELINE_LABEL = "Recipe", "Recipe settings", "Baseline"
 NO_BASELINE_LABEL = "None (no guess)"
 BASELINE_HELP = "run to compare the result with; requires a guess"
 GUESS_LABEL = "Expected gain"
 GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
 START_LABEL = "Start training"
+STARTED_MESSAGE = "{name} is {state}."
 MEASURING_COST_MESSAGE = "Measuring the training time on this machine …"
 QUEUED_NOTE = " Another training run is in progress; this one starts after it."
 JS_UPDATE_JOBS = "() => vitdemo.trainingJobs.update()"
@@ -41,11 +43,11 @@ class TrainingForm:
     def __init__(self, context: AppContext, jobs: JobQueue, controls: dict[str, Component]):
         self.context, self.jobs = context, jobs
         titles = [(preset.title, name) for name, preset in PRESETS.items()]
-        self.preset = gr.Radio(titles, value=DEFAULT_PRESET, label="Recipe", elem_id="preset")
+        self.preset = gr.Radio(titles, value=DEFAULT_PRESET, label=RECIPE_LABEL, elem_id="preset")
         self.preset_description = gr.Markdown(
             PRESETS[DEFAULT_PRESET].description, elem_id="preset-words"
         )
-        with gr.Accordion("Recipe settings", open=False, elem_id="ingredients"), gr.Row():
+        with gr.Accordion(SETTINGS_TITLE, open=False, elem_id="ingredients"), gr.Row():
             begin = preset_values(DEFAULT_PRESET)
             self.option_inputs = [
                 build_option_input(name, option, begin[name]) for name, option in OPTIONS.items()
@@ -54,7 +56,7 @@ class TrainingForm:
             with gr.Column(min_width=260):
                 self.baseline = controls[BASELINE] = RunChoice(
                     [],
-                    label="Baseline",
+                    label=BASELINE_LABEL,
                     nobody=NO_BASELINE_LABEL,
                     info=BASELINE_HELP,
                     elem_id="beside",
@@ -116,7 +118,7 @@ class TrainingForm:
             self.context.find_run(baseline)  # raises `RunError` if the baseline no longer exists
         chosen = dict(zip(OPTIONS, values, strict=True))
         job = self.jobs.start(preset, chosen, baseline, points)
-        gr.Info(f"{job.name} is {job.state}.")
+        gr.Info(STARTED_MESSAGE.format(name=job.name, state=job.state))
 
 
 def parse_guess(words: object, baseline: str) -> float:
