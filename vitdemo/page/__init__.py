@@ -23,6 +23,7 @@ from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.kit import AppBlocks
+from vitdemo.page.texts import build_texts_script
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
 THEME = gr.themes.Soft(
@@ -68,7 +69,9 @@ COMPONENT_STYLESHEETS = {
 PRINT_STYLESHEET = Path(__file__).parent / "print.css"
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
 JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-GLOBAL_SCRIPTS = [Path(__file__).parent / name for name in ("stream.js", "waiting.js", "names.js")]
+GLOBAL_SCRIPTS = [
+    Path(__file__).parent / name for name in ("texts.js", "stream.js", "waiting.js", "names.js")
+]
 # The scripts of a folder with a view, of which "view.js" is the last.
 FEATURE_SCRIPTS = [
     script
@@ -77,6 +80,7 @@ FEATURE_SCRIPTS = [
 ]
 VIEW_SCRIPTS = [Path(__file__).parent / "store.js", *FEATURE_SCRIPTS]
 SCRIPTS = [
+    build_texts_script(),
     *(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS),
     build_head_script(),
     *(file.read_text(encoding="utf-8") for file in VIEW_SCRIPTS),

@@ -1,6 +1,7 @@
 // Runs once when the page has loaded. Adds a button to every figure that saves it as PNG with double
 // resolution, and prints in light colours.
 () => {
+  const texts = vitdemo.texts.page;
   const SCALE = 2;
   const layers = (figure) =>
     [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
@@ -73,9 +74,9 @@
     const button = document.createElement("button");
     button.className = "vd-save";
     button.type = "button";
-    button.textContent = "PNG";
-    button.title = "Save this figure as PNG";
-    button.setAttribute("aria-label", "Save as PNG: " + nameOf(figure));
+    button.textContent = texts.png;
+    button.title = texts.save_figure;
+    button.setAttribute("aria-label", vitdemo.fill(texts.save_as_png, { name: nameOf(figure) }));
     button.addEventListener("click", () => save(figure));
     figure.append(button);
   }

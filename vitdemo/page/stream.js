@@ -39,7 +39,7 @@
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
     for (let response = first; ; response = await asked(request.clone())) {
-      if (!response.ok) throw new Error(`The response stream ended with HTTP status ${response.status}. Reload the page.`);
+      if (!response.ok) throw new Error(vitdemo.fill(vitdemo.texts.page.stream_ended, { status: response.status }));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       let goesOn = false;

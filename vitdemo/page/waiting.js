@@ -1,13 +1,15 @@
 // Shows the queue position of a request that has waited for more than a second.
 (() => {
+  const { fill, fillPlural } = vitdemo;
+  const texts = vitdemo.texts.page;
   const SHOWN_AFTER = 1000;
   const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
   const waiting = new Map(); // event id -> {since, heard, rank, eta}
   let timer = null;
 
   function words({ rank, eta }) {
-    const place = rank ? `${rank} ${rank === 1 ? "request is" : "requests are"} ahead of yours` : "your request is next";
-    return `The server is busy: ${place}${eta >= 1 ? ` (about ${Math.ceil(eta)} s)` : ""}.`;
+    const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
+    return rank ? fillPlural(texts, "busy", rank, { wait }) : fill(texts.busy_next, { wait });
   }
 
   function draw() {

@@ -33,7 +33,7 @@ Object.assign(window.vitdemo, (() => {
   }
 
   function moved({ title, rows = [], heads }) {
-    const head = ["", "", ...heads, "change"].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
+    const head = ["", "", ...heads, vitdemo.texts.documents.change].map((text) => make(text ? "th" : "td", text ? { scope: "col", text } : {}));
     return make("section", { className: "card" }, make("h3", {}, ...marked(title)),
       make("table", { className: "moved" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(move))));
   }

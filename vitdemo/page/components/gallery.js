@@ -1,7 +1,8 @@
 // Test images as buttons with the models' predictions, or a table if the images are not available.
 // A click opens an image in Explore. The payload is described in vitdemo/page/gallery.py.
 Object.assign(window.vitdemo, (() => {
-  const { make, notice, probability, rove, table } = window.vitdemo;
+  const { fill, fillPlural, make, notice, probability, rove, table } = window.vitdemo;
+  const texts = window.vitdemo.texts.gallery;
   const number = new Intl.NumberFormat("en");
 
   // Define the state of a gallery: its page, from 1, and whether it shows the predictions of all models.
@@ -18,10 +19,10 @@ Object.assign(window.vitdemo, (() => {
 
   // Number of images and the visible range; screen readers read it out when it changes.
   function head({ count, start, page }) {
-    const words = count === 0 ? "No image" : count === 1 ? "1 image" : `${number.format(count)} images`;
-    const span = count > page ? `, ${number.format(start + 1)} to ${number.format(Math.min(start + page, count))} shown` : "";
-    const key = count ? ". Captions: true class → predicted class, and confidence" : "";
-    return [words + span, make("small", { text: key })];
+    const images = count ? fillPlural(texts, "images", count) : texts.no_image;
+    const [first, last] = [start + 1, Math.min(start + page, count)].map(number.format);
+    const words = count > page ? fill(texts.range, { images, first, last }) : images;
+    return [words, make("small", { text: count ? texts.captions : "" })];
   }
 
   function button(picture, at, value, names) {
@@ -35,12 +36,12 @@ Object.assign(window.vitdemo, (() => {
     const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
     const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
     const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
-    const named = predicted === truth ? "classified correctly" : `predicted as ${predicted}`;
-    const spoken = [`Test image ${picture.number}: ${truth}, ${named} by ${value.model} with ${probability(confidence)} confidence`, ...lines, "Open in Explore."];
+    const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong,
+      { number: picture.number, truth, predicted, model: value.model, confidence: probability(confidence) });
     const made = make(
       "button",
-      { type: "button", "aria-label": spoken.join(". "), "data-pick": picture.number },
-      make("span", { className: "thumb", style, title: `Test image ${picture.number}` }),
+      { type: "button", "aria-label": [spoken, ...lines, texts.open].join(". "), "data-pick": picture.number },
+      make("span", { className: "thumb", style, title: fill(texts.test_image, { number: picture.number }) }),
       make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
       make("span", { text: probability(confidence) }),
       ...lines.map((text) => make("small", { text })),
@@ -53,17 +54,17 @@ Object.assign(window.vitdemo, (() => {
     const names = [model, ...models.filter((name) => name !== model)];
     const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
     const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
-    return table({ columns: ["Test image", "True class", ...names], rows: pictures.map(row) });
+    return table({ columns: [texts.number_column, texts.true_column, ...names], rows: pictures.map(row) });
   }
 
   // Add the gallery of the state keys `prefix` to `place`. Return a function that draws a payload; null hides the gallery.
   function galleryIn(place, prefix) {
     const found = make("p", { className: "found", role: "status" });
     const all = make("input", { type: "checkbox" });
-    const wanted = make("label", { className: "wanted" }, all, " Show all models' predictions");
-    const pictures = make("div", { role: "group", "aria-label": "Test images" });
+    const wanted = make("label", { className: "wanted" }, all, ` ${texts.all_models}`);
+    const pictures = make("div", { role: "group", "aria-label": texts.label });
     const turn = (className, text) => make("button", { type: "button", className, text });
-    const [earlier, later] = [turn("earlier", "Previous images"), turn("later", "Next images")];
+    const [earlier, later] = [turn("earlier", texts.previous), turn("later", texts.next)];
     const turns = make("div", { className: "turns" }, earlier, later);
     const gallery = make("div", { className: "vd-gallery", hidden: true }, make("div", { className: "top" }, found, wanted), pictures, turns);
     const buttons = () => [...pictures.querySelectorAll("button")];

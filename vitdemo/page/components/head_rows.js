@@ -1,6 +1,8 @@
 // The grid of all heads in an attention view: a thumbnail per head, and one of another map per layer.
 Object.assign(window.vitdemo, (() => {
-  const { headRows, make, rove } = window.vitdemo;
+  const { fill, headRows, make, rove } = window.vitdemo;
+  const texts = window.vitdemo.texts.attention_maps;
+  const COLUMNS = { mean: texts.column_mean, rollout: texts.column_rollout, similar: texts.column_similar, norm: texts.column_norm };
 
   // Arrange layers in as many blocks next to each other as make the thumbnails largest.
   function blocks(layers, columns, [width, height]) {
@@ -17,8 +19,8 @@ Object.assign(window.vitdemo, (() => {
 
   // Headings above the heads of a block; `over` is the number of columns they span.
   function headings(heads, order, side) {
-    if (order !== "own") return [{ text: order === "distance" ? "nearest → farthest" : "focused → spread", over: heads }];
-    return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? "head 1" : "h1", over: 1 }));
+    if (order !== "own") return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
+    return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? texts.first_head : texts.first_head_short, over: 1 }));
   }
 
   // Draw in `place`. A click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
@@ -29,9 +31,9 @@ Object.assign(window.vitdemo, (() => {
 
     function thumbnail(look, layer, of, head, chip) {
       const canvas = make("canvas", { width: 1, height: 1 });
-      const numbers = `distance ${look.distances[layer - 1][head - 1].toFixed(2)} patches, entropy ${look.entropies[layer - 1][head - 1].toFixed(2)} bits`;
-      const weighted = of === "norm-head" ? "norm-weighted, " : "";
-      const label = isHead(of) ? `Layer ${layer}, head ${head}: ${weighted}${numbers}` : `Layer ${layer}, ${sources[of]}`;
+      const [distance, entropy] = [look.distances, look.entropies].map((values) => values[layer - 1][head - 1].toFixed(2));
+      const text = isHead(of) ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head) : texts.thumbnail;
+      const label = fill(text, { layer, head, distance, entropy, source: sources[of] });
       const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
       button.classList.toggle("row", !isHead(of));
       button.addEventListener("click", () => choose(isHead(of) ? { of, layer, head } : { of, layer }));
@@ -52,11 +54,11 @@ Object.assign(window.vitdemo, (() => {
       place.replaceChildren();
       for (let first = 0; first < look.layers; first += each) {
         const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
-        const names = [...headings(look.heads, order, side), ...(mixed ? [] : [{ text: other, over: 1 }])];
+        const names = [...headings(look.heads, order, side), ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }])];
         block.append(make("span"), ...names.map(({ text, over }) => make("span", { text, title: text, ariaHidden: "true", style: `grid-column: span ${over}` })));
         for (const [offset, row] of all.slice(first, first + each).entries()) {
           const layer = first + offset + 1;
-          block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : `layer ${layer}` }));
+          block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : fill(texts.row, { layer }) }));
           for (const { layer, head } of row) block.append(thumbnail(look, layer, set, head, mixed ? `${layer}·${head}` : sorted ? head : ""));
           if (!mixed) block.append(thumbnail(look, layer, other, 1, ""));
         }

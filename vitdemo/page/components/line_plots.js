@@ -14,7 +14,8 @@
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
 Object.assign(window.vitdemo, (() => {
-const { csv, make, notice, saveText, table } = window.vitdemo;
+const { csv, fill, make, notice, saveText, table } = window.vitdemo;
+const texts = window.vitdemo.texts.line_plots;
 const [WIDTH, HEIGHT] = [480, 240];
 const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
 const MARKED = 10; // maximum number of points per curve with the run's marker
@@ -117,8 +118,8 @@ function readings(plot, x) {
     const own = read.filter((one) => one.run === run);
     own[0].x.forEach((at, i) => {
       const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
-      const epoch = own[0].epochs ? ` (epoch ${own[0].epochs[i]})` : "";
-      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${run}${epoch}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`]);
+      const name = own[0].epochs ? fill(texts.epoch, { run, epoch: own[0].epochs[i] }) : run;
+      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${name}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`]);
     });
   }
   return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
@@ -170,9 +171,9 @@ function nearest(all, at) {
 
 function entry({ name, colour, lighter, sign }) {
   const stroke = (kind, own) => make("i", { className: kind, style: `color: ${own}` });
-  const second = lighter ? [stroke("dashed", lighter), "training"] : [];
+  const second = lighter ? [stroke("dashed", lighter), texts.training] : [];
   const mark = sign ? make("b", { text: sign, style: `color: ${colour}` }) : "";
-  const said = lighter === undefined ? [] : ["validation", ...second];
+  const said = lighter === undefined ? [] : [texts.validation, ...second];
   return make("span", {}, make("strong", { text: name }), stroke("", colour), mark, ...said);
 }
 
@@ -182,7 +183,7 @@ function linePlotsIn(root) {
   const note = make("p", { className: "note" });
   const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
   const slider = make("label", { className: "reader" }, title, " ", reader);
-  const save = make("button", { type: "button", className: "csv", text: "Download CSV" });
+  const save = make("button", { type: "button", className: "csv", text: vitdemo.texts.shared.download_csv });
   const saving = make("p", { className: "save" }, save);
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
@@ -215,7 +216,7 @@ function linePlotsIn(root) {
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
     plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose)));
     slider.hidden = !x || !all.length;
-    title.textContent = `Show values at ${x}`;
+    title.textContent = fill(texts.show_values, { x: x ?? "" });
     reader.max = Math.max(0, places.length - 1);
     reader.value = reader.max;
     saving.hidden = !drawn.csv;

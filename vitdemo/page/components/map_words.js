@@ -1,24 +1,25 @@
 // Texts and tables of attention maps. A `look` is as in matrices.js. A `view` identifies the map:
 // {of, layer, head, incoming}, as in attention.js. `values` (N) are the weights of one token.
 Object.assign(window.vitdemo, (() => {
-  const { largest, lineOf, make, patchOf, percent, plainName, table } = window.vitdemo;
+  const { fill, largest, lineOf, make, patchOf, percent, plainName, table } = window.vitdemo;
+  const texts = window.vitdemo.texts.attention_maps;
   const patchesOf = (look, values) => values.subarray(look.prefix.length);
   const isNorm = (of) => of === "norm" || of === "norm-head";
   const total = (map) => map.reduce((sum, value) => sum + value, 0);
 
   function mapTitle(look, { of, layer, head, incoming }, token) {
     const first = look.rollout.first;
-    const which = {
-      head: `Layer ${layer}, head ${head}`,
-      mean: `Layer ${layer}, mean of ${look.heads} heads`,
-      norm: `Layer ${layer}, norm-weighted attention of ${look.heads} heads`,
-      "norm-head": `Layer ${layer}, head ${head}, norm-weighted attention`,
-      rollout: `Attention rollout of ${layer > first ? `layers ${first} to ${layer}` : `layer ${layer}`}${look.rollout.words}`,
-      similar: `After layer ${layer}`,
+    const map = {
+      head: texts.map_head,
+      mean: texts.map_mean,
+      norm: texts.map_norm,
+      "norm-head": texts.map_norm_head,
+      rollout: layer > first ? texts.map_rollout : texts.map_rollout_of_layer,
+      similar: texts.map_similar,
     }[of];
-    if (of === "similar") return `${which}: patches whose tokens are similar to ${token.name}`;
-    if (isNorm(of)) return incoming ? `${which}: tokens that receive most from ${token.name}` : `${which}: tokens that pass most to ${token.name}`;
-    return `${which}: attention ${incoming ? "to" : "of"} ${token.name}`;
+    const [outgoing, received] = isNorm(of) ? [texts.title_norm_outgoing, texts.title_norm_incoming] : [texts.title_outgoing, texts.title_incoming];
+    const title = of === "similar" ? texts.title_similar : incoming ? received : outgoing;
+    return fill(title, { map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }), token: token.name });
   }
 
   // The fraction of one token's attention that all patches together receive; 1 without special tokens.
@@ -41,13 +42,13 @@ Object.assign(window.vitdemo, (() => {
     if (!map || map.length < 60) return "";
     const [first, share] = strongest(map);
     if (share < 1 / 3) return "";
-    if (of === "norm") return `The three most attended patches have ${percent(share)} of the attention on patches, and ${percent(shareOf(patchesOf(look, values), first))} of the norms.`;
-    return `Three of ${map.length} patches receive ${percent(share)} of the attention on patches. Choose “norm-weighted” under Show to see what they pass on.`;
+    if (of === "norm") return fill(texts.few_norms, { percent: percent(share), norms: percent(shareOf(patchesOf(look, values), first)) });
+    return fill(texts.few_patches, { patches: map.length, percent: percent(share) });
   }
 
-  function place(look, map) {
+  function largestWords(look, map) {
     const best = map.indexOf(Math.max(...map));
-    return `row ${Math.floor(best / look.grid[1]) + 1}, column ${(best % look.grid[1]) + 1}`;
+    return fill(texts.largest, { row: Math.floor(best / look.grid[1]) + 1, column: (best % look.grid[1]) + 1, percent: percent(largest(map)) });
   }
 
   // The weight between the patch under the pointer (its number, or null) and the class token.
@@ -55,30 +56,26 @@ Object.assign(window.vitdemo, (() => {
     if (pointed === null || of === "similar") return "";
     const { answering } = look.tokens;
     const own = lineOf(look, of, layer, head, answering, incoming);
-    const share = own && percent(own[look.prefix.length + pointed]);
-    const norm = incoming ? ` receives ${share} from ${answering.name}` : ` passes ${share} to ${answering.name}`;
-    const does = isNorm(of) ? norm : incoming ? ` attends to ${answering.name} with weight ${share}` : ` receives ${share} from ${answering.name}`;
-    return `Row ${patchOf(look, pointed).code.replace(",", ", column ")}${own ? does : ""}. `;
+    const [row, column] = patchOf(look, pointed).code.split(",");
+    if (!own) return fill(texts.pointed, { row, column });
+    const [received, sent] = isNorm(of) ? [texts.pointed_receives, texts.pointed_passes] : [texts.pointed_attends, texts.pointed_receives];
+    return fill(incoming ? received : sent, { row, column, percent: percent(own[look.prefix.length + pointed]), token: answering.name });
   }
 
   function mapWords(look, view, values, pointed) {
     const map = patchesOf(look, values);
-    const text = pointedWords(look, view, pointed);
-    if (view.of === "similar") return "Cosine similarity of the tokens: orange is similar, purple is opposite.";
-    const most = `${place(look, map)}: ${percent(largest(map))}`;
-    if (isNorm(view.of)) return normWords(look, view, values, text, most);
-    if (view.incoming) return `${text}Maximum: ${most} of this patch's attention.`;
-    if (!look.prefix.length) return `${text}Maximum: ${most}.`;
-    const share = shareOfPatches(look, view, values);
-    const rest = look.prefix.length > 1 ? "special tokens" : "the class token itself";
-    const all = share < 0.2 ? `only ${percent(share)}. The rest goes to ${rest}, so interpret this map with care` : percent(share);
-    return `${text}Maximum: ${most}. All patches together receive ${all}.`;
+    if (view.of === "similar") return texts.similarity;
+    const most = { pointed: pointedWords(look, view, pointed), largest: largestWords(look, map) };
+    if (view.incoming) return fill(isNorm(view.of) ? texts.maximum_norms_incoming : texts.maximum_incoming, most);
+    const maximum = fill(isNorm(view.of) ? texts.maximum_norms : texts.maximum, most);
+    return look.prefix.length ? `${maximum} ${allPatchesWords(look, view, values)}` : maximum;
   }
 
-  function normWords(look, view, values, text, most) {
-    if (view.incoming) return `${text}Maximum: ${most} of the norms that this patch receives.`;
-    const all = `All patches together: ${percent(shareOfPatches(look, view, values))}.`;
-    return `${text}Maximum: ${most} of the sum of norms. ${look.prefix.length ? all : ""}`.trim();
+  function allPatchesWords(look, view, values) {
+    const share = shareOfPatches(look, view, values);
+    if (isNorm(view.of)) return fill(texts.all_patches, { percent: percent(share) });
+    const rest = look.prefix.length > 1 ? texts.rest_special : texts.rest_class;
+    return fill(share < 0.2 ? texts.all_receive_little : texts.all_receive, { percent: percent(share), rest });
   }
 
   // Tables with captions: the numbers of the map, and the measurements of all heads.
@@ -87,14 +84,15 @@ Object.assign(window.vitdemo, (() => {
     const columns = look.grid[1];
     const number = (value) => (view.of === "similar" ? value.toFixed(3) : (100 * value).toFixed(2));
     const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)]);
-    const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [`layer ${l + 1}, head ${h + 1}`, distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
+    const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [fill(texts.head_row, { layer: l + 1, head: h + 1 }), distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
     const title = mapTitle(look, view, token);
-    const file = (name) => `vitdemo-${plainName(`${look.run} ${name}`)}`;
+    const file = (text) => `vitdemo-${plainName(fill(text, { run: look.run, map: title }))}`;
+    const caption = view.of === "similar" ? texts.table_similarity : isNorm(view.of) ? texts.table_norms : texts.table_percent;
     return [
-      make("p", { text: `${title}, ${view.of === "similar" ? "cosine similarity" : isNorm(view.of) ? "in percent of the sum of norms" : "in percent"}` }),
-      table({ columns: ["row", ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(title), tall: true }),
-      make("p", { text: `Attention distance: mean distance between a patch and the patches it attends to. Entropy: spread of the attention, 0 bits for one token, ${Math.log2(look.size).toFixed(1)} bits for uniform attention to all ${look.size} tokens.` }),
-      table({ columns: ["head", "attention distance (patches)", "entropy (bits)"], rows: heads, file: file("heads"), tall: true }),
+      make("p", { text: fill(caption, { title }) }),
+      table({ columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(texts.map_file), tall: true }),
+      make("p", { text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }) }),
+      table({ columns: [texts.head_column, texts.distance_column, texts.entropy_column], rows: heads, file: file(texts.heads_table_file), tall: true }),
     ];
   }
 

@@ -1,12 +1,13 @@
 // The block MapRow of a document: maps next to each other, each over the model's input image.
 Object.assign(window.vitdemo, (() => {
-  const { grid, largest, make, paint, ramp, saveOver } = window.vitdemo;
+  const { fill, grid, largest, make, paint, ramp, saveOver } = window.vitdemo;
+  const texts = window.vitdemo.texts.maps;
 
   function numbers({ values, fraction }) {
     const unit = fraction ? 1 : largest(values.flat()) || 1;
     const cell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
     return grid({
-      caption: fraction ? "In percent." : "In percent of the largest absolute value.",
+      caption: fraction ? texts.in_percent : texts.in_percent_of_largest,
       corner: "",
       columns: values[0].map((_, i) => ({ text: i + 1 })),
       rows: values.map((row, i) => ({ name: i + 1, cells: row.map(cell) })),
@@ -19,9 +20,9 @@ Object.assign(window.vitdemo, (() => {
     const image = make("img", { src: seen.url, alt });
     paint(canvas, values.flat(), [values.length, values[0].length], { signed });
     const overlay = make("div", { className: "vd-overlay" }, image, canvas);
-    const save = make("button", { type: "button", text: "PNG", "aria-label": `Save as PNG: ${alt}` });
+    const save = make("button", { type: "button", text: vitdemo.texts.page.png, "aria-label": fill(vitdemo.texts.page.save_as_png, { name: alt }) });
     save.addEventListener("click", () => saveOver(image, [canvas], overlay.getBoundingClientRect(), alt));
-    const more = make("details", {}, make("summary", { text: "Numbers" }));
+    const more = make("details", {}, make("summary", { text: texts.numbers }));
     more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
     const heading = make("strong", { text: title });
     if (badge) heading.append(make("span", { className: "badge", text: badge, title: panel.badge_title }));
@@ -33,7 +34,7 @@ Object.assign(window.vitdemo, (() => {
   function mapRow({ colour_labels: ends, intro, panels = [], sentence }) {
     const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
     const legends = [];
-    if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", "the map's own maximum"));
+    if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", texts.own_maximum));
     if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
     return make("div", { className: "vd-maps" },
       sentence ? make("p", { className: "vd-notice sentence", role: "status", text: sentence }) : null,

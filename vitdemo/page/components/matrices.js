@@ -3,6 +3,8 @@
 // (norm-weighted attention of all heads) and `sets` added: {"head": attention weights, "norm-head":
 // norm-weighted attention or null}, each with {files, layers (the loaded files), rows, coming}.
 Object.assign(window.vitdemo, (() => {
+  const { fill } = window.vitdemo;
+  const texts = window.vitdemo.texts.matrices;
   const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
   const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
 
@@ -20,26 +22,29 @@ Object.assign(window.vitdemo, (() => {
   // Load a file of vitdemo/page/components/matrix_file.py: {layers, maps, rows, columns, halves or singles}.
   async function matrices(url) {
     const response = await fetch(url);
-    if (!response.ok) throw new Error(`The attention weights could not be loaded (HTTP status ${response.status}). Reload the page.`);
+    if (!response.ok) throw new Error(fill(texts.not_loaded, { status: response.status }));
     const buffer = await response.arrayBuffer();
     const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
     const values = new (magic === SINGLE ? Float32Array : Uint16Array)(buffer, HEADER);
     if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns)
-      throw new Error("The file of attention weights is damaged. Reload the page.");
+      throw new Error(texts.damaged);
     return { layers, maps, rows, columns, [magic === SINGLE ? "singles" : "halves"]: values };
   }
 
   // All values of a loaded file, in order.
   const floats = ({ halves, singles }) => singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
-  // Tokens other than patches as {code, name, indices}, and the token that the classifier reads.
+  // Tokens other than patches as {code, name (as "the class token"), label (as "class token"), indices}, and the
+  // token that the classifier reads.
   function tokensOf(value) {
     const [start, stop] = value.answer;
     const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
     const p = value.prefix.length;
-    const found = value.prefix.map((name, i) => ({ code: `t${i}`, name: /^register/.test(name) ? name : `the ${name}`, indices: [i] }));
-    if (stop === 2) found.push({ code: "both", name: "both tokens together", indices: [0, 1] });
-    found.push({ code: "mean", name: "the mean of the patches", indices: range(p, p + value.grid[0] * value.grid[1]) });
+    const named = (label) => fill(texts.named_token, { token: label });
+    const found = value.prefix.map((label, i) => ({ code: `t${i}`, name: /^register/.test(label) ? label : named(label), label, indices: [i] }));
+    if (stop === 2) found.push({ code: "both", name: texts.both_tokens, label: texts.both_tokens, indices: [0, 1] });
+    const mean = texts.mean_of_patches;
+    found.push({ code: "mean", name: named(mean), label: mean, indices: range(p, p + value.grid[0] * value.grid[1]) });
     const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
     return { found, answering, start };
   }
@@ -47,7 +52,7 @@ Object.assign(window.vitdemo, (() => {
   function patchOf(look, number) {
     const columns = look.grid[1];
     const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
-    return { code: `${row},${column}`, name: `the patch in row ${row}, column ${column}`, indices: [look.prefix.length + number], number };
+    return { code: `${row},${column}`, name: fill(texts.patch, { row, column }), indices: [look.prefix.length + number], number };
   }
 
   // Find the token with this code, or the nearest patch; for an unknown code, the classifier's token.

@@ -20,7 +20,7 @@ Object.assign(window.vitdemo, (() => {
 
   function numbers(values) {
     const rows = () => values.map((line, i) => [String(i + 1), ...line.map((value) => value.toFixed(2))]);
-    const folded = make("details", { className: "vd-numbers" }, make("summary", { text: "Values" }));
+    const folded = make("details", { className: "vd-numbers" }, make("summary", { text: vitdemo.texts.pictures.values }));
     folded.addEventListener("toggle", () => {
       if (folded.childElementCount === 1) folded.append(table({ columns: ["", ...values[0].map((_, i) => String(i + 1))], rows: rows() }));
     });

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+TEXTS = {"values": "Values"}
+
 
 @dataclass(frozen=True, eq=False)
 class ImageItem:

@@ -1,5 +1,6 @@
 // Functions shared by the components: map colours, number formats, HTML elements.
-window.vitdemo = (() => {
+Object.assign(window.vitdemo, (() => {
+  const texts = window.vitdemo.texts.shared;
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
   // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
@@ -156,7 +157,7 @@ window.vitdemo = (() => {
     }
     async function open() {
       if (!navigator.mediaDevices?.getUserMedia) {
-        say("The browser blocks the camera, because it requires HTTPS or localhost. Upload a photo instead.");
+        say(texts.camera_blocked);
         return false;
       }
       try {
@@ -166,7 +167,7 @@ window.vitdemo = (() => {
         return true;
       } catch (error) {
         close();
-        say(error.name === "NotAllowedError" ? "Access to the camera was denied. Allow it in the browser settings." : "No camera was found. Upload a photo instead.");
+        say(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
         return false;
       }
     }
@@ -206,4 +207,4 @@ window.vitdemo = (() => {
     camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveOver, saveText,
     shade,
   };
-})();
+})());

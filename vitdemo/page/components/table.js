@@ -1,6 +1,7 @@
 // Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
 Object.assign(window.vitdemo, (() => {
-  const { csv, make, saveText } = window.vitdemo;
+  const { csv, fill, make, saveText } = window.vitdemo;
+  const texts = window.vitdemo.texts.table;
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
   const collator = new Intl.Collator("en", { numeric: true });
   const asCell = (cell) => (cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") });
@@ -52,7 +53,7 @@ Object.assign(window.vitdemo, (() => {
   function exported(columns, rows) {
     const wide = columns.map((_, i) => rows.some((row) => row[i].interval));
     const spread = wide.flatMap((is, i) => (is ? [i] : []));
-    const head = [...columns.map(({ label }) => label), ...spread.flatMap((i) => ["low", "high"].map((end) => `${columns[i].label}, ${end}`))];
+    const head = [...columns.map(({ label }) => label), ...spread.flatMap((i) => [texts.low_end, texts.high_end].map((end) => fill(end, { column: columns[i].label })))];
     const plain = (text) => (/^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, ""));
     const short = (number) => (Number.isInteger(number) ? number : Number(number.toPrecision(6)));
     const value = (cell) => (cell.value === undefined ? plain(cell.text) : short(cell.value));
@@ -61,33 +62,33 @@ Object.assign(window.vitdemo, (() => {
   }
 
   function markdown(columns, rows) {
-    const words = (texts) => `| ${texts.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+    const words = (cells) => `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
     const under = columns.map(({ numeric }) => (numeric ? "---:" : "---"));
-    const texts = rows.map((row) => row.map(({ text, note }) => (note ? `${text} (${note})` : text)));
-    return [words(columns.map(({ label }) => label)), words(under), ...texts.map(words)].join("\n") + "\n";
+    const lines = rows.map((row) => row.map(({ text, note }) => (note ? `${text} (${note})` : text)));
+    return [words(columns.map(({ label }) => label)), words(under), ...lines.map(words)].join("\n") + "\n";
   }
 
   function tools(file, columns, rows) {
     const told = make("span", { className: "vd-told", role: "status" });
-    const copy = make("button", { type: "button", className: "vd-download", text: "Copy as Markdown" });
+    const copy = make("button", { type: "button", className: "vd-download", text: texts.copy });
     copy.addEventListener("click", async () => {
       const text = markdown(columns, rows());
       try {
         await navigator.clipboard.writeText(text);
-        told.textContent = "Copied.";
+        told.textContent = texts.copied;
       } catch { // the clipboard requires HTTPS
         saveText(text, `${file}.md`, "text/markdown");
-        told.textContent = `Saved as ${file}.md.`;
+        told.textContent = fill(texts.saved, { file: `${file}.md` });
       }
     });
-    const save = make("button", { type: "button", className: "vd-download", text: "Download CSV" });
+    const save = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.shared.download_csv });
     save.addEventListener("click", () => saveText(csv(exported(columns, rows())), `${file}.csv`, "text/csv"));
     return make("div", { className: "vd-tools" }, copy, save, told);
   }
 
   function explanations(pairs) {
     const items = pairs.flatMap(([title, text]) => [make("dt", { text: title }), make("dd", { text })]);
-    return make("details", { className: "vd-words" }, make("summary", { text: "Explanation of the columns" }), make("dl", {}, ...items));
+    return make("details", { className: "vd-words" }, make("summary", { text: texts.explanation }), make("dl", {}, ...items));
   }
 
   // `order` saves { label, direction, unfolded } between redraws.
@@ -121,7 +122,7 @@ Object.assign(window.vitdemo, (() => {
     function unfolding() {
       const button = make("button", { type: "button", className: "vd-download" });
       const told = () => {
-        button.textContent = `${order.unfolded ? "Hide" : "Show"} ${value.folded_words}`;
+        button.textContent = fill(order.unfolded ? texts.hide : texts.show, { rows: value.folded_words });
         button.setAttribute("aria-expanded", String(Boolean(order.unfolded)));
       };
       button.addEventListener("click", () => {

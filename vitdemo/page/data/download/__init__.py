@@ -27,6 +27,7 @@ DOWNLOAD_HELP = (
     "A stopped download can be continued later."
 )
 DOWNLOAD_STOPPED_MESSAGE = "Download stopped. The next download continues from here."
+TEXTS = {"done": "The dataset was downloaded. Reload the page to show its images in Explore."}
 # Downloads have a separate queue, so that they do not block other requests.
 DOWNLOAD_QUEUE = {"concurrency_id": "dataset download", "concurrency_limit": 20}
 JS_RELOAD = "() => vitdemo.dataset.reload()"

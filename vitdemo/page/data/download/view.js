@@ -1,7 +1,6 @@
 // The message about a missing dataset. The style sheet shows the row of the download next to `.missing`.
 vitdemo.dataset = (() => {
 const { notice, store } = vitdemo;
-const DOWNLOAD_DONE_MESSAGE = "The dataset was downloaded. Reload the page to show its images in Explore.";
 let isMissing = false;
 let wasMissing = false; // and could be downloaded, since the page was loaded
 
@@ -15,7 +14,7 @@ store.define("dataset", {
   render(element, { message, can_download: canDownload }) {
     isMissing = message !== "";
     wasMissing ||= canDownload;
-    const text = message || (wasMissing ? DOWNLOAD_DONE_MESSAGE : "");
+    const text = message || (wasMissing ? vitdemo.texts.download.done : "");
     element.replaceChildren(...(text ? [notice(text)] : []));
     element.classList.toggle("missing", canDownload);
   },

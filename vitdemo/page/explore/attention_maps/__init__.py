@@ -39,6 +39,7 @@ from vitdemo.explain.attention import FUSIONS, rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_trace
 from vitdemo.page.components.matrix_file import pack_matrices
+from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.explore.tab import COMMON_DEPTH, ExploreTab
 from vitdemo.page.kit import UncheckedSlider
 
@@ -59,21 +60,26 @@ class RolloutSettings:
 
     def describe(self) -> str:
         """Describe the settings that are not defaults, as " (max of the heads)"; "" without any."""
-        words = [f"{self.fusion} of the heads"] if self.fusion != "mean" else []
-        words += [f"{100 * self.discard_ratio:g}% discarded"] if self.discard_ratio else []
-        words += [] if self.residual else ["no residual"]
+        words = []
+        if self.fusion != "mean":
+            words.append(texts.ROLLOUT_FUSION.format(fusion=self.fusion))
+        if self.discard_ratio:
+            words.append(texts.ROLLOUT_DISCARD.format(percent=100 * self.discard_ratio))
+        if not self.residual:
+            words.append(texts.ROLLOUT_NO_RESIDUAL)
         return f" ({', '.join(words)})" if words else ""
 
 
 def build(look: ExploreTab) -> None:
     """Lay out the view and the rollout settings."""
     add_view(VIEW, elem_id="attention")
-    with gr.Accordion("Rollout settings", open=False, elem_id="rollout-settings"), gr.Row():
+    title = texts.ROLLOUT_SETTINGS_TITLE
+    with gr.Accordion(title, open=False, elem_id="rollout-settings"), gr.Row():
         look.controls["fusion"] = gr.Radio(
             list(FUSIONS),
             value="mean",
-            label="Combine heads by",
-            info="min keeps attention that all heads share; max keeps attention of any head",
+            label=texts.COMBINE_LABEL,
+            info=texts.COMBINE_HELP,
             elem_id="fusion",
             min_width=220,
         )
@@ -82,18 +88,24 @@ def build(look: ExploreTab) -> None:
             MAX_DISCARD_RATIO,
             0,
             step=0.05,
-            label="Discard ratio",
-            info="fraction of the smallest attention weights set to 0 in each layer",
+            label=texts.DISCARD_LABEL,
+            info=texts.DISCARD_HELP,
             elem_id="discard",
             min_width=220,
         )
         look.controls["first"] = UncheckedSlider(
-            1, COMMON_DEPTH, 1, step=1, label="First layer", elem_id="first-layer", min_width=160
+            1,
+            COMMON_DEPTH,
+            1,
+            step=1,
+            label=texts.FIRST_LAYER_LABEL,
+            elem_id="first-layer",
+            min_width=160,
         )
         look.controls["residual"] = gr.Checkbox(
             True,
-            label="Residual connection",
-            info="averages each attention matrix with the identity matrix",
+            label=texts.RESIDUAL_LABEL,
+            info=texts.RESIDUAL_HELP,
             elem_id="residual",
             min_width=160,
         )

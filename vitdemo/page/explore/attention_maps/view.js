@@ -1,30 +1,31 @@
 // Interactive attention maps of one image. The server sends matrices; views that need only these
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
 (() => {
-const { fileOf, headWall, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, store, tokenNamed, tokensOf } = vitdemo;
+const { fileOf, fill, headWall, html, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, store, tokenNamed, tokensOf } = vitdemo;
 const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
-const SOURCES = { mean: "mean of heads", rollout: "rollout", similar: "similar tokens", norm: "norm-weighted, all heads" };
+const texts = vitdemo.texts.attention_maps;
+const SOURCES = { mean: texts.source_mean, rollout: texts.source_rollout, similar: texts.source_similar, norm: texts.source_norm };
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
-const ORDERS = { own: "by index", distance: "by attention distance", entropy: "by entropy" };
-const DIRECTIONS = { outgoing: "attends to", incoming: "is attended by" };
+const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: texts.order_entropy };
+const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
 const DEFAULT_OPACITY = 0.6;
-const HTML = `
+const HTML = html`
 <div class="where" data-state="empty">
   <p class="vd-notice sentence" role="status" hidden></p>
   <div class="head"><p class="words"><strong class="title"></strong> <span class="little"></span></p>
     <div class="bar">
-      <label><span>Show</span> <select class="source"></select></label>
-      <div class="direction" role="group" aria-label="Direction"></div>
-      <details class="display"><summary>Display</summary>
+      <label><span>${texts.show}</span> <select class="source"></select></label>
+      <div class="direction" role="group" aria-label="${texts.direction}"></div>
+      <details class="display"><summary>${texts.display}</summary>
         <div class="panel">
-          <label>Order of heads <select class="order"></select></label>
-          <label><input type="checkbox" class="across"> rank across all layers</label>
-          <label><input type="checkbox" class="one"> same colour scale for all heads</label>
-          <label><input type="checkbox" class="raw"> hide the image</label>
-          <label>Opacity <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
+          <label>${texts.order} <select class="order"></select></label>
+          <label><input type="checkbox" class="across"> ${texts.across}</label>
+          <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
+          <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
+          <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
           <div class="save">
-            <button type="button" class="save-map">Save map as PNG</button>
-            <button type="button" class="save-wall">Save all heads as PNG</button>
+            <button type="button" class="save-map">${texts.save_map}</button>
+            <button type="button" class="save-wall">${texts.save_heads}</button>
           </div>
         </div>
       </details>
@@ -32,21 +33,21 @@ const HTML = `
   </div>
   <div class="both">
     <figure class="map">
-      <div class="large" tabindex="0" role="application" aria-label="Large map">
+      <div class="large" tabindex="0" role="application" aria-label="${texts.large_map}">
         <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
       </div>
       <div class="under">
         <div class="legend" aria-hidden="true"><span>0</span><i class="ramp"></i><span class="top"></span></div>
-        <div class="tokens" role="group" aria-label="Special tokens and their attention weights"></div>
+        <div class="tokens" role="group" aria-label="${texts.tokens}"></div>
       </div>
       <p class="pointed" role="status"></p>
     </figure>
     <div class="beside">
-      <figure class="wall" role="group" aria-label="Grid of all heads: choose a map to enlarge it"></figure>
+      <figure class="wall" role="group" aria-label="${texts.grid}"></figure>
       <p class="hint"></p>
     </div>
   </div>
-  <details class="numbers"><summary>Numbers: the map, distance and entropy of every head</summary>
+  <details class="numbers"><summary>${texts.numbers}</summary>
     <div class="tables"></div>
   </details>
 </div>`;
@@ -150,9 +151,9 @@ const title = (token) => mapTitle(look, view(), token);
 function say(token, values) {
   const share = values ? shareOfPatches(look, view(), values) : 1;
   part("title").textContent = title(token);
-  const little = share < 0.2 ? `All patches together receive only ${percent(share)} of the attention.` : "";
+  const little = share < 0.2 ? fill(texts.little_attention, { percent: percent(share) }) : "";
   part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ").trim();
-  large.setAttribute("aria-label", `Large map. ${title(token)}`);
+  large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
   for (const button of part("tokens").children) {
     const found = look.tokens.found.find((each) => each.code === button.dataset.code);
     button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
@@ -164,8 +165,8 @@ function say(token, values) {
 
 function waiting() {
   if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
-  if (state.of === "rollout" && state.layer < look.rollout.first) return `This rollout starts at layer ${look.rollout.first}. Choose this layer or a later one.`;
-  return "The numbers of this map are loading.";
+  if (state.of === "rollout" && state.layer < look.rollout.first) return fill(texts.rollout_starts, { layer: look.rollout.first });
+  return texts.loading;
 }
 
 // --- the grid of all heads ---
@@ -302,8 +303,8 @@ function tables() {
 part("numbers").addEventListener("toggle", tables);
 document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
 
-part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), `${look.run} ${title(asked())}`));
-part("save-wall").addEventListener("click", () => saveOver(part("seen"), heads.all().map(({ canvas }) => canvas), wall.getBoundingClientRect(), `${look.run} all heads`));
+part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), fill(texts.map_file, { run: look.run, map: title(asked()) })));
+part("save-wall").addEventListener("click", () => saveOver(part("seen"), heads.all().map(({ canvas }) => canvas), wall.getBoundingClientRect(), fill(texts.heads_file, { run: look.run })));
 
 // --- payloads from the server ---
 
@@ -323,7 +324,7 @@ async function requestMatrices() {
     wanted.layers[file] = await matrices(wanted.files[file]);
     if (found === look) drawSoon();
   } catch {
-    if (found === look) sentence("The server does not respond. The numbers of this layer could not be loaded.");
+    if (found === look) sentence(texts.no_server);
   } finally {
     wanted.coming.delete(file);
   }
@@ -361,7 +362,7 @@ async function receive(value) {
   } catch (error) {
     if (mine !== newest) return;
     where.dataset.state = look ? "late" : "empty";
-    sentence(`${error.message} ${look ? "The previous image or model is still shown." : ""}`);
+    sentence([error.message, look ? texts.previous_shown : ""].join(" "));
   }
 }
 
@@ -370,18 +371,19 @@ function take(found) {
   pointed = null;
   where.dataset.state = "here";
   part("seen").src = found.seen.url;
-  part("seen").alt = `The input image of ${found.run}, divided into ${found.grid[0]} by ${found.grid[1]} patches`;
+  part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
   wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-  const option = (value) => make("option", { value, text: SOURCES[value] ?? value.replace("norm-head", "norm-weighted, head") });
-  const names = (of) => Array.from({ length: found.heads }, (_, i) => `${of} ${i + 1}`);
-  part("source").replaceChildren(...[...names("head"), ...Object.keys(SOURCES), ...names("norm-head")].map(option));
-  part("tokens").replaceChildren(...found.tokens.found.map(({ code, name }) => {
-    const button = make("button", { type: "button" }, `${name.replace(/^the /, "")} `, make("b"));
+  const option = (value, text) => make("option", { value, text });
+  const headOptions = (of, text) => Array.from({ length: found.heads }, (_, i) => option(`${of} ${i + 1}`, fill(text, { head: i + 1 })));
+  part("source").replaceChildren(...headOptions("head", texts.source_head), ...Object.entries(SOURCES).map(([of, text]) => option(of, text)),
+    ...headOptions("norm-head", texts.source_norm_head));
+  part("tokens").replaceChildren(...found.tokens.found.map(({ code, label }) => {
+    const button = make("button", { type: "button" }, `${label} `, make("b"));
     button.dataset.code = code;
     button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
     return button;
   }));
-  part("hint").textContent = "Point at a patch to see its map; click to keep it. A map of one layer shows what the token reads in this layer. It does not explain why the model chose a class.";
+  part("hint").textContent = texts.hint;
   follow();
   build();
   draw();

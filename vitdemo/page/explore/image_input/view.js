@@ -1,20 +1,21 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
 (() => {
-const { camera, make } = vitdemo;
-const HTML = `
+const { camera, fill, fillParts, html, make } = vitdemo;
+const texts = vitdemo.texts.image_input;
+const HTML = html`
 <div class="given">
   <div class="frame" data-state="picture">
     <img class="whole" alt="">
-    <div class="crop" role="slider" tabindex="0" aria-label="Crop: the square that the models see" aria-valuemin="0" aria-valuemax="100" hidden></div>
+    <div class="crop" role="slider" tabindex="0" aria-label="${texts.crop}" aria-valuemin="0" aria-valuemax="100" hidden></div>
     <video class="camera" muted playsinline hidden></video>
   </div>
   <p class="about"></p>
   <div class="ways">
-    <label class="choose"><input type="file" accept="image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp"><span>Choose a photo</span></label>
-    <button type="button" class="open-camera">Open camera</button>
-    <button type="button" class="take" hidden>Take photo</button>
-    <button type="button" class="leave" hidden>Close camera</button>
+    <label class="choose"><input type="file" accept="image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp"><span>${texts.choose}</span></label>
+    <button type="button" class="open-camera">${texts.open_camera}</button>
+    <button type="button" class="take" hidden>${texts.take_photo}</button>
+    <button type="button" class="leave" hidden>${texts.close_camera}</button>
   </div>
   <p class="say" role="status"></p>
 </div>`;
@@ -34,14 +35,14 @@ const say = (text) => (part("say").textContent = text);
 
 async function send(blob, name) {
   const mine = ++sent;
-  if (blob.size > MOST) return say(`The file is larger than ${MOST / 1e6} MB. Choose a smaller file.`);
-  say("The image is uploading …");
+  if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
+  say(texts.uploading);
   try {
     const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
     if (mine !== sent) return;
     choose({ source: "own", path, at: 0.5 });
   } catch {
-    if (mine === sent) say("The image could not be uploaded: the server does not respond, or its disk is full. Try again.");
+    if (mine === sent) say(texts.not_uploaded);
   }
 }
 
@@ -62,7 +63,7 @@ frame.addEventListener("drop", (event) => {
   frame.classList.remove("over");
   const file = event.dataTransfer.files[0];
   if (file) send(file);
-  else say("Only a file can be dropped here. Save the image as a file first.");
+  else say(texts.not_a_file);
 });
 document.addEventListener("paste", (event) => {
   const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
@@ -156,15 +157,15 @@ function render({ label, picture, size, words }, state) {
   whole.alt = words;
   const about = part("about");
   about.replaceChildren(words);
-  if (label) about.append(" True class: ", make("strong", { text: label }), ".");
-  if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(" Drag the square to choose the input of the models.");
+  if (label) about.append(" ", ...fillParts(texts.true_class, { label: make("strong", { text: label }) }));
+  if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(` ${texts.drag}`);
 }
 
 // The server refused the image: restore the previous one, or the first photo.
 function showError(text) {
   const before = shown ?? vitdemo.store.initialImage();
   const isOther = JSON.stringify(before) !== JSON.stringify(vitdemo.store.state.image);
-  refusal = `The image could not be shown. ${text}${shown ? " The previous image is still shown." : ""}`;
+  refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
   say(refusal);
   if (before && isOther) choose(before, { isCorrection: true });
 }

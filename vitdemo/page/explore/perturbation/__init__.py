@@ -34,6 +34,24 @@ CHANGE_IMAGE_INTRO = (
     "can contain the same information. Attention shows only which tokens a token attends to."
 )
 
+TEXTS = {
+    "patches": "Patches: press one to remove or restore it",
+    "help": "Click a patch to remove it; click again to restore it. Arrow keys move the focus.",
+    "download": "Download PNG",
+    "remove_patch": "Remove row {row}, column {column}",
+    "removed": "{count} of {total} patches removed",
+    "no_changes": "none",
+    "current_changes": "Current changes: {changes}.",
+    "image": "The image that all models receive. Changes: {changes}",
+    "attention": "Attention of {run} to the current image. Bright: {reader} attends most to this "
+    "patch in layer {layer}, or in the rollout up to this layer. Attention does not explain the "
+    "prediction.",
+    "mean": "Mean of the heads, layer {layer}",
+    "rollout": "Rollout, layers 1 to {layer}",
+    "rollout_of_first": "Rollout, layer {layer}",
+    "strongest": "strongest in row {row}, column {column} of {rows} × {columns}",
+}
+
 
 def build(look: ExploreTab) -> None:
     """Lay out the section in reading order: presets, image, predictions, changes, knock-out."""

@@ -2,7 +2,8 @@
 // all models, the attention to the image, and attention knock-out. The removed patches are a text of the view
 // state, encoded as `RemovedPatches.encode` of changes.py does: rows, columns, and one bit per patch.
 vitdemo.perturbation = (() => {
-const { make, mapRow, notice, redraw, rove, saveAs, store } = vitdemo;
+const { fill, make, mapRow, notice, redraw, rove, saveAs, store } = vitdemo;
+const texts = vitdemo.texts.perturbation;
 const MAX_CODE_LENGTH = 1100; // of the text of the removed patches
 const CHANGES = ["image", "pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches"];
 const NEEDS = [...CHANGES, "model", "removed"]; // the model, since its grid may be the grid of the patches
@@ -30,17 +31,17 @@ store.defineParam("removed", { parse: (text) => text.slice(0, MAX_CODE_LENGTH) }
 
 let shown = null; // the drawn payload
 const image = make("img", { alt: "" });
-const cells = make("div", { className: "cells", role: "group", "aria-label": "Patches: press one to remove or restore it" });
+const cells = make("div", { className: "cells", role: "group", "aria-label": texts.patches });
 const words = make("small");
-const save = make("button", { type: "button", className: "save", text: "Download PNG" });
+const save = make("button", { type: "button", className: "save", text: texts.download });
 const picture = make("div", { className: "changed" }, make("div", { className: "patches" }, image, cells),
-  make("p", {}, "Click a patch to remove it; click again to restore it. Arrow keys move the focus. ", words), save);
+  make("p", {}, `${texts.help} `, words), save);
 const settle = rove(cells, () => [...cells.children], () => shown.grid[1]);
 
 function buildCells([rows, columns]) {
   cells.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
   cells.replaceChildren(...Array.from({ length: rows * columns }, (_, cell) => {
-    const label = `Remove row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
+    const label = fill(texts.remove_patch, { row: Math.floor(cell / columns) + 1, column: (cell % columns) + 1 });
     const button = make("button", { type: "button", "aria-label": label, "data-pick": cell }); // printed, unlike other buttons
     button.addEventListener("click", () => toggle(cell));
     return button;
@@ -59,10 +60,10 @@ function drawPatches() {
   if (!shown) return;
   const removed = removedCells();
   [...cells.children].forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
-  const count = removed.length ? `${removed.length} of ${cells.childElementCount} patches removed` : "";
-  const changes = [shown.words, count].filter(Boolean).join(", ") || "none";
-  image.alt = `The image that all models receive. Changes: ${changes}`;
-  words.textContent = `Current changes: ${changes}.`;
+  const count = removed.length ? fill(texts.removed, { count: removed.length, total: cells.childElementCount }) : "";
+  const changes = [shown.words, count].filter(Boolean).join(", ") || texts.no_changes;
+  image.alt = fill(texts.image, { changes });
+  words.textContent = fill(texts.current_changes, { changes });
 }
 
 const colour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
@@ -104,18 +105,20 @@ store.define("changed_image", { needs: [...CHANGES, "model"], follows: ["removed
 store.defineDocument("changed_predictions", NEEDS);
 store.defineDocument("knockout", [...NEEDS, "barred_first", "barred_last"]);
 
-const span = (layer) => (layer > 1 ? `layers 1 to ${layer}` : "layer 1");
-const TITLES = { mean: (layer) => `Mean of the heads, layer ${layer}`, rollout: (layer) => `Rollout, ${span(layer)}` };
+const TITLES = {
+  mean: () => texts.mean,
+  rollout: (layer) => (layer > 1 ? texts.rollout : texts.rollout_of_first),
+};
 
 function peak(values) {
   const [flat, columns] = [values.flat(), values[0].length];
   const at = flat.indexOf(Math.max(...flat));
-  return `row ${Math.floor(at / columns) + 1}, column ${(at % columns) + 1} of ${values.length} × ${columns}`;
+  return fill(texts.strongest, { row: Math.floor(at / columns) + 1, column: (at % columns) + 1, rows: values.length, columns });
 }
 
 function panel({ maps, seen, which }, ranking, run, layer) {
-  const [title, values] = [TITLES[ranking](layer) + which, maps[ranking][layer - 1]];
-  return { title, values, seen, alt: `${run}: ${title}`, lines: [`strongest in ${peak(values)}`], fraction: true };
+  const [title, values] = [fill(TITLES[ranking](layer), { layer }) + which, maps[ranking][layer - 1]];
+  return { title, values, seen, alt: `${run}: ${title}`, lines: [peak(values)], fraction: true };
 }
 
 let attention = null; // the last answer: { data or error, key }
@@ -125,8 +128,7 @@ const chosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order
 function drawMaps(element, data) {
   const { images, reader, run } = data;
   const layer = chosenLayer(data);
-  const intro = `Attention of ${run} to the current image. Bright: ${reader} attends most to this patch in layer ${layer}, `
-    + "or in the rollout up to this layer. Attention does not explain the prediction.";
+  const intro = fill(texts.attention, { run, reader, layer });
   const panels = Object.keys(TITLES).flatMap((ranking) => images.map((each) => panel(each, ranking, run, layer)));
   redraw(element, mapRow({ intro, panels }));
   if (attention?.data !== data) receive({ data, key: key() });

@@ -2,12 +2,15 @@
 
 The payload, with the most probable class first:
 
-    {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label", "unusual"}, ...],
+    {"models": [{"run", "about", "accuracy", "short_accuracy", "classes", "probabilities",
+                 "label", "unusual"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
 
 The "label" of a model is the true class, or None if the model does not have this class. "unusual"
 is a warning for an image that is unlike the run's training images, else "".
 """
+
+from collections.abc import Mapping
 
 from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
@@ -21,6 +24,22 @@ from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
 VIEW = "predictions"
 NUM_CARD_CLASSES = 3  # maximum number of classes shown per model
 MAX_NOTED_CLASSES = 30  # maximum number of classes that the notes list
+ACCURACY = {  # how the accuracy was measured -> text
+    "test": "{percent} test accuracy",
+    "cross-validated": "{percent} cross-validated accuracy",
+    "none": "not evaluated",
+}
+SHORT_ACCURACY = {
+    "test": "accuracy {percent}",
+    "cross-validated": "cross-validated {percent}",
+    "none": "not evaluated",
+}
+
+TEXTS = {
+    "notes": "What do these numbers mean?",
+    "true_class": "True class: {label}.",
+    "true_class_title": "{name}: the true class",
+}
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
@@ -51,6 +70,7 @@ def _card(answer: Prediction, label: str | None) -> dict:
         "run": answer.run.name,
         "about": describe_run(answer.run, accuracy),
         "accuracy": accuracy,
+        "short_accuracy": describe_accuracy(answer.run, SHORT_ACCURACY),
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
         "label": label if label in answer.run.classes else None,
@@ -74,13 +94,13 @@ def warn_if_unusual(answer: Prediction, label: str | None) -> str:
     return f"{likely} none of the {len(answer.run.classes)} classes: {words}"
 
 
-def describe_accuracy(run: Run) -> str:
+def describe_accuracy(run: Run, texts: Mapping[str, str] = ACCURACY) -> str:
     """Return the accuracy of a run on images that were not used for training, as text."""
     right = read_test_accuracy(run)
     if right is None:
-        return "not evaluated"
+        return texts["none"]
     measured = "cross-validated" if "own_classes" in run.config else "test"
-    return f"{100 * right:.1f}% {measured} accuracy"
+    return texts[measured].format(percent=f"{100 * right:.1f}%")
 
 
 def describe_run(run: Run, accuracy: str) -> str:

@@ -42,6 +42,11 @@ CONFUSION_INTRO = (
     "**predicted class**. Choose a cell to see its images, with the mouse or with the arrow keys "
     "and Enter. Choose an image to see the model's attention in Explore."
 )
+TEXTS = {
+    "corner": "true \\ predicted",
+    "no_errors": "No image was misclassified.",
+    "pairs": "Most confused pairs of {run}",
+}
 COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = "count", "true", "predicted"
 UNITS = {  # unit of the cells -> label
     COUNTS: "Counts",

@@ -1,7 +1,8 @@
 // Confusion matrix of buttons with arrow-key navigation, next to a list of the largest errors, and the
 // images of the chosen cell. The cell is a text of the view state: true and predicted class.
 (() => {
-const { csv, documentIn, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
+const { csv, documentIn, fill, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
+const texts = vitdemo.texts.confusion_matrix;
 const MODELS = ["model", "results.model", "results.other"];
 const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
 const MAX_CELL = 400; // characters of the two class names
@@ -43,22 +44,22 @@ function cell(value, i, j) {
 
 function table(value) {
   const { classes } = value;
-  const head = ["true \\ predicted", ...classes].map((text) => make("th", { text, scope: "col" }));
+  const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
   const rows = classes.map((text, i) => make("tr", {}, make("th", { text, scope: "row" }), ...classes.map((_, j) => cell(value, i, j))));
   return make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }
 
 function save(value) {
-  const made = make("button", { type: "button", className: "vd-download", text: "Download CSV" });
-  const rows = [["true \\ predicted", ...value.classes], ...value.classes.map((name, i) => [name, ...value.values[i]])];
+  const made = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.shared.download_csv });
+  const rows = [[texts.corner, ...value.classes], ...value.classes.map((name, i) => [name, ...value.values[i]])];
   made.addEventListener("click", () => saveText(csv(rows), `${value.file}.csv`, "text/csv"));
   return made;
 }
 
 function pairs(value) {
   const items = value.pairs.map(([i, j, text]) => make("li", {}, button(encode(value, i, j), { text, "data-pick": `pair-${i}-${j}` })));
-  const none = make("p", { text: "No image was misclassified." });
-  return make("div", { className: "pairs" }, make("h2", { text: `Most confused pairs of ${value.run}` }), items.length ? make("ol", {}, ...items) : none);
+  const none = make("p", { text: texts.no_errors });
+  return make("div", { className: "pairs" }, make("h2", { text: fill(texts.pairs, { run: value.run }) }), items.length ? make("ol", {}, ...items) : none);
 }
 
 store.define("confusion_matrix", {

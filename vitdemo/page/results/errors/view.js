@@ -1,6 +1,7 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
 (() => {
-const { galleryIn, make, notice, redraw, rove, store } = vitdemo;
+const { fillParts, galleryIn, make, notice, redraw, rove, store } = vitdemo;
+const texts = vitdemo.texts.errors;
 const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_errors"];
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
@@ -63,16 +64,16 @@ function chipsIn(place, group, choose) {
 }
 
 function clearing(words) {
-  const clear = make("button", { type: "button", text: "Clear filters" });
+  const clear = make("button", { type: "button", text: texts.clear });
   clear.addEventListener("click", () => change(NO_FILTER));
-  return ["Filter: ", make("strong", { text: words }), ". ", clear];
+  return fillParts(texts.filter, { filters: make("strong", { text: words }), clear });
 }
 
 store.define("errors_kinds", {
   needs: FILTERS,
   follows: ["errors.kind"],
   create(element) {
-    const drawChips = chipsIn(element, "Images to show", ({ pick }) => chooseKind(pick));
+    const drawChips = chipsIn(element, texts.kinds, ({ pick }) => chooseKind(pick));
     const only = make("p", { className: "only", role: "status", hidden: true });
     const words = make("div", { className: "words" });
     element.append(only, words);
@@ -80,8 +81,8 @@ store.define("errors_kinds", {
       drawChips(chips, ({ pick }) => pick === kind);
       only.hidden = !filters;
       only.replaceChildren(...(filters ? clearing(filters) : []));
-      const texts = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
-      words.replaceChildren(...(sentence ? [notice(sentence)] : []), ...texts.map((text) => make("p", { text })));
+      const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
+      words.replaceChildren(...(sentence ? [notice(sentence)] : []), ...lines.map((text) => make("p", { text })));
     }
     return {
       render: (data, state) => draw(data, state["errors.kind"]),
@@ -94,9 +95,9 @@ store.define("errors_pairs", {
   needs: MODEL,
   follows: ["errors.true", "errors.predicted", "errors.both"],
   create(element) {
-    const title = make("h2", { text: "Most confused pairs of classes", hidden: true });
+    const title = make("h2", { text: texts.pairs_title, hidden: true });
     element.append(title);
-    const drawChips = chipsIn(element, "Pairs of classes", ({ classes }) => choosePair(classes));
+    const drawChips = chipsIn(element, texts.pairs, ({ classes }) => choosePair(classes));
     function draw(chips, state) {
       title.hidden = !chips.length;
       drawChips(chips, ({ classes }) => isChosen(classes, state));

@@ -50,6 +50,16 @@ PART_DESCRIPTIONS = {
     "linear": "Maps {before} numbers, one per channel, to {after} classes (`{name}`).",
     "layer": "Normalises the mean and variance of each channel (`{name}`).",
 }
+TEXTS = {
+    "open": "Open {title}",
+    "share_of_parameters": "{percent} of parameters",
+    "share_of_macs": "{percent} of multiply-adds",
+    "numbers": "Numbers: parameters and multiply-adds",
+    "part": "part",
+    "parameters": "parameters",
+    "macs": "multiply-adds",
+    "total": "total",
+}
 PART_LINKS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
     "stem": {"title": "Patch embedding", "part": "filters"},

@@ -1,7 +1,8 @@
 // The parts of a model from the image to the prediction, with bars for their sizes. A click on a
 // part opens its explanation by clicking the page's own controls.
 (() => {
-const { caption, folded, make, marked, redraw } = vitdemo;
+const { caption, fill, folded, make, marked, redraw } = vitdemo;
+const texts = vitdemo.texts.architecture;
 const number = (value) => value.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 2 : share ? 1 : 0)}%`;
 
@@ -13,9 +14,9 @@ function open({ part, section }) {
 function box(each, value) {
   const share = (name) => each[name] / (value[name] || 1);
   const sizes = make("span", { className: "share" },
-    make("i", { style: `width: ${100 * share("parameters")}%` }), `${percent(share("parameters"))} of parameters`,
-    make("i", { className: "macs", style: `width: ${100 * share("macs")}%` }), `${percent(share("macs"))} of multiply-adds`);
-  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.description)), each.link ? make("u", { text: `Open ${each.link.title}` }) : null, sizes];
+    make("i", { style: `width: ${100 * share("parameters")}%` }), fill(texts.share_of_parameters, { percent: percent(share("parameters")) }),
+    make("i", { className: "macs", style: `width: ${100 * share("macs")}%` }), fill(texts.share_of_macs, { percent: percent(share("macs")) }));
+  const content = [make("strong", { text: each.title }), make("small", {}, ...marked(each.description)), each.link ? make("u", { text: fill(texts.open, { title: each.link.title }) }) : null, sizes];
   if (!each.link) return make("div", { className: "part" }, ...content.filter(Boolean));
   const button = make("button", { type: "button", "data-pick": each.title }, ...content);
   button.addEventListener("click", () => open(each.link));
@@ -28,8 +29,8 @@ function draw(place, value) {
   const block = make("li", {}, make("div", { className: "block" }, make("p", { text: value.repeated }), make("ol", {}, ...repeated.map(item))));
   const items = value.parts.flatMap((each) => (each.repeats > 1 ? (each === repeated[0] ? [block] : []) : [item(each)]));
   const rows = value.parts.map((each) => [each.title, number(each.parameters), number(each.macs)]);
-  rows.push(["total", number(value.parameters), number(value.macs)]);
-  redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded("Numbers: parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows));
+  rows.push([texts.total, number(value.parameters), number(value.macs)]);
+  redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded(texts.numbers, [texts.part, texts.parameters, texts.macs], rows));
 }
 
 vitdemo.store.define("architecture", { needs: ["model"], render: draw });

@@ -41,6 +41,24 @@ LENS_PATCHES_CAPTION = (
     "token's content, not a label of the patch."
 )
 
+TEXTS = {
+    "approximate": "Approximate",
+    "strip": "Probability of each class after each layer, in percent",
+    "layer": "layer",
+    "column": "After layer {layer}: show the classes of the patches",
+    "column_before": "Before the first layer: show the classes of the patches",
+    "cell": "After layer {layer}: {name} {probability}",
+    "cell_before": "Before the first layer: {name} {probability}",
+    "patches": "Predicted class of each patch, after layer {layer}",
+    "patches_before": "Predicted class of each patch, before the first layer",
+    "patch": "Row {row}, column {column}: {name} {probability}",
+    "image": "Input image of {run}",
+    "image_alt": "The input image of {run}, divided into patches",
+    "count": "{name}: {count} of {total}",
+    "row": "row",
+    "numbers": "Numbers: class and probability of each patch, in percent",
+}
+
 
 def build(look: ExploreTab) -> None:
     """Lay out the part, whose view the browser draws."""

@@ -1,15 +1,17 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
 (() => {
-const { caption, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
-const after = (layer) => (layer ? `After layer ${layer}` : "Before the first layer");
+const { caption, fill, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
+const texts = vitdemo.texts.logit_lens;
+// The text `after` for a layer, or `before` for the input of the first layer.
+const placed = (layer, after, before, values = {}) => fill(layer ? after : before, { layer, ...values });
 let drawnLayer = null;
 
 function strip({ answers, classes }, layer, choose) {
-  const columns = answers.map((_, i) => ({ text: i, label: `${after(i)}: show the classes of the patches`, pick: String(i), pressed: i === layer }));
-  const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: `${after(i)}: ${name} ${probability(share)}`, rgb: shade(share, false) });
+  const columns = answers.map((_, i) => ({ text: i, label: placed(i, texts.column, texts.column_before), pick: String(i), pressed: i === layer }));
+  const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: placed(i, texts.cell, texts.cell_before, { name, probability: probability(share) }), rgb: shade(share, false) });
   const rows = classes.map((name, c) => ({ name, cells: answers.map((shares, i) => cell(shares[c], name, i)) }));
-  return grid({ caption: "Probability of each class after each layer, in percent", corner: "layer", columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
+  return grid({ caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
 }
 
 function patches(value, layer) {
@@ -17,20 +19,20 @@ function patches(value, layer) {
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
   const lines = (each) => Array.from({ length: rows }, (_, i) => Array.from({ length: columns }, (_, j) => each(i * columns + j, i + 1, j + 1)));
   const cell = (p, row, column) => ({ text: predicted[p].short, rgb: fromHex(predicted[p].colour),
-    label: `Row ${row}, column ${column}: ${predicted[p].name} ${probability(shares[p])}` });
-  const map = grid({ caption: `Predicted class of each patch, ${after(layer).toLowerCase()}`, rows: lines(cell).map((cells) => ({ cells })), look: "vd-patches" });
+    label: fill(texts.patch, { row, column, name: predicted[p].name, probability: probability(shares[p]) }) });
+  const map = grid({ caption: placed(layer, texts.patches, texts.patches_before), rows: lines(cell).map((cells) => ({ cells })), look: "vd-patches" });
   map.style.setProperty("--columns", columns);
   const seen = make("div", { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },
-    make("img", { src: value.seen.url, alt: `The input image of ${value.run}, divided into patches` }));
-  const figure = make("figure", {}, seen, make("figcaption", { text: `Input image of ${value.run}` }));
+    make("img", { src: value.seen.url, alt: fill(texts.image_alt, { run: value.run }) }));
+  const figure = make("figure", {}, seen, make("figcaption", { text: fill(texts.image, { run: value.run }) }));
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) =>
-    make("li", {}, make("i", { text: short, style: painted(fromHex(colour)) }), ` ${name}: ${count} of ${rows * columns}`));
+    make("li", {}, make("i", { text: short, style: painted(fromHex(colour)) }), ` ${fill(texts.count, { name, count, total: rows * columns })}`));
   const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((line, i) => [String(i + 1), ...line]);
-  const head = ["row", ...Array.from({ length: columns }, (_, j) => String(j + 1))];
-  return make("div", { id: "lens-patches" }, caption(value.words[1], "Approximate"), make("div", { className: "vd-pair" }, figure, map),
-    make("ul", { className: "classes" }, ...legend), folded("Numbers: class and probability of each patch, in percent", head, numbers));
+  const head = [texts.row, ...Array.from({ length: columns }, (_, j) => String(j + 1))];
+  return make("div", { id: "lens-patches" }, caption(value.words[1], texts.approximate), make("div", { className: "vd-pair" }, figure, map),
+    make("ul", { className: "classes" }, ...legend), folded(texts.numbers, head, numbers));
 }
 
 let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
@@ -48,7 +50,7 @@ vitdemo.store.define("logit_lens", {
     drawnLayer = state.layer;
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
-    redraw(element, caption(value.words[0], "Approximate"), strip(value, layer, choose), patches(value, layer));
+    redraw(element, caption(value.words[0], texts.approximate), strip(value, layer, choose), patches(value, layer));
   },
 });
 })();

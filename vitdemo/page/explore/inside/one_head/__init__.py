@@ -30,6 +30,42 @@ ONE_HEAD_CAPTION = (
     "numbers from every token. All steps below use the model's own numbers."
 )
 
+TEXTS = {
+    "head": "Head",
+    "query": "Query token",
+    "key": "Key token",
+    "patch": "patch row {row}, column {column}",
+    "image": "Input image of {run} with the attention weights of the chosen query",
+    "map": "Attention weights of the query token. Point at a patch to use it as the key; click to "
+    "use it as the query.",
+    "strongest": "Keys with the largest weights for the {query}",
+    "strip": "{name}: {count} numbers from {low} to {high}",
+    "number": "number {number}: {value}",
+    "product_title": "Query and key, number by number",
+    "query_vector": "query q",
+    "key_vector": "key k",
+    "products": "products",
+    "product": "The sum of the products is the dot product q · k = {dot}.",
+    "scale_title": "Scale",
+    "scale": "Divided by the square root of the head's width, √{width}: {dot} × {factor} = "
+    "{score}, the score.",
+    "softmax_title": "Softmax",
+    "softmax": "e to the power of the score, divided by the sum over all {count} keys: {power} / "
+    "{total} = ",
+    "weight": "This is the attention weight from the {query} to the {key}.",
+    "values_title": "Values, weighted and added",
+    "value_vector": "value v",
+    "weighted": "weight × v",
+    "sum": "sum of all",
+    "output": "The sum over all {count} tokens is the output of this head for the {query}. Along "
+    "its direction, this key contributes {percent}% of it.",
+    "numbers": "Numbers: attention weights of the query token",
+    "key_column": "key token",
+    "dot_column": "q · k",
+    "score_column": "score",
+    "weight_column": "weight, %",
+}
+
 
 def build(look: ExploreTab) -> None:
     """Lay out the part, whose view the browser draws."""

@@ -1,7 +1,8 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
 // Another head, query or key is computed here; another layer needs one request.
 (() => {
-const { caption, floats, folded, largest, make, matrices, notice, paint, percent, redraw, signed } = vitdemo;
+const { caption, fill, floats, folded, largest, make, matrices, notice, paint, percent, redraw, signed } = vitdemo;
+const texts = vitdemo.texts.one_head;
 const STRONGEST = 5;
 let place = null; // the element of the view
 let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
@@ -23,7 +24,7 @@ function nameOf(n) {
   const { prefix, grid: [, columns] } = layer.value;
   if (n < prefix.length) return prefix[n];
   const p = n - prefix.length;
-  return `patch row ${Math.floor(p / columns) + 1}, column ${(p % columns) + 1}`;
+  return fill(texts.patch, { row: Math.floor(p / columns) + 1, column: (p % columns) + 1 });
 }
 
 // Dot products, scores and weights (N) of one query, and the head's output for its token.
@@ -41,11 +42,12 @@ function worked(h, n) {
 }
 
 function strip(name, values, limit) {
-  const drawn = make("canvas", { role: "img", "aria-label": `${name}: ${values.length} numbers from ${signed(Math.min(...values))} to ${signed(Math.max(...values))}` });
+  const label = fill(texts.strip, { name, count: values.length, low: signed(Math.min(...values)), high: signed(Math.max(...values)) });
+  const drawn = make("canvas", { role: "img", "aria-label": label });
   paint(drawn, values, [1, values.length], { top: limit, signed: true });
   drawn.addEventListener("pointermove", (event) => {
     const i = Math.min(Math.floor((event.offsetX / drawn.clientWidth) * values.length), values.length - 1);
-    drawn.title = `number ${i + 1}: ${signed(values[i], 4)}`;
+    drawn.title = fill(texts.number, { number: i + 1, value: signed(values[i], 4) });
   });
   return make("div", { className: "strip" }, make("span", { text: name }), drawn);
 }
@@ -58,15 +60,18 @@ function steps(h, n, j, found) {
   const [terms, handed] = [product(q, k), v.map((value) => value * found.weights[j])];
   const both = Math.max(largest(q), largest(k));
   const output = largest(found.output);
-  const power = Math.exp(found.scores[j]);
+  const values = {
+    count: layer.size, width: layer.width, query: nameOf(n), key: nameOf(j),
+    dot: signed(found.dots[j]), factor: layer.value.scale.toFixed(4), score: signed(found.scores[j]),
+    power: plain(Math.exp(found.scores[j])), total: plain(found.total), percent: signed(100 * share(handed, found.output)),
+  };
+  const weight = make("b", { className: "weight", text: percent(found.weights[j]) });
+  const say = (text) => fill(text, values);
   return [
-    step("Query and key, number by number", strip("query q", q, both), strip("key k", k, both), strip("products", terms, null),
-      `The sum of the products is the dot product q · k = ${signed(found.dots[j])}.`),
-    step("Scale", `Divided by the square root of the head's width, √${layer.width}: ${signed(found.dots[j])} × ${layer.value.scale.toFixed(4)} = ${signed(found.scores[j])}, the score.`),
-    step("Softmax", `e to the power of the score, divided by the sum over all ${layer.size} keys: ${plain(power)} / ${plain(found.total)} = `, make("b", { className: "weight", text: percent(found.weights[j]) }),
-      `This is the attention weight from the ${nameOf(n)} to the ${nameOf(j)}.`),
-    step("Values, weighted and added", strip("value v", v, null), strip("weight × v", handed, output), strip("sum of all", found.output, output),
-      `The sum over all ${layer.size} tokens is the output of this head for the ${nameOf(n)}. Along its direction, this key contributes ${signed(100 * share(handed, found.output))}% of it.`),
+    step(texts.product_title, strip(texts.query_vector, q, both), strip(texts.key_vector, k, both), strip(texts.products, terms, null), say(texts.product)),
+    step(texts.scale_title, say(texts.scale)),
+    step(texts.softmax_title, say(texts.softmax), weight, say(texts.weight)),
+    step(texts.values_title, strip(texts.value_vector, v, null), strip(texts.weighted, handed, output), strip(texts.sum, found.output, output), say(texts.output)),
   ];
 }
 
@@ -92,11 +97,11 @@ function draw() {
   ring("key", j);
   part("steps").replaceChildren(...steps(h, n, j, found));
   const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(0, STRONGEST);
-  part("strongest").replaceChildren(make("li", {}, make("strong", { text: `Keys with the largest weights for the ${nameOf(n)}` })), ...order.map((i) =>
+  part("strongest").replaceChildren(make("li", {}, make("strong", { text: fill(texts.strongest, { query: nameOf(n) }) })), ...order.map((i) =>
     make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))));
   if (pointed !== null) return; // the table follows the chosen key, not the pointer
   const rows = found.weights.map((weight, i) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
-  redraw(part("numbers"), folded("Numbers: attention weights of the query token", ["key token", "q · k", "score", "weight, %"], rows));
+  redraw(part("numbers"), folded(texts.numbers, [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column], rows));
 }
 
 function point(key) {
@@ -137,7 +142,7 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
 
 function map({ run, seen }) {
   const drawn = make("div", { className: "map" },
-    make("img", { src: seen.url, alt: `Input image of ${run} with the attention weights of the chosen query` }), make("canvas"),
+    make("img", { src: seen.url, alt: fill(texts.image, { run }) }), make("canvas"),
     make("i", { className: "ring query" }), make("i", { className: "ring key" }));
   drawn.addEventListener("pointermove", (event) => point(patchAt(event)));
   drawn.addEventListener("pointerleave", () => point(null));
@@ -151,11 +156,11 @@ function map({ run, seen }) {
 function build(value) {
   offer(value);
   const figure = make("figure", {}, map(value),
-    make("figcaption", { text: "Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query." }),
+    make("figcaption", { text: texts.map }),
     make("ol", { className: "strongest" }));
   const numbers = make("div", { className: "numbers" }, ...place.querySelectorAll(".numbers > *")); // an open fold stays open
   place.replaceChildren(caption(value.words),
-    make("div", { className: "choices" }, make("label", {}, "Head ", choices.head), make("label", {}, "Query token ", choices.query), make("label", {}, "Key token ", choices.key)),
+    make("div", { className: "choices" }, make("label", {}, `${texts.head} `, choices.head), make("label", {}, `${texts.query} `, choices.query), make("label", {}, `${texts.key} `, choices.key)),
     make("div", { className: "both" }, figure, make("ol", { className: "steps", "aria-live": "polite" })), numbers);
 }
 

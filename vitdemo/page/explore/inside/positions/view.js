@@ -1,6 +1,7 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
 (() => {
-const { caption, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+const { caption, fill, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+const texts = vitdemo.texts.positions;
 let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
 let value = {}; // the drawn payload
@@ -29,15 +30,15 @@ function map() {
   const values = lines(similarity.subarray(at, at + rows * columns), value.grid);
   const share = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
   const cells = values.map((line, i) => ({ cells: line.map((number, j) => ({
-    text: columns <= NUMBERED ? signed(number, 1) : "", label: `Row ${i + 1}, column ${j + 1}: ${signed(number)}`,
+    text: columns <= NUMBERED ? signed(number, 1) : "", label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: signed(number) }),
     rgb: shade(share(number)), pick: `${i}.${j}`, pressed: i === row && j === column,
   })) }));
-  const drawn = grid({ caption: `Row ${row + 1}, column ${column + 1}. Click another patch to choose it.`, rows: cells, look: "vd-patches" }, choose);
+  const drawn = grid({ caption: fill(texts.chosen, { row: row + 1, column: column + 1 }), rows: cells, look: "vd-patches" }, choose);
   drawn.style.setProperty("--columns", columns);
   const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
-  const head = ["row", ...values[0].map((_, j) => String(j + 1))];
-  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), ", the largest cosine between two different patches"),
-    folded("Numbers: cosines of the chosen patch", head, numbers));
+  const head = [texts.row, ...values[0].map((_, j) => String(j + 1))];
+  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), texts.scale),
+    folded(texts.numbers, head, numbers));
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -51,8 +52,8 @@ function overview() {
   }
   const canvas = make("canvas", { className: "vd-whole" });
   paint(canvas, values, [height, width], { top: limit, signed: true });
-  const label = `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
-  const words = make("figcaption", { text: "All patches " }, make("small", { text: "one small map per patch" }));
+  const label = fill(texts.overview_label, { run, rows, columns });
+  const words = make("figcaption", { text: `${texts.overview} ` }, make("small", { text: texts.overview_note }));
   return make("div", { className: "vd-pair", id: "all-positions" }, make("figure", { "aria-label": label }, canvas, words));
 }
 

@@ -25,6 +25,32 @@ RESIDUAL_STREAM_CAPTION = (
     "excludes its effect through later layers."
 )
 
+TEXTS = {
+    "target": "Logit of",
+    "minus": "minus",
+    "nothing": "nothing",
+    "logit": "the logit of {name}",
+    "difference": "the logit of {name} minus the logit of {other}",
+    "sum": "The parts below add up to {logit}: {value}.",
+    "embedding": "Embedding",
+    "attention": "Layer {layer}, attention",
+    "mlp": "Layer {layer}, MLP",
+    "biases": "Biases",
+    "total": "Total",
+    "heads": "Contribution of each head to {logit}. Columns are heads.",
+    "row": "layer {layer}",
+    "head": "Layer {layer}, head {head} adds {value} to {logit}",
+    "scale": " (added to the logit)",
+    "numbers": "Numbers: all parts",
+    "part": "part",
+    "contribution": "contribution to the logit",
+    "norms": "Norm of the residual stream after each layer",
+    "place": "place",
+    "before": "before layer 1",
+    "after": "after layer {layer}",
+    "patches": "patches, mean",
+}
+
 
 def build(look: ExploreTab) -> None:
     """Lay out the part."""

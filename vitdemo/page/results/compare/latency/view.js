@@ -1,11 +1,12 @@
 // Buttons that measure the latency, and the description of the latencies. The table of models shows them, too.
 (() => {
 const { documentIn, make, store, taskPanel } = vitdemo;
+const texts = vitdemo.texts.latency;
 const starts = [
-  { id: "latency-here", text: "Measure latency", task: "latency.here" },
-  { id: "latency-gpu", text: "Measure latency on a GPU", task: "latency.gpu" },
+  { id: "latency-here", text: texts.measure, task: "latency.here" },
+  { id: "latency-gpu", text: texts.measure_on_gpu, task: "latency.gpu" },
 ];
-const panel = taskPanel({ starts, unit: "models", views: ["latency", "models_table"] });
+const panel = taskPanel({ starts, unit: texts.unit, views: ["latency", "models_table"] });
 
 store.define("latency", {
   needs: [],

@@ -28,6 +28,7 @@ ROBUSTNESS_INTRO = (
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
+TEXTS = {"measure": "Measure robustness", "unit": "points"}
 DEFAULT_CHANGES = ["noise", "blur"]
 MIN_IMAGE_COUNT = 100
 MODELS, CHANGES, COUNT = "robust-models", "compare.changes", "compare.count"  # state keys

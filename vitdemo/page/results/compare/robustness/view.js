@@ -1,8 +1,9 @@
 // A button that measures the robustness, and the curves that are measured.
 (() => {
 const { linePlotsIn, make, store, taskPanel } = vitdemo;
-const starts = [{ id: "measure-robustness", text: "Measure robustness", task: "robustness.measure" }];
-const panel = taskPanel({ starts, unit: "points", views: ["robustness"] });
+const texts = vitdemo.texts.robustness;
+const starts = [{ id: "measure-robustness", text: texts.measure, task: "robustness.measure" }];
+const panel = taskPanel({ starts, unit: texts.unit, views: ["robustness"] });
 
 store.define("robustness", {
   needs: ["robust-models", "compare.changes", "compare.count"],

@@ -1,0 +1,27 @@
+"""Texts of the shared scripts without a Python module of their own, by the name of the script."""
+
+TEXTS: dict[str, dict[str, str]] = {
+    "shared": {
+        "download_csv": "Download CSV",
+        "camera_blocked": "The browser blocks the camera, because it requires HTTPS or localhost. "
+        "Upload a photo instead.",
+        "camera_denied": "Access to the camera was denied. Allow it in the browser settings.",
+        "camera_missing": "No camera was found. Upload a photo instead.",
+    },
+    "matrices": {
+        "not_loaded": "The attention weights could not be loaded (HTTP status {status}). Reload "
+        "the page.",
+        "damaged": "The file of attention weights is damaged. Reload the page.",
+        "named_token": "the {token}",
+        "both_tokens": "both tokens together",
+        "mean_of_patches": "mean of the patches",
+        "patch": "the patch in row {row}, column {column}",
+    },
+    "documents": {"change": "change"},
+    "line_plots": {
+        "training": "training",
+        "validation": "validation",
+        "epoch": "{run} (epoch {epoch})",
+        "show_values": "Show values at {x}",
+    },
+}

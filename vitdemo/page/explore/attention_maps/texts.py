@@ -1,0 +1,117 @@
+"""All texts of the section "Attention"."""
+
+COMBINE_LABEL = "Combine heads by"
+COMBINE_HELP = "min keeps attention that all heads share; max keeps attention of any head"
+DISCARD_LABEL = "Discard ratio"
+DISCARD_HELP = "fraction of the smallest attention weights set to 0 in each layer"
+FIRST_LAYER_LABEL = "First layer"
+RESIDUAL_LABEL = "Residual connection"
+RESIDUAL_HELP = "averages each attention matrix with the identity matrix"
+ROLLOUT_SETTINGS_TITLE = "Rollout settings"
+# Parts of the description of rollout settings, as " (max of the heads, 10% discarded)".
+ROLLOUT_FUSION = "{fusion} of the heads"
+ROLLOUT_DISCARD = "{percent:g}% discarded"
+ROLLOUT_NO_RESIDUAL = "no residual"
+
+TEXTS = {
+    # The controls
+    "show": "Show",
+    "source_head": "head {head}",
+    "source_norm_head": "norm-weighted, head {head}",
+    "source_mean": "mean of heads",
+    "source_rollout": "rollout",
+    "source_similar": "similar tokens",
+    "source_norm": "norm-weighted, all heads",
+    "direction": "Direction",
+    "outgoing": "attends to",
+    "incoming": "is attended by",
+    "display": "Display",
+    "order": "Order of heads",
+    "order_own": "by index",
+    "order_distance": "by attention distance",
+    "order_entropy": "by entropy",
+    "across": "rank across all layers",
+    "same_scale": "same colour scale for all heads",
+    "hide_image": "hide the image",
+    "opacity": "Opacity",
+    "save_map": "Save map as PNG",
+    "save_heads": "Save all heads as PNG",
+    "heads_file": "{run} all heads",
+    "map_file": "{run} {map}",
+    # The large map
+    "large_map": "Large map",
+    "titled_map": "Large map. {title}",
+    "image": "The input image of {run}, divided into {rows} by {columns} patches",
+    "tokens": "Special tokens and their attention weights",
+    "little_attention": "All patches together receive only {percent} of the attention.",
+    "loading": "The numbers of this map are loading.",
+    "rollout_starts": "This rollout starts at layer {layer}. Choose this layer or a later one.",
+    "no_server": "The server does not respond. The numbers of this layer could not be loaded.",
+    "previous_shown": "The previous image or model is still shown.",
+    "hint": "Point at a patch to see its map; click to keep it. A map of one layer shows what the "
+    "token reads in this layer. It does not explain why the model chose a class.",
+    # Titles of maps
+    "map_head": "Layer {layer}, head {head}",
+    "map_mean": "Layer {layer}, mean of {heads} heads",
+    "map_norm": "Layer {layer}, norm-weighted attention of {heads} heads",
+    "map_norm_head": "Layer {layer}, head {head}, norm-weighted attention",
+    "map_rollout": "Attention rollout of layers {first} to {layer}{settings}",
+    "map_rollout_of_layer": "Attention rollout of layer {layer}{settings}",
+    "map_similar": "After layer {layer}",
+    "title_similar": "{map}: patches whose tokens are similar to {token}",
+    "title_norm_incoming": "{map}: tokens that receive most from {token}",
+    "title_norm_outgoing": "{map}: tokens that pass most to {token}",
+    "title_incoming": "{map}: attention to {token}",
+    "title_outgoing": "{map}: attention of {token}",
+    # Descriptions of maps
+    "few_patches": "Three of {patches} patches receive {percent} of the attention on patches. "
+    "Choose “norm-weighted” under Show to see what they pass on.",
+    "few_norms": "The three most attended patches have {percent} of the attention on patches, and "
+    "{norms} of the norms.",
+    "pointed": "Row {row}, column {column}. ",
+    "pointed_receives": "Row {row}, column {column} receives {percent} from {token}. ",
+    "pointed_passes": "Row {row}, column {column} passes {percent} to {token}. ",
+    "pointed_attends": "Row {row}, column {column} attends to {token} with weight {percent}. ",
+    "largest": "row {row}, column {column}: {percent}",
+    "similarity": "Cosine similarity of the tokens: orange is similar, purple is opposite.",
+    "maximum": "{pointed}Maximum: {largest}.",
+    "maximum_incoming": "{pointed}Maximum: {largest} of this patch's attention.",
+    "maximum_norms": "{pointed}Maximum: {largest} of the sum of norms.",
+    "maximum_norms_incoming": "{pointed}Maximum: {largest} of the norms that this patch receives.",
+    "all_patches": "All patches together: {percent}.",
+    "all_receive": "All patches together receive {percent}.",
+    "all_receive_little": "All patches together receive only {percent}. The rest goes to {rest}, "
+    "so interpret this map with care.",
+    "rest_special": "special tokens",
+    "rest_class": "the class token itself",
+    # The grid of all heads
+    "grid": "Grid of all heads: choose a map to enlarge it",
+    "by_distance": "nearest → farthest",
+    "by_entropy": "focused → spread",
+    "first_head": "head 1",
+    "first_head_short": "h1",
+    "column_mean": "mean",
+    "column_rollout": "rollout",
+    "column_similar": "similar",
+    "column_norm": "norm",
+    "row": "layer {layer}",
+    "thumbnail_head": "Layer {layer}, head {head}: distance {distance} patches, entropy {entropy} "
+    "bits",
+    "thumbnail_norm_head": "Layer {layer}, head {head}: norm-weighted, distance {distance} "
+    "patches, entropy {entropy} bits",
+    "thumbnail": "Layer {layer}, {source}",
+    # Tables of numbers
+    "numbers": "Numbers: the map, distance and entropy of every head",
+    "table_similarity": "{title}, cosine similarity",
+    "table_norms": "{title}, in percent of the sum of norms",
+    "table_percent": "{title}, in percent",
+    "row_column": "row",
+    "heads_table": "Attention distance: mean distance between a patch and the patches it attends "
+    "to. Entropy: spread of the attention, 0 bits for one token, {bits} bits for uniform attention "
+    "to all {tokens} tokens.",
+    "head_column": "head",
+    "distance_column": "attention distance (patches)",
+    "entropy_column": "entropy (bits)",
+    "head_row": "layer {layer}, head {head}",
+    "heads_table_file": "{run} heads",
+}

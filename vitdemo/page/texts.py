@@ -1,0 +1,58 @@
+"""Texts that the browser composes: `TEXTS` of each feature, which scripts read as `vitdemo.texts`.
+
+A feature defines `TEXTS` in its module, or in a module `texts` of its folder. A text contains
+placeholders, as "Layer {layer}"; texts.js fills them in.
+"""
+
+import json
+from types import ModuleType
+
+from vitdemo.page import confusion_matrix, errors, gallery
+from vitdemo.page.compare import latency, robustness
+from vitdemo.page.components import maps, pictures, table
+from vitdemo.page.components import texts as components
+from vitdemo.page.data import download
+from vitdemo.page.explore import image_input, perturbation, predictions
+from vitdemo.page.explore.attention_maps import texts as attention_maps
+from vitdemo.page.explore.inside import (
+    architecture,
+    logit_lens,
+    one_head,
+    positions,
+    residual_stream,
+)
+
+LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
+PAGE_TEXTS = {
+    "png": "PNG",
+    "save_figure": "Save this figure as PNG",
+    "save_as_png": "Save as PNG: {name}",
+    "stream_ended": "The response stream ended with HTTP status {status}. Reload the page.",
+    "busy_one": "The server is busy: {count} request is ahead of yours{wait}.",
+    "busy_other": "The server is busy: {count} requests are ahead of yours{wait}.",
+    "busy_next": "The server is busy: your request is next{wait}.",
+    "busy_wait": " (about {seconds} s)",
+}
+MODULES: tuple[ModuleType, ...] = (
+    *(architecture, attention_maps, confusion_matrix, download, errors, gallery, image_input),
+    *(latency, logit_lens, maps, one_head, perturbation, pictures, positions, predictions),
+    *(residual_stream, robustness, table),
+)
+
+
+def feature_name(module: ModuleType) -> str:
+    """Return the name of a module, or of its folder for a module `texts`."""
+    return module.__name__.removesuffix(".texts").rpartition(".")[2]
+
+
+TEXTS: dict[str, dict[str, str]] = {
+    "page": PAGE_TEXTS,
+    **components.TEXTS,
+    **{feature_name(module): module.TEXTS for module in MODULES},
+}
+
+
+def build_texts_script() -> str:
+    """Return the script that defines `vitdemo.texts`. It can stand in a script element."""
+    values = json.dumps({"language": LANGUAGE, "texts": TEXTS}, ensure_ascii=False)
+    return f"window.vitdemo = {values.replace('<', chr(92) + 'u003c')};"
