@@ -2,7 +2,8 @@
 
 import re
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Error, expect
 
 from tests.browser.actions import (
     choose_model,
@@ -54,6 +55,16 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     wait_until_drawn(page, run="timm")
     page.wait_for_timeout(1000)
     assert get_last_draw(page)["run"] == "timm"
+
+
+def test_texts_have_plural_forms_and_need_all_values(page):
+    texts = "{ images_one: '{count} image', images_other: '{count} images of {name}' }"
+    plural = f"(count) => vitdemo.fillPlural({texts}, 'images', count, {{ name: 'cats' }})"
+    found = [page.evaluate(plural, count) for count in (0, 1, 1234)]
+    assert found == ["0 images of cats", "1 image", "1,234 images of cats"]
+    assert page.evaluate("vitdemo.html`<b>${'<i> & \"'}</b>`") == "<b>&lt;i> &amp; &quot;</b>"
+    with pytest.raises(Error, match=r"no value for \{b\}"):
+        page.evaluate("vitdemo.fill('{a} and {b}', { a: 1 })")
 
 
 def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path):

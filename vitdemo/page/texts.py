@@ -11,11 +11,12 @@ from vitdemo.page import confusion_matrix, errors, gallery
 from vitdemo.page.compare import latency, robustness
 from vitdemo.page.components import maps, pictures, table
 from vitdemo.page.components import texts as components
-from vitdemo.page.data import download
+from vitdemo.page.data import download, similar_images
 from vitdemo.page.explore import image_input, perturbation, predictions
 from vitdemo.page.explore.attention_maps import texts as attention_maps
 from vitdemo.page.explore.inside import (
     architecture,
+    head_ablation,
     logit_lens,
     one_head,
     positions,
@@ -34,9 +35,9 @@ PAGE_TEXTS = {
     "busy_wait": " (about {seconds} s)",
 }
 MODULES: tuple[ModuleType, ...] = (
-    *(architecture, attention_maps, confusion_matrix, download, errors, gallery, image_input),
-    *(latency, logit_lens, maps, one_head, perturbation, pictures, positions, predictions),
-    *(residual_stream, robustness, table),
+    *(architecture, attention_maps, confusion_matrix, download, errors, gallery, head_ablation),
+    *(image_input, latency, logit_lens, maps, one_head, perturbation, pictures, positions),
+    *(predictions, residual_stream, robustness, similar_images, table),
 )
 
 

@@ -73,6 +73,14 @@ SIMILAR_IMAGES_INTRO = (
 NO_MAP_MESSAGE = (
     "No map has been computed yet. The computation takes a few seconds, and the result is cached."
 )
+TEXTS = {
+    "plane_one": "{count} test image by {features}",
+    "plane_other": "{count} test images by {features}",
+    "dot": "{name}, test image {number}",
+    "highlight": "Highlight class",
+    "all_classes": "all classes",
+    "repeated": "Colours and shapes repeat after {count} classes.",
+}
 SEPARATION_HELP = (
     "Between / within: mean distance between images of different classes, divided by the mean "
     "distance between images of the same class. Even perfectly separable classes can have a value "

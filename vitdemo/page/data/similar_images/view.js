@@ -14,12 +14,15 @@ const openTestImage = ({ source, ...others }, number) => store.openImage({ ...ot
 
 // --- the scatter plots ---
 
+const { fill, fillPlural } = vitdemo;
+const texts = vitdemo.texts.similar_images;
+
 function dot(value, i, [x, y]) {
   const [label, number] = [value.labels[i], value.numbers[i]];
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
   const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
   const made = make("button", { type: "button", className: `dot k${label}${sides}`, style: `${at}; ${looks(label)}`,
-    "data-pick": number, "aria-label": `${value.classes[label]}, test image ${number}` });
+    "data-pick": number, "aria-label": fill(texts.dot, { name: value.classes[label], number }) });
   made.addEventListener("click", () => openTestImage(value.open, number));
   return made;
 }
@@ -32,7 +35,7 @@ function plane(value, { name, places }) {
   for (let start = 0; start < topDown.length; start += columns)
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
   const dots = order.map((i) => dot(value, i, places[i]));
-  const words = `${places.length.toLocaleString("en")} test images by ${name}`;
+  const words = fillPlural(texts, "plane", places.length, { features: name });
   const group = make("div", { className: "plane", role: "group", "aria-label": words }, ...dots);
   rove(group, () => dots, () => columns)(dots[0]);
   return make("section", {}, make("h2", { text: name }), group);
@@ -51,8 +54,8 @@ function legend(place, { classes, labels }) {
   for (const label of labels) counts[label] += 1;
   const items = classes.map((name, k) =>
     choice(k, make("i", { className: "key", style: looks(k) }), `${name} `, make("small", { text: counts[k].toLocaleString("en") })));
-  const again = classes.length > LOOKS ? make("small", { text: `Colours and shapes repeat after ${LOOKS} classes.` }) : null;
-  return make("fieldset", {}, make("legend", { text: "Highlight class" }), choice(-1, "all classes"), ...items, again);
+  const again = classes.length > LOOKS ? make("small", { text: fill(texts.repeated, { count: LOOKS }) }) : null;
+  return make("fieldset", {}, make("legend", { text: texts.highlight }), choice(-1, texts.all_classes), ...items, again);
 }
 
 function drawMaps(place, value) {

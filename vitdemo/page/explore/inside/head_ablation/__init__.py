@@ -49,6 +49,19 @@ EFFECTS_CAPTION = (
     "Orange heads support the class, purple heads oppose it. A head without an effect may still "
     "matter: other heads can compensate for it."
 )
+TEXTS = {
+    "grid": "Change of the logit when one head is switched off. Columns are heads.",
+    "row": "layer {layer}",
+    "off": "off",
+    "head_on": "Layer {layer}, head {head}, on. Effect of switching off only this head: logit of "
+    "{name} {logit}, probability {points} percentage points",
+    "head_off": "Layer {layer}, head {head}, off. Effect of switching off only this head: logit of "
+    "{name} {logit}, probability {points} percentage points",
+    "scale": " (change of the logit; white: no change)",
+    "numbers": "Numbers: change of the probability of {name}, in percentage points",
+    "layer_column": "layer",
+    "head_column": "head {head}",
+}
 REPLACEMENT_LABELS = {
     "mean": "its mean (mean ablation)",
     "zero": "zeros (zero ablation)",

@@ -24,29 +24,31 @@ function toggle(value, pick) {
 
 // --- the grid of effects ---
 
+const { fill } = vitdemo;
+const texts = vitdemo.texts.head_ablation;
+
 function wall(value, heads) {
   const { name, change, probability } = value;
   const limit = largest(change.flat());
-  const rows = change.map((line, l) => ({ name: `layer ${l + 1}`, cells: line.map((effect, h) => {
+  const rows = change.map((line, l) => ({ name: fill(texts.row, { layer: l + 1 }), cells: line.map((effect, h) => {
     const pick = `${l + 1}.${h + 1}`;
-    const words = `logit of ${name} ${signed(effect)}, probability ${signed(100 * probability[l][h], 1)} percentage points`;
+    const isOff = heads.has(pick);
+    const numbers = { layer: l + 1, head: h + 1, name, logit: signed(effect), points: signed(100 * probability[l][h], 1) };
     return {
-      text: heads.has(pick) ? "off" : signed(effect), pick, pressed: heads.has(pick),
-      label: `Layer ${l + 1}, head ${h + 1}, ${heads.has(pick) ? "off" : "on"}. Effect of switching off only this head: ${words}`,
+      text: isOff ? texts.off : signed(effect), pick, pressed: isOff, label: fill(isOff ? texts.head_off : texts.head_on, numbers),
       rgb: shade(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
     };
   }) }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
-  const title = "Change of the logit when one head is switched off. Columns are heads.";
-  return [grid({ caption: title, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
-    scale(signed(-limit), signed(limit), " (change of the logit; white: no change)", true)];
+  return [grid({ caption: texts.grid, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
+    scale(signed(-limit), signed(limit), texts.scale, true)];
 }
 
 function render(element, value, state) {
   const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
-  const head = ["layer", ...value.change[0].map((_, h) => `head ${h + 1}`)];
+  const head = [texts.layer_column, ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 }))];
   redraw(element, caption(value.words), ...wall(value, parse(value, state.off ?? "")),
-    folded(`Numbers: change of the probability of ${value.name}, in percentage points`, head, numbers));
+    folded(fill(texts.numbers, { name: value.name }), head, numbers));
 }
 
 // --- the accuracy without the heads ---
