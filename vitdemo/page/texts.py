@@ -7,8 +7,7 @@ placeholders, as "Layer {layer}"; texts.js fills them in.
 import json
 from types import ModuleType
 
-from vitdemo.page import confusion_matrix, errors, gallery
-from vitdemo.page.compare import latency, robustness
+from vitdemo.page import gallery
 from vitdemo.page.components import maps, pictures, table
 from vitdemo.page.components import texts as components
 from vitdemo.page.data import download, similar_images
@@ -22,6 +21,8 @@ from vitdemo.page.explore.inside import (
     positions,
     residual_stream,
 )
+from vitdemo.page.results import confusion_matrix, errors
+from vitdemo.page.results.compare import latency, robustness
 
 LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
 PAGE_TEXTS = {
