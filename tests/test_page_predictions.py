@@ -5,7 +5,7 @@ import pytest
 
 from tests.factories import make_run
 from vitdemo.context import Prediction
-from vitdemo.page.explore.predictions import prediction_notes, to_payload
+from vitdemo.page.explore.predictions import describe_classes, prediction_notes, to_payload
 
 
 def test_prediction_card_sorts_classes_by_probability(tmp_path):
@@ -17,6 +17,13 @@ def test_prediction_card_sorts_classes_by_probability(tmp_path):
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
     assert card["accuracy"] == "97.5% test accuracy"
     assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
+
+
+def test_prediction_card_names_the_classes_that_the_model_knows(tmp_path):
+    few = make_run(tmp_path / "few", classes=("bee", "ant"))
+    many = make_run(tmp_path / "many", classes=tuple(f"class {i}" for i in range(31)))
+    assert describe_classes(few) == "This model knows 2 classes: bee, ant."
+    assert describe_classes(many) == "This model knows 31 classes."
 
 
 def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):

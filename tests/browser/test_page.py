@@ -57,6 +57,41 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     assert get_last_draw(page)["run"] == "timm"
 
 
+def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(page):
+    chosen, others = page.locator("#answers .card.chosen"), page.locator("#answers details.card")
+    for name in ("vit", "timm"):
+        choose_model(page, name)
+        expect(chosen.locator("h2")).to_contain_text(name)
+        expect(page.locator("#answers .card").first).to_have_class(re.compile("chosen"))
+        expect(chosen.locator(".known")).to_have_text(re.compile("This model knows [0-9]+ classes"))
+        expect(others).to_have_count(2)
+    other = others.filter(has_text="vit").first
+    expect(other.locator("li").first).to_be_hidden()
+    other.locator("summary").click()
+    expect(other.locator("li").first).to_be_visible()
+
+
+# Delay the responses of the server, without closing its stream.
+JS_DELAY_RESPONSES = """(() => {
+    const send = window.fetch;
+    const delayed = (url) => String(url).includes("/queue/data");
+    window.fetch = async (url, ...rest) => {
+        if (delayed(url)) await new Promise((done) => setTimeout(done, 2000));
+        return send(url, ...rest);
+    };
+})()"""
+
+
+@pytest.mark.parametrize("tab", ["", "?tab=errors", "?tab=calibration", "?tab=training"])
+def test_view_shows_a_skeleton_until_its_data_arrive(open_page, page_url, tab):
+    page = open_page(page_url)
+    page.add_init_script(JS_DELAY_RESPONSES)
+    page.goto(f"{page_url}{tab}")
+    page.wait_for_function("""() => [...document.querySelectorAll("[data-view][data-empty]")]
+        .some((view) => view.ariaBusy && view.getBoundingClientRect().height > 100)""")
+    expect(page.locator("[data-empty]")).to_have_count(0)
+
+
 def test_texts_have_plural_forms_and_need_all_values(page):
     texts = "{ images_one: '{count} image', images_other: '{count} images of {name}' }"
     plural = f"(count) => vitdemo.fillPlural({texts}, 'images', count, {{ name: 'cats' }})"

@@ -60,9 +60,10 @@ vitdemo.store = (() => {
     for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
   }
 
-  function render({ name, element, view, data }) {
-    if (view) view.render(data, state);
-    else views[name].render(element, data, state);
+  // Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
+  async function render({ name, element, view, data }) {
+    await (view ? view.render(data, state) : views[name].render(element, data, state));
+    delete element.dataset.empty;
   }
 
   // Write the URL, and send one request for all stale views, in the next frame. The request includes views with
@@ -78,9 +79,12 @@ vitdemo.store = (() => {
       const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
       if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
       asksForModels = false;
+      // The request of a view that is hidden meanwhile may be dropped, so it is sent again when the view is visible.
+      for (const each of mounted) if (!stale.includes(each)) each.asked = null;
       for (const each of stale) {
         each.asked = keyOf(each.name);
         if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
+        if (each.key === null) each.element.dataset.empty = ""; // store.css draws a skeleton
       }
       bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
     });
@@ -119,6 +123,7 @@ vitdemo.store = (() => {
       else if (each.view?.showError) each.view.showError(error);
       else if (views[each.name].showError) views[each.name].showError(each.element, error);
       else each.element.replaceChildren(vitdemo.notice(error));
+      if (!data) delete each.element.dataset.empty;
     }
   }
 

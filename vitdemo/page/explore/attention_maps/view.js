@@ -400,7 +400,7 @@ let data = null; // the last payload
 function render(value) {
   if (value === data) return look && follow();
   data = value;
-  receive(value);
+  return receive(value);
 }
 
 // Draw immediately, because a page has no next frame while it is printed.

@@ -34,6 +34,8 @@ SHORT_ACCURACY = {
     "cross-validated": "cross-validated {percent}",
     "none": "not evaluated",
 }
+KNOWN_CLASSES = "This model knows {count} classes: {classes}."
+MANY_CLASSES = "This model knows {count} classes."
 
 TEXTS = {
     "notes": "What do these numbers mean?",
@@ -75,6 +77,7 @@ def _card(answer: Prediction, label: str | None) -> dict:
         "probabilities": [round(float(value), 6) for value in values],
         "label": label if label in answer.run.classes else None,
         "unusual": warn_if_unusual(answer, label),
+        "known": describe_classes(answer.run),
     }
 
 
@@ -92,6 +95,13 @@ def warn_if_unusual(answer: Prediction, label: str | None) -> str:
         return words.capitalize()
     likely = "Probably" if percentile < PROBABLE_PERCENTILE else "Possibly"
     return f"{likely} none of the {len(answer.run.classes)} classes: {words}"
+
+
+def describe_classes(run: Run) -> str:
+    """Return one sentence about the classes that a model can predict."""
+    if len(run.classes) <= MAX_NOTED_CLASSES:
+        return KNOWN_CLASSES.format(count=len(run.classes), classes=", ".join(run.classes))
+    return MANY_CLASSES.format(count=f"{len(run.classes):,}")
 
 
 def describe_accuracy(run: Run, texts: Mapping[str, str] = ACCURACY) -> str:

@@ -1,5 +1,6 @@
-// The predictions of each model: the most probable classes, the true class of a test image marked, a
-// warning for an image unlike the training images, and one sentence for screen readers.
+// The predictions: the chosen model's first, with its classes, then each other model's in one line that can be opened.
+// The true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
+// screen readers.
 (() => {
 const { fill, html, make, probability } = vitdemo;
 const texts = vitdemo.texts.predictions;
@@ -19,18 +20,30 @@ function row(name, share, place, truth) {
   return make("li", { className: (place === 0 ? "first" : "") + kind }, words, bar, make("b", { text: probability(share) }));
 }
 
-function card(model) {
-  const rows = model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label));
-  const head = make("h2", { title: model.about }, make("span", { text: model.run }), make("small", { text: model.short_accuracy }));
-  const unusual = model.unusual ? [make("p", { className: "unusual", text: model.unusual })] : [];
-  return make("section", { className: model.unusual ? "card noted" : "card" }, head, make("ul", {}, ...rows), ...unusual);
+const rows = (model) => make("ul", {}, ...model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label)));
+const warning = ({ unusual }) => (unusual ? [make("p", { className: "unusual", text: unusual })] : []);
+const accuracy = (model) => make("small", { text: model.short_accuracy });
+
+function chosenCard(model) {
+  const head = make("h2", { title: model.about }, make("span", { text: model.run }), accuracy(model));
+  return make("section", { className: "card chosen" }, head, rows(model), ...warning(model), make("p", { className: "known", text: model.known }));
+}
+
+function otherCard(model, isOpen) {
+  const kind = model.label === null ? "" : model.classes[0] === model.label ? "true" : "wrong";
+  const best = make("b", { className: kind, text: `${model.classes[0]} ${probability(model.probabilities[0])}` });
+  const head = make("summary", { title: model.about }, make("h2", {}, make("span", { text: model.run }), best));
+  return make("details", { className: "card", open: isOpen, "data-run": model.run }, head, rows(model), ...warning(model), accuracy(model));
 }
 
 function create(element) {
   element.innerHTML = HTML;
   const part = (name) => element.querySelector("." + name);
-  const render = ({ label, models, notes, problems }) => {
-    part("cards").replaceChildren(...models.map(card));
+  const render = ({ label, models, notes, problems }, state) => {
+    const open = [...element.querySelectorAll("details.card[open]")].map((each) => each.dataset.run);
+    const chosen = models.filter(({ run }) => run === state.model);
+    const others = models.filter(({ run }) => run !== state.model);
+    part("cards").replaceChildren(...chosen.map(chosenCard), ...others.map((model) => otherCard(model, open.includes(model.run))));
     const spoken = models.map(({ run, classes, probabilities, unusual }) => `${run}: ${classes[0]}, ${probability(probabilities[0])}${unusual ? ` (${unusual.replace(/\.$/, "")})` : ""}`);
     part("read").textContent = [`${spoken.join("; ")}.`, ...(label ? [fill(texts.true_class, { label })] : [])].join(" ");
     part("problems").replaceChildren(...problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
@@ -40,5 +53,5 @@ function create(element) {
   return { render, showError };
 }
 
-vitdemo.store.define("predictions", { needs: ["image"], create });
+vitdemo.store.define("predictions", { needs: ["image"], follows: ["model"], create });
 })();
