@@ -1,9 +1,9 @@
 // The training runs that were started on the page, and live curves of one run.
 vitdemo.trainingJobs = (() => {
 const { linePlotsIn, notice, store, taskRowsIn } = vitdemo;
-const POLL_SECONDS = 2;
+const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress, and while others may start one
 const NO_JOBS_MESSAGE = "No training run has been started on this page yet.";
-const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0);
+const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
 store.define("training_jobs", {
   needs: ["training.baseline"],
