@@ -1,4 +1,4 @@
-"""The Calibration tab: confidence compared with accuracy."""
+"""The section Calibration: confidence compared with accuracy."""
 
 import gradio as gr
 from gradio.components import Component

@@ -1,4 +1,4 @@
-"""The Compare models tab: table of all runs with latency, ablations, and robustness."""
+"""The section Compare models: table of all runs with latency, ablations, and robustness."""
 
 import gradio as gr
 from gradio.components import Component

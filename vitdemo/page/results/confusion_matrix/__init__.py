@@ -1,4 +1,4 @@
-"""The Confusion matrix tab: counts of true and predicted classes, and the images of each cell.
+"""The section Confusion matrix: counts of true and predicted classes, and the images of each cell.
 
 Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j. The tab
 has two views, whose payloads are:

@@ -1,4 +1,4 @@
-"""The Errors tab: test images with their predictions, selected by several filters.
+"""The section Errors: test images with their predictions, selected by several filters.
 
 The tab has three views. The browser chooses the kind of images and the page of the gallery.
 

@@ -1,4 +1,4 @@
-"""The Per-class metrics tab: metrics of each class, and a paired test of two models."""
+"""The section Per-class metrics: metrics of each class, and a paired test of two models."""
 
 import gradio as gr
 from gradio.components import Component
