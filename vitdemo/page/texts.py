@@ -23,6 +23,7 @@ from vitdemo.page.explore.inside import (
 )
 from vitdemo.page.results import confusion_matrix, errors
 from vitdemo.page.results.compare import latency, robustness
+from vitdemo.page.training import curves, image_across_epochs, train_model
 
 LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
 PAGE_TEXTS = {
@@ -36,9 +37,10 @@ PAGE_TEXTS = {
     "busy_wait": " (about {seconds} s)",
 }
 MODULES: tuple[ModuleType, ...] = (
-    *(architecture, attention_maps, confusion_matrix, download, errors, gallery, head_ablation),
-    *(image_input, latency, logit_lens, maps, one_head, perturbation, pictures, positions),
-    *(predictions, residual_stream, robustness, similar_images, table),
+    *(architecture, attention_maps, confusion_matrix, curves, download, errors, gallery),
+    *(head_ablation, image_across_epochs, image_input, latency, logit_lens, maps, one_head),
+    *(perturbation, pictures, positions, predictions, residual_stream, robustness),
+    *(similar_images, table, train_model),
 )
 
 

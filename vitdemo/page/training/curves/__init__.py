@@ -48,6 +48,7 @@ MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation
 MASKED_TITLE = "Self-supervised pretraining (MAE): error on the masked patches"
 GAP_TITLE = "Generalisation gap: training minus validation accuracy"
 VALIDATION, TRAINING = "validation", "training"
+TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 // Training curves of the chosen runs: smoothing and axes without a request.
 (() => {
-const { linePlotsIn, smoothCurve, store } = vitdemo;
+const { fill, linePlotsIn, smoothCurve, store } = vitdemo;
+const texts = vitdemo.texts.curves;
 
 // The original curve is faint below the smoothed curve.
 function linesOf({ x, y, ...line }, positions, axis, smoothing) {
@@ -16,7 +17,7 @@ function plotsOf({ message, legend, note, x: positions, plots }, state) {
   const [smoothing, scale, axis] = ["smoothing", "scale", "axis"].map((name) => state[`training.${name}`]);
   const plotOf = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
     ...plot,
-    label: `${label}, by ${axis}`,
+    label: fill(texts.plot_by_axis, { plot: label, axis }),
     x: axis,
     whole: axis === "epoch",
     log: hasLogScale && scale === "log",

@@ -1,9 +1,8 @@
 // Shows the epochs of the animation one at a time, without requests to the server.
 (() => {
-const { make, notice, paint, probability, store } = vitdemo;
+const { fill, make, notice, paint, probability, store } = vitdemo;
+const texts = vitdemo.texts.image_across_epochs;
 const FRAME_MS = 700; // milliseconds per epoch
-const NO_IMAGE_MESSAGE = "Choose an image in the tab Explore to see how attention to it changes in training.";
-const [PLAY_LABEL, STOP_LABEL] = ["Play", "Stop"];
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // an empty value: the last epoch or layer
 const number = (text) => (Number(text) > 0 ? Math.round(Number(text)) : undefined);
 for (const key of Object.values(KEYS)) store.defineParam(key, { parse: number });
@@ -22,14 +21,15 @@ function bar(name, share, { label, predicted }) {
 
 function slider(name, min) {
   const [text, input] = [make("span"), make("input", { type: "range", min })];
-  return { input, text, label: make("label", { className: name }, text, " ", input) };
+  const label = make("label", { className: name }, text, " ", input);
+  return { input, text, label };
 }
 
 function create(element) {
   const [image, canvas] = [make("img", { alt: "" }), make("canvas", { "aria-hidden": "true" })];
   const [when, bars, learned] = [make("p", { className: "when", role: "status" }), make("ul"), make("p", { className: "learned" })];
   const [at, layer] = [slider("at", 0), slider("layer", 1)];
-  const button = make("button", { type: "button", className: "play", text: PLAY_LABEL });
+  const button = make("button", { type: "button", className: "play", text: texts.play });
   const screen = make("div", { className: "screen" }, make("div", { className: "vd-overlay" }, image, canvas),
     make("div", { className: "answer" }, when, bars, learned));
   const controls = make("div", { className: "controls" }, button, at.label, layer.label);
@@ -39,7 +39,7 @@ function create(element) {
   function stop() {
     clearInterval(timer);
     timer = null;
-    button.textContent = PLAY_LABEL;
+    button.textContent = texts.play;
   }
 
   // The last epoch and layer stay the last ones when an epoch is added.
@@ -55,7 +55,7 @@ function create(element) {
     if (timer) return stop();
     if (Number(at.input.value) >= Number(at.input.max)) chooseEpoch(0);
     else next();
-    button.textContent = STOP_LABEL;
+    button.textContent = texts.stop;
     timer = setInterval(next, FRAME_MS);
   }
 
@@ -74,23 +74,23 @@ function create(element) {
     const l = Math.min(state[KEYS.layer] || data.layers, data.layers);
     const [epoch, predicted] = [data.epochs[i], data.predicted[i]];
     if (image.src !== data.seen.url) image.src = data.seen.url;
-    image.alt = `Attention of ${data.run} after epoch ${epoch}, layer ${l}, mean of the heads`;
+    image.alt = fill(texts.map, { run: data.run, epoch, layer: l });
     paint(canvas, data.maps[i][l - 1], data.grid);
-    when.textContent = `${data.run} after epoch ${epoch}: ${predicted}`;
+    when.textContent = fill(texts.prediction, { run: data.run, epoch, predicted });
     bars.replaceChildren(...data.classes.map((name, c) => bar(name, data.shares[i][c], { label: data.label, predicted })));
     learned.textContent = data.words;
     Object.assign(at.input, { max: data.epochs.length - 1, value: i });
-    at.input.setAttribute("aria-valuetext", `epoch ${epoch}: ${predicted}`);
-    at.text.textContent = `Epoch ${epoch} of ${data.epochs.at(-1)}`;
+    at.input.setAttribute("aria-valuetext", fill(texts.chosen_epoch, { epoch, predicted }));
+    at.text.textContent = fill(texts.epoch, { epoch, epochs: data.epochs.at(-1) });
     Object.assign(layer.input, { max: data.layers, value: l });
-    layer.text.textContent = `Layer ${l} of ${data.layers}`;
+    layer.text.textContent = fill(texts.layer, { layer: l, layers: data.layers });
     button.disabled = data.epochs.length < 2;
   }
 
   at.input.addEventListener("input", () => { stop(); chooseEpoch(Number(at.input.value)); });
   layer.input.addEventListener("input", () => chooseLayer(Number(layer.input.value)));
   button.addEventListener("click", play);
-  if (!store.state.image) say(NO_IMAGE_MESSAGE);
+  if (!store.state.image) say(texts.no_image);
   return { render, showError: say };
 }
 

@@ -33,6 +33,7 @@ TRAINING_DISABLED_MESSAGE = (
 )
 TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
+TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
 def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:

@@ -1,15 +1,15 @@
 // The training runs that were started on the page, and live curves of one run.
 vitdemo.trainingJobs = (() => {
-const { linePlotsIn, notice, store, taskRowsIn } = vitdemo;
+const { linePlotsIn, store, taskRowsIn } = vitdemo;
+const texts = vitdemo.texts.train_model;
 const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress, and while others may start one
-const NO_JOBS_MESSAGE = "No training run has been started on this page yet.";
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
 store.define("training_jobs", {
   needs: ["training.baseline"],
   pollSeconds,
   create(element, { trigger }) {
-    const draw = taskRowsIn(element, NO_JOBS_MESSAGE, (action) => trigger("act", action));
+    const draw = taskRowsIn(element, texts.no_jobs, (action) => trigger("act", action));
     return { render: ({ rows }) => draw(rows) };
   },
 });
