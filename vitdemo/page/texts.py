@@ -8,10 +8,11 @@ import json
 from types import ModuleType
 
 from vitdemo.page import gallery
-from vitdemo.page.components import maps, pictures, table
+from vitdemo.page.components import header, maps, offers, pictures, run_list, table
 from vitdemo.page.components import texts as components
+from vitdemo.page.custom_classes import texts as custom_classes
 from vitdemo.page.data import download, similar_images
-from vitdemo.page.explore import image_input, perturbation, predictions
+from vitdemo.page.explore import class_attribution, image_input, perturbation, predictions
 from vitdemo.page.explore.attention_maps import texts as attention_maps
 from vitdemo.page.explore.inside import (
     architecture,
@@ -21,6 +22,8 @@ from vitdemo.page.explore.inside import (
     positions,
     residual_stream,
 )
+from vitdemo.page.lessons import catalog, cost, handouts
+from vitdemo.page.lessons.panel import texts as panel
 from vitdemo.page.results import confusion_matrix, errors
 from vitdemo.page.results.compare import latency, robustness
 from vitdemo.page.training import curves, image_across_epochs, train_model
@@ -37,9 +40,10 @@ PAGE_TEXTS = {
     "busy_wait": " (about {seconds} s)",
 }
 MODULES: tuple[ModuleType, ...] = (
-    *(architecture, attention_maps, confusion_matrix, curves, download, errors, gallery),
-    *(head_ablation, image_across_epochs, image_input, latency, logit_lens, maps, one_head),
-    *(perturbation, pictures, positions, predictions, residual_stream, robustness),
+    *(architecture, attention_maps, catalog, class_attribution, confusion_matrix, cost, curves),
+    *(custom_classes, download, errors, gallery, handouts, head_ablation, header),
+    *(image_across_epochs, image_input, latency, logit_lens, maps, offers, one_head, panel),
+    *(perturbation, pictures, positions, predictions, residual_stream, robustness, run_list),
     *(similar_images, table, train_model),
 )
 

@@ -1,9 +1,10 @@
 // Draws the text next to the page's name, and the problems below it.
-const { notice, received } = vitdemo;
-element.innerHTML = `
-<a class="skip" href="#attention">Skip to the attention map</a>
-<h1>vitdemo</h1>
-<p>Explore how Vision Transformers learn and what they attend to. <span></span></p>
+const { html, notice, received } = vitdemo;
+const texts = vitdemo.texts.header;
+element.innerHTML = html`
+<a class="skip" href="#attention">${texts.skip}</a>
+<h1>${texts.title}</h1>
+<p>${texts.purpose} <span></span></p>
 <div class="problems"></div>`;
 
 function draw() {

@@ -8,6 +8,12 @@ from dataclasses import asdict, dataclass
 
 from vitdemo.page.components import View
 
+TEXTS = {
+    "skip": "Skip to the attention map",
+    "title": "vitdemo",
+    "purpose": "Explore how Vision Transformers learn and what they attend to.",
+}
+
 
 @dataclass(frozen=True)
 class HeaderContent:

@@ -1,9 +1,10 @@
 // Example images: included photos and some test images. A click chooses the image.
-const { make, received, rove } = vitdemo;
-element.innerHTML = `
+const { html, make, received, rove } = vitdemo;
+const texts = vitdemo.texts.offers;
+element.innerHTML = html`
 <div class="offers">
-  <div class="group photos"><p>Photos</p><div class="tiles" role="group" aria-label="Photos"></div></div>
-  <div class="group tests"><p>Test images <button type="button" class="others">Show other images</button></p><div class="tiles" role="group" aria-label="Test images"></div></div>
+  <div class="group photos"><p>${texts.photos}</p><div class="tiles" role="group" aria-label="${texts.photos}"></div></div>
+  <div class="group tests"><p>${texts.test_images} <button type="button" class="others">${texts.show_others}</button></p><div class="tiles" role="group" aria-label="${texts.test_images}"></div></div>
   <p class="sentence"></p>
 </div>`;
 const part = (name) => element.querySelector("." + name);

@@ -13,6 +13,12 @@ import numpy as np
 
 from vitdemo.page.components import View, serve_image
 
+TEXTS = {
+    "photos": "Photos",
+    "test_images": "Test images",
+    "show_others": "Show other images",
+}
+
 
 @dataclass(frozen=True)
 class ThumbnailRow:

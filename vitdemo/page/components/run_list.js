@@ -1,4 +1,6 @@
 // This script runs once: the template does not contain the value, so gradio never redraws it.
+const { fill } = vitdemo;
+const texts = vitdemo.texts.run_list;
 const place = element.querySelector(".groups");
 const isChosen = () => JSON.stringify(props.value) !== '[""]';
 const chosen = () => new Set((isChosen() ? props.value : props.defaults) ?? []);
@@ -32,7 +34,7 @@ function box(label, name) {
 function group([title, names], open) {
   const made = make("div", "", { className: "group" });
   const all = make("input", "", { type: "checkbox" });
-  all.setAttribute("aria-label", `Select all: ${title}`);
+  all.setAttribute("aria-label", fill(texts.select_all, { group: title }));
   all.addEventListener("change", () => {
     const kept = chosen();
     for (const name of names) all.checked ? kept.add(name) : kept.delete(name);
@@ -44,8 +46,8 @@ function group([title, names], open) {
   const runs = make("div", "", { className: "runs" });
   runs.append(...names.map((name) => box(make("label"), name)));
   details.append(summary, runs);
-  const only = make("button", "select only these", { type: "button" });
-  only.setAttribute("aria-label", `Select only: ${title}`);
+  const only = make("button", texts.select_only, { type: "button" });
+  only.setAttribute("aria-label", fill(texts.select_only_group, { group: title }));
   only.addEventListener("click", () => choose(new Set(names)));
   made.append(all, details, only);
   return made;
@@ -56,7 +58,7 @@ function mark() {
   (props.groups ?? []).forEach(([, all], i) => {
     const one = place.children[i];
     const count = all.filter((name) => names.has(name)).length;
-    one.querySelector("summary b").textContent = `${count} of ${all.length}`;
+    one.querySelector("summary b").textContent = fill(texts.chosen, { chosen: count, runs: all.length });
     Object.assign(one.firstElementChild, {
       checked: count === all.length,
       indeterminate: count > 0 && count < all.length,

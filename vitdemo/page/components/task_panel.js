@@ -1,11 +1,17 @@
 // Buttons that start tasks of bridge.py, Cancel while a task runs, and the progress of the task.
 Object.assign(window.vitdemo, (() => {
-  const { make, notice } = window.vitdemo;
-  const number = new Intl.NumberFormat("en");
+  const { fill, make, notice } = window.vitdemo;
+  const texts = window.vitdemo.texts.task_panel;
+  const number = new Intl.NumberFormat(window.vitdemo.language);
+
+  function describeSteps(done, total, unit) {
+    if (!total) return fill(texts.seconds, { seconds: done });
+    return fill(texts.done, { done: number.format(done), total: number.format(total), unit });
+  }
 
   // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps
   // ("": no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
-  function progressLine(unit = "steps", ...others) {
+  function progressLine(unit = texts.steps, ...others) {
     const [bar, text, steps] = [make("progress"), make("span", { role: "status" }), make("span")];
     const line = make("p", {}, bar, text, steps, ...others);
     const place = make("div", { className: "vd-progress" });
@@ -13,9 +19,9 @@ Object.assign(window.vitdemo, (() => {
     // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
     function show({ done, total, text: words, end, error }) {
       if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
-      const label = words || "Waiting for the server";
+      const label = words || texts.waiting;
       if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
-      steps.textContent = !words || !unit ? "" : total ? `${number.format(done)} of ${number.format(total)} ${unit}` : `${done} s`;
+      steps.textContent = words && unit ? describeSteps(done, total, unit) : "";
       if (words && total) Object.assign(bar, { max: total, value: done });
       else bar.removeAttribute("value");
       if (!line.isConnected) place.replaceChildren(line);
@@ -30,7 +36,7 @@ Object.assign(window.vitdemo, (() => {
   // - After each step, which has its own text, and at the end, the data of `views` are requested again.
   // - A change of a state key in `needs` cancels the task and removes its result.
   // - `drawEnd(message)` returns the elements of the result. By default, the result is a list of error messages.
-  function taskPanel({ starts, unit = "steps", cancelId, views = [], needs = [], drawEnd = errors }) {
+  function taskPanel({ starts, unit, cancelId, views = [], needs = [], drawEnd = errors }) {
     const progress = progressLine(unit);
     let before = null; // the previous message of the running task
     let started = null; // the button of the last task
@@ -44,7 +50,7 @@ Object.assign(window.vitdemo, (() => {
       });
       return made;
     });
-    const cancel = button(cancelId, "Cancel");
+    const cancel = button(cancelId, texts.cancel);
     cancel.addEventListener("click", () => vitdemo.store.cancelTask());
     const buttons = make("div", { className: "vd-task" }, ...begin);
 

@@ -1,7 +1,8 @@
 // Rows of tasks (training runs, downloads) with state, progress and buttons; see task_list.py. Only changed rows are
 // redrawn, so that a focused or hovered button stays in place.
 Object.assign(window.vitdemo, (() => {
-const { make, newest } = window.vitdemo;
+const { fill, make, newest } = window.vitdemo;
+const texts = window.vitdemo.texts.task_rows;
 
 // Return a function that draws rows in `root`, or the text `empty` without rows. A pressed button calls
 // `act({ action, name })`; the action "discard" asks for confirmation.
@@ -26,9 +27,9 @@ function taskRowsIn(root, empty, act) {
 
   function buttons({ name, title, actions }) {
     if (asking === name)
-      return [make("span", { className: "words", text: "Delete the run folder permanently?" }),
-        button("Delete", `Delete ${title || name} permanently`, () => choose("discard", name)),
-        button("Cancel", `Do not delete ${title || name}`, () => { asking = null; draw(rows); })];
+      return [make("span", { className: "words", text: texts.confirm }),
+        button(texts.delete, fill(texts.delete_task, { task: title || name }), () => choose("discard", name)),
+        button(window.vitdemo.texts.task_panel.cancel, fill(texts.keep_task, { task: title || name }), () => { asking = null; draw(rows); })];
     return actions.map(([action, label]) => button(label, `${label}: ${title || name}`, () => {
       if (action !== "discard") return choose(action, name);
       asking = name;
@@ -42,7 +43,7 @@ function taskRowsIn(root, empty, act) {
       make("span", { className: `state ${row.state}`, text: row.state }), make("span", { className: "words", text: row.words }),
       make("div", { className: "buttons" }, ...buttons(row)));
     const percent = Math.round(100 * row.done);
-    const bar = make("div", { className: "bar", role: "progressbar", "aria-label": `Progress of ${row.title || row.name}`,
+    const bar = make("div", { className: "bar", role: "progressbar", "aria-label": fill(texts.progress, { task: row.title || row.name }),
       "aria-valuenow": percent, "aria-valuemin": 0, "aria-valuemax": 100 }, make("i", { style: `width: ${percent}%` }));
     return make("li", {}, line, row.note ? make("p", { className: "note", text: row.note }) : null, row.done < 1 ? bar : null);
   }

@@ -18,6 +18,20 @@ TEXTS: dict[str, dict[str, str]] = {
         "patch": "the patch in row {row}, column {column}",
     },
     "documents": {"change": "change"},
+    "task_panel": {
+        "waiting": "Waiting for the server",
+        "done": "{done} of {total} {unit}",
+        "steps": "steps",
+        "seconds": "{seconds} s",
+        "cancel": "Cancel",
+    },
+    "task_rows": {
+        "confirm": "Delete the run folder permanently?",
+        "delete": "Delete",
+        "delete_task": "Delete {task} permanently",
+        "keep_task": "Do not delete {task}",
+        "progress": "Progress of {task}",
+    },
     "line_plots": {
         "training": "training",
         "validation": "validation",

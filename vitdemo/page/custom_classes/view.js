@@ -1,7 +1,8 @@
 // The tab "Custom classes": an editor of classes and images, and buttons that train, save, share and fine-tune models.
 // Each step of the editor is one action, so that no step is lost.
 (() => {
-const { camera, make, notice, progressLine, redraw, saveAs, store } = vitdemo;
+const { camera, fill, fillPlural, html, make, notice, progressLine, redraw, saveAs, store } = vitdemo;
+const texts = vitdemo.texts.custom_classes;
 const [EDITOR, MODELS, RESULT] = ["custom_classes", "custom_classes_models", "custom_classes_result"];
 const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
@@ -10,31 +11,27 @@ const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
 const POLL_INTERVAL = 2000; // milliseconds between two requests for the progress of fine-tuning
 
-const TOO_LARGE = `Files larger than ${MAX_FILE_BYTES / 1e6} MB were skipped.`;
-const UPLOAD_FAILED = "The upload failed: the server does not respond, or its disk is full. No files were added. Try again later.";
-const TOO_MANY = (count) => `The folder has ${count} files, and the limit is ${MAX_FILES}. Choose a smaller folder.`;
-const CANCELLED = "Training was cancelled. No new classifier was saved.";
-const QUESTION = "Who may see the fine-tuned model?";
+const CANCEL = vitdemo.texts.task_panel.cancel;
 const AUDIENCES = {
-  me: ["Only you", "The model appears in every tab for you only. The server deletes the model and your images one hour after your last use of this tab."],
-  all: ["All users of this page", "All users see the training run and its results, and can use the model. The server keeps your images in the run folder until someone deletes the run in Training progress."],
+  me: [texts.only_user, texts.only_user_help],
+  all: [texts.all_users, texts.all_users_help],
 };
 
 // --- the editor ---
 
-const EDITOR_HTML = `
+const EDITOR_HTML = html`
 <form class="add">
-  <label>Class name <input type="text" class="name" maxlength="40" autocomplete="off"></label>
-  <button type="submit">Add class</button>
-  <label class="file"><input type="file" class="folder" webkitdirectory multiple><span>Add folder (class/image)</span></label>
-  <label class="file"><input type="file" class="zip" accept=".zip"><span>Add zip file (class/image)</span></label>
-  <button type="button" class="tests">Add example classes</button>
-  <button type="button" class="undo">Undo</button>
+  <label>${texts.class_name} <input type="text" class="name" maxlength="40" autocomplete="off"></label>
+  <button type="submit">${texts.add_class}</button>
+  <label class="file"><input type="file" class="folder" webkitdirectory multiple><span>${texts.add_folder}</span></label>
+  <label class="file"><input type="file" class="zip" accept=".zip"><span>${texts.add_zip}</span></label>
+  <button type="button" class="tests">${texts.add_examples}</button>
+  <button type="button" class="undo">${texts.undo}</button>
 </form>
 <div class="screen" hidden>
   <video muted playsinline></video>
-  <button type="button" class="take">Hold to take photos</button>
-  <button type="button" class="leave">Close camera</button>
+  <button type="button" class="take">${texts.take_photos}</button>
+  <button type="button" class="leave">${texts.close_camera}</button>
 </div>
 <p class="say" role="status"></p>
 <ul class="problems"></ul>
@@ -69,14 +66,14 @@ function createEditor(element, { upload }) {
   // changes when another class is removed.
   async function send(files, what, rest = () => ({})) {
     const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
-    if (small.length < files.length) say(TOO_LARGE);
+    if (small.length < files.length) say(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
     const paths = [];
     for (const file of small) {
-      say(`Uploading file ${paths.length + 1} of ${small.length} …`);
+      say(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
       try {
         paths.push((await upload(file)).path);
       } catch {
-        return say(UPLOAD_FAILED);
+        return say(texts.upload_failed);
       }
     }
     say("");
@@ -90,29 +87,29 @@ function createEditor(element, { upload }) {
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
     const shown = files.filter((file) => !isSystemFile(file));
-    if (shown.length > MAX_FILES) return say(TOO_MANY(shown.length));
+    if (shown.length > MAX_FILES) return say(fillPlural(texts, "too_many", shown.length, { limit: MAX_FILES }));
     return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }));
   }
 
   const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
 
   function picture({ name }, index, i) {
-    const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": `Remove image ${i + 1} of ${name}` });
+    const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": fill(texts.remove_image, { image: i + 1, name }) });
     button.addEventListener("click", () => edit("remove", { name, picture: i }));
     return button;
   }
 
   function row(own, index) {
-    const files = make("input", { type: "file", multiple: true, accept: drawn.accept, "aria-label": `Add images of ${own.name}` });
+    const files = make("input", { type: "file", multiple: true, accept: drawn.accept, "aria-label": fill(texts.add_images_of, { name: own.name }) });
     files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
-    const open = make("button", { type: "button", text: "Open camera", "data-pick": `camera ${index}` });
+    const open = make("button", { type: "button", text: texts.open_camera, "data-pick": `camera ${index}` });
     open.addEventListener("click", () => shutter.open(own.name));
-    const remove = make("button", { type: "button", text: "Remove class", "data-pick": `remove ${index}` });
+    const remove = make("button", { type: "button", text: texts.remove_class, "data-pick": `remove ${index}` });
     remove.addEventListener("click", () => edit("remove", { name: own.name }));
     const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
     if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
-    const count = make("small", { text: `${own.count} image${own.count === 1 ? "" : "s"}` });
-    const add = make("label", { className: "file" }, files, make("span", { text: "Add images" }));
+    const count = make("small", { text: fillPlural(texts, "images", own.count) });
+    const add = make("label", { className: "file" }, files, make("span", { text: texts.add_images }));
     return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h2", { text: own.name }), count, add, open, remove), thumbs);
   }
 
@@ -164,7 +161,7 @@ function cameraIn(part, say, send) {
   function shoot() {
     const name = `camera-${Date.now()}.jpg`;
     shots.push(live.still("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
-    say(`${shots.length} photo${shots.length === 1 ? "" : "s"} taken`);
+    say(fillPlural(texts, "photos", shots.length));
   }
 
   function hold() {
@@ -197,7 +194,7 @@ function cameraIn(part, say, send) {
 function createModels(element) {
   const row = () => make("div", { className: "buttons" });
   const [begin, actions, question, tuned] = [row(), row(), make("div"), make("div")];
-  const progress = progressLine("percent");
+  const progress = progressLine(texts.percent);
   const told = make("div", { id: "own-told" });
   element.append(begin, progress.place, actions, question, tuned, told);
   let drawn = {}; // the last payload
@@ -221,7 +218,7 @@ function createModels(element) {
       running = !message.end;
       progress.show({ ...message, error: null });
       if (message.error) tell(message.error);
-      if (message.cancelled && task === "train") tell(CANCELLED);
+      if (message.cancelled && task === "train") tell(texts.cancelled);
       if (message.data?.file) saveAs(message.data.file.url, message.data.name);
       if (message.end) views.forEach(store.invalidate);
       draw();
@@ -237,16 +234,16 @@ function createModels(element) {
   }
 
   function beginButtons() {
-    if (running) return [button("Cancel", () => store.cancelTask(), { id: "own-stop" })];
-    return [button("Train classifier", () => start("train", [MODELS, RESULT]), { id: "own-train" })];
+    if (running) return [button(CANCEL, () => store.cancelTask(), { id: "own-stop" })];
+    return [button(texts.train, () => start("train", [MODELS, RESULT]), { id: "own-train" })];
   }
 
   function actionButtons(names) {
     const all = {
-      can_save: () => button("Save the model (.zip)", () => start("save", []), { id: "own-save" }),
-      can_publish: () => button("Publish to all users", () => act("own.publish")),
-      can_unpublish: () => button("Unpublish", () => act("own.unpublish")),
-      can_fine_tune: () => button("Fine-tune the whole model", askWho),
+      can_save: () => button(texts.save, () => start("save", []), { id: "own-save" }),
+      can_publish: () => button(texts.publish, () => act("own.publish")),
+      can_unpublish: () => button(texts.unpublish, () => act("own.unpublish")),
+      can_fine_tune: () => button(texts.fine_tune, askWho),
     };
     return names.map((name) => all[name]());
   }
@@ -275,28 +272,28 @@ function createModels(element) {
   }
 
   function questionForm() {
-    const confirm = button("Start fine-tuning", () => {
+    const confirm = button(texts.start_fine_tuning, () => {
       asksWho = false;
       start("fine_tune", [MODELS]);
     });
-    const cancel = button("Cancel", () => {
+    const cancel = button(CANCEL, () => {
       closeQuestion();
       [...actions.children].at(-1)?.focus();
     });
-    return make("fieldset", { id: "own-audience" }, make("legend", { text: QUESTION }),
+    return make("fieldset", { id: "own-audience" }, make("legend", { text: texts.audience }),
       ...Object.keys(AUDIENCES).map(audience), make("div", { className: "buttons" }, confirm, cancel));
   }
 
   // The line of the private fine-tuning; its progress is written by `drawTuned`.
   function tunedLine(isActive) {
-    const label = isActive ? "Cancel fine-tuning" : "Delete the fine-tuned model";
-    const bar = isActive ? make("progress", { max: 1, "aria-label": "Fine-tuning" }) : null;
+    const label = isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned;
+    const bar = isActive ? make("progress", { max: 1, "aria-label": texts.fine_tuning }) : null;
     return make("div", { className: "vd-progress" },
       make("p", {}, bar, make("span", { role: "status" }), button(label, () => act("own.discard"))));
   }
 
   function drawTuned({ text, done, is_active: isActive }) {
-    const words = isActive ? `Fine-tuning: ${text}` : text;
+    const words = isActive ? fill(texts.fine_tuning_progress, { progress: text }) : text;
     const status = tuned.querySelector("[role=status]");
     if (status.textContent !== words) status.textContent = words;
     if (isActive) tuned.querySelector("progress").value = done;

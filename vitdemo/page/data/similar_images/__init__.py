@@ -74,6 +74,8 @@ NO_MAP_MESSAGE = (
     "No map has been computed yet. The computation takes a few seconds, and the result is cached."
 )
 TEXTS = {
+    "compute_maps": "Compute t-SNE maps",
+    "find_neighbours": "Find nearest neighbours",
     "plane_one": "{count} test image by {features}",
     "plane_other": "{count} test images by {features}",
     "dot": "{name}, test image {number}",

@@ -72,7 +72,7 @@ function drawMaps(place, value) {
 const MAPS = "similar_images";
 const MAPS_NEEDS = ["data.features", "data.images"];
 const maps = taskPanel({
-  starts: [{ id: "lay-out", text: "Compute t-SNE maps", task: MAPS }], cancelId: "lay-out-stop", views: [MAPS], needs: MAPS_NEEDS,
+  starts: [{ id: "lay-out", text: texts.compute_maps, task: MAPS }], cancelId: "lay-out-stop", views: [MAPS], needs: MAPS_NEEDS,
 });
 
 store.define(MAPS, {
@@ -93,7 +93,7 @@ store.define(MAPS, {
 const NEIGHBOURS = "neighbours";
 const NEIGHBOURS_NEEDS = ["image", "data.features"];
 const neighbours = taskPanel({
-  starts: [{ id: "find-near", text: "Find nearest neighbours", task: NEIGHBOURS }], cancelId: "find-near-stop", views: [NEIGHBOURS], needs: NEIGHBOURS_NEEDS,
+  starts: [{ id: "find-near", text: texts.find_neighbours, task: NEIGHBOURS }], cancelId: "find-near-stop", views: [NEIGHBOURS], needs: NEIGHBOURS_NEEDS,
 });
 
 store.define(NEIGHBOURS, {

@@ -38,6 +38,10 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.kit import UncheckedDropdown, UncheckedRadio
 
 VIEW = "class_attribution"
+TEXTS = {
+    "compute_slow_maps": "Compute slow maps",
+    "test_faithfulness": "Test faithfulness",
+}
 # Values of the two class lists, also in URLs: the predicted class, and no second class.
 PREDICTED_CLASS_VALUE = NO_CLASS_VALUE = ""
 CLASS_MAPS_INTRO = (

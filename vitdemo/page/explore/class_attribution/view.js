@@ -2,11 +2,12 @@
 // #why-maps shows the maps and the buttons, #why-meter the progress of a task and the test's result.
 (() => {
 const { documentIn, make, store, taskPanel } = vitdemo;
+const texts = vitdemo.texts.class_attribution;
 const VIEW = "class_attribution";
 const NEEDS = ["image", "model", "why", "not", "fill"];
 const starts = [
-  { id: "why-slow", text: "Compute slow maps", task: `${VIEW}.slow` },
-  { id: "why-measure", text: "Test faithfulness", task: `${VIEW}.faithfulness` },
+  { id: "why-slow", text: texts.compute_slow_maps, task: `${VIEW}.slow` },
+  { id: "why-measure", text: texts.test_faithfulness, task: `${VIEW}.faithfulness` },
 ];
 const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: NEEDS });
 

@@ -21,6 +21,20 @@ MISSING_MESSAGES = {  # whether several lessons have the same requirement -> mes
     True: "{titles} are not available. Required: {requirement}.",
 }
 
+TEXTS = {
+    "start": "Start",
+    "continue": "Continue",
+    "repeat": "Repeat",
+    "start_over": "Start over",
+    "length": "{minutes}, {steps}",
+    "minutes_one": "{count} minute",
+    "minutes_other": "{count} minutes",
+    "steps_one": "{count} step",
+    "steps_other": "{count} steps",
+    "begun": "{length}; {done} done",
+    "finished": "{length}; done",
+}
+
 
 @dataclass(frozen=True)
 class LessonCatalog:

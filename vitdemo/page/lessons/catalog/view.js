@@ -1,7 +1,7 @@
 // Lessons as cards, with the progress that is saved in this browser.
 (() => {
-const { lessonProgress, make, notice, redraw, store } = vitdemo;
-const [START, CONTINUE, REPEAT, START_OVER] = ["Start", "Continue", "Repeat", "Start over"];
+const { fill, fillPlural, lessonProgress, make, notice, redraw, store } = vitdemo;
+const texts = vitdemo.texts.catalog;
 
 function button(text, properties, click) {
   const made = make("button", { type: "button", text, ...properties });
@@ -9,22 +9,28 @@ function button(text, properties, click) {
   return made;
 }
 
+// Length of a lesson, and the number of completed steps.
+function describe({ minutes, steps, done }) {
+  const length = fill(texts.length, { minutes: fillPlural(texts, "minutes", minutes), steps: fillPlural(texts, "steps", steps) });
+  if (!done) return length;
+  return done >= steps ? fill(texts.finished, { length }) : fill(texts.begun, { length, done });
+}
+
 function card({ name, title, minutes, goal, steps }) {
   const { step, done } = lessonProgress.read(name);
   const finished = done.length >= steps;
   const begun = (step > 0 || done.length > 0) && !finished;
-  const label = begun ? CONTINUE : finished ? REPEAT : START;
+  const label = begun ? texts.continue : finished ? texts.repeat : texts.start;
   const startOver = () => {
     lessonProgress.clear(name);
     vitdemo.lessonPanel.begin(name, 1);
   };
   const start = begun ? () => vitdemo.lessonPanel.begin(name, step + 1) : startOver;
-  const words = `${minutes} minutes, ${steps} steps${done.length ? `; ${finished ? "done" : `${done.length} done`}` : ""}`;
-  return make("li", {}, make("h2", { text: title }), make("p", { text: goal }), make("small", { text: words }),
+  return make("li", {}, make("h2", { text: title }), make("p", { text: goal }), make("small", { text: describe({ minutes, steps, done: done.length }) }),
     make("div", { className: "bar" }, make("i", { style: `width: ${(100 * Math.min(done.length, steps)) / steps}%` })),
     make("div", { className: "buttons" },
       button(label, { className: "begin", "data-pick": name, "aria-label": `${label}: ${title}` }, start),
-      begun ? button(START_OVER, { "data-pick": `${name} again` }, startOver) : null));
+      begun ? button(texts.start_over, { "data-pick": `${name} again` }, startOver) : null));
 }
 
 store.define("lesson_catalog", {

@@ -1,9 +1,7 @@
 // The cost of a model as a table, with buttons that measure its latency and make it the baseline.
 (() => {
 const { documentIn, make, progressLine, store } = vitdemo;
-const MEASURE_BUTTON = "Measure latency";
-const KEEP_BUTTON = "Use as baseline";
-const CANCEL_BUTTON = "Cancel";
+const texts = vitdemo.texts.cost;
 const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
 const BASELINE = "cost.baseline";
 store.defineParam(BASELINE);
@@ -16,10 +14,10 @@ function create(element) {
   };
   const [table, latency] = [make("div", { className: "article" }), make("div", { className: "article" })];
   const [drawTable, drawLatency] = [table, latency].map((place) => documentIn(place));
-  const cancel = make("button", { type: "button", className: "vd-download", text: CANCEL_BUTTON });
+  const cancel = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.task_panel.cancel });
   const progress = progressLine("", cancel);
-  const measure = button("cost-measure", MEASURE_BUTTON, () => store.startTask("cost.measure", listen, SIZES));
-  const keep = button("cost-keep", KEEP_BUTTON, () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }));
+  const measure = button("cost-measure", texts.measure, () => store.startTask("cost.measure", listen, SIZES));
+  const keep = button("cost-keep", texts.keep, () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }));
   cancel.addEventListener("click", () => {
     store.cancelTask();
     measure.focus();

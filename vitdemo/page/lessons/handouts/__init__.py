@@ -24,6 +24,7 @@ HANDOUTS_HELP = (
     "space for answers. Open the file in a browser and print it."
 )
 LESSON_LABEL = "Lesson"
+TEXTS = {"save": "Save handout (HTML)", "save_answers": "Save with answers (HTML)"}
 LESSON_KEY = "handouts.lesson"
 PROGRESS_TEXT = "Drawing the figures"
 

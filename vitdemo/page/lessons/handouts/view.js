@@ -1,15 +1,15 @@
 // Buttons that save the handout of the chosen lesson.
 (() => {
 const { make, progressLine, saveText, store } = vitdemo;
-const CANCEL_BUTTON = "Cancel";
+const texts = vitdemo.texts.handouts;
 const BUTTONS = { // by the name of the task
-  handouts: { id: "hand-out", text: "Save handout (HTML)" },
-  "handouts.answers": { id: "answers-out", text: "Save with answers (HTML)" },
+  handouts: { id: "hand-out", text: texts.save },
+  "handouts.answers": { id: "answers-out", text: texts.save_answers },
 };
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const cancel = make("button", { type: "button", className: "vd-download", text: CANCEL_BUTTON });
+  const cancel = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.task_panel.cancel });
   const progress = progressLine("", cancel);
 
   function listen(message) {

@@ -1,16 +1,12 @@
 // Lesson question as a form: multiple choice, a number, or a free text answer.
 vitdemo.askQuestion = (() => {
-  const { make, marked } = vitdemo;
-  const [CHECK, COMPARE] = ["Check", "Compare"];
-  const COVERED = "Part of the page is hidden until you answer.";
-  const TOLERANCE = (tolerance) => `Answers within ±${tolerance} count as correct. Use a minus sign for negative numbers.`;
-  const [NO_CHOICE, NO_TEXT] = ["Choose an answer first.", "Write an answer first."];
-  const NO_NUMBER = (text) => `'${text}' is not a number.`;
-  const ANSWER = (number) => `The answer is **${number}**.`;
+  const { fill, make, marked } = vitdemo;
+  const texts = vitdemo.texts.panel;
   const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
 
   function describe(question, isCovered) {
-    const notes = [isCovered ? COVERED : "", Number(question.tolerance) ? TOLERANCE(question.tolerance) : ""].filter(Boolean);
+    const { tolerance } = question;
+    const notes = [isCovered ? texts.covered : "", Number(tolerance) ? fill(texts.tolerance, { tolerance }) : ""].filter(Boolean);
     return [make("p", {}, ...marked(question.words)), ...(notes.length ? [make("small", { text: notes.join(" ") })] : [])];
   }
 
@@ -24,7 +20,7 @@ vitdemo.askQuestion = (() => {
 
   function checkChoice({ right }, field) {
     const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
-    if (given < 0) return { missing: NO_CHOICE };
+    if (given < 0) return { missing: texts.no_choice };
     field.querySelectorAll("label").forEach((label, i) => {
       label.classList.toggle("right", i === right);
       label.classList.toggle("wrong", i === given && i !== right);
@@ -37,20 +33,20 @@ vitdemo.askQuestion = (() => {
   function check(question, field) {
     if (question.choices.length) return checkChoice(question, field);
     const given = field.value;
-    if (!given.trim()) return { missing: NO_TEXT };
+    if (!given.trim()) return { missing: texts.no_text };
     if (question.free) return { given, right: null, answer: question.free };
     const [value, wanted] = [parseNumber(given), parseNumber(question.number)];
-    if (!Number.isFinite(value)) return { missing: NO_NUMBER(given) };
+    if (!Number.isFinite(value)) return { missing: fill(texts.no_number, { text: given }) };
     // Allow a little more than the tolerance because of rounding errors.
     const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
-    return { given, right, answer: right && value === wanted ? "" : ANSWER(question.number) };
+    return { given, right, answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }) };
   }
 
   // Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an
   // answer `given` before.
   return function askQuestion(form, question, { covered, given, answered }) {
     const field = makeField(question);
-    const button = make("button", { type: "submit", text: question.free ? COMPARE : CHECK });
+    const button = make("button", { type: "submit", text: question.free ? texts.compare : texts.check });
     form.replaceChildren(...describe(question, covered), field, button);
     form.onsubmit = (event) => {
       event.preventDefault();

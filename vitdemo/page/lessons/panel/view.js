@@ -2,20 +2,14 @@
 // count from 1; the step after the last one is the end of the lesson. The user completes tasks by clicks and changes
 // anywhere on the page; nothing about them is sent to the server.
 vitdemo.lessonPanel = (() => {
-const { askQuestion, lessonProgress, make, marked, notice, spotlight, store, watchTasks } = vitdemo;
-const LOADING = "Loading the lesson …";
-const UNAVAILABLE = "This lesson cannot be opened";
-const END = "End of the lesson";
-const REOPENED = "The view of this step was not open. It is being opened again.";
-const [TODO, DONE] = ["Try it: ", "✓ Done: "];
-const [NEXT, SKIP, FINISH, SHOW_ALL] = ["Next", "Skip", "Finish", "Show all lessons"];
-const [SAMPLE, CORRECT, WRONG] = ["**Sample answer:**", "**Correct.**", "**Not quite.**"];
-const HTML = `
-<aside class="lesson" aria-label="Lesson">
+const { askQuestion, fill, fillPlural, html, lessonProgress, make, marked, notice, spotlight, store, watchTasks } = vitdemo;
+const texts = vitdemo.texts.panel;
+const HTML = html`
+<aside class="lesson" aria-label="${texts.lesson}">
   <header>
     <b class="name"></b>
     <span class="count"></span>
-    <button type="button" class="leave">Exit lesson</button>
+    <button type="button" class="leave">${texts.exit}</button>
   </header>
   <div class="bar"><i></i></div>
   <div class="body">
@@ -26,9 +20,9 @@ const HTML = `
     <div class="told" role="status"></div>
   </div>
   <footer>
-    <button type="button" class="back">Back</button>
-    <button type="button" class="show">Show me</button>
-    <button type="button" class="on">Next</button>
+    <button type="button" class="back">${texts.back}</button>
+    <button type="button" class="show">${texts.show}</button>
+    <button type="button" class="on">${texts.next}</button>
   </footer>
 </aside>`;
 let place = null; // the element of the view
@@ -83,7 +77,7 @@ function clear({ lesson }) {
   document.body.classList.toggle("vd-lesson", lesson !== "");
   if (!place) return;
   place.hidden = !lesson;
-  drawMessage(LOADING);
+  drawMessage(texts.loading);
 }
 
 function drawMessage(title, ...paragraphs) {
@@ -96,7 +90,7 @@ function drawMessage(title, ...paragraphs) {
 function showError(message) {
   content = null;
   drawn = 0;
-  drawMessage(UNAVAILABLE, notice(message));
+  drawMessage(texts.unavailable, notice(message));
 }
 
 function render(data, state) {
@@ -127,7 +121,7 @@ function openView(step, isNext) {
 
 function drawStep({ cover, question, ring, task, text, title }) {
   const { length } = content.lesson.steps;
-  part("count").textContent = `${drawn} of ${length}`;
+  part("count").textContent = fill(texts.step, { step: drawn, steps: length });
   part("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
   part("title").textContent = title;
   part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))));
@@ -146,10 +140,10 @@ function drawTask() {
   const { cover, do: words, question, ring, task } = currentStep();
   const done = Boolean(task || question) && isDone();
   part("do").classList.toggle("done", done);
-  part("do").replaceChildren(...(words ? [make("b", { text: done ? DONE : TODO }), ...marked(words)] : []));
+  part("do").replaceChildren(...(words ? [make("b", { text: done ? texts.done : texts.try_it }), ...marked(words)] : []));
   const isLast = drawn === content.lesson.steps.length;
-  part("on").textContent = isLast ? FINISH : done || !(task || question) ? NEXT : SKIP;
-  part("on").classList.toggle("ready", part("on").textContent !== SKIP);
+  part("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
+  part("on").classList.toggle("ready", part("on").textContent !== texts.skip);
   spotlight.mark({ ring, cover: question && done ? "" : cover });
 }
 
@@ -161,20 +155,20 @@ function drawEnd() {
   const tasks = steps.filter(({ task }) => task).length;
   const did = steps.filter(({ task }, i) => task && done.includes(i)).length;
   const reached = [
-    tasks ? `${did} of ${tasks} tasks done` : "",
-    asked ? `${Object.values(right).filter(Boolean).length} of ${asked} questions answered correctly at the first try` : "",
+    tasks ? fillPlural(texts, "tasks", tasks, { done: did }) : "",
+    asked ? fillPlural(texts, "questions", asked, { right: Object.values(right).filter(Boolean).length }) : "",
   ].filter(Boolean);
-  part("title").textContent = END;
+  part("title").textContent = texts.end;
   part("count").textContent = "";
-  part("text").replaceChildren(make("p", {}, "Goal of this lesson: ", ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
+  part("text").replaceChildren(make("p", {}, texts.goal, ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
   if (next) {
-    const button = make("button", { type: "button", text: `Next lesson: ${next.title}` });
+    const button = make("button", { type: "button", text: fill(texts.next_lesson, { title: next.title }) });
     button.addEventListener("click", () => begin(next.name, lessonProgress.read(next.name).step + 1));
     part("text").append(button);
   }
   part("back").disabled = false;
   part("show").hidden = true;
-  part("on").textContent = SHOW_ALL;
+  part("on").textContent = texts.show_all;
   part("on").classList.add("ready");
 }
 
@@ -216,12 +210,12 @@ function answered({ missing, given, right, answer }) {
     answers: { ...before.answers, [savedStep()]: given },
     right: counts ? { ...before.right, [savedStep()]: right } : before.right,
   });
-  tell([`${right === null ? SAMPLE : right ? CORRECT : WRONG} ${answer}`, currentStep().question.because]);
+  tell([`${right === null ? texts.sample : right ? texts.correct : texts.wrong} ${answer}`, currentStep().question.because]);
 }
 
 function show() {
   if (spotlight.show(currentStep().ring)) return;
-  tell([REOPENED]);
+  tell([texts.reopened]);
   store.open(viewOf(drawn) ?? "");
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from vitdemo.analyses.head_ablation import (
+    NUM_ACCURACY_IMAGES,
     AblationEffects,
     compute_head_effects,
     measure_accuracy_without_heads,
@@ -61,6 +62,10 @@ TEXTS = {
     "numbers": "Numbers: change of the probability of {name}, in percentage points",
     "layer_column": "layer",
     "head_column": "head {head}",
+    "switch_on": "Switch all heads on",
+    "measure": f"Measure accuracy on {NUM_ACCURACY_IMAGES:,} test images",
+    "predictions": "predictions",
+    "cancelled": "The measurement was cancelled.",
 }
 REPLACEMENT_LABELS = {
     "mean": "its mean (mean ablation)",

@@ -54,11 +54,10 @@ function render(element, value, state) {
 // --- the accuracy without the heads ---
 
 const TASK = "head_ablation.accuracy";
-const CANCELLED = "The measurement was cancelled.";
-const drawEnd = ({ data, error }) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? CANCELLED)];
-const starts = [{ id: "measure-accuracy", text: "Measure accuracy on 1,000 test images", task: TASK }];
-const panel = taskPanel({ starts, unit: "predictions", needs: ["model"], drawEnd });
-const allOn = make("button", { type: "button", className: "vd-download", text: "Switch all heads on" });
+const drawEnd = ({ data, error }) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? texts.cancelled)];
+const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
+const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
+const allOn = make("button", { type: "button", className: "vd-download", text: texts.switch_on });
 allOn.addEventListener("click", () => switchOff(""));
 panel.buttons.prepend(allOn);
 
