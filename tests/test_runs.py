@@ -98,6 +98,16 @@ def test_evaluation_round_trips_with_and_without_validation(tmp_path):
     assert read.validation_probabilities is read.validation_labels is None
 
 
+def test_evaluation_of_an_earlier_version_is_readable(tmp_path):
+    probs = np.random.default_rng(0).dirichlet([0.1] * 3, 5).astype(np.float32)
+    fields = {"labels": np.zeros(5, int), "fingerprint": "abc", "seconds_per_image": 0.1}
+    validation = {"validation_probabilities": probs[:2], "validation_labels": np.ones(2, int)}
+    np.savez(tmp_path / runs.EVALUATION_FILE, probabilities=probs, **fields, **validation)
+    read = runs.read_evaluation(tmp_path)
+    assert np.array_equal(read.probabilities, probs)
+    assert np.array_equal(read.validation_probabilities, probs[:2])
+
+
 def test_probabilities_are_stored_with_16_bits_and_nan_survives(tmp_path):
     probs = np.random.default_rng(0).dirichlet([0.1] * 10, 500).astype(np.float32)
     probs[0] = np.nan
@@ -198,7 +208,7 @@ def test_truncated_and_missing_files_raise_run_errors(run_copy, name):
 def test_corrupted_evaluation_raises_run_error(run_copy):
     path = run_copy / runs.EVALUATION_FILE
     content = path.read_bytes()
-    start = content.index(b"probabilities.npy") + 40
+    start = content.index(b"probabilities_bytes.npy") + 50
     for index in range(start, start + 40, 4):
         path.write_bytes(content[:index] + bytes([content[index] ^ 255]) + content[index + 1 :])
         with pytest.raises(RunError, match="is damaged"):

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -51,6 +51,7 @@ RECORD_FIELDS = (
     "images_per_second",
 )
 SIGNIFICANT_BITS = 16  # bits per stored probability; more bits are noise and make files 20% larger
+BYTES = "_bytes"  # suffix of an array that holds the bytes of float32 numbers, see `_split_bytes`
 MAX_ORIGINS = 8  # maximum number of earlier runs that `iter_origins` yields
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # options without effect on predictions
 
@@ -269,14 +270,15 @@ def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
     """Save predictions; probabilities are rounded to a relative error of at most 2^-16."""
     arrays = {
-        "probabilities": _round_significant(evaluation.probabilities),
+        f"probabilities{BYTES}": _split_bytes(_round_significant(evaluation.probabilities)),
         "labels": evaluation.labels.astype(np.int64),
         "fingerprint": np.array(evaluation.fingerprint),
         "seconds_per_image": np.array(evaluation.seconds_per_image),
     }
     if evaluation.validation_probabilities is not None:
+        validation = _round_significant(evaluation.validation_probabilities)
         arrays |= {
-            "validation_probabilities": _round_significant(evaluation.validation_probabilities),
+            f"validation_probabilities{BYTES}": _split_bytes(validation),
             "validation_labels": evaluation.validation_labels.astype(np.int64),
         }
     write_atomically(folder / EVALUATION_FILE, lambda file: np.savez_compressed(file, **arrays))
@@ -286,6 +288,22 @@ def _round_significant(values: np.ndarray) -> np.ndarray:
     fraction, exponent = np.frexp(values.astype(np.float32))
     scale = 2.0**SIGNIFICANT_BITS
     return np.ldexp(np.round(fraction * scale) / scale, exponent).astype(np.float32)
+
+
+def _split_bytes(values: np.ndarray) -> np.ndarray:
+    """Return the bytes (4, N, C) of float32 `values` (N, C), lowest first.
+
+    Equal bytes stand together, so the compressed file is a fifth smaller than with whole numbers.
+    """
+    return np.moveaxis(values.astype("<f4")[..., None].view(np.uint8), -1, 0)
+
+
+def _read_probabilities(npz: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Return probabilities (N, C) float32; older files contain whole numbers instead of bytes."""
+    if f"{name}{BYTES}" not in npz:
+        return npz[name]
+    values = np.ascontiguousarray(np.moveaxis(npz[f"{name}{BYTES}"], 0, -1))
+    return values.view("<f4")[..., 0].astype(np.float32, copy=False)
 
 
 def read_config(folder: Path) -> dict:
@@ -335,10 +353,12 @@ def read_evaluation(folder: Path) -> Evaluation:
     try:
         # Opened here, because np.load does not close a damaged zip file.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as npz:
-            names = ("validation_probabilities", "validation_labels")
-            validation = [npz[name] for name in names] if names[0] in npz.files else (None, None)
+            validation = ()
+            if "validation_labels" in npz:
+                predicted = _read_probabilities(npz, "validation_probabilities")
+                validation = predicted, npz["validation_labels"]
             return Evaluation(
-                npz["probabilities"],
+                _read_probabilities(npz, "probabilities"),
                 npz["labels"],
                 str(npz["fingerprint"]),
                 float(npz["seconds_per_image"]),
