@@ -61,7 +61,8 @@ def preview(monkeypatch, image: Image.Image, request: ImageRequest, **options) -
     """Return the payload for `image`, as if a request had loaded it."""
     loaded = LoadedImage(request, image, "Test image 3.", "cat")
     monkeypatch.setattr(image_input, "load_requested_image", lambda *_: loaded)
-    context = SimpleNamespace(load_test_image=None)
+    found = [SimpleNamespace(name="resnet18")]
+    context = SimpleNamespace(load_test_image=None, list_runs=lambda: (found, []))
     return image_input.payload(context, ViewState(request, "vit", options))
 
 
@@ -84,6 +85,9 @@ def test_text_names_a_run_without_weights(monkeypatch):
     options = {"unavailable": "resnet18"}
     value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
     assert "The weights of resnet18 are not available." in value["words"]
+    options = {"unavailable": "nobody"}
+    value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
+    assert "There is no model 'nobody'." in value["words"]
 
 
 def test_file_input_accepts_every_image_suffix():

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.actions import (
+    choose_model,
     download,
     fill_slider,
     fits_window,
@@ -35,7 +36,7 @@ def address(tested_runs, tmp_path_factory):
 
 @pytest.fixture
 def page(open_page, address) -> Page:
-    return open_page(address)
+    return open_page(f"{address}?model=first")
 
 
 def find_cell(page: Page, true: int, predicted: int):
@@ -72,9 +73,8 @@ def press_tab_until(page: Page, selector: str) -> None:
 
 # --- a click made while a tab opens --------------------------------------------------------------
 
-JS_OPEN_TAB_AND_SELECT_MODEL = """([tab, model]) => {
-  const tabs = [...document.querySelectorAll("#tabs [role=tab]")];
-  tabs.find((one) => one.textContent.trim() === tab).click();
+JS_OPEN_RESULTS_AND_SELECT_MODEL = """(model) => {
+  document.querySelector("#tabs [role=tab][data-tab-id=results]").click(); // its section is open
   setTimeout(() => {
     const select = document.querySelector(model);
     select.value = "first";
@@ -98,7 +98,7 @@ def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
         page.locator(f"{model} select").select_option("second")
         expect(place).to_have_text(expected["second"])
         open_tab(page, "Explore")
-        page.evaluate(JS_OPEN_TAB_AND_SELECT_MODEL, [tab, f"{model} select"])
+        page.evaluate(JS_OPEN_RESULTS_AND_SELECT_MODEL, f"{model} select")
         expect(place).to_have_text(expected["first"])
         page.wait_for_timeout(500)  # the response to the opening may come last
         expect(place).to_have_text(expected["first"])
@@ -128,6 +128,8 @@ def test_two_clicks_open_an_image_of_a_cell(page):
 
 
 def test_the_keyboard_opens_an_image_of_a_cell(page):
+    page.get_by_role("tab", name="Results").focus()
+    page.keyboard.press("Enter")
     page.get_by_role("tab", name="Confusion matrix").focus()
     page.keyboard.press("Enter")
     find_cell(page, 0, 0).wait_for()
@@ -205,6 +207,11 @@ def errors(page) -> Page:
     return page
 
 
+def choose_order(page: Page, name: str) -> None:
+    page.locator("#errors-order input").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
 def find_kind_button(page: Page, name: str):
     return page.locator("#errors-kinds").get_by_role("button", name=name)
 
@@ -243,9 +250,9 @@ def test_kinds_show_counts_and_all_pages_of_images(errors):
 def test_filters_combine_and_are_reset_with_the_model(errors):
     before = list_image_numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
-    errors.get_by_role("radio", name="Smallest margin first").check()
+    choose_order(errors, "Smallest margin first")
     expect(first).to_have_attribute("data-pick", str(before[-1]))
-    errors.get_by_role("radio", name="By image number").check()
+    choose_order(errors, "By image number")
     expect(first).to_have_attribute("data-pick", str(min(before)))
     assert list_image_numbers(errors, "errors-pictures") == sorted(before)
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
@@ -260,6 +267,7 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     both_directions = errors.get_by_role("checkbox", name="Both directions")
     both_directions.check()
     expect_image_count(errors, "errors-pictures", 5 + 10 + 6)  # true bees and predicted bees
+    errors.get_by_role("button", name="Confused pairs and confidence").click()
     fill_slider(errors, "#errors-high", 40)
     expect_image_count(errors, "errors-pictures", 0)
     fill_slider(errors, "#errors-low", 50)
@@ -297,9 +305,7 @@ def test_url_restores_the_filters(errors, open_page, address):
     errors.locator("#errors-true input").click()
     errors.get_by_role("option", name="bee").click()
     expect_image_count(errors, "errors-pictures", 30)
-    errors.wait_for_url(
-        re.compile(r"(?=.*errors\.model=second)(?=.*errors\.true=bee)(?=.*kind=all)")
-    )
+    errors.wait_for_url(re.compile(r"(?=.*model=second)(?=.*errors\.true=bee)(?=.*kind=all)"))
     page = open_page(errors.url)
     expect_image_count(page, "errors-pictures", 30)
     expect(page.locator("#results-model select")).to_have_value("second")
@@ -317,15 +323,15 @@ def test_url_restores_the_page_of_images_and_the_cell(open_page, address):
     page.get_by_role("button", name="Previous images").click()
     expect(summary).to_contain_text("110 images, 49 to 96 shown")
     page.wait_for_url(re.compile(r"errors\.page=2"))
-    page.get_by_role("radio", name="By image number").check()  # another order starts at page 1
+    choose_order(page, "By image number")  # another order starts at page 1
     expect(summary).to_contain_text("110 images, 1 to 48 shown")
     page.wait_for_url(lambda url: "errors.page" not in url)
     open_tab(page, "Confusion matrix")
     find_cell(page, 1, 0).click()
-    expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
+    expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][1, 0])
     page.wait_for_url(re.compile(r"confusion\.cell=bee,"))
     page = open_page(page.url)
-    expect_image_count(page, "cell-pictures", FIRST_COUNTS[1, 0])
+    expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][1, 0])
     expect(find_cell(page, 1, 0)).to_have_attribute("aria-pressed", "true")
 
 
@@ -374,7 +380,7 @@ def test_test_images_open_with_their_true_class(open_page, address):
     page = open_page(f"{address}?picture=test:2")
     wait_until_drawn(page)
     for card in page.locator("#answers .card").all():
-        first = card.locator("li").first.inner_text()
+        first = card.locator("li").first.text_content()
         assert ("✓" in first) == first.startswith("<b>ant") and ("✗" in first) != ("✓" in first)
     expect(page.locator("#answers [role=status].read")).to_contain_text("True class: <b>ant.")
     thumbnails = page.locator("#offers .tests .tiles").get_by_role("button")
@@ -388,3 +394,29 @@ def test_test_images_open_with_their_true_class(open_page, address):
     expect(about).to_have_text(f"Test image {number}. True class: {label}.")
     page.locator("#offers .photos").get_by_role("button", name="lion").click()  # outside cwd
     expect(about).to_contain_text("Photo: lion.")
+
+
+def test_model_of_explore_and_results_is_one_choice(page):
+    results, explore = page.locator("#results-model select"), page.locator("#model select")
+    open_tab(page, "Errors")
+    results.select_option("second")
+    open_tab(page, "Confusion matrix")
+    expect(results).to_have_value("second")
+    open_tab(page, "Explore")
+    expect(explore).to_have_value("second")
+    page.wait_for_url(lambda url: "model=second" in url and "results.model" not in url)
+    choose_model(page, "first")
+    open_tab(page, "Errors")
+    expect(page.locator("#errors-kinds button").first).to_contain_text("Errors 25")
+    expect(results).to_have_value("first")
+    results.select_option("third")  # without weights
+    open_tab(page, "Explore")
+    expect(explore).to_have_value("first")
+    page.wait_for_url(lambda url: "results.model=third" in url)
+
+
+def test_url_of_a_run_without_weights_opens_its_results(open_page, address):
+    page = open_page(f"{address}?model=third&tab=errors")
+    expect(page.locator("#results-model select")).to_have_value("third")
+    open_tab(page, "Explore")
+    expect(page.locator("#picture .about")).to_contain_text("The weights of third are not")

@@ -105,6 +105,14 @@ def test_invalid_url_opens_the_default_view(open_page, page_url, query):
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
+def test_unknown_model_in_the_url_is_reported(open_page, page_url):
+    page = wait_until_ready(open_page(f"{page_url}?model=nobody"))
+    about = page.locator("#picture .about")
+    expect(about).to_contain_text("There is no model 'nobody'.")
+    choose_model(page, "vit")
+    expect(about).not_to_contain_text("nobody")
+
+
 # Start a task before the first answer of the server.
 JS_START_TASK = """document.addEventListener("vitdemo:started", () => {
   window.messages = [];

@@ -21,6 +21,7 @@ import numpy as np
 from gradio_client import Client, handle_file
 from playwright.sync_api import Page
 
+from tests.browser.actions import RESULTS_SECTIONS, open_tab
 from tests.serving import ROOT, serve
 from vitdemo.report import render_report
 from vitdemo.runs import read_run
@@ -119,10 +120,12 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
     lists = page.get_by_role("tablist")
     first, *others = lists.nth(0).get_by_role("tab").all_inner_texts()
     inner = [f"{first} {name}" for name in lists.nth(1).get_by_role("tab").all_inner_texts()]
+    at = others.index("Results")
+    others[at : at + 1] = RESULTS_SECTIONS
     texts = {}
     for name in (first, *inner[1:], *others):
         label, place = name.removeprefix(f"{first} "), name.lower().replace(" ", "-").strip("?")
-        page.get_by_role("tab", name=label, exact=True).first.click()
+        open_tab(page, label)
         root = "body" if name == first else f"[role=tabpanel][aria-label='{label}']"
         texts[place] = read_settled(page, root, wanted and wanted.get(place, ""))
     return texts

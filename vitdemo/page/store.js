@@ -181,14 +181,14 @@ vitdemo.store = (() => {
   // Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
   const follow = (name, other) => { leaders[name] = other; };
   const leaders = {};
+  const followersOf = (leader) => Object.keys(leaders).filter((name) => leaders[name] === leader);
 
   // Set a key to the user's choice, and the keys that follow it.
   function choose(name, value) {
-    const changes = { [name]: value };
-    for (const [follower, leader] of Object.entries(leaders)) {
-      if (name === leader) changes[follower] = value;
-      if (name === follower && (leader !== "model" || modelNames.includes(value))) changes[leader] = value;
-    }
+    const changes = { [name]: value, ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])) };
+    const leader = leaders[name];
+    if (leader && (leader !== "model" || modelNames.includes(value))) changes[leader] = value;
+    if (name === "model") changes.unavailable = "";
     set(changes);
     for (const [key, chosen] of Object.entries(changes)) if (key !== name) showControl(key, { value: chosen });
   }
@@ -256,6 +256,7 @@ vitdemo.store = (() => {
     showControl("model", { props: { groups } });
     set({ models: stamp });
     if (modelNames.includes(state.model)) return;
+    if (state.model) set({ unavailable: state.model, ...Object.fromEntries(followersOf("model").map((key) => [key, state[key] || state.model])) });
     set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
     showControl("model", { value: state.model });
   }

@@ -25,6 +25,7 @@ PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixel
 NO_WEIGHTS_MESSAGE = (
     "The weights of {name} are not available. The results below are of other models."
 )
+NO_MODEL_MESSAGE = "There is no model '{name}'. The results below are of other models."
 
 TEXTS = {
     "choose": "Choose a photo",
@@ -47,18 +48,22 @@ TEXTS = {
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return a preview of the whole image and its description. Raises `VitdemoError`.
 
-    The option `unavailable` is the name of a run without weights for which the image was opened.
+    The option `unavailable` is the name of a run without weights for which the image was opened, or
+    of a model in the URL that does not exist.
     """
     if state.image is None:
         raise ImageError("No image is chosen. Choose an image first.")
     found = load_requested_image(state.image, context.load_test_image)
     name, words = state.read_text("unavailable"), found.words
+    if name:
+        exists = any(run.name == name for run in context.list_runs()[0])
+        words += f" {(NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)}"
     content = encode_preview(found.uncropped)
     digest = hashlib.blake2b(content, digest_size=12).hexdigest()
     return {
         "picture": CachedFile(f"{digest}.img", lambda: content),
         "size": list(found.uncropped.size),
-        "words": f"{words} {NO_WEIGHTS_MESSAGE.format(name=name)}" if name else words,
+        "words": words,
         "label": found.label,
     }
 
