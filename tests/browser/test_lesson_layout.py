@@ -1,0 +1,83 @@
+"""Each lesson step shows what it speaks of, on small projectors, in teach mode and not."""
+
+import pytest
+import torch
+
+from tests.serving import ROOT, serve
+from vitdemo.context import AppContext
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, fill_facts, read_lessons
+
+RUNS = ROOT / "assets" / "runs"
+NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
+SCREENS = [(size, teach) for size in ((1024, 768), (1280, 720)) for teach in ("", "1")]
+# Return once the outlined element and the control of the task are shown next to the panel, or
+# the problems after `seconds`. Only tables may scroll sideways.
+JS_PROBLEMS = """async ([ring, control, seconds]) => {
+    const find = (selector) => [...document.querySelectorAll(selector)]
+        .find((each) => each.getClientRects().length);
+    const name = (each) => `${each.tagName} ${each.id || each.getAttribute("class") || ""}`;
+    function problems() {
+        const right = document.querySelector("#lesson .lesson").getBoundingClientRect().left + 1;
+        const place = find(ring);
+        if (!place) return [`${ring} is not shown`];
+        const { top, bottom, width, height } = place.getBoundingClientRect();
+        const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
+        const found = [];
+        if (width < 20 || height < 8) found.push(`${ring} has ${width} x ${height} pixels`);
+        if (seen < Math.min(height, 100) - 1 || top < -1) found.push(`${ring} is not in view`);
+        if (document.documentElement.scrollWidth > innerWidth) found.push("the page is too wide");
+        const parts = [place, ...place.querySelectorAll("canvas, img, svg, select, input, button")];
+        if (control && find(control)) parts.push(find(control));
+        for (const each of parts) {
+            const box = each.getBoundingClientRect();
+            const options = { opacityProperty: true, visibilityProperty: true };
+            if (!each.checkVisibility(options)) continue;
+            if (box.width < 6 || box.height < 6) found.push(`${name(each)} is too small`);
+            const cut = box.right > right && !each.closest(".vd-scroll");
+            if (cut) found.push(`${name(each)} is cut`);
+        }
+        return found;
+    }
+    for (const end = Date.now() + 1000 * seconds; problems().length && Date.now() < end; ) {
+        vitdemo.spotlight.seek(ring);
+        await new Promise((done) => setTimeout(done, 200));
+    }
+    return problems();
+}"""
+
+
+@pytest.fixture(scope="module")
+def lessons():
+    context = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
+    loaded, _ = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    return {lesson.name: fill_facts(lesson, context) for lesson in loaded}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    empty = tmp_path_factory.mktemp("none")
+    with serve("--runs", str(RUNS), "--runs", str(empty), "--data", str(empty)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def page(address, open_shared):  # the page ends before its server
+    return open_shared(f"{address}?tab=lessons", stranger=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_show_what_they_outline(page, lessons, name):
+    problems = []
+    for number, step in enumerate(lessons[name].steps, 1):
+        if not step.ring:
+            continue
+        page.evaluate("state => vitdemo.store.set(state)", {"lesson": name, "step": number})
+        title = page.locator("#lesson .title")
+        title.filter(has_text=step.title).wait_for()
+        for (width, height), teach in SCREENS:
+            page.set_viewport_size({"width": width, "height": height})
+            page.evaluate("teach => vitdemo.store.set({ teach })", teach or None)
+            control = step.task.where if step.task else ""
+            found = page.evaluate(JS_PROBLEMS, [step.ring, control, 8])
+            problems += [f"{number} at {width} {teach and 'teach'}: {each}" for each in found]
+    assert problems == []
