@@ -187,7 +187,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     expect(legend).to_have_text(["model"])
     expect(box.locator("summary")).to_have_text(["Models1 of 1", f"Ablation of {EVIL}0 of 4"])
     expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
-    only = box.get_by_role("button", name=f"Select only: Ablation of {EVIL}")
+    only = box.get_by_role("button", name=f"Select only these: Ablation of {EVIL}")
     only.click()
     expect(legend).to_have_text([EVIL, "ema", "longer", "trivial"])
     expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()

@@ -49,6 +49,14 @@ THEME = gr.themes.Soft(
     block_padding="4px 6px",
     body_text_color_subdued="*neutral_600",  # on all backgrounds, a contrast of at least 4.5
     body_text_color_subdued_dark="*neutral_300",
+    link_text_color="*primary_700",
+    link_text_color_dark="*primary_300",
+    link_text_color_hover="*primary_800",
+    link_text_color_hover_dark="*primary_200",
+    link_text_color_active="*primary_700",
+    link_text_color_active_dark="*primary_300",
+    link_text_color_visited="*primary_700",
+    link_text_color_visited_dark="*primary_300",
     input_background_fill_dark="*neutral_700",
     # White text on primary_500 has a contrast of only 3.7.
     button_primary_background_fill="*primary_600",

@@ -38,7 +38,8 @@ Object.assign(window.vitdemo, (() => {
     const across = heads.some((each) => each.firstElementChild) ? columns.length : rows[0]?.cells.length;
     const settle = rove(drawn, () => buttons, () => across);
     settle(buttons.find((button) => button.matches("[aria-pressed=true]")) ?? buttons[0]);
-    return make("div", { className: "vd-scroll" }, drawn);
+    // Without buttons, the keyboard scrolls the table itself.
+    return make("div", { className: "vd-scroll", tabIndex: buttons.length ? null : 0 }, drawn);
   }
 
   // Legend of signed colours from `from` to `to`, followed by `words`.

@@ -55,7 +55,7 @@ Object.assign(window.vitdemo, (() => {
       for (let first = 0; first < look.layers; first += each) {
         const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
         const names = [...headings(look.heads, order, side), ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }])];
-        block.append(make("span"), ...names.map(({ text, over }) => make("span", { text, title: text, ariaHidden: "true", style: `grid-column: span ${over}` })));
+        block.append(make("span"), ...names.map(({ text, over }) => make("span", { text, title: text, "aria-hidden": "true", style: `grid-column: span ${over}` })));
         for (const [offset, row] of all.slice(first, first + each).entries()) {
           const layer = first + offset + 1;
           block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : fill(texts.row, { layer }) }));

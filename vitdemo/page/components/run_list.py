@@ -17,7 +17,7 @@ NOT_CHOSEN = [""]  # unlike an empty list, which means that no run is ticked
 TEXTS = {
     "select_all": "Select all: {group}",
     "select_only": "select only these",
-    "select_only_group": "Select only: {group}",
+    "select_only_group": "Select only these: {group}",
     "chosen": "{chosen} of {runs}",
 }
 

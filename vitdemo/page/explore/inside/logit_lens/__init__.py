@@ -46,7 +46,7 @@ TEXTS = {
     "strip": "Probability of each class after each layer, in percent",
     "layer": "layer",
     "column": "After layer {layer}: show the classes of the patches",
-    "column_before": "Before the first layer: show the classes of the patches",
+    "column_before": "Layer 0, before the first layer: show the classes of the patches",
     "cell": "After layer {layer}: {name} {probability}",
     "cell_before": "Before the first layer: {name} {probability}",
     "patches": "Predicted class of each patch, after layer {layer}",

@@ -1,0 +1,128 @@
+"""Accessibility of all tabs: axe-core, contrast of tabs, and visible choices, in light and dark."""
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.serving import serve
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa"], "resultTypes": ["violations"]}
+# Experimental: the accessible name of a control contains its visible label. In the tab Results, the
+# names of cells and images are sentences that spell out their short visible labels.
+NAME_RULE = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
+EXPLORE_SECTIONS = ("heads", "why", "hands", "inside", "side")
+RESULTS_SECTIONS = ("per_class", "confusion", "errors", "calibration", "compare")
+INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "diagram")
+VIEWS = (
+    *(f"?tab=look&section={section}" for section in EXPLORE_SECTIONS),
+    *(f"?tab=look&section=inside&inside={part}" for part in INSIDE_PARTS),
+    *(f"?tab={section}" for section in RESULTS_SECTIONS),
+    *("?tab=lessons", "?tab=training", "?tab=data", "?tab=own"),
+)
+QUESTION = "## One\nask: Two and two?\n- [ ] 3\n- [x] 4\nbecause: Count.\n"
+LESSON = f"---\ntitle: Our own\nminutes: 5\ngoal: Count.\n---\n{QUESTION}"
+JS_IDLE = """() => ![...document.querySelectorAll("[data-view][aria-busy=true]")]
+    .some((each) => each.getClientRects().length)"""
+JS_UNFOLD = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+JS_WORDS = """() => [...document.querySelectorAll("body *:not(script, style)")].flatMap((each) => [
+    ...["aria-label", "title", "placeholder", "alt"].map((name) => each.getAttribute(name) ?? ""),
+    ...[...each.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data),
+].map((words) => words.trim()))"""
+TRANSLATION_KEY = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+# Contrast (WCAG 2.1) between the text of an element and the page.
+JS_CONTRAST = """(element) => {
+    const luminance = (colour) => {
+        const [red, green, blue] = colour.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)
+            .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+    };
+    const [{ color }, { backgroundColor }] = [element, document.body].map((each) =>
+        getComputedStyle(each));
+    const [low, high] = [color, backgroundColor].map(luminance).sort((a, b) => a - b);
+    return high / low;
+}"""
+JS_CHOICE = """(input) => {
+    const { accentColor, appearance } = getComputedStyle(input);
+    const { width, height } = input.getBoundingClientRect();
+    return { accentColor, appearance, isLarge: Math.min(width, height) >= 12 };
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(tested_runs, tmp_path_factory):
+    """Address of a page with tested runs, their dataset and one lesson."""
+    runs, data = tested_runs
+    lessons = tmp_path_factory.mktemp("lessons")
+    (lessons / "9-own.md").write_text(LESSON)
+    arguments = ["--runs", str(runs), "--data", str(data), "--lessons", str(lessons)]
+    with serve(*arguments) as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def page(request, address, open_shared) -> Page:
+    page = open_shared(address, scheme=request.param, stranger=True)
+    expect(page.locator("#attention .wall button").first).to_be_visible()
+    return page
+
+
+def open_view(page: Page, view: str) -> None:
+    page.evaluate("view => vitdemo.store.open(view)", view)
+    page.wait_for_timeout(300)  # the store asks for the data in the next frame
+    page.wait_for_function(JS_IDLE)
+
+
+def find_violations(page: Page) -> list[str]:
+    page.evaluate(JS_UNFOLD)
+    results = page.get_by_role("tab", name="Results", exact=True)
+    is_results = results.get_attribute("aria-selected") == "true"
+    options = RULES if is_results else RULES | NAME_RULE
+    violations = Axe().run(page, options=options).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in violations for node in each["nodes"]]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_view_has_no_violations(page, view):
+    open_view(page, view)
+    assert find_violations(page) == []
+    assert [words for words in page.evaluate(JS_WORDS) if TRANSLATION_KEY.fullmatch(words)] == []
+
+
+def test_chosen_tabs_have_contrast(page):
+    open_view(page, "?tab=look&section=heads")
+    tabs = page.locator("[role=tab][aria-selected=true]:visible")
+    assert all(each.evaluate(JS_CONTRAST) >= 4.5 for each in tabs.all())
+
+
+def test_lesson_question_shows_the_chosen_answer(page):
+    page.evaluate("() => vitdemo.store.set({ lesson: '9-own', step: 1 })")
+    choice = page.locator("#lesson .question").get_by_role("radio").nth(1)
+    choice.check()
+    assert find_violations(page) == []
+    page.locator("#lesson .question button").click()
+    expect(page.locator("#lesson .told")).to_contain_text("Correct.")
+    assert find_violations(page) == []
+    check_choices(page)
+    page.evaluate("() => vitdemo.store.set({ lesson: '', step: 0 })")
+
+
+def check_choices(page: Page) -> None:
+    """Check that the browser draws all own radio buttons and checkboxes, in the accent colour."""
+    choices = page.locator(".html-container").locator("input[type=radio], input[type=checkbox]")
+    shown = [each.evaluate(JS_CHOICE) for each in choices.locator("visible=true").all()]
+    assert shown
+    accent = page.evaluate("getComputedStyle(document.body).getPropertyValue('--color-accent')")
+    assert accent.strip()
+    for each in shown:
+        assert each["appearance"] == "auto"
+        assert each["accentColor"] not in ("auto", "rgba(0, 0, 0, 0)")
+        assert each["isLarge"]
+
+
+@pytest.mark.parametrize("view", ["?tab=look&section=heads", "?tab=look&section=side"])
+def test_own_checkboxes_are_visible(page, view):
+    open_view(page, view)
+    page.evaluate(JS_UNFOLD)
+    check_choices(page)
