@@ -20,7 +20,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
-from vitdemo.page.kit import session_id
+from vitdemo.page.gradio_patches import session_id
 from vitdemo.runs.timm_run import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory

@@ -38,7 +38,8 @@ from vitdemo.page import bridge, custom_classes
 from vitdemo.page.components.article import Notice
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results
 from vitdemo.page.custom_classes.session import CustomClassesSession
-from vitdemo.page.kit import AppBlocks
+from vitdemo.page.gradio_patches import AppBlocks
+from vitdemo.page.kit import SESSION_QUEUES
 from vitdemo.runs import CUSTOM_CLASSES_RECIPE
 from vitdemo.training.recipes import get_recipe
 
@@ -524,7 +525,7 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, monkeypatch, tmp_pa
 
     async def use_page():
         controls = {}
-        with AppBlocks() as page:
+        with AppBlocks(serial_queues=SESSION_QUEUES) as page:
             own = custom_classes.build(owned, controls)
             bridge.build(owned, own.payloads, own.tasks, own.actions, controls, {})
         handlers = {fn.name: fn for fn in page.fns.values()}

@@ -22,7 +22,8 @@ from vitdemo.page import (
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
 from vitdemo.page.explore.tab import start_on_load
-from vitdemo.page.kit import AppBlocks
+from vitdemo.page.gradio_patches import AppBlocks
+from vitdemo.page.kit import SESSION_QUEUES
 from vitdemo.page.texts import build_texts_script
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
@@ -115,7 +116,8 @@ def build_page(
     bound to localhost; then users may download any timm model. Pass THEME, CSS (paths), JS and HEAD
     to `Blocks.launch`.
     """
-    with AppBlocks(title="vitdemo", delete_cache=(3600, 3600), fill_width=True) as page:
+    options = {"delete_cache": (3600, 3600), "fill_width": True}
+    with AppBlocks(title="vitdemo", serial_queues=SESSION_QUEUES, **options) as page:
         header.build(
             page,
             runs=context.list_runs_and_models,

@@ -16,12 +16,11 @@ from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ImageError, RunError
 from vitdemo.explain.attention import FUSIONS
 from vitdemo.metrics.classification_report import compute_classification_report
+from vitdemo.page.gradio_patches import NOT_A_FILE_MESSAGE, PathImage
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     MODEL_QUEUE,
-    NOT_A_FILE_MESSAGE,
-    PathImage,
     make_cache_folder,
     show_user_errors,
 )

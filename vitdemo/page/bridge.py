@@ -56,6 +56,7 @@ from vitdemo.page.components import (
 from vitdemo.page.components.article import DocumentBlock, blocks_to_json
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.run_list import RunList
+from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedSlider, session_id
 from vitdemo.page.image_sources import (
     ImageRequest,
     crop_to_square,
@@ -65,18 +66,15 @@ from vitdemo.page.image_sources import (
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
-    MAX_STORED_EVENTS,
     MODEL_EVENT,
     NO_PROGRESS,
     SERIAL_QUEUE,
-    UncheckedDropdown,
-    UncheckedSlider,
-    session_id,
 )
 from vitdemo.runs import Run
 
 MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
 MAX_NAMES = 1000  # maximum number of names in a list of a request
+MAX_CANCELLED = 2000  # remembered tasks: more than can wait (app.py) or run at the same time
 MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
 JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
 # gradio recognises an event by its quoted name.
@@ -317,7 +315,7 @@ class TaskRunner:
 
     def __init__(self, context: AppContext, tasks: Mapping[str, Task]):
         self.context, self.tasks = context, tasks
-        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_STORED_EVENTS)  # by session and id
+        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # by session and id
 
     def cancel(self, number: object) -> None:
         """Cancel the task `number` of this session at its next report, or before it starts."""

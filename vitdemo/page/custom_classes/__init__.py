@@ -24,7 +24,7 @@ from vitdemo.page.custom_classes.session import (
     RESULT_VIEW,
     CustomClassesSession,
 )
-from vitdemo.page.kit import session_value
+from vitdemo.page.gradio_patches import session_value
 
 CUSTOM_CLASSES_INTRO = (
     f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "

@@ -14,7 +14,8 @@ from vitdemo.jobs.state import Job
 from vitdemo.page.bridge import CachedFile, Report, ViewState
 from vitdemo.page.components.run_choice import choose_run
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
-from vitdemo.page.kit import check_training_allowed, current_request
+from vitdemo.page.gradio_patches import current_request
+from vitdemo.page.kit import check_training_allowed
 from vitdemo.runs import Run
 
 NO_BACKBONE_MESSAGE = (

@@ -7,20 +7,14 @@ other pages, and through a proxy, users can add only suggested models, for the c
 from collections.abc import Iterator
 
 import gradio as gr
-from gradio.context import LocalContext
 
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import update_run_choices
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.fetching import DownloadManager
-from vitdemo.page.kit import (
-    NO_PROGRESS,
-    REFRESH_EVENT,
-    is_local_request,
-    session_id,
-    show_user_errors,
-)
+from vitdemo.page.gradio_patches import current_request, session_id
+from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT, is_local_request, show_user_errors
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
     TIMM_PREFIX,
@@ -82,7 +76,7 @@ class MoreModelsPanel:
     @property
     def is_for_all_users(self) -> bool:
         """Return whether this request adds models for all users, which needs a local page."""
-        return self.local_only and is_local_request(LocalContext.request.get(None))
+        return self.local_only and is_local_request(current_request())
 
     def download_key(self, name: str) -> tuple:
         """Return the key of a download; sessions share it if models are added for all users."""

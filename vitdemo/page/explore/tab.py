@@ -13,11 +13,8 @@ from vitdemo.page import image_sources
 from vitdemo.page.bridge import add_view, load_square, parse_view_state
 from vitdemo.page.components.offers import ExampleImages, Examples
 from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.kit import (
-    LIGHT_QUEUE,
-    NO_PROGRESS,
-    UncheckedSlider,
-)
+from vitdemo.page.gradio_patches import UncheckedSlider
+from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base

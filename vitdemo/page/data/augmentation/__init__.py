@@ -19,7 +19,8 @@ from vitdemo.errors import DataError, ImageError, VitdemoError
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
 from vitdemo.page.components.article import DocumentBlock, Heading, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
-from vitdemo.page.kit import NO_PROGRESS, UncheckedDropdown
+from vitdemo.page.gradio_patches import UncheckedDropdown
+from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.runs import Run
 from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 

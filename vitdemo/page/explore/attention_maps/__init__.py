@@ -41,7 +41,7 @@ from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.explore.tab import COMMON_DEPTH, ExploreTab
-from vitdemo.page.kit import UncheckedSlider
+from vitdemo.page.gradio_patches import UncheckedSlider
 
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file

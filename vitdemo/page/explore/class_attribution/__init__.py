@@ -34,8 +34,8 @@ from vitdemo.page.explore.class_attribution.blocks import (
     faithfulness_blocks,
 )
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedRadio
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
-from vitdemo.page.kit import UncheckedDropdown, UncheckedRadio
 
 VIEW = "class_attribution"
 TEXTS = {

@@ -20,7 +20,8 @@ from vitdemo.data.perturb.changes import (
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.perturbation import attention, image, knockout, predictions
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import NO_PROGRESS, UncheckedSlider
+from vitdemo.page.gradio_patches import UncheckedSlider
+from vitdemo.page.kit import NO_PROGRESS
 
 PAYLOADS = {part.VIEW: part.payload for part in (image, predictions, attention, knockout)}
 SLIDER_STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}

@@ -13,7 +13,7 @@ from vitdemo.metrics import percent_text, top_k_classes
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.components.article import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
-from vitdemo.page.kit import UncheckedSlider
+from vitdemo.page.gradio_patches import UncheckedSlider
 
 VIEW = "knockout"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base

@@ -24,7 +24,7 @@ from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.runs import Run
 
 VIEW = "side_by_side"

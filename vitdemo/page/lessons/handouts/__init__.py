@@ -14,7 +14,7 @@ from gradio.components import Component
 from vitdemo.context import AppContext
 from vitdemo.lessons.handout import render_handout
 from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
-from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
 
 VIEW = "handouts"

@@ -23,7 +23,7 @@ from vitdemo.context import AppContext
 from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
 from vitdemo.page.bridge import Payload, Task, ViewData, ViewState, add_view
 from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import UncheckedDropdown
+from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.results.models import choose_models, require_model
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"

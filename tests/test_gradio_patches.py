@@ -1,0 +1,227 @@
+"""Workarounds for gradio. Tests with gradio's own classes fail if gradio needs no workaround."""
+
+import asyncio
+import base64
+import gc
+import os
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+from gradio import route_utils
+from gradio.components.image import ImageData
+from gradio.state_holder import SessionState
+from PIL import UnidentifiedImageError
+
+from vitdemo.errors import RunError
+from vitdemo.page.gradio_patches import (
+    NOT_A_FILE_MESSAGE,
+    AppBlocks,
+    PathImage,
+    UncheckedDropdown,
+    UncheckedRadio,
+    UncheckedSlider,
+    current_request,
+    session_id,
+    session_value,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+QUEUE = {"concurrency_id": "one by one", "concurrency_limit": 4}
+
+
+class SerialBlocks(AppBlocks):
+    """Page with a queue of two requests at a time, and one of each session."""
+
+    def __init__(self):
+        super().__init__(serial_queues={"one by one": 2})
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Runner of coroutines in a thread, because this one may already have an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        yield lambda coroutine: thread.submit(asyncio.run, coroutine).result()
+    gc.collect()  # the warnings about gradio's open event loops are ignored in this file only
+
+
+@pytest.mark.parametrize(("kind", "growth"), [(AppBlocks, 0), (gr.Blocks, 4)])
+def test_rebuilt_component_replaces_the_previous_one(kind, growth, run):
+    """Require `AppBlocks.preprocess_data`, because gradio's own state keeps all components."""
+    with kind() as page:
+        slider = gr.Slider(1, 5)
+        slider.change(lambda value: value, slider, slider)
+    (event,) = page.fns.values()
+    state = SessionState(page)
+
+    async def update_slider(maximum: int) -> int:
+        (value,) = await page.preprocess_data(event, [2], state)
+        assert value == 2
+        output = gr.update(maximum=maximum, value=2)
+        (update,) = await page.postprocess_data(event, output, state)
+        assert update["maximum"] == state[slider._id].maximum == maximum
+        return len(state.blocks_config.blocks)
+
+    first, *_, last = [run(update_slider(maximum)) for maximum in range(6, 11)]
+    assert last - first == growth
+
+
+async def process_concurrently(handler, sessions, kind=SerialBlocks, queue=QUEUE):
+    """Send concurrent requests to `handler`; `sessions` maps each request to its session."""
+    with kind() as page:
+        text = gr.Textbox()
+        text.change(handler, text, text, **queue)
+    (event,) = page.fns.values()
+    states = {session: SessionState(page) for session in sessions.values()}
+    await asyncio.gather(
+        *(page.process_api(event, [name], state=states[sessions[name]]) for name in sessions)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "queue", "second_session", "order"),
+    [
+        (SerialBlocks, QUEUE, "one", ["slow", "quick"]),
+        (SerialBlocks, QUEUE, "two", ["quick", "slow"]),
+        (SerialBlocks, {"concurrency_limit": 2}, "one", ["quick", "slow"]),
+        (gr.Blocks, QUEUE, "one", ["quick", "slow"]),
+    ],
+)
+def test_requests_of_one_session_run_in_order(kind, queue, second_session, order, run):
+    finished = []
+
+    async def handle(name):
+        await asyncio.sleep(0.2 * (name == "slow"))
+        finished.append(name)
+        return name
+
+    run(process_concurrently(handle, {"slow": "one", "quick": second_session}, kind, queue))
+    assert finished == order
+
+
+def test_waiting_request_does_not_block_other_sessions(run):
+    running, counts, finished = [], [], []
+
+    async def handle(name):
+        running.append(name)
+        counts.append(len(running))
+        await asyncio.sleep(0.05 if name == "quick" else 0.2)
+        running.remove(name)
+        finished.append(name)
+        return name
+
+    run(process_concurrently(handle, {"one": "a", "two": "a", "quick": "b", "last": "c"}))
+    assert finished[:2] == ["quick", "one"] and max(counts) == 2
+
+
+def list_temp_file_sets(kind):
+    with kind() as page:
+        image = gr.Image()
+    return page, [image.temp_files, page.upload_file_set]
+
+
+def delete_while_names_are_added(page, names, folder, monkeypatch):
+    """Delete all files of `page`, and add a name to the set `names` after each deletion."""
+    remove = os.remove
+
+    def remove_and_add_name(file):
+        remove(file)
+        names.add(f"{file}.new")
+
+    monkeypatch.setattr(route_utils.os, "remove", remove_and_add_name)
+    files = [folder / f"{number}.png" for number in range(8)]
+    for file in files:
+        file.touch()
+    names.update(map(str, [*files, folder / "gone.png"]))
+    route_utils.delete_files_created_by_app(page, age=None)
+    return files
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_old_files_are_deleted_while_new_ones_are_created(which, tmp_path, monkeypatch):
+    page, sets = list_temp_file_sets(AppBlocks)
+    files = delete_while_names_are_added(page, sets[which], tmp_path, monkeypatch)
+    assert not any(file.exists() for file in files)
+    assert not sets[which].intersection(map(str, [*files, tmp_path / "gone.png"]))
+    page, sets = list_temp_file_sets(gr.Blocks)
+    with pytest.raises(RuntimeError, match="changed size during iteration"):
+        delete_while_names_are_added(page, sets[which], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "value"),
+    [
+        (UncheckedSlider(1, 5), gr.Slider(1, 5), 6),
+        (UncheckedDropdown(["a", "b"]), gr.Dropdown(["a", "b"]), "c"),
+        (UncheckedRadio(["a", "b"]), gr.Radio(["a", "b"]), "c"),
+    ],
+)
+def test_value_that_is_no_longer_a_choice_reaches_the_handler(own, theirs, value):
+    assert own.preprocess(value) == value
+    with pytest.raises(gr.Error):
+        theirs.preprocess(value)
+
+
+def test_unchecked_values_have_the_right_type():
+    assert UncheckedDropdown(["a"]).preprocess(["a"]) is None
+    assert [UncheckedSlider(1, 5).preprocess(each) for each in (True, "2", float("nan"))] == [
+        None
+    ] * 3
+
+
+def test_images_reach_the_handler_undecoded(tmp_path):
+    content = b"not an image"
+    url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+    own = PathImage(type="filepath")
+    path = own.preprocess(ImageData(url=url))
+    with open(path, "rb") as file:
+        assert file.read() == content
+    assert path in own.temp_files
+    os.remove(path)
+    upload = tmp_path / "upload.png"
+    upload.write_bytes(content)
+    sent = ImageData(path=str(upload), orig_name="upload.png")
+    assert own.preprocess(sent) == str(upload)
+    with pytest.raises(UnidentifiedImageError):
+        gr.Image(type="filepath").preprocess(sent)
+
+
+@pytest.mark.parametrize("value", ["photo.png", {"path": "photo.png"}])
+def test_image_that_was_not_uploaded_has_a_clear_error(value, run):
+    messages = []
+    for kind, image in ((AppBlocks, PathImage), (gr.Blocks, gr.Image)):
+        with kind() as page:
+            picture = image(type="filepath")
+            picture.change(lambda path: None, picture, None)
+        (event,) = page.fns.values()
+        with pytest.raises(Exception) as raised:
+            run(page.preprocess_data(event, [value], SessionState(page)))
+        messages.append(str(getattr(raised.value, "message", raised.value)))
+    assert messages[0] == NOT_A_FILE_MESSAGE and "handle_file" not in messages[1]
+
+
+async def ask_for_count(kind) -> list[str]:
+    """Return the responses to two requests of the session "me" for the value of its `gr.State`."""
+    with kind() as page:
+        stored, text = gr.State([], time_to_live=60), gr.Textbox()
+
+        def count() -> str:
+            value = session_value(stored)
+            value.append(session_id())
+            return f"{session_id()} {len(value)} {current_request().username}"
+
+        text.change(count, None, text)
+    (event,) = page.fns.values()
+    state = SessionState(page)
+    request = SimpleNamespace(session_hash="me", username="anna")
+    answers = [await page.process_api(event, [], state, request=request) for _ in range(2)]
+    assert [held.time_to_live for held, *_ in state.state_components] == [60]
+    return [each["data"][0] for each in answers]
+
+
+def test_functions_without_the_state_as_input_know_its_value(run):
+    assert run(ask_for_count(AppBlocks)) == ["me 1 anna", "me 2 anna"]
+    with pytest.raises(RunError, match="needs a browser session"):
+        run(ask_for_count(gr.Blocks))
+    assert (current_request(), session_id()) == (None, None)

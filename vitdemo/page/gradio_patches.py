@@ -1,0 +1,227 @@
+"""Workarounds for gradio 6.31, each with its reason and the issue number, if there is an issue.
+
+`tests/test_gradio_patches.py` fails if gradio no longer needs a workaround. More workarounds are in
+scripts: `stream.js` wraps `fetch` (lost responses), `names.js` (missing accessible names), and
+`newest` in `components/shared.js` (events with old data).
+"""
+
+import asyncio
+import base64
+import math
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import gradio as gr
+from gradio.components import Component
+from gradio.components.image import ImageData
+from gradio.context import LocalContext
+from gradio.exceptions import InvalidPathError
+from gradio.state_holder import SessionState
+from httpx import HTTPError
+
+from vitdemo.data.image_files import MAX_FILE_BYTES
+from vitdemo.errors import RunError
+
+NOT_A_FILE_MESSAGE = (
+    "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
+)
+_session: ContextVar[SessionState | None] = ContextVar("session", default=None)
+
+
+class TempFileNames(set):
+    """Set of names of temporary files, which gradio deletes every hour.
+
+    gradio adds names to these sets during the iteration. Its cleanup then stops for good with
+    "Set changed size during iteration". gradio also keeps the names of files that are deleted by
+    somebody else. This class iterates over a copy and removes the names of deleted files.
+    """
+
+    def __iter__(self):
+        for name in frozenset(self):  # `frozenset` copies without a call of `__iter__`
+            if os.path.lexists(name):
+                yield name
+            else:
+                self.discard(name)
+
+
+class AppBlocks(gr.Blocks):
+    """`gr.Blocks` with serial requests per session, file cleanup and clear errors for images.
+
+    Functions that handlers call can use `session_value`. `serial_queues` maps the ids of queues in
+    which the requests of one session run one at a time to the maximum number of requests of all
+    sessions that run at the same time, or None.
+    """
+
+    def __init__(
+        self, *arguments, serial_queues: Mapping[str, int | None] | None = None, **options
+    ):
+        super().__init__(*arguments, **options)
+        self._serial_queues = serial_queues or {}
+        self._session_locks = WeakKeyDictionary()  # gradio's session state -> queue -> lock
+        self._semaphores = {
+            queue: asyncio.Semaphore(limit) for queue, limit in self._serial_queues.items() if limit
+        }
+
+    def __exit__(self, *raised):
+        super().__exit__(*raised)
+        self.upload_file_set = TempFileNames()
+        self.temp_file_sets = [self.upload_file_set]
+        for block in self.blocks.values():
+            if isinstance(block, Component):
+                block.temp_files = TempFileNames(block.temp_files)
+                self.temp_file_sets.append(block.temp_files)
+
+    async def process_api(self, block_fn, inputs, state=None, *more, **options):
+        """Run the requests of one session in `serial_queues` one at a time.
+
+        gradio runs them at the same time. The response to an older request could arrive last, and
+        the page would show it.
+        """
+        _session.set(state)
+        queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
+        async with AsyncExitStack() as turns:
+            if state is not None and queue in self._serial_queues:
+                locks = self._session_locks.setdefault(state, defaultdict(asyncio.Lock))
+                await turns.enter_async_context(locks[queue])
+            if queue in self._semaphores:
+                await turns.enter_async_context(self._semaphores[queue])
+            return await super().process_api(block_fn, inputs, state, *more, **options)
+
+    async def preprocess_data(self, block_fn, inputs, state, *more, **options):
+        """Prevent a memory leak, and raise clear errors for images.
+
+        An update of a component creates a component with another id. If the component is an input,
+        gradio stores the new component under both ids, for each update and session.
+        """
+        for block in block_fn.inputs if state else ():
+            if held := state.blocks_config.blocks.get(block._id):
+                held._id = block._id
+        images = [isinstance(block, PathImage) for block in block_fn.inputs]
+        for is_image, value in zip(images, inputs, strict=False):
+            if is_image:
+                check_uploaded_file(value)
+        try:
+            return await super().preprocess_data(block_fn, inputs, state, *more, **options)
+        # a path on the server that was not uploaded, or a URL that does not respond
+        except (InvalidPathError, HTTPError) as error:
+            if not any(images):
+                raise
+            raise gr.Error(NOT_A_FILE_MESSAGE, print_exception=False) from error
+
+
+def check_uploaded_file(value: object) -> None:
+    """Raise `gr.Error` if `value`, sent by a script as an image, is not an uploaded file or None.
+
+    gradio itself would only respond "An error occurred".
+    """
+    if value is None or isinstance(value, ImageData):
+        return
+    meta = value.get("meta") if isinstance(value, dict) else None
+    is_file = isinstance(meta, dict) and meta.get("_type") == "gradio.FileData"
+    places = [value.get(key) for key in ("path", "url")] if is_file else []
+    if not any(places) or not all(isinstance(place, str | None) for place in places):
+        raise gr.Error(NOT_A_FILE_MESSAGE, print_exception=False)
+
+
+class PathImage(gr.Image):
+    """`gr.Image` that passes the path of the uploaded file to the handler.
+
+    `gr.Image` would open the file with Pillow without our checks, and would not check data URLs and
+    `.gif` files. With this class, handlers load every upload with `load_image`.
+    """
+
+    is_template = True  # the browser draws this class like `gr.Image`
+
+    def preprocess(self, payload) -> str | None:
+        if payload is None:
+            return None
+        if payload.url and payload.url.startswith("data:"):
+            path = _save_data_url(payload.url, self.GRADIO_CACHE)
+            self.temp_files.add(path)  # so that gradio deletes the file later, like an upload
+            return path
+        return payload.path
+
+
+class UncheckedSlider(gr.Slider):
+    """`gr.Slider` that passes the browser's value to the handler without a range check.
+
+    `gr.Slider` rejects a value above the maximum. After a change to a model with fewer layers, the
+    browser may still send a layer of the deeper model. The handler must clamp the value.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload) -> float | None:
+        """Return `payload` if it is a finite number, else None."""
+        is_number = isinstance(payload, int | float) and not isinstance(payload, bool)
+        return payload if is_number and math.isfinite(payload) else None
+
+
+class UncheckedDropdown(gr.Dropdown):
+    """`gr.Dropdown` that passes the browser's value to the handler without a check.
+
+    `gr.Dropdown` rejects a value that is not a choice (gradio-app/gradio#12246). After a change to
+    a model with other classes, the browser may still send a class of the previous model. The
+    handler must check it.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload) -> str | None:
+        return payload if isinstance(payload, str) else None
+
+
+class UncheckedRadio(gr.Radio):
+    """`gr.Radio` that passes the browser's value to the handler, see `UncheckedDropdown`."""
+
+    is_template = True
+    preprocess = UncheckedDropdown.preprocess
+
+
+def _save_data_url(url: str, folder: str) -> str:
+    if len(url) > 4 * MAX_FILE_BYTES // 3 + 1000:
+        raise gr.Error("The image is too large. Choose a smaller image.", print_exception=False)
+    try:
+        content = base64.b64decode(url.partition(",")[2], validate=True)
+    except ValueError as error:
+        raise gr.Error(
+            "The image's data URL is not valid base64.", print_exception=False
+        ) from error
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".upload", delete=False) as file:
+        file.write(content)
+    return file.name
+
+
+def current_request() -> gr.Request | None:
+    """Return the request of the current event, or None outside an event.
+
+    gradio passes the request only to handlers with a parameter of type `gr.Request`, but functions
+    that are called by a handler need it.
+    """
+    return LocalContext.request.get(None)
+
+
+def session_id() -> str | None:
+    """Return the session id of the current event, or None outside an event."""
+    return getattr(current_request(), "session_hash", None)
+
+
+def session_value(component: gr.State) -> Any:
+    """Return the value of `component` in the current session, and restart its time to live.
+
+    gradio passes the value only to events with `component` as an input, but each payload, action
+    and task of bridge.py needs it. Raises `RunError` outside a session.
+    """
+    if (session := _session.get()) is None:
+        raise RunError("This action needs a browser session. Reload the page and try again.")
+    value = session[component._id]
+    session[component._id] = value  # as an output would, since reading does not restart the time
+    return value
