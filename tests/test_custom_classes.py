@@ -586,8 +586,12 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, monkeypatch, tmp_pa
 
 
 def test_data_of_a_user_need_a_session(owned):
-    with AppBlocks():
-        payloads = custom_classes.build(owned, {}).payloads
+    async def build():
+        with AppBlocks():  # without a loop gradio opens one and leaves it open
+            return custom_classes.build(owned, {}).payloads
+
+    with ThreadPoolExecutor(1) as thread:
+        payloads = thread.submit(asyncio.run, build()).result()
     for payload in payloads.values():
         with pytest.raises(RunError, match="needs a browser session"):
             payload(owned, bridge.parse_view_state(STATE))
