@@ -9,7 +9,7 @@ import pytest
 from tests.factories import make_context, make_run
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page
-from vitdemo.page.kit import MODEL_QUEUE
+from vitdemo.page.kit import MODEL_QUEUE, SERIAL_QUEUE, SESSION_QUEUES
 
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
@@ -39,6 +39,14 @@ def test_model_handlers_use_the_model_queue(page, name):
     assert handlers
     assert {(fn.concurrency_id, fn.concurrency_limit) for fn in handlers} == {
         ("model", MODEL_QUEUE["concurrency_limit"])
+    }
+
+
+def test_requests_of_a_session_run_in_order(page):
+    assert page.serial_queues == SESSION_QUEUES
+    assert SESSION_QUEUES.keys() == {
+        MODEL_QUEUE["concurrency_id"],
+        SERIAL_QUEUE["concurrency_id"],
     }
 
 

@@ -63,10 +63,10 @@ class AppBlocks(gr.Blocks):
         self, *arguments, serial_queues: Mapping[str, int | None] | None = None, **options
     ):
         super().__init__(*arguments, **options)
-        self._serial_queues = serial_queues or {}
+        self.serial_queues = serial_queues or {}
         self._session_locks = WeakKeyDictionary()  # gradio's session state -> queue -> lock
         self._semaphores = {
-            queue: asyncio.Semaphore(limit) for queue, limit in self._serial_queues.items() if limit
+            queue: asyncio.Semaphore(limit) for queue, limit in self.serial_queues.items() if limit
         }
 
     def __exit__(self, *raised):
@@ -87,7 +87,7 @@ class AppBlocks(gr.Blocks):
         _session.set(state)
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
         async with AsyncExitStack() as turns:
-            if state is not None and queue in self._serial_queues:
+            if state is not None and queue in self.serial_queues:
                 locks = self._session_locks.setdefault(state, defaultdict(asyncio.Lock))
                 await turns.enter_async_context(locks[queue])
             if queue in self._semaphores:
