@@ -26,7 +26,7 @@ from vitdemo import console  # noqa: E402
 
 TAB_SELECTORS = {  # tab -> selectors of elements that must be visible in it
     "Training progress": ["#plots svg", "#learning table"],
-    "Per-class metrics": ["#per-class table", "#ranking figure"],
+    "Per-class metrics": ["#per-class .rows button", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures .thumb"],
     "Calibration": ["#calibration figure"],

@@ -54,13 +54,53 @@ def only_notice(blocks: list) -> str:
     return block["text"]
 
 
+def read_accuracy(found: ViewData) -> str:
+    (text,) = found.data["summary"]
+    return text["text"]
+
+
+def read_summary(data: dict | list) -> list:
+    return data["summary"] if isinstance(data, dict) else data
+
+
 def test_table_has_the_metrics_of_each_class(context):
-    text, _, table = classes.payload(context, make_state()).data
-    assert text["text"].startswith("best classifies **97.50%** of 200 test images correctly")
+    found = classes.payload(context, make_state())
+    assert read_accuracy(found).startswith("best classifies **97.50%** of 200 test images correct")
+    folded, about = found.data["details"]
+    (table,) = folded["pieces"]
+    assert "Margin of error (95%)" in about["pieces"][1]["text"]
     cat = table["rows"][CLASSES.index("cat")]
     assert cat[:2] == ["cat", "20"]
     assert cat[3]["value"] == 0.75  # recall
     assert [row[0] for row in table["feet"]] == ["Macro average", "Weighted average"]
+
+
+def test_plot_shows_the_worst_class_first_and_both_models(context):
+    plot = classes.payload(context, make_state(other="second")).data["plot"]
+    assert plot["models"] == ["best", "second"]
+    cat = plot["rows"][0]
+    assert (cat["name"], cat["isTested"]) == ("cat", True)
+    _, ((recall, low, high), other) = cat["marks"]
+    assert low < recall == 0.75 < high and other[0] == 0
+    assert "; recall 0.750 (" in cat["spoken"] and ", compared with 0.000 (" in cat["spoken"]
+    assert plot["ticks"] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]  # the recall of second is 0
+    alone = classes.payload(context, make_state()).data["plot"]
+    lowest = min(low for row in alone["rows"] for ((_, low, _),) in row["marks"])
+    assert alone["ticks"][0] <= lowest < alone["ticks"][1]
+    assert [len(marks) for marks in alone["rows"][0]["marks"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("low", "expected"),
+    [
+        (0.962, [0.96, 0.97, 0.98, 0.99, 1]),
+        (0.8, [0.8, 0.85, 0.9, 0.95, 1]),
+        (1.0, [0.99, 1]),
+        (0.0, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+    ],
+)
+def test_axis_begins_at_a_round_value_below_the_lowest(low, expected):
+    assert classes.choose_ticks(low) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,13 +115,14 @@ def test_table_has_the_metrics_of_each_class(context):
 def test_missing_models_are_replaced_in_the_menus(context, model, other, expected):
     found = classes.payload(context, make_state(model, other))
     assert read_menus(found) == dict(zip(("results.model", "results.other"), expected, strict=True))
-    assert found.data[0]["text"].startswith(f"{expected[0]} classifies")
+    assert read_accuracy(found).startswith(f"{expected[0]} classifies")
     groups = dict(found.controls["results.other"]["props"]["groups"])
     assert expected[0] not in groups["Models"]
 
 
 def test_paired_test_compares_two_models_class_by_class(context):
-    title, text, table, _ = pair.payload(context, make_state(other="second"))
+    title, text, folded = pair.payload(context, make_state(other="second"))
+    table, _ = folded["pieces"]
     assert title["text"] == "best and second on the same images"
     assert "Only best is correct on 15 images, only second on 0" in text["text"]
     cat = table["rows"][CLASSES.index("cat")]
@@ -109,7 +150,7 @@ def test_curves_show_the_chosen_classes(context, chosen, expected):
     if not expected:
         assert only_notice(found.data) == "Choose a class above to see its curves."
         return
-    legend, _, table, download = found.data
+    legend, _, table, download, _ = found.data
     assert [name for name, _ in legend["groups"]] == expected
     assert [row[:2] for row in table["rows"]] == [[name, "second"] for name in expected]
     assert download["rows"][0][:5] == [expected[0], "second", "ROC", "0.00000", "0.00000"]
@@ -146,7 +187,7 @@ def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
     context, state = make_context(tmp_path), make_state("")
     for payload in (classes.payload, calibration.payload):
         found = payload(context, state)
-        assert only_notice(found.data) == NO_EVALUATION_MESSAGE
+        assert only_notice(read_summary(found.data)) == NO_EVALUATION_MESSAGE
         assert set(read_menus(found).values()) == {""}
     assert pair.payload(context, state) == curves.payload(context, state).data == []
 
@@ -154,7 +195,7 @@ def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
 def test_diverged_run_is_reported_once_per_tab(diverged):
     state = make_state("bad")
     for payload in (classes.payload, calibration.payload):
-        text = only_notice(payload(diverged, state).data)
+        text = only_notice(read_summary(payload(diverged, state).data))
         assert "The evaluation of 'bad' cannot be used: NaN" in text
     assert pair.payload(diverged, state) == curves.payload(diverged, state).data == []
 

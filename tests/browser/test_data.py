@@ -46,6 +46,7 @@ def test_every_tab_shows_a_custom_dataset(page):
     expect(page.locator("#learning")).to_contain_text("own")
     expect(page.locator("#plots svg")).to_have_count(5)
     open_tab(page, "Per-class metrics")
+    page.locator("#per-class").get_by_text("Table of all metrics").click()
     names = page.locator("#per-class tbody").get_by_role("rowheader")
     expect(names).to_have_text(["<b>ant", "bee", "cow"])
     open_tab(page, "Calibration")

@@ -65,6 +65,13 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     table, ranking, pair = (page.locator(f"#{p}") for p in ("per-class", "ranking", "paired-test"))
     page.locator("#results-model select").select_option("best")
     expect(table).to_contain_text("best classifies 97.50% of 200 test images correctly")
+    classes = table.locator(".rows button")
+    expect(classes).to_have_count(10)
+    expect(classes.first).to_have_attribute("aria-pressed", "true")  # cat, the worst class
+    expect(classes.first.locator("circle")).to_have_count(2)
+    expect(classes.first).to_have_accessible_name(re.compile(r"cat: precision .*; recall 0\.750 "))
+    expect(table.locator("table")).to_be_hidden()
+    table.get_by_text("Table of all metrics").click()
     tracks = table.locator("tbody tr td:last-child .vd-track")
     expect(tracks).to_have_count(10)  # all bars of a column have the same scale
     cell = table.locator("tbody tr:first-child td:last-child .vd-bar b")
@@ -80,6 +87,8 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
         "Only best is correct on 15 images, only second on 0: the difference is significant "
         "(p < 0.001)."
     )
+    expect(classes.first.locator("circle.other")).to_have_count(2)
+    pair.get_by_text("Paired test of each class").click()
     cat = pair.locator("tbody tr").nth(3)
     expect(cat.locator("td").nth(1)).to_have_text("+75.0")
     expect(cat.locator("td").last).to_have_text("best")
@@ -99,8 +108,17 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     lines = download_csv(page, "#ranking", "Download the curves as CSV").splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
     assert lines[1].startswith("cat,second,ROC,0.00000,0.00000,")
-    for _ in range(2):
-        page.locator("#curve-classes").get_by_role("button", name="Remove").first.click()
+    classes.filter(has_text="ship").hover()
+    expect(table.locator(".reading")).to_contain_text("ship: precision ")
+    classes.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    second = classes.nth(1).get_attribute("data-pick")
+    expect(names).to_have_text([second])  # the chosen class instead of cat and dog
+    expect(page.locator("#curve-classes")).to_contain_text(second)
+    expect(classes.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(classes.nth(1)).to_be_focused()
+    page.locator("#curve-classes").get_by_role("button", name="Remove").first.click()
     expect(ranking).to_contain_text("Choose a class above")
 
 

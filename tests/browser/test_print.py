@@ -16,10 +16,10 @@ from vitdemo.report import render_report
 TABS = {
     "Explore": "#attention .wall canvas",
     "Training progress": "#learning table",
-    "Per-class metrics": "#per-class table",
+    "Per-class metrics": "#per-class .rows button",
     "Confusion matrix": "#confusion-matrix table",
     "Errors": "#errors-kinds button",
-    "Calibration": "#calibration table",
+    "Calibration": "#calibration svg",
     "Compare models": "#models table",
 }
 LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; PAPER is A4 minus margins of 12 mm

@@ -18,6 +18,7 @@ from vitdemo.metrics.classification_report import (
 from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
 from vitdemo.page.bridge import ViewData, ViewState, document_payload
 from vitdemo.page.components.article import (
+    Details,
     DocumentBlock,
     Download,
     Figure,
@@ -25,6 +26,7 @@ from vitdemo.page.components.article import (
     LegendEntry,
     Notice,
     Plots,
+    Text,
 )
 from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.results.models import choose_models
@@ -35,6 +37,12 @@ CLASSES = "metrics.classes"  # state key
 MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
+RANKING_CURVES_INTRO = (
+    "The model computes a probability of cat for every image. An image is classified as a cat if "
+    "this probability reaches a threshold. A lower threshold finds more of the cats, but also "
+    "classifies more other images as cats. Each curve shows all thresholds. At first, the curves "
+    "of the class with the lowest F1 are shown."
+)
 RANKING_TERMS = {
     "ROC curve": "True positive rate (y-axis: fraction of cats predicted as cat) against false "
     "positive rate (x-axis: fraction of other images predicted as cat) for every threshold. The "
@@ -105,6 +113,7 @@ def ranking_blocks(
         ranking_plots(found, runs, hue),
         ranking_table(found),
         ranking_download(found),
+        Details("About", [Text(RANKING_CURVES_INTRO)]),
     ]
     return [*problems, *drawn]
 

@@ -10,7 +10,7 @@ from vitdemo.metrics.classification_report import (
 )
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, McNemarResult, format_p_value
 from vitdemo.page.bridge import ViewState, document_payload
-from vitdemo.page.components.article import Bullets, DocumentBlock, Heading, Text
+from vitdemo.page.components.article import Bullets, Details, DocumentBlock, Heading, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 from vitdemo.page.results.models import choose_models
 
@@ -62,6 +62,12 @@ def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
         Column("Better", numeric=False),
     ]
     classes = range(len(found.classes))
+    table = Table(
+        columns,
+        [paired_test_row(found, c) for c in classes],
+        file=f"{found.first}-against-{found.second}",
+    )
+    sentences = Bullets([found.sentence(c) for c in classes])
     return [
         Heading(f"{found.first} and {found.second} on the same images"),
         Text(
@@ -69,12 +75,7 @@ def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
             f"{format_signed(100 * found.overall.difference)} percentage points "
             f"(95% interval {format_signed(low)} to {format_signed(high)})."
         ),
-        Table(
-            columns,
-            [paired_test_row(found, c) for c in classes],
-            file=f"{found.first}-against-{found.second}",
-        ),
-        Bullets([found.sentence(c) for c in classes]),
+        Details("Paired test of each class", [table, sentences]),
     ]
 
 
