@@ -153,9 +153,24 @@ def test_cells_show_counts_percentages_and_differences(page):
     )
     find_cell(page, 2, 2).click()
     expect_image_count(page, "cell-pictures", 0)
-    # A sentence of the confused pairs selects its cell.
-    page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"').click()
+    # Images replace the list of confused pairs, whose sentences select their cells.
+    sentence = page.get_by_role("button", name='10 images of "<b>ant" were predicted as "bee"')
+    expect(sentence).to_be_hidden()
+    page.get_by_role("button", name="Most confused pairs").click()
+    expect(page.locator("#cell-pictures .vd-gallery")).to_be_hidden()
+    sentence.click()
     expect_image_count(page, "cell-pictures", 10)
+    boxes = [find_cell(page, *cell).bounding_box() for cell in ((0, 0), (2, 2))]
+    assert all(abs(box["width"] - box["height"]) < 3 for box in boxes)
+    left = page.locator("#cell-title").bounding_box()["x"]
+    assert left > boxes[1]["x"] + boxes[1]["width"]  # at the right of the matrix
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert fits_window(page)
+    matrix, title = (
+        page.locator(f"#{name}").bounding_box() for name in ("confusion-matrix", "cell-title")
+    )
+    assert title["y"] > matrix["y"] + matrix["height"]  # below the matrix
+    page.set_viewport_size({"width": 1280, "height": 900})
     file = download(page, page.get_by_role("button", name="Save as PNG"))
     assert file.suggested_filename == "first-confusion.png"
     assert file.path().read_bytes()[:4] == b"\x89PNG"

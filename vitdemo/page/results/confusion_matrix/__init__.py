@@ -4,7 +4,8 @@ Letters: C classes; cell (i, j) holds the images of class i that were predicted 
 has two views, whose payloads are:
 
     confusion_matrix: see `matrix_to_payload`
-    confusion_cell: {"title": blocks, "pictures": see `vitdemo.page.gallery`, None without a cell}
+    confusion_cell: {"title": blocks, "pictures": see `vitdemo.page.gallery`} of the chosen cell, or
+        {"run": name, "pairs": see `most_confused_cells`} without a cell
 
 The chosen cell is a text of the view state: the true and the predicted class, with a comma between.
 """
@@ -38,14 +39,16 @@ from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.results.models import MODEL, OTHER_MODEL, choose_models, require_model
 
 CONFUSION_INTRO = (
-    "True and predicted classes over the test set: one row per **true class**, one column per "
-    "**predicted class**. Choose a cell to see its images, with the mouse or with the arrow keys "
-    "and Enter. Choose an image to see the model's attention in Explore."
+    "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
+    "a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the model's "
+    "attention in Explore."
 )
 TEXTS = {
     "corner": "true \\ predicted",
     "no_errors": "No image was misclassified.",
     "pairs": "Most confused pairs of {run}",
+    "hint": "Choose a cell to see its images.",
+    "back": "Most confused pairs",
 }
 COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = "count", "true", "predicted"
 UNITS = {  # unit of the cells -> label
@@ -66,23 +69,24 @@ DIFFERENCE_COLOUR_KEY = (
 
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
     """Lay out the tab, and add its controls by state key to `controls`."""
-    gr.Markdown(CONFUSION_INTRO)
-    with gr.Row():
-        with gr.Column(min_width=300):
-            choices = [(label, unit) for unit, label in UNITS.items()]
-            unit = gr.Radio(choices, value=COUNTS, label="Cell values")
-        with gr.Column(min_width=300):
-            errors_only = gr.Checkbox(False, label="Errors only")
-    add_view("confusion_matrix", elem_id="confusion-matrix")
+    with gr.Row(elem_id="confusion-settings", elem_classes="vd-filters"):
+        choices = [(label, unit) for unit, label in UNITS.items()]
+        unit = gr.Radio(choices, value=COUNTS, label="Cell values")
+        errors_only = gr.Checkbox(False, label="Errors only", min_width=150)
 
     def save_png(folder, name, *settings):
         group = comparable_predictions(context, name)
         return write_png(folder, compute_cells(group, name, *settings))
 
     settings = [controls[MODEL], controls[OTHER_MODEL], unit, errors_only]
-    with gr.Row(), gr.Column(scale=0, min_width=160):
-        add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
-    add_view("confusion_cell", elem_id="cell-pictures")
+    with gr.Row(elem_id="confusion-result"):
+        with gr.Column():
+            add_view("confusion_matrix", elem_id="confusion-matrix")
+            add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+        with gr.Column():
+            add_view("confusion_cell", elem_id="cell-pictures")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(CONFUSION_INTRO)
     controls |= {"confusion.unit": unit, "confusion.errors_only": errors_only}
 
 
@@ -96,12 +100,12 @@ def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
 def cell_payload(context: AppContext, state: ViewState) -> dict:
     """Return the title and the images of the chosen cell. Raises `RunError`.
 
-    The result is empty if no cell is chosen, or if the models do not have both classes.
+    If no cell is chosen, or if the models do not have both classes, the result is a list of cells.
     """
     matrix = read_matrix(context, state)
     cell = find_cell(matrix.classes, state.read_text("confusion.cell"))
     if cell is None:
-        return {"title": [], "pictures": None}
+        return {"run": matrix.run, "pairs": most_confused_cells(matrix)}
     page = read_page(state, "confusion.page")
     return {
         "title": document_payload(cell_title(matrix, *cell)),
@@ -204,28 +208,35 @@ def matrix_to_payload(matrix: ConfusionCells) -> dict:
 
     `values`, `texts`, `strengths` and `spoken` are (C, C). `strengths` (-1 to 1) define the
     colours, and `spoken` are labels for screen readers. `signed` marks a difference of two models,
-    with negative values in purple. `pairs` are the cells of the most confused pairs of classes,
-    each with a sentence.
+    with
+    negative values in purple.
     """
     key = COLOUR_KEY
     if matrix.other:
         key = DIFFERENCE_COLOUR_KEY.format(first=matrix.run, second=matrix.other)
     c = range(len(matrix.classes))
     return {
-        "run": matrix.run,
         "classes": list(matrix.classes),
         "values": matrix.values.tolist(),
         "strengths": round_numbers(colour_strengths(matrix), 4),
         "texts": cell_texts(matrix),
         "spoken": [[cell_label(matrix, i, j) for j in c] for i in c],
         "signed": matrix.other is not None,
-        "pairs": [
-            (pair.true, pair.predicted, describe_pair(pair, matrix.classes))
-            for pair in most_confused_pairs(matrix.counts, MAX_PAIRS)
-        ],
         "words": [key, *matrix.group.exclusion_messages],
         "file": matrix.file,
     }
+
+
+def most_confused_cells(matrix: ConfusionCells) -> list[dict]:
+    """Return the cells of the most confused pairs of classes, each as {"cell", "pick", "text"}."""
+    return [
+        {
+            "cell": f"{matrix.classes[pair.true]},{matrix.classes[pair.predicted]}",
+            "pick": f"pair-{pair.true}-{pair.predicted}",
+            "text": describe_pair(pair, matrix.classes),
+        }
+        for pair in most_confused_pairs(matrix.counts, MAX_PAIRS)
+    ]
 
 
 def cell_texts(matrix: ConfusionCells) -> list[list[str]]:
@@ -284,7 +295,8 @@ def cell_title(matrix: ConfusionCells, i: int, j: int) -> list[DocumentBlock]:
     order = "Most confident first."
     if matrix.other:
         order = f"First the images of {matrix.run}, then the other images of {matrix.other}."
-    return [Heading(cell_label(matrix, i, j)), Text(order, quiet=True)]
+    label = cell_label(matrix, i, j)
+    return [Heading(label[:1].upper() + label[1:]), Text(order, quiet=True)]
 
 
 def write_png(folder: Path, matrix: ConfusionCells) -> str:

@@ -1,5 +1,5 @@
-// Confusion matrix of buttons with arrow-key navigation, next to a list of the largest errors, and the
-// images of the chosen cell. The cell is a text of the view state: true and predicted class.
+// Confusion matrix of buttons with arrow-key navigation. At its right are the images of the chosen cell; without a
+// cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 (() => {
 const { csv, documentIn, fill, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
 const texts = vitdemo.texts.confusion_matrix;
@@ -38,7 +38,7 @@ function cell(value, i, j) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
   const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
   const colour = value.signed || i !== j ? wrong : "#1d4ed8";
-  const made = button(encode(value, i, j), { className: "vd-cell", text: value.texts[i][j], "data-pick": `${i}-${j}`, "aria-label": words, title: words });
+  const made = button(encode(value, i, j), { className: value.values[i][j] ? "vd-cell" : "vd-cell zero", text: value.texts[i][j], "data-pick": `${i}-${j}`, "aria-label": words, title: words });
   return make("td", { style: shade(colour, Math.abs(strength)) }, made);
 }
 
@@ -46,7 +46,7 @@ function table(value) {
   const { classes } = value;
   const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
   const rows = classes.map((text, i) => make("tr", {}, make("th", { text, scope: "row" }), ...classes.map((_, j) => cell(value, i, j))));
-  return make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+  return make("table", { className: "vd-table", style: `--classes: ${classes.length}` }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }
 
 function save(value) {
@@ -56,10 +56,13 @@ function save(value) {
   return made;
 }
 
-function pairs(value) {
-  const items = value.pairs.map(([i, j, text]) => make("li", {}, button(encode(value, i, j), { text, "data-pick": `pair-${i}-${j}` })));
-  const none = make("p", { text: texts.no_errors });
-  return make("div", { className: "pairs" }, make("h2", { text: fill(texts.pairs, { run: value.run }) }), items.length ? make("ol", {}, ...items) : none);
+function pairs({ run, pairs: all }) {
+  const items = all.map(({ cell, pick, text }) => make("li", {}, button(cell, { text, "data-pick": pick })));
+  return [
+    make("h2", { text: fill(texts.pairs, { run }) }),
+    items.length ? make("ol", {}, ...items) : make("p", { text: texts.no_errors }),
+    make("p", { className: "quiet", text: texts.hint }),
+  ];
 }
 
 store.define("confusion_matrix", {
@@ -74,7 +77,7 @@ store.define("confusion_matrix", {
       const drawing = table(value);
       settle = rove(drawing, cells, () => value.classes.length);
       const words = value.words.map((text) => make("p", { className: "quiet", text }));
-      redraw(element, make("div", {}, make("div", { className: "vd-scroll" }, drawing), ...words, save(value)), pairs(value));
+      redraw(element, make("div", { className: "vd-scroll" }, drawing), ...words, save(value));
     }
 
     return {
@@ -100,17 +103,22 @@ store.define("confusion_cell", {
   follows: ["confusion.all_models"],
   create(element) {
     const title = make("div", { id: "cell-title", className: "article" });
-    element.append(title);
+    const back = button("", { className: "back", text: texts.back, hidden: true });
+    const list = make("div", { className: "pairs" });
+    element.append(list, back, title);
     const [drawTitle, drawPictures] = [documentIn(title), galleryIn(element, "confusion")];
-    function draw(blocks, pictures, state) {
+    function draw(data, state) {
+      const { title: blocks = [], pictures = null } = data;
+      redraw(list, ...(data.pairs ? pairs(data) : []));
+      back.hidden = !pictures;
       drawTitle(blocks);
       drawPictures(pictures, state);
       if (scrolls) scrollToImages();
       scrolls = false;
     }
     return {
-      render: (data, state) => draw(data.title, data.pictures, state),
-      showError: () => draw([], null), // confusion_matrix shows the message
+      render: draw,
+      showError: () => draw({}), // confusion_matrix shows the message
     };
   },
 });
