@@ -167,9 +167,12 @@ def test_curves_of_two_models_have_the_same_colour(context):
 def test_calibration_is_described_for_the_chosen_run(context):
     found = calibration.payload(context, make_state("second"))
     error = compute_calibration_report(context.find_run("second")).reliability.calibration_error
-    assert f"Its calibration error is **{100 * error:.2f} percentage" in found.data[0]["text"]
-    assert "python train.py evaluate" in found.data[1]["text"]  # no validation predictions
-    assert found.data[3]["file"] == "second-calibration"
+    sentence, _, folded, about = found.data
+    assert f"its calibration error is **{100 * error:.2f} percentage" in sentence["text"]
+    assert sentence["text"].startswith("second is **overconfident")
+    assert folded["pieces"][0]["file"] == "second-calibration"
+    assert f"Its calibration error is **{100 * error:.2f} perc" in about["pieces"][1]["text"]
+    assert "python train.py evaluate" in about["pieces"][2]["text"]  # no validation predictions
     groups = group_runs(context.evaluated_runs())
     menu = {"props": {"groups": groups}, "value": "second"}
     assert found.controls["results.model"] == menu

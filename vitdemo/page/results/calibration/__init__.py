@@ -1,6 +1,5 @@
 """The section Calibration: confidence compared with accuracy."""
 
-import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
@@ -13,16 +12,10 @@ from vitdemo.page.results.calibration.blocks import calibration_blocks
 from vitdemo.page.results.models import choose_models
 
 VIEW = "calibration"
-CALIBRATION_INTRO = (
-    "The **confidence** of a prediction is the probability that the model gives to the predicted "
-    "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
-    "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
-)
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, which the browser draws."""
-    gr.Markdown(CALIBRATION_INTRO)
     add_view(VIEW, elem_id="calibration")
 
 

@@ -18,6 +18,7 @@ from vitdemo.metrics.calibration_report import (
     ScaledCalibration,
 )
 from vitdemo.page.components.article import (
+    Details,
     DocumentBlock,
     Figure,
     LegendEntry,
@@ -27,6 +28,11 @@ from vitdemo.page.components.article import (
 )
 from vitdemo.page.components.table import Cell, Row, Table
 
+CALIBRATION_INTRO = (
+    "The **confidence** of a prediction is the probability that the model gives to the predicted "
+    "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
+    "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
+)
 CALIBRATION_TERMS = {
     "Calibration error": "Expected calibration error (ECE) in percentage points: gap between "
     "confidence and accuracy in each of 15 bins, averaged over all "
@@ -42,26 +48,53 @@ CALIBRATION_TERMS = {
 
 
 def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBlock]:
-    """Return the test of calibration, two figures and a table; `path` is the run's folder."""
-    return [
+    """Return one sentence, two figures, a table and texts; `path` is the run's folder."""
+    texts = [
+        Text(CALIBRATION_INTRO),
         Text(describe_calibration(found)),
         temperature_block(found, path),
-        reliability_plots(found),
-        bins_table(found),
     ]
+    return [
+        Text(summarise_calibration(found)),
+        reliability_plots(found),
+        Details("Table of all levels of confidence", [bins_table(found)]),
+        Details("About", texts),
+    ]
+
+
+def summarise_calibration(found: CalibrationReport) -> str:
+    """Describe the calibration error and its direction in one sentence."""
+    error = f"**{100 * found.reliability.calibration_error:.2f} percentage points**"
+    scaled = ""
+    if found.scaled:
+        scaled = f" ({100 * found.scaled.reliability.calibration_error:.2f} after temperature "
+        scaled += "scaling)"
+    if direction := name_direction(found):
+        return f"{found.run} is **{direction}**: its calibration error is {error}{scaled}."
+    return (
+        f"{found.run} has a calibration error of {error}{scaled}, which is within the range "
+        "expected by chance."
+    )
+
+
+def name_direction(found: CalibrationReport) -> str:
+    """Return whether a model is over- or underconfident; "" if the error may be chance."""
+    confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
+    error = 100 * found.reliability.calibration_error
+    if found.reliability.calibration_error <= found.chance.max_calibration_error:
+        return ""
+    if split_by_overconfidence(found.reliability) or 2 * abs(confidence - accuracy) < error:
+        return "overconfident in some predictions and underconfident in others"
+    return "overconfident" if confidence > accuracy else "underconfident"
 
 
 def describe_calibration(found: CalibrationReport) -> str:
     """Describe the calibration error, its significance and its direction."""
     confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
     error = 100 * found.reliability.calibration_error
-    if found.reliability.calibration_error <= found.chance.max_calibration_error:
-        words = "This error is within the range expected by chance."
-    elif split_by_overconfidence(found.reliability) or 2 * abs(confidence - accuracy) < error:
-        words = "The model is **overconfident in some predictions and underconfident in others**."
-    else:
-        kind = "overconfident" if confidence > accuracy else "underconfident"
-        words = f"The model is **{kind}**."
+    words = "This error is within the range expected by chance."
+    if direction := name_direction(found):
+        words = f"The model is **{direction}**."
     return (
         f"The mean confidence of {found.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
         f"predictions are correct. Its calibration error is **{error:.2f} percentage points**. "
