@@ -24,7 +24,8 @@ def context(tmp_path_factory):
     make_run(root / "vit", VIT)
     make_run(root / "worse", RESNET, seed=1)
     evaluation = runs.read_evaluation(root / "worse")
-    shifted = np.roll(evaluation.probabilities, 20, axis=0)
+    shifted = evaluation.probabilities.copy()
+    shifted[:100] = np.roll(shifted[:100], 20, axis=0)  # half of the images
     runs.write_evaluation(root / "worse", replace(evaluation, probabilities=shifted))
     untested = make_run(root / "untested", VIT)
     (untested.path / runs.EVALUATION_FILE).unlink()
@@ -40,6 +41,17 @@ def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(context):
     assert [run.name for run in model_rows.list_trained_runs(context)] == ["vit", "worse"]
     with pytest.raises(RunError, match="'untested' has no weights"):
         latency.measure_run_latency(context, context.find_run("untested"), 1)
+
+
+def test_runs_close_to_chance_come_last(tmp_path):
+    failed = make_run(tmp_path / "failed")
+    wrong = np.full_like(failed.evaluation.probabilities, 0.1)
+    runs.write_evaluation(failed.path, replace(failed.evaluation, probabilities=wrong))
+    make_run(tmp_path / "good")
+    (make_run(tmp_path / "untested").path / runs.EVALUATION_FILE).unlink()
+    context = make_context(tmp_path)
+    assert [row.name for row in model_rows.model_rows(context)] == ["good", "untested", "failed"]
+    assert [run.name for run in recipe_ablation.list_baselines(context)] == ["good", "failed"]
 
 
 def test_invalid_evaluation_is_reported_and_skipped(tmp_path):

@@ -15,6 +15,7 @@ from vitdemo.metrics.classification_report import (
     ClassificationReport,
     compute_classification_report,
 )
+from vitdemo.metrics.recipe_ablation import is_at_chance
 from vitdemo.metrics.training_progress import format_epoch_count
 from vitdemo.runs import WEIGHTS_FILE, Evaluation, Run
 from vitdemo.training.recipes import resolve_recipe_name
@@ -53,15 +54,22 @@ class ModelRow:
     train_seconds: float
     device: str | None  # training device
     problem: str = ""
+    is_at_chance: bool = False  # as with shuffled labels, or a learning rate that is too high
 
 
 def model_rows(context: AppContext) -> list[ModelRow]:
-    """Return a row per readable run, highest test accuracy first, then untested runs by name."""
+    """Return a row per readable run, highest test accuracy first, then untested runs by name.
+
+    Runs with an accuracy close to chance, as after a training run made to fail, come last.
+    """
     rows = [
         context.cache.get_or_compute((_model_row, run), partial(_model_row, context, run))
         for run in context.list_runs()[0]
     ]
-    return sorted(rows, key=lambda row: -row.evaluation.accuracy if row.evaluation else 1.0)
+    return sorted(
+        rows,
+        key=lambda row: (row.is_at_chance, -row.evaluation.accuracy if row.evaluation else 1.0),
+    )
 
 
 def list_trained_runs(context: AppContext) -> list[Run]:
@@ -93,6 +101,7 @@ def _model_row(context: AppContext, run: Run) -> ModelRow:
         train_seconds=run.train_seconds,
         device=run.device,
         problem=problem,
+        is_at_chance=is_at_chance(run),
     )
 
 

@@ -25,7 +25,7 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the tab, whose views the browser draws, and add its controls to `controls`."""
     gr.Markdown(COMPARE_INTRO)
     models_table.build()
-    latency.build()
     published_results.build()
+    latency.build()
     recipe_ablation.build(context, controls)
     robustness.build(context, controls)

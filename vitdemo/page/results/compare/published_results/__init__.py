@@ -119,8 +119,7 @@ def published_blocks(known: Collection[str]) -> list[DocumentBlock]:
     table = Table([Column(name, numeric=False) for name in header], rows)
     return [
         Heading("Published results"),
-        Text(PUBLISHED_INTRO),
-        Details(f"{len(rows)} results with sources", [table]),
+        Details(f"{len(rows)} results with sources", [Text(PUBLISHED_INTRO), table]),
     ]
 
 

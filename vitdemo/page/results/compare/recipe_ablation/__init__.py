@@ -99,7 +99,7 @@ def ablation_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
     except VitdemoError as error:
         return [Notice(str(error))]
     sentences = [Text(sentence) for sentence in summarise_ablation(found)]
-    return [*sentences, *gain_plot_blocks(found), *gain_table_blocks(found)]
+    return [*gain_plot_blocks(found), *sentences, *gain_table_blocks(found)]
 
 
 def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
@@ -113,13 +113,14 @@ def list_baselines(context: AppContext) -> list[Run]:
     """Return the evaluated runs in the order of the menu of baselines.
 
     The baselines of `find_ablations` come first, in the same order. The other runs follow, lowest
-    accuracy first.
+    accuracy first, and at the end the runs with an accuracy close to chance.
     """
     tested = context.evaluated_runs()
     found = {run.name: run for run in tested}
     places = {name: i for i, name in enumerate(context.cache.call(find_ablations, tested))}
-    plainest = [found[row.name] for row in reversed(model_rows(context)) if row.evaluation]
-    return sorted(plainest, key=lambda run: places.get(run.name, len(places)))
+    rows = [row for row in reversed(model_rows(context)) if row.evaluation]
+    rows.sort(key=lambda row: (row.is_at_chance, places.get(row.name, len(places))))
+    return [found[row.name] for row in rows]
 
 
 def gain_plot_blocks(found: RecipeAblation) -> list[DocumentBlock]:

@@ -23,7 +23,7 @@ from vitdemo.runs import Run
 
 VIEW = "robustness"
 ROBUSTNESS_INTRO = (
-    "## Robustness to image changes\nAccuracy on test images that are degraded step by step, with "
+    "Accuracy on test images that are degraded step by step, with "
     "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
@@ -38,7 +38,7 @@ RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> ac
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, and add its controls to `controls`."""
     found = [run for run in context.list_runs()[0] if run.has_weights]
-    gr.Markdown(ROBUSTNESS_INTRO)
+    gr.Markdown("## Robustness to image changes")
     with gr.Row():
         with gr.Column(min_width=300):
             names = [run.name for run in found]
@@ -61,6 +61,8 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
             min_width=220,
         )
     add_view(VIEW, elem_id="robustness")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ROBUSTNESS_INTRO)
     controls |= {MODELS: models, CHANGES: changes, COUNT: count}
 
 
