@@ -72,7 +72,7 @@ function plotIn(place) {
       buttons().find((button) => button.dataset.pick === focused)?.focus({ preventScroll: true });
       drawn = plot;
     }
-    const shown = chosen.join() ? chosen : [plot?.rows[0].name]; // the curves begin with the worst class
+    const shown = chosen[0] === "" ? [plot?.rows[0]?.name] : chosen; // before a choice, the curves show the worst class
     for (const button of buttons()) button.setAttribute("aria-pressed", String(shown.includes(button.dataset.pick)));
     if (plot) settle(buttons().find((button) => button.tabIndex === 0 && button === document.activeElement) ?? buttons()[0]);
   };
@@ -85,12 +85,14 @@ store.define("class_metrics", {
     const [summary, plot, details] = ["article", "vd-dots", "article"].map((className) => make("div", { className }));
     element.append(summary, plot, details);
     const [drawSummary, drawPlot, drawDetails] = [documentIn(summary), plotIn(plot), documentIn(details)];
+    function draw({ summary: blocks, plot: values, details: folds }, chosen) {
+      drawSummary(blocks);
+      drawPlot(values, chosen);
+      drawDetails(folds);
+    }
     return {
-      render(data, state) {
-        drawSummary(data.summary);
-        drawPlot(data.plot, state[CLASSES]);
-        drawDetails(data.details);
-      },
+      render: (data, state) => draw(data, state[CLASSES]),
+      showError: (text) => draw({ summary: [{ kind: "Notice", text }], plot: null, details: [] }, []),
     };
   },
 });
