@@ -221,7 +221,7 @@ def test_published_results_of_own_recipes_come_first(context):
     last = rows[-1][0]
     *_, details = published_results.published_blocks({last})
     assert details.title == f"{len(rows)} results with sources"
-    assert details.pieces[0].rows[0][0] == last
+    assert details.pieces[1].rows[0][0] == last
     assert published_results.payload(context, STATE)[0]["text"] == "Published results"
 
 

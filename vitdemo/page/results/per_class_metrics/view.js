@@ -57,7 +57,7 @@ function plotIn(place) {
   const rows = make("div", { className: "rows", role: "group", "aria-label": texts.plot });
   const buttons = () => [...rows.children];
   const settle = rove(rows, buttons, () => 1);
-  const say = ({ target }) => { words.textContent = target.closest("button")?.getAttribute("aria-label") ?? texts.hint; };
+  const say = ({ target }) => { words.textContent = target.closest("button")?.ariaLabel ?? texts.hint; };
   for (const event of ["pointerover", "focusin"]) rows.addEventListener(event, say);
   for (const event of ["pointerleave", "focusout"]) rows.addEventListener(event, () => { words.textContent = texts.hint; });
   let drawn = null;
