@@ -38,7 +38,7 @@ def main() -> None:
             time.sleep(0.01)
             line = {"epoch": epoch, "step": step, "steps": 5, "loss": 1.0, "accuracy": 0.5}
             with open(OUTPUT_FOLDER / "steps.jsonl", "a") as file:
-                file.write(json.dumps(line | {"seconds": time.monotonic()}) + "\n")
+                file.write(json.dumps(line | {"seconds": 0.01 * (5 * epoch + step)}) + "\n")
         names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "learning_rate")
         times = {"epoch_seconds": 0.05, "images_per_second": 800.0}
         record = {"epoch": epoch, "stage": "all"} | dict.fromkeys(names, 0.5) | times

@@ -36,6 +36,7 @@ from vitdemo.jobs.state import (
     read_job_state,
     write_job,
 )
+from vitdemo.runs.steps import read_steps
 from vitdemo.training.recipes import Recipe
 from vitdemo.training.stopping import FINISH_SIGNAL
 
@@ -336,7 +337,10 @@ class JobQueue:
         process, process_id = processes.launch_process(
             [*self.command, *arguments], PROJECT_ROOT, job.path / LOG_FILE
         )
-        changes = {"process": process_id, "launched": time.time(), "keeping": False}
+        before = steps[-1]["seconds"] if (steps := read_steps(job.path)) else 0
+        minutes = self.limits.minutes
+        ends = before + 60 * minutes if minutes else None  # in seconds of training
+        changes = {"process": process_id, "launched": time.time(), "keeping": False, "ends": ends}
         write_job(job.path, job.record | changes)
         processes.release_process(process)
 

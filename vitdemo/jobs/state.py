@@ -78,7 +78,7 @@ def read_job_state(folder: Path) -> Job | None:
     is_evaluated = (folder / runs.EVALUATION_FILE).is_file()
     config = _config(folder)
     lines = read_steps(folder) if process != processes.GONE else []
-    progress = _progress(folder, config, lines) if config else {}
+    progress = read_progress(folder, config, lines, record.get("ends")) if config else {}
     if process == processes.GONE:
         if is_evaluated:
             state = STOPPED if "stopped" in config else FINISHED
@@ -122,8 +122,11 @@ def _config(folder: Path) -> dict:
         return {}
 
 
-def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
-    """Return the progress fields of `Job`: epochs, fraction, speed and time left, if known."""
+def read_progress(folder: Path, config: dict, lines: list[dict], ends: float | None) -> dict:
+    """Return the progress fields of `Job`: epochs, fraction, speed and time left, if known.
+
+    The process stops after `ends` seconds of training, even if epochs are left.
+    """
     recipe, history = config["recipe"], runs.read_history(folder)
     epochs = recipe.get("head_epochs", 0) + recipe["epochs"]
     epoch = history[-1]["epoch"] if history else 0
@@ -140,6 +143,8 @@ def _progress(folder: Path, config: dict, lines: list[dict]) -> dict:
         return progress
     image_count = config.get("split", {}).get("train_pictures", recipe["batch_size"])
     seconds_left = (1 - progress["done"]) * epochs * last["steps"] * seconds / steps
+    if ends is not None:
+        seconds_left = min(seconds_left, max(ends - last["seconds"], 0))
     speed = steps * min(recipe["batch_size"], image_count) / seconds
     return progress | {"images_per_second": speed, "seconds_left": seconds_left}
 
