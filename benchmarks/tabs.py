@@ -25,7 +25,7 @@ from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
 TAB_SELECTORS = {  # tab -> selectors of elements that must be visible in it
-    "Training progress": ["#plots svg", "#learning table"],
+    "Train": ["#plots svg", "#learning details"],
     "Per-class metrics": ["#per-class .rows button", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures .thumb"],

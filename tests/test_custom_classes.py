@@ -622,7 +622,7 @@ def test_published_model_is_replaced_and_unpublished(owned, jobs):
     jobs.delete("own-a-b-3")
     jobs.register_run("own-a-b", lambda folder: None)
     classifier.unpublish(session, jobs)
-    assert "was already deleted in Training progress" in session.notice
+    assert "was already deleted in the tab Train" in session.notice
     with pytest.raises(JobError, match="have not published a model"):
         classifier.unpublish(session, jobs)
     assert published() == ["own-a-b-1", "own-a-b-2"]

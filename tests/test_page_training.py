@@ -1,4 +1,4 @@
-"""The Training progress tab without a browser: chosen runs, curves, status and results."""
+"""The tab Train without a browser: chosen runs, curves, status and results."""
 
 import os
 import time
@@ -37,7 +37,7 @@ def make_state(chosen=NOT_CHOSEN, known=()) -> ViewState:
 
 def validation_curves(found):
     data = render_curves(found, found)
-    plot = data["plots"][0]
+    plot = data["plots"][1]  # loss
     lines = {line["run"]: line for line in plot["lines"] if line["name"] == "validation"}
     return {name: curve | {"x": data["x"][curve["x"]]} for name, curve in lines.items()}, plot
 
@@ -45,7 +45,11 @@ def validation_curves(found):
 def test_curve_includes_the_epochs_of_the_parent_run(line):
     lines, plot = validation_curves(line[1:])
     losses = [record["val_loss"] for record in line[0].history]
-    assert lines["second"]["x"] == {"epoch": [1, 2, 3, 4], "minutes": [0.5, 1.0, 1.5, 2.0]}
+    assert lines["second"]["x"] == {
+        "epoch": [1, 2, 3, 4],
+        "minutes": [0.5, 1.0, 1.5, 2.0],
+        "share": [25, 50, 75, 100],
+    }
     assert lines["second"]["y"] == [*losses[:2], *losses[:2]]  # without the third epoch of "first"
     # end of the warm-up, start of "second"
     assert [(mark["epoch"], mark["minutes"]) for mark in plot["marks"]] == [(1, 0.5), (2, 1.0)]
@@ -76,8 +80,28 @@ def test_runs_without_curves_are_explained(line, tmp_path):
     assert render_curves(line, []) == {"message": NO_SELECTION_MESSAGE}
     context = make_context(tmp_path)
     assert curves.payload(context, make_state([])) == {"message": NO_SELECTION_MESSAGE}
-    assert results.payload(context, make_state([])) == []
-    assert results.payload(context, make_state())[0]["kind"] == "Heading"
+    nothing = results.payload(context, make_state([]))
+    assert (nothing["curves"], nothing["blocks"]) == ({}, [])
+    more = results.payload(context, make_state())
+    assert [block["kind"] for block in more["blocks"][:2]] == ["Text", "Heading"]
+    assert [plot["title"] for plot in more["curves"]["plots"]][1:] == ["Time per epoch"]
+
+
+def test_the_share_of_an_unfinished_run_refers_to_its_planned_epochs(tmp_path):
+    run = make_run(tmp_path / "growing", epochs=2, recipe={"epochs": 8})
+    assert curves.x_positions(run)["share"] == [50, 100]  # it ended early
+    (run.path / runs.EVALUATION_FILE).unlink()
+    assert curves.x_positions(runs.read_run(run.path))["share"] == [12.5, 25]
+
+
+def test_the_legend_has_the_colours_of_the_curves(line):
+    looks = run_choice.describe_looks(line, ["first", "second"])
+    lines, _ = validation_curves(line)
+    assert {name: look["colour"] for name, look in looks.items()} == {
+        name: curve["colour"] for name, curve in lines.items()
+    }
+    many = run_choice.describe_looks([*line] * (MAX_TRAINING_CURVES + 1), ["first"])
+    assert many["first"]["lighter"] is None
 
 
 def test_new_runs_are_chosen_once(tmp_path):

@@ -13,7 +13,7 @@ from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
-from vitdemo.jobs.state import ACTIVE_STATES, Job
+from vitdemo.jobs.state import ACTIVE_STATES, Job, read_progress
 from vitdemo.metrics.intervals import difference_interval
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.task_list import parse_task_action
@@ -79,13 +79,23 @@ def test_every_state_has_a_text_and_known_actions(tmp_path):
     assert set(ACTIVE_STATES) < set(rows.STATE_ACTIONS)
     training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)
     assert rows.describe_job(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
+    ended = replace(training, state="evaluating", epoch=1, epochs=5)
+    assert rows.describe_job(ended, run).startswith("1 epoch of 5 done, evaluating")
+
+
+def test_the_time_left_is_not_above_the_limit(tmp_path):
+    run = make_run(tmp_path / "new", epochs=1, recipe={"epochs": 100})
+    lines = [{"epoch": 2, "step": i, "steps": 10, "seconds": 10 * i} for i in range(1, 6)]
+    unlimited, limited = (read_progress(run.path, run.config, lines, end) for end in (None, 60))
+    assert unlimited["seconds_left"] == pytest.approx(98.5 * 100)
+    assert limited["seconds_left"] == 10
 
 
 def test_payloads_describe_the_runs_of_the_page(tmp_path):
     make_run(tmp_path / "vit")
     context, jobs = make_context(tmp_path), JobQueue(tmp_path)
     found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "vit"}))
-    assert found.data == {"rows": [], "in_progress": False}
+    assert found.data == {"rows": [], "note": "", "in_progress": False}
     assert found.controls[BASELINE] == {"props": {"groups": [("Models", ["vit"])]}, "value": "vit"}
     gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "gone"}))
     assert gone.controls[BASELINE]["value"] == ""

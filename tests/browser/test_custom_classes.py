@@ -93,7 +93,7 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     expect(choice.locator("option", has_text=f"{name}-1")).to_have_count(1)
     choice.select_option(f"{name}-1")
     expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
-    tab.get_by_role("tab", name="Training progress").click()
+    tab.get_by_role("tab", name="Train", exact=True).click()
     tab.get_by_role("button", name="Train a model").click()
     listed = tab.locator("#trainings").get_by_role("listitem").filter(has_text=f"{name}-1")
     expect(listed).to_contain_text("from Custom classes, published to all users")
@@ -180,7 +180,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         expect(page.locator("#own-models")).to_contain_text("Fine-tuning: ")
         expect(page.get_by_role("button", name="Fine-tune the whole model")).to_have_count(0)
         assert list_images(public) == [] and not [*public.glob("own-*")]
-        open_tab(page, "Training progress")
+        open_tab(page, "Train")
         page.get_by_role("button", name="Train a model").click()
         expect(page.locator("#train-here")).to_contain_text("No training run has been started")
         open_tab(page, "Custom classes")
@@ -191,7 +191,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         page.get_by_role("button", name="Start fine-tuning").click()
         expect(page.locator("#own-told")).to_contain_text("All users of this page see this")
         assert len(list_images(public / "own-classes-1")) == 3 * IMAGES_PER_DIGIT
-        open_tab(page, "Training progress")
+        open_tab(page, "Train")
         listed = page.locator("#trainings").get_by_role("listitem").filter(has_text="own-classes-1")
         listed.get_by_role("button", name="Delete").click()
         listed.get_by_role("button", name="Delete own-classes-1 permanently").click()

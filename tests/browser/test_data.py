@@ -42,9 +42,9 @@ def page(own, open_shared):  # the page ends before its server
 def test_every_tab_shows_a_custom_dataset(page):
     expect(page.locator("#answers")).to_contain_text("The models have 3 classes")
     expect(page.locator("#answers")).to_contain_text("<b>ant")
-    open_tab(page, "Training progress")
+    open_tab(page, "Train")
     expect(page.locator("#learning")).to_contain_text("own")
-    expect(page.locator("#plots svg")).to_have_count(5)
+    expect(page.locator("#plots svg")).to_have_count(3)
     open_tab(page, "Per-class metrics")
     page.locator("#per-class").get_by_text("Table of all metrics").click()
     names = page.locator("#per-class tbody").get_by_role("rowheader")

@@ -22,7 +22,7 @@ from vitdemo.data.photos import OURS
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 
 TABS = (
-    *("Training progress", "Per-class metrics", "Confusion matrix", "Errors"),
+    *("Train", "Per-class metrics", "Confusion matrix", "Errors"),
     *("Calibration", "Compare models"),
 )
 FIRST_SCREEN = ("#picture", "#answers", "#model", "#layer", "#attention .large", "#attention .wall")

@@ -15,7 +15,7 @@ from vitdemo.report import render_report
 # Tab: an element that is present once the tab is rendered.
 TABS = {
     "Explore": "#attention .wall canvas",
-    "Training progress": "#learning table",
+    "Train": "#plots svg",
     "Per-class metrics": "#per-class .rows button",
     "Confusion matrix": "#confusion-matrix table",
     "Errors": "#errors-kinds button",

@@ -56,7 +56,7 @@ def test_session_stays_with_its_server_when_the_other_ends(open_page, photo, tmp
         before = get_last_draw(kept_page)
         upload(kept_page, photo)
         wait_for_new_values(kept_page, before)
-        kept_page.get_by_role("tab", name="Training progress").click()
+        kept_page.get_by_role("tab", name="Train", exact=True).click()
         expect(kept_page.locator("#learning")).to_contain_text("70.00")
         (upstream,) = upstreams_by_page[lost_page] - {None}
         for page in pages[:-1]:  # otherwise they would report lost connections

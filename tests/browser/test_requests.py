@@ -23,7 +23,7 @@ JS_COUNT_RESPONSES = """() => {
 }"""
 TABS = (
     "Lessons",
-    "Training progress",
+    "Train",
     "Per-class metrics",
     "Confusion matrix",
     "Errors",

@@ -26,7 +26,7 @@ def site(tmp_path):
 
 def open_panel(open_page, address):
     page = open_page(address)
-    page.get_by_role("tab", name="Training progress").click()
+    page.get_by_role("tab", name="Train", exact=True).click()
     if not page.locator("#trainings").is_visible():
         page.get_by_role("button", name="Train a model").click()
     page.locator("#trainings").wait_for()
@@ -47,16 +47,18 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
         field.press("Tab")
     page.locator("#start-training").click()
     expect(page.locator(STATE)).to_have_text("training")
+    page.locator("#film").scroll_into_view_if_needed()  # the animation is loaded now
     expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
 
     page.reload()
-    page.get_by_role("tab", name="Training progress").click()  # the panel opens automatically
+    page.get_by_role("tab", name="Train", exact=True).click()  # the panel opens automatically
     expect(page.locator(STATE)).to_have_text("training")
     press(page, "Pause")
     expect(page.locator(STATE)).to_have_text("paused")
     press(page, "Resume")
     expect(page.locator(STATE)).to_have_text("training")
     expect(page.locator("#live figure")).to_have_count(2)
+    page.locator("#film").scroll_into_view_if_needed()
     expect(page.locator("#film .play")).to_be_enabled()  # a second epoch has ended
     press(page, "Stop and evaluate")
     expect(page.locator(STATE)).to_have_text("stopped")

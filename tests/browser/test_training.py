@@ -1,4 +1,4 @@
-"""Training progress in a real Chromium: plots, tables, settings and the report."""
+"""The tab Train in a real Chromium: plots, tables, settings and the report."""
 
 import re
 
@@ -37,18 +37,39 @@ def make_unfinished_run(folder, **options):
 def progress(open_shared, page_url):
     """Page that two tests share; the first one selects all runs again."""
     page = open_shared(page_url)
-    open_tab(page, "Training progress")
-    page.locator("#plots svg").nth(4).wait_for()
+    open_tab(page, "Train")
+    page.locator("#plots svg").nth(2).wait_for()
     return page
 
 
-def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
+def chosen_runs(page):
+    """Return the ticked entries of the legend."""
+    return page.locator("#runs .entry:has(:checked)")
+
+
+def test_the_first_screen_shows_the_curves_and_the_form_opens_with_a_preset(open_page, page_url):
+    page = open_page(f"{page_url}?tab=training", width=1366)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.locator("#plots svg").nth(2).wait_for()
+    accuracy, loss, gap = (page.locator("#plots figure").nth(i).bounding_box() for i in range(3))
+    problems = page.locator("#header .problems").bounding_box()  # of a damaged run, without data
+    assert accuracy["y"] + accuracy["height"] - problems["height"] <= 768
+    assert accuracy["width"] == pytest.approx(loss["width"], abs=2)
+    assert loss["x"] == gap["x"] > accuracy["x"] and gap["y"] > loss["y"]
+    page.get_by_role("button", name="Set up the training").click()
+    expect(page.get_by_role("radio", name="First steps")).to_be_focused()
+    expect(page.get_by_role("button", name="Set up the training")).to_be_hidden()
+    expect(page.get_by_role("button", name="Start training")).to_be_visible()
+
+
+def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page = progress
-    expect(page.locator("#plots svg")).to_have_count(5)
-    expect(page.locator("#plots .legend strong")).to_have_text(["resnet", "timm", "vit"])
+    expect(page.locator("#plots svg")).to_have_count(3)
+    expect(page.locator("#learning svg")).to_have_count(2)  # learning rate, time per epoch
+    expect(chosen_runs(page)).to_have_text(["resnet", "timm", "vit"])
     expect(page.locator("#learning")).to_contain_text("97.50")
     lines, box = page.locator("#plots [id^='curve-']"), page.locator("#runs")
-    expect(lines).to_have_count(21)  # three runs with seven curves each
+    expect(lines).to_have_count(15)  # three runs with five curves each
     select_all = box.get_by_role("checkbox", name="Select all: Models")
     select_all.uncheck()
     expect(page.get_by_text("Choose a run above")).to_be_visible()
@@ -56,13 +77,13 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page.locator("#report").click()
     expect(page.get_by_text("Choose at least one run").first).to_be_visible()
     box.get_by_role("checkbox", name="vit").check()
-    expect(lines).to_have_count(7)
+    expect(lines).to_have_count(5)
     box.get_by_role("checkbox", name="resnet").check()
-    expect(lines).to_have_count(14)
+    expect(lines).to_have_count(10)
     assert select_all.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
     button = page.locator("#plots figure").first.get_by_role("button", name="Save as PNG")
     image, name = download_image(page, button)
-    assert name.startswith("vitdemo-loss-of-")
+    assert name.startswith("vitdemo-accuracy-of-")
     assert image.width > 600
     assert len(image.getcolors(1 << 24)) > 10  # lines on their background
     file = download(page, page.locator("#report"))  # of the chosen runs
@@ -71,7 +92,7 @@ def test_five_plots_follow_the_chosen_runs_from_none_to_all(progress):
     text = file.path().read_text(encoding="utf-8")
     assert "<title>resnet, vit: training report</title>" in text
     select_all.check()
-    expect(lines).to_have_count(21)
+    expect(lines).to_have_count(15)
 
 
 def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
@@ -80,29 +101,30 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     expect(strips).to_have_count(3)  # one per epoch
     title = strips.nth(1).locator("title").text_content()
     assert title.splitlines()[0] == "epoch 2"
-    assert "vit: validation 1.1, training 1 loss" in title
+    assert "vit: validation 70.00, training 75.00%" in title
     strips.nth(1).hover()
     assert strips.nth(1).evaluate("strip => getComputedStyle(strip).fillOpacity") == "0.07"
     slider = progress.get_by_label("Show values at epoch")
     slider.focus()
     progress.keyboard.press("ArrowLeft")
     expect(readouts.first).to_contain_text("epoch 2\n")
-    expect(readouts.nth(1)).to_contain_text("vit: validation 70.00, training 75.00%")
+    expect(readouts.nth(1)).to_contain_text("vit: validation 1.1, training 1 loss")
+    expect(progress).to_have_url(re.compile("training.epoch=2"))  # which the animation follows
     expect(slider).to_have_attribute("aria-valuetext", "epoch 2")
     figures.nth(1).locator(".strip").first.dispatch_event("click")
     expect(readouts.first).to_contain_text("epoch 1\n")
     expect(slider).to_have_value("0")
-    expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(5)
+    expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(3)
     requests = record_model_requests(progress)
     progress.get_by_role("radio", name="Minutes").check()
-    expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(5)
+    expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(3)
     fill_slider(progress, "#smoothing", 0.5)
     lines = progress.locator("#plots [id^='curve-']")
-    expect(lines).to_have_count(42)  # each also with its unsmoothed values
-    before = figures.first.inner_html()
+    expect(lines).to_have_count(30)  # each also with its unsmoothed values
+    before = figures.nth(1).inner_html()  # the loss
     progress.get_by_role("radio", name="Logarithmic").check()
     progress.wait_for_function(
-        "before => document.querySelector('#plots figure').innerHTML !== before", arg=before
+        "before => document.querySelector('#plots .wide').innerHTML !== before", arg=before
     )
     assert requests == []
     settings = ["training.axis=minutes", "training.smoothing=0.5", "training.scale=log"]
@@ -126,7 +148,7 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs,
         make_run(tmp_path / "runs" / name)
     make_unfinished_run(tmp_path / "runs" / "growing")
     page = open_with_fake_clock(open_page, f"{serve_runs()}?tab=training&runs=timm,gone")
-    expect(page.locator("#plots .legend strong")).to_have_text(["timm"])
+    expect(chosen_runs(page)).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
     page.wait_for_timeout(1000)  # the tab's first requests have finished
 
@@ -140,7 +162,7 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs,
     open_tab(page, "Explore")
     page.wait_for_timeout(1000)
     assert requests_after_interval() == []
-    open_tab(page, "Training progress")
+    open_tab(page, "Train")
     page.wait_for_timeout(1000)
     assert requests_after_interval()
 
@@ -148,7 +170,7 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs,
 def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path):
     run = make_unfinished_run(tmp_path / "runs" / "growing", epochs=2)
     page = open_with_fake_clock(open_page, serve_runs())
-    open_tab(page, "Training progress")
+    open_tab(page, "Train")
     table, box = page.locator("#learning"), page.locator("#runs")
     expect(table).to_contain_text("70.00")
     runs.append_record(run.path, make_history_record(3))
@@ -166,8 +188,9 @@ def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path
     expect(table.locator("tbody tr").first).to_contain_text("<b>mixed")
     expect(table.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80%
     expect(table).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
-    expect(page.locator("#plots [id^='mark-']")).to_have_count(5)
-    table.locator("summary").first.click()
+    expect(page.locator("#plots [id^='mark-']")).to_have_count(3)
+    table.get_by_text("More about these runs").click()
+    table.get_by_text("Why?").first.click()
     expect(table.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
 
 
@@ -182,11 +205,12 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
         runs.write_config(run.path, run.config | {"recipe": recipe})
         (run.path / runs.WEIGHTS_FILE).unlink()
     page = open_page(serve_runs())
-    open_tab(page, "Training progress")
-    legend, box = page.locator("#plots .legend strong"), page.locator("#runs")
+    open_tab(page, "Train")
+    legend, box = chosen_runs(page), page.locator("#runs")
     expect(legend).to_have_text(["model"])
-    expect(box.locator("summary")).to_have_text(["Models1 of 1", f"Ablation of {EVIL}0 of 4"])
+    expect(box.locator("summary")).to_have_text(["More runs0 of 4", f"Ablation of {EVIL}0 of 4"])
     expect(box.get_by_role("checkbox", name="trivial")).to_be_hidden()  # its group is closed
+    box.get_by_text("More runs").click()
     only = box.get_by_role("button", name=f"Select only these: Ablation of {EVIL}")
     only.click()
     expect(legend).to_have_text([EVIL, "ema", "longer", "trivial"])
@@ -194,8 +218,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     make_run(root / "newcomer", epochs=1)
     box.get_by_role("checkbox", name="Select all: Models").check()
     expect(legend).to_have_count(6)
-    box.locator("summary", has_text="Ablation").click()
-    box.get_by_role("checkbox", name="ema").uncheck()
+    box.locator(".entry").get_by_role("checkbox", name="ema").click()  # leaves the legend
     expect(legend).to_have_count(5)
     only.click()
     expect(legend).to_have_count(4)
@@ -204,14 +227,15 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     expect(base.locator("optgroup").last).to_have_attribute("label", f"Ablation of {EVIL}")
     base.select_option("ema")
     expect(page.locator("#gains tbody tr").first).to_contain_text("ema")
-    open_tab(page, "Training progress")
+    open_tab(page, "Train")
+    page.get_by_text("More about these runs").click()
     page.get_by_role("button", name=f"Show the ablation of {EVIL}").click()
     compare = page.get_by_role("tab", name="Compare models")
     expect(compare).to_have_attribute("aria-selected", "true")
     expect(base).to_have_value(EVIL)
     expect(page.locator("#gains tbody tr").first).to_contain_text(EVIL)
     expect(page.locator("#gains")).to_contain_text("Not significant on these test images: ")
-    open_tab(page, "Training progress")
+    open_tab(page, "Train")
     # On a first visit the content above is rendered late, so the page is too short to scroll.
     page.add_style_tag(content=".late :is(#models, #gains) { display: none; }")
     page.evaluate("document.body.className = 'late'")

@@ -130,7 +130,7 @@ def build_page(
                 opener = explore.build(page, context, local_only=local_only)
             with gr.Tab("Lessons", id="lessons"):
                 lessons.build(opener.controls)
-            with gr.Tab("Training progress", id="training"):
+            with gr.Tab("Train", id="training"):
                 training.build(context, opener.controls, jobs)
             with gr.Tab("Results", id=results.TAB):
                 parts = results.build(context, opener.controls)

@@ -5,7 +5,7 @@
 //     note: text, problems: [text, ...],
 //     x: unit of the reading slider, as "epoch"; null: no slider,
 //     plots: [{ title, label, sentence, unit, x: axis label, steps: [text, ...],
-//               whole: only integer ticks, log, zero: draw a line at 0,
+//               shape: "large" or "wide" (of a group in a wide window), whole: only integer ticks, log, zero: draw a line at 0,
 //               range: [low, high], decimals: integer or null (4 significant digits), signed,
 //               lines: [line, ...], marks: [{ x, colour }, ...],
 //               table: { head: [text, ...], rows: [[text, ...], ...] }, note: text }, ...],
@@ -16,8 +16,10 @@
 Object.assign(window.vitdemo, (() => {
 const { csv, fill, make, notice, saveText, table } = window.vitdemo;
 const texts = window.vitdemo.texts.line_plots;
-const [WIDTH, HEIGHT] = [480, 240];
-const [LEFT, RIGHT, TOP, BOTTOM] = [54, WIDTH - 8, 8, HEIGHT - 36];
+const [LEFT, TOP] = [54, 8];
+const SIZE = [480, 240];
+const SHAPES = { large: [620, 422], wide: [620, 179] }; // sizes in a wide window
+const WIDE = 900; // pixels, minimum width of a wide window
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
 
@@ -91,17 +93,17 @@ function line({ x, y, colour, dashed, faint, sign, points }, across, up, number)
   return svg("g", { id: `curve-${number}`, opacity: faint ? 0.4 : 1 }, svg("path", { d: path || "M0 0", ...looks }), ...dots);
 }
 
-function axes(plot, across, up) {
+function axes(plot, { width, height, right, bottom }, across, up) {
   const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
   const names = plot.steps ? plot.steps.map((words, i) => [i, words]) : across.ticks.map((value) => [value, short(value)]);
   const rule = (x1, x2, y1, y2, opacity) => svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
   return [
-    ...up.ticks.flatMap((value) => [rule(LEFT, RIGHT, up.place(value), up.place(value), 0.15), text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" })]),
-    ...names.flatMap(([value, words]) => [rule(across.place(value), across.place(value), TOP, BOTTOM, 0.15), text(words, across.place(value), BOTTOM + 14)]),
-    rule(LEFT, LEFT, TOP, BOTTOM, 0.8),
-    rule(LEFT, RIGHT, BOTTOM, BOTTOM, 0.8),
-    text(plot.x, (LEFT + RIGHT) / 2, HEIGHT - 4),
-    text(plot.unit, 0, 0, { transform: `translate(12 ${(TOP + BOTTOM) / 2}) rotate(-90)` }),
+    ...up.ticks.flatMap((value) => [rule(LEFT, right, up.place(value), up.place(value), 0.15), text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" })]),
+    ...names.flatMap(([value, words]) => [rule(across.place(value), across.place(value), TOP, bottom, 0.15), text(words, across.place(value), bottom + 14)]),
+    rule(LEFT, LEFT, TOP, bottom, 0.8),
+    rule(LEFT, right, bottom, bottom, 0.8),
+    text(plot.x, (LEFT + right) / 2, height - 4),
+    text(plot.unit, 0, 0, { transform: `translate(12 ${(TOP + bottom) / 2}) rotate(-90)` }),
   ];
 }
 
@@ -125,11 +127,11 @@ function readings(plot, x) {
   return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
 }
 
-function strips(found, across, choose) {
+function strips(found, { right, bottom }, across, choose) {
   const middles = found.map(([at]) => across.place(at));
-  const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), RIGHT];
+  const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), right];
   return found.map(([, words], i) => {
-    const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: BOTTOM - TOP };
+    const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: bottom - TOP };
     const [at] = found[i];
     const strip = svg("rect", { class: "strip", "data-x": at, ...box }, svg("title", {}, words));
     strip.addEventListener("click", () => choose(at));
@@ -137,22 +139,29 @@ function strips(found, across, choose) {
   });
 }
 
-function figure(plot, x, found, choose) {
+function frameOf({ shape }, isWide) {
+  const [width, height] = (isWide && SHAPES[shape]) || SIZE;
+  return { width, height, right: width - 8, bottom: height - 36 };
+}
+
+function figure(plot, x, found, choose, isWide) {
+  const frame = frameOf(plot, isWide);
+  const { width, height, right, bottom } = frame;
   const all = (name) => plot.lines.flatMap((one) => one[name]);
-  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, RIGHT], { whole: plot.whole });
-  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [BOTTOM, TOP], { log: plot.log, range: plot.range });
+  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, right], { whole: plot.whole });
+  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], { log: plot.log, range: plot.range });
   const picture = svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" },
-    ...axes(plot, across, up),
-    ...(plot.zero ? [svg("line", { x1: LEFT, x2: RIGHT, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
-    ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: BOTTOM, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
+    { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    ...axes(plot, frame, across, up),
+    ...(plot.zero ? [svg("line", { x1: LEFT, x2: right, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
+    ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: bottom, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
     ...plot.lines.map((one, i) => line(one, across, up, i)),
-    ...strips(found, across, choose),
+    ...strips(found, frame, across, choose),
   );
   return make(
     "figure",
-    { "aria-label": plot.label },
+    { "aria-label": plot.label, className: plot.shape ?? null },
     make("figcaption", { text: plot.title }),
     plot.sentence ? make("p", { className: "sentence", text: plot.sentence }) : null,
     picture,
@@ -177,8 +186,9 @@ function entry({ name, colour, lighter, sign }) {
   return make("span", {}, make("strong", { text: name }), stroke("", colour), mark, ...said);
 }
 
-// Return a function that draws a payload in `root`.
-function linePlotsIn(root) {
+// Return a function `draw` that draws a payload in `root`. `draw.readAt(x)` shows the values near a position, or none
+// for "". The user's choice of a position calls `listen(x)`. Without a slider, only the plots are clicked.
+function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) => make("div", { className }));
   const note = make("p", { className: "note" });
   const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
@@ -187,26 +197,39 @@ function linePlotsIn(root) {
   const saving = make("p", { className: "save" }, save);
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
+  let reading = ""; // the shown position
+  let isWide = false;
 
-  function read() {
-    const at = places[Number(reader.value)];
+  function read(at) {
+    reading = at;
     for (const one of root.querySelectorAll("figure")) {
       const all = [...one.querySelectorAll(".strip")];
-      const chosen = nearest(all, at);
+      const chosen = at === "" ? null : nearest(all, at);
       for (const strip of all) strip.classList.toggle("at", strip === chosen);
       one.querySelector(".said").textContent = chosen?.textContent ?? "";
     }
-    reader.setAttribute("aria-valuetext", `${drawn.x} ${short(at)}`);
+    reader.value = at === "" ? places.length - 1 : places.indexOf(at);
+    if (at === "") reader.removeAttribute("aria-valuetext");
+    else reader.setAttribute("aria-valuetext", `${drawn.x} ${short(at)}`);
   }
 
   function choose(at) {
-    reader.value = places.indexOf(at);
-    read();
+    read(at);
+    listen(at);
+  }
+
+  function readAt(x) {
+    if (!drawn.x) return;
+    const place = x === "" || !places.length ? "" : places.reduce((best, at) => (Math.abs(at - x) < Math.abs(best - x) ? at : best));
+    if (place !== reading) read(place);
   }
 
   function draw(value) {
+    const before = drawn.x === value?.x ? reading : "";
     drawn = value || {};
     const { x } = drawn;
+    isWide = root.clientWidth >= WIDE;
+    root.classList.toggle("is-wide", isWide);
     const all = drawn.plots ?? [];
     problem.replaceChildren(...(drawn.problems ?? []).map(notice));
     legend.replaceChildren(...(drawn.legend ?? []).map(entry));
@@ -214,20 +237,23 @@ function linePlotsIn(root) {
     note.hidden = !drawn.note;
     const found = all.map((plot) => (x ? readings(plot, x) : []));
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
-    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose)));
-    slider.hidden = !x || !all.length;
+    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose, isWide)));
+    slider.hidden = !hasSlider || !x || !all.length;
     title.textContent = fill(texts.show_values, { x: x ?? "" });
     reader.max = Math.max(0, places.length - 1);
-    reader.value = reader.max;
+    if (x) read(places.includes(before) ? before : "");
     saving.hidden = !drawn.csv;
   }
 
-  reader.addEventListener("input", read);
+  reader.addEventListener("input", () => choose(places[Number(reader.value)]));
   save.addEventListener("click", () => saveText(csv(drawn.csv.rows), drawn.csv.name, "text/csv"));
   root.classList.add("curves");
-  root.replaceChildren(problem, legend, note, slider, plots, saving);
+  root.replaceChildren(...[problem, legend, note, hasSlider ? slider : null, plots, saving].filter(Boolean));
   draw(null);
-  return draw;
+  new ResizeObserver(() => {
+    if (root.clientWidth && root.clientWidth >= WIDE !== isWide) draw(drawn);
+  }).observe(root);
+  return Object.assign(draw, { readAt });
 }
 
 return { linePlotsIn, smoothCurve };

@@ -19,6 +19,7 @@ MAX_NAME_LENGTH = 300  # maximum length of a run name from the browser
 RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
+MODELS_GROUP, UNFINISHED_GROUP = "Models", "Not finished"
 ABLATION_PREFIX = "Ablation of "  # prefix of a group's label, before the baseline's name
 
 
@@ -37,8 +38,8 @@ def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
             left = {name: held for name, held in left.items() if name not in members}
     tested = {run.name for run in runs if run.has_evaluation}
     groups = {
-        "Models": [name for name, held in left.items() if held],
-        "Not finished": [name for name, held in left.items() if not held and name not in tested],
+        MODELS_GROUP: [name for name, held in left.items() if held],
+        UNFINISHED_GROUP: [name for name, held in left.items() if not held and name not in tested],
         **tables,
         "Results only (no weights)": [n for n, held in left.items() if not held and n in tested],
     }

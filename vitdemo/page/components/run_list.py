@@ -3,10 +3,14 @@
     chosen = RunList(group_runs(runs), ["vit"], label="Runs", elem_id="runs")
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
+With a text `more`, the list is a legend: the groups `shown` and all ticked runs are in one line,
+with the colours in `looks`, and the other groups are hidden behind this text. `looks` maps a run to
+{"colour", "lighter": colour of its training curves or None, "sign": marker or ""}.
+
 The value `NOT_CHOSEN` means that the user has not chosen yet. Then the runs `defaults` are ticked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vitdemo.page.components import View
 from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
@@ -32,11 +36,16 @@ class RunList(View):
         *,
         label: str = "Models",
         defaults: Sequence[str] = (),
+        shown: Sequence[str] = (),
+        more: str = "",
+        looks: Mapping[str, dict] | None = None,
         **options,
     ):
         self.groups, self.defaults = groups, defaults
         looks = {"container": True, "elem_classes": "vd-choice"}
         own = {"label": label, "groups": groups, "defaults": list(defaults)}
+        if more:
+            own |= {"shown": list(shown), "more": more, "looks": looks or {}}
         super().__init__(list(value), **own, **looks | options)
 
     def preprocess(self, payload) -> list[str]:

@@ -23,11 +23,11 @@ NO_BACKBONE_MESSAGE = (
 )
 MODEL_PUBLISHED_MESSAGE = (
     "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
-    "'Unpublish' here, or 'Delete' in Training progress, under 'Train a model'."
+    "'Unpublish' here, or 'Delete' in the tab Train, under 'Train a model'."
 )
 MODEL_REPLACED_MESSAGE = " It replaces '{name}'."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."
-ALREADY_DELETED_MESSAGE = "'{name}' was already deleted in Training progress."
+ALREADY_DELETED_MESSAGE = "'{name}' was already deleted in the tab Train."
 NOT_PUBLISHED_MESSAGE = "You have not published a model. Press 'Publish to all users' first."
 NO_TRAINING_MESSAGE = "Training from this page is disabled. Start app.py with --allow-training."
 MODEL = "own.model"  # state key

@@ -1,4 +1,4 @@
-"""The Training progress tab: training curves of any runs, updated while a run is in progress."""
+"""The tab Train: start a training run, and training curves of any runs."""
 
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,7 @@ from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.training import curves, image_across_epochs, results, run_choice, train_model
 from vitdemo.report import get_report_name, render_report
 
-TRAINING_INTRO = (
-    "Training curves of each model, by epoch: on the training set, and on a validation set that "
-    "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
-    "run in progress update automatically."
-)
+CURVES_TITLE = "Training progress"
 SAVE_REPORT_LABEL = "Save report (HTML)"
 
 
@@ -26,10 +22,12 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
 
     With `jobs`, training runs can be started in it.
     """
-    gr.Markdown(TRAINING_INTRO)
     train_model.build(context, controls, jobs)
+    gr.Markdown(f"## {CURVES_TITLE}", elem_id="training-title")
     run_choice.build(context, controls)
     curves.build(controls)
+    if jobs is not None:
+        image_across_epochs.build(controls)
     add_view(results.VIEW, elem_id="learning")
 
     def write_report(folder: Path, selected: list[str]) -> str:
@@ -41,7 +39,8 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
         return str(path)
 
     chosen = controls[run_choice.RUNS]
-    add_download_button(SAVE_REPORT_LABEL, "report", write_report, [chosen], LIGHT_QUEUE)
+    with gr.Row(elem_classes="vd-filters"):
+        add_download_button(SAVE_REPORT_LABEL, "report", write_report, [chosen], LIGHT_QUEUE)
 
 
 def make_payloads(jobs: JobQueue | None) -> dict[str, Payload]:

@@ -2,13 +2,14 @@
 
 The payload is {"message": str} without curves, else:
 
-    {"legend": [{"name", "colour", "lighter" or None, "sign"}, ...], "note": str,
-     "x": [{"epoch": [...], "minutes": [...]} of each history],
-     "plots": [{"title", "label", "unit", "decimals", "signed", "has_log_scale",
-                "lines": [line, ...], "marks": [{"epoch", "minutes", "colour"}, ...]}, ...]}
+    {"note": str, "axes": {axis: unit},
+     "x": [{"epoch": [...], "minutes": [...], "share": [...]} of each history],
+     "plots": [{"title", "label", "unit", "shape", "decimals", "signed", "has_log_scale",
+                "lines": [line, ...],
+                "marks": [{"epoch", "minutes", "share", "colour"}, ...]}, ...]}
 
 A line is {"run", "name", "x": index of its history, "y": [...], "colour", "dashed", "sign"}. The
-browser smooths the lines, and chooses the axes.
+browser smooths the lines, and chooses the axes. The legend is `run_choice`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,21 +25,20 @@ from vitdemo.metrics.training_progress import (
     elapsed_minutes,
     generalisation_gap,
     list_stage_changes,
+    recipe_field,
     with_lineage_history,
 )
 from vitdemo.page.bridge import ViewState, add_view
 from vitdemo.page.training.run_choice import choose_runs
-from vitdemo.runs import Run, find_pretraining
+from vitdemo.runs import Run, find_pretraining, get_lineage
 
 VIEW = "training_curves"
 SMOOTHING, SCALE, AXIS = "training.smoothing", "training.scale", "training.axis"  # state keys
 MAX_SMOOTHING = 0.95
 SMOOTHING_LABEL, SCALE_LABEL, AXIS_LABEL = "Smoothing", "Y-axis scale", "X-axis"
-SMOOTHING_HELP = (
-    "weight of previous epochs (exponential moving average); the original curve stays visible"
-)
 SCALES = [("Linear", "linear"), ("Logarithmic", "log")]
-AXES = [("Epochs", "epoch"), ("Minutes", "minutes")]
+AXES = [("Epochs", "epoch"), ("Minutes", "minutes"), ("Share of the run", "share")]
+AXIS_UNITS = {"epoch": "epoch", "minutes": "minutes", "share": "percent of the run"}
 NO_RUN_MESSAGE = (
     "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
 )
@@ -53,7 +53,10 @@ TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 @dataclass(frozen=True)
 class CurvePlot:
-    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history."""
+    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history.
+
+    `shape` is "large" or "wide" for the plots of the first screen, see line_plots.js.
+    """
 
     title: str
     unit: str
@@ -62,6 +65,7 @@ class CurvePlot:
     has_log_scale: bool = False  # whether the logarithmic scale applies to this plot
     signed: bool = False  # draw a line at 0 and show a plus sign
     find_source_run: Callable[[Run], Run | None] = lambda run: run  # run that has the history
+    shape: str | None = None
 
 
 def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
@@ -77,9 +81,18 @@ def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[R
 
 LEARNING_RATE_COLUMN = {"learning rate": _column("learning_rate")}
 PLOTS = (
-    CurvePlot("Loss", "loss", _train_and_validation("loss"), has_log_scale=True),
-    CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2),
-    CurvePlot(GAP_TITLE, "percentage points", {"gap": generalisation_gap}, decimals=2, signed=True),
+    CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2, shape="large"),
+    CurvePlot("Loss", "loss", _train_and_validation("loss"), has_log_scale=True, shape="wide"),
+    CurvePlot(
+        GAP_TITLE,
+        "percentage points",
+        {"gap": generalisation_gap},
+        decimals=2,
+        signed=True,
+        shape="wide",
+    ),
+)
+MORE_PLOTS = (
     CurvePlot(
         "Learning rate at the end of each epoch",
         "learning rate",
@@ -98,21 +111,20 @@ PLOTS = (
 
 
 def build(controls: dict[str, Component]) -> None:
-    """Lay out the display settings and the plots."""
-    with gr.Row():
+    """Lay out the plots and, below, the display settings."""
+    add_view(VIEW, elem_id="plots")
+    with gr.Row(elem_id="training-filters", elem_classes="vd-filters"):
         controls[SMOOTHING] = gr.Slider(
             0,
             MAX_SMOOTHING,
             0,
             step=0.05,
             label=SMOOTHING_LABEL,
-            info=SMOOTHING_HELP,
-            min_width=260,
+            min_width=200,
             elem_id="smoothing",
         )
         controls[SCALE] = gr.Radio(SCALES, value="linear", label=SCALE_LABEL, min_width=200)
         controls[AXIS] = gr.Radio(AXES, value="epoch", label=AXIS_LABEL, min_width=200)
-    add_view(VIEW, elem_id="plots")
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
@@ -121,8 +133,10 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return render_curves(found, choose_runs(found, state))
 
 
-def render_curves(found: Sequence[Run], shown: Sequence[Run]) -> dict:
-    """Return the curves of the runs `shown`; all runs `found` determine the colours."""
+def render_curves(
+    found: Sequence[Run], shown: Sequence[Run], wanted: Sequence[CurvePlot] = PLOTS
+) -> dict:
+    """Return the `wanted` plots of the runs `shown`; all runs `found` determine the colours."""
     drawn = [run for run in shown if run.history]
     if not drawn:
         message = NO_SELECTION_MESSAGE if found else NO_RUN_MESSAGE
@@ -133,7 +147,7 @@ def render_curves(found: Sequence[Run], shown: Sequence[Run]) -> dict:
     wholes = {run.name: with_lineage_history(run) for run in drawn}
     histories: dict[str, dict] = {}  # x positions by name
     plots = []
-    for plot in PLOTS:
+    for plot in wanted:
         sources = [(run, plot.find_source_run(wholes[run.name])) for run in drawn]
         pairs = [(run, source) for run, source in sources if source and source.history]
         for _, source in pairs:
@@ -142,24 +156,29 @@ def render_curves(found: Sequence[Run], shown: Sequence[Run]) -> dict:
             places = {name: i for i, name in enumerate(histories)}
             plots.append(plot_payload(plot, pairs, styles, places, with_training=not has_many))
     return {
-        "legend": [legend_entry(name, styles[name], has_many) for name in names],
+        "axes": AXIS_UNITS,
         "note": MANY_RUNS_NOTE if has_many else "",
         "x": [*histories.values()],
         "plots": plots,
     }
 
 
-def legend_entry(name: str, style: LineStyle, has_many: bool) -> dict:
-    lighter = None if has_many else style.lighter
-    return {"name": name, "colour": style.colour, "lighter": lighter, "sign": style.symbol}
-
-
 def x_positions(run: Run) -> dict[str, list[float]]:
-    """Return the position of each epoch of a run on the x-axis, in epochs and in minutes."""
+    """Return the position of each epoch of a run on each x-axis in `AXES`."""
+    epochs, total = [record["epoch"] for record in run.history], count_planned_epochs(run)
     return {
-        "epoch": [record["epoch"] for record in run.history],
+        "epoch": epochs,
         "minutes": elapsed_minutes(run),
+        "share": [100 * epoch / total for epoch in epochs],
     }
+
+
+def count_planned_epochs(run: Run) -> int:
+    """Return the number of epochs of a finished run, or the number after which it will finish."""
+    last = run.history[-1]["epoch"]
+    before = get_lineage(run)[-1][0]
+    planned = before + recipe_field(run, "head_epochs") + recipe_field(run, "epochs")
+    return last if run.has_evaluation else max(last, planned)
 
 
 def plot_payload(
@@ -178,6 +197,7 @@ def plot_payload(
         "title": plot.title,
         "label": f"{plot.title} of {', '.join(run.name for run, _ in pairs)}",
         "unit": plot.unit,
+        "shape": plot.shape,
         "decimals": plot.decimals,
         "signed": plot.signed,
         "has_log_scale": plot.has_log_scale,
@@ -208,6 +228,7 @@ def stage_marks(run: Run, source: Run, styles: dict[str, LineStyle]) -> list[dic
         {
             "epoch": float(stage.after),
             "minutes": float(np.interp(stage.after, epochs, minutes)),
+            "share": 100 * stage.after / count_planned_epochs(source),
             "colour": styles[run.name].colour,
         }
         for stage in list_stage_changes(source if source.is_pretraining else run)

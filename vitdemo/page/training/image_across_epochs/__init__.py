@@ -12,6 +12,7 @@ order of their last probabilities. The payload is {"followed": str, "message": s
 Letters: E epochs, L layers, C classes.
 """
 
+import gradio as gr
 from gradio.components import Component
 
 from vitdemo.analyses.snapshots import (
@@ -30,7 +31,7 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 
 VIEW = "image_across_epochs"
 RUN, FOLLOWED = "training.animated", "training.followed"  # state keys
-RUN_LABEL = "Animated run"
+TITLE, RUN_LABEL = "Image across epochs", "Animated run"
 NO_SNAPSHOTS_MESSAGE = (
     "Training runs started here save their weights after each epoch. After the first epoch, the "
     "animation shows the attention and prediction for the image in Explore."
@@ -53,6 +54,7 @@ MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
 
 def build(controls: dict[str, Component]) -> None:
     """Lay out the menu of runs and the animation."""
+    gr.Markdown(f"### {TITLE}")
     controls[RUN] = RunChoice([], label=RUN_LABEL, elem_id="film-of", min_width=220)
     add_view(VIEW, elem_id="film")
 

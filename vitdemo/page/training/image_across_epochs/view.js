@@ -25,6 +25,17 @@ function slider(name, min) {
   return { input, text, label };
 }
 
+// The animation needs several forward passes, so it is requested only when the user scrolls to it.
+function waitForScroll(element) {
+  element.hidden = true;
+  const observer = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    element.hidden = false;
+  });
+  observer.observe(element.parentElement);
+}
+
 function create(element) {
   const [image, canvas] = [make("img", { alt: "" }), make("canvas", { "aria-hidden": "true" })];
   const [when, bars, learned] = [make("p", { className: "when", role: "status" }), make("ul"), make("p", { className: "learned" })];
@@ -59,16 +70,17 @@ function create(element) {
     timer = setInterval(next, FRAME_MS);
   }
 
-  function say(message) {
+  function say(content) {
     stop();
-    element.replaceChildren(notice(message));
+    element.replaceChildren(content);
   }
+  const hint = (text) => make("p", { className: "none", text }); // there is nothing to show yet
 
   function render(found, state) {
     const isOtherRun = data?.run && data.run !== found.run;
     data = found;
     store.set({ "training.followed": data.followed, ...(isOtherRun ? { [KEYS.epoch]: "", [KEYS.layer]: "" } : {}) });
-    if (data.message) return say(data.message);
+    if (data.message) return say(hint(data.message));
     if (!screen.isConnected) element.replaceChildren(screen, controls);
     const i = epochIndex(data, state[KEYS.epoch]);
     const l = Math.min(state[KEYS.layer] || data.layers, data.layers);
@@ -90,8 +102,9 @@ function create(element) {
   at.input.addEventListener("input", () => { stop(); chooseEpoch(Number(at.input.value)); });
   layer.input.addEventListener("input", () => chooseLayer(Number(layer.input.value)));
   button.addEventListener("click", play);
-  if (!store.state.image) say(texts.no_image);
-  return { render, showError: say };
+  waitForScroll(element);
+  if (!store.state.image) say(hint(texts.no_image));
+  return { render, showError: (message) => say(notice(message)) };
 }
 
 store.define("image_across_epochs", { needs: ["image", "training.animated"], follows: Object.values(KEYS), create });

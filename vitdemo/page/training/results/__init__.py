@@ -1,4 +1,7 @@
-"""Texts and tables of the chosen runs: milestones, stages, final results and results by epoch."""
+"""More about the chosen runs, folded: further curves, milestones, stages, final results, epochs.
+
+The payload is {"title": str, "curves": payload of the curves, or {}, "blocks": [block, ...]}.
+"""
 
 from collections.abc import Sequence
 
@@ -15,12 +18,27 @@ from vitdemo.metrics.training_progress import (
     with_lineage_history,
 )
 from vitdemo.page.bridge import ViewState, document_payload
-from vitdemo.page.components.article import Bullets, Details, DocumentBlock, Heading, PickList
+from vitdemo.page.components.article import (
+    Bullets,
+    Details,
+    DocumentBlock,
+    Heading,
+    PickList,
+    Text,
+)
 from vitdemo.page.components.table import Cell, Column, Table
+from vitdemo.page.training.curves import MORE_PLOTS, render_curves
 from vitdemo.page.training.run_choice import choose_runs
 from vitdemo.runs import RECORD_FIELDS, Run
 
 VIEW = "training_results"
+TITLE = "More about these runs"
+INTRO = (
+    "Training curves of each model, by epoch: on the training set, and on a validation set that "
+    "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
+    "run in progress update automatically. Smoothing is the weight of previous epochs (exponential "
+    "moving average); the original curve stays visible."
+)
 MILESTONES_TITLE = "Time to reach a validation accuracy"
 STAGES_TITLE = "Dotted lines: stages of training"
 RESULTS_TITLE = "Final results"
@@ -41,8 +59,8 @@ GAP_TITLE = (
 )
 
 
-def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document about the chosen runs."""
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the curves and the document about the chosen runs."""
     found = context.list_runs()[0]
     shown = choose_runs(found, state)
     ablations = context.cache.call(find_ablations, found)
@@ -51,7 +69,12 @@ def payload(context: AppContext, state: ViewState) -> list:
         *final_results(context, shown),
         *epoch_table(shown),
     ]
-    return document_payload(blocks)
+    curves = render_curves(found, shown, MORE_PLOTS)
+    return {
+        "title": TITLE,
+        "curves": {} if "message" in curves else curves,
+        "blocks": document_payload([Text(INTRO, quiet=True), *blocks] if blocks else []),
+    }
 
 
 def learning_summary(runs: Sequence[Run], groups: dict[str, list[str]]) -> list[DocumentBlock]:

@@ -1,4 +1,4 @@
-"""The list of runs in the Training progress tab, and the status of runs in progress.
+"""The legend that selects runs in the tab Train, and the status of runs in progress.
 
 The data of the view are {"runs": names of all runs, "in_progress": bool, "is_training": bool}. The
 browser sends the names back under the state key `KNOWN`, so that new runs are recognised.
@@ -9,26 +9,31 @@ from collections.abc import Sequence
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.figures.curves import MAX_TRAINING_CURVES, choose_line_styles
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import ACTIVE_STATES, QUEUED
 from vitdemo.page.bridge import ViewData, ViewState, add_view
-from vitdemo.page.components.run_choice import group_runs
+from vitdemo.page.components.run_choice import MODELS_GROUP, UNFINISHED_GROUP, group_runs
 from vitdemo.page.components.run_list import NOT_CHOSEN, RunList
 from vitdemo.runs import Run
 from vitdemo.runs.steps import is_in_progress
 
 VIEW = "training_runs"
 RUNS, KNOWN = "runs", "training.known"  # state keys
-RUNS_LABEL = "Runs"
+RUNS_LABEL, MORE_LABEL = "Runs", "More runs"
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the list of runs."""
+    """Lay out the legend."""
     found = context.list_runs()[0]
+    defaults = default_run_names(found)
     controls[RUNS] = RunList(
         group_runs(found),
         NOT_CHOSEN,
-        defaults=default_run_names(found),
+        defaults=defaults,
+        shown=[MODELS_GROUP, UNFINISHED_GROUP],
+        more=MORE_LABEL,
+        looks=describe_looks(found, defaults),
         label=RUNS_LABEL,
         elem_id="runs",
     )
@@ -48,9 +53,27 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     }
     names, defaults = choose_names(found, state), default_run_names(found)
     value = NOT_CHOSEN if names == defaults else names
-    return ViewData(
-        data, {RUNS: {"props": {"groups": group_runs(found), "defaults": defaults}, "value": value}}
-    )
+    props = {
+        "groups": group_runs(found),
+        "defaults": defaults,
+        "looks": describe_looks(found, names),
+    }
+    return ViewData(data, {RUNS: {"props": props, "value": value}})
+
+
+def describe_looks(found: Sequence[Run], names: Sequence[str]) -> dict[str, dict]:
+    """Return the colours and the marker of each run in `names` that has curves, see `RunList`."""
+    drawn = [run.name for run in found if run.name in names and run.history]
+    styles = choose_line_styles(drawn, [run.name for run in found])
+    has_training = len(drawn) <= MAX_TRAINING_CURVES
+    return {
+        name: {
+            "colour": style.colour,
+            "lighter": style.lighter if has_training else None,
+            "sign": style.symbol,
+        }
+        for name, style in styles.items()
+    }
 
 
 def default_run_names(found: Sequence[Run]) -> list[str]:

@@ -5,18 +5,12 @@ const POLL_SECONDS = 4;
 let wasOpened = true; // whether the tab was opened since the last data
 store.watch(["tab"], () => { wasOpened = true; });
 
-// Open the panel "Train a model" if a training run is in progress.
-function openPanel() {
-  const label = document.querySelector("#train-here .label-wrap");
-  if (label && !label.matches(".open")) label.click();
-}
-
 store.define("training_runs", {
   needs: ["runs"],
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
   render(element, { runs, is_training: isTraining }) {
     store.set({ "training.known": runs });
-    if (isTraining && wasOpened) openPanel();
+    if (isTraining && wasOpened) vitdemo.trainingJobs.openPanel(); // "Train a model", with the progress
     wasOpened = false;
   },
 });

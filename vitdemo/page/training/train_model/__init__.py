@@ -1,7 +1,8 @@
 """The panel "Train a model": the form of a new run, all runs of the page, and live curves.
 
-The payload of the runs is {"rows": rows of `taskRowsIn` in task_rows.js, "in_progress": bool}. The
-payload of the live curves is {"plots": value of `linePlotsIn`, "in_progress": bool}.
+The payload of the runs is {"rows": rows of `taskRowsIn` in task_rows.js, "note": str,
+"in_progress": bool}. The payload of the live curves is {"plots": value of `linePlotsIn`,
+"in_progress": bool}.
 """
 
 from dataclasses import asdict
@@ -16,7 +17,6 @@ from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
-from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.train_model.form import (
     BASELINE,
     JS_UPDATE_JOBS,
@@ -32,12 +32,21 @@ TRAINING_DISABLED_MESSAGE = (
     "start `app.py` with `--allow-training`. Runs started with `python train.py` appear below."
 )
 TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
+QUEUED_NOTE = "Another training run is in progress; a new run starts after it."
+OFFER = "Train one yourself: first steps, about 3 minutes"
+OFFER_LABEL = "Set up the training"
+JS_OPEN_FORM = "() => vitdemo.trainingJobs.openForm()"
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
 TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
 def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:
-    """Lay out the panel; without `jobs`, show why training is disabled."""
+    """Lay out an offer to train, and the panel; without `jobs`, show why training is disabled."""
+    if jobs is not None:
+        with gr.Row(elem_id="train-offer", elem_classes="vd-filters"):
+            gr.Markdown(OFFER)
+            offer = gr.Button(OFFER_LABEL, variant="primary", size="sm", elem_id="set-up-training")
+        offer.click(None, js=JS_OPEN_FORM, **NO_PROGRESS)
     with gr.Accordion(PANEL_TITLE, open=False, elem_id="train-here") as panel:
         if jobs is None:
             gr.Markdown(TRAINING_DISABLED_MESSAGE)
@@ -47,7 +56,6 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
         form = TrainingForm(context, jobs, controls)
         rows = add_view(JOBS_VIEW, elem_id="trainings", events=["act"])
         add_view(LIVE_VIEW, elem_id="live")
-        image_across_epochs.build(controls)
     form.wire(panel)
 
     @show_user_errors
@@ -65,8 +73,9 @@ def jobs_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewD
     tested = [run for run in context.list_runs()[0] if run.has_evaluation]
     baseline = choose_run(tested, state.read_text(BASELINE), optional=True)
     rows = [asdict(row) for row in job_rows(jobs, context)]
+    is_busy = has_unfinished_job(jobs)
     return ViewData(
-        {"rows": rows, "in_progress": has_unfinished_job(jobs)},
+        {"rows": rows, "note": QUEUED_NOTE if is_busy else "", "in_progress": is_busy},
         {BASELINE: describe_run_choices(tested, baseline)},
     )
 

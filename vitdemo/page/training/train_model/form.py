@@ -33,7 +33,6 @@ GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
 START_LABEL = "Start training"
 STARTED_MESSAGE = "{name} is {state}."
 MEASURING_COST_MESSAGE = "Measuring the training time on this machine …"
-QUEUED_NOTE = " Another training run is in progress; this one starts after it."
 JS_UPDATE_JOBS = "() => vitdemo.trainingJobs.update()"
 
 
@@ -106,7 +105,7 @@ class TrainingForm:
             busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
             device = self.context.device
             found = estimate_training_cost(recipe, images, self.jobs.root, device, busy=busy)
-            return found.description + (QUEUED_NOTE if busy else "")
+            return found.description
         except VitdemoError as error:
             return str(error)
 

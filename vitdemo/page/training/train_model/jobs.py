@@ -65,7 +65,8 @@ def describe_job(job: Job, run: Run | None) -> str:
     if job.state == PAUSED:
         return f"{epoch}; queued runs wait for it" if job.epochs else "paused before it started"
     if job.state == EVALUATING:
-        return f"{format_with_noun(job.epochs, 'epoch')} done, evaluating on the test set"
+        part = "" if job.epoch >= job.epochs else f" of {job.epochs}"
+        return f"{format_with_noun(job.epoch, 'epoch')}{part} done, evaluating on the test set"
     if job.state == FAILED:
         kept = (
             f"after {job.epoch} of {format_with_noun(job.epochs, 'epoch')}. " if job.epochs else ""

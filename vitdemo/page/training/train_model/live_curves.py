@@ -6,6 +6,7 @@ from vitdemo.runs import read_history
 from vitdemo.runs.steps import read_steps
 
 MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
+AXIS = "epochs trained"  # a fraction of an epoch for each logged step
 NO_STEP_NOTE = "{name}: the curves appear after the first step."
 
 
@@ -30,9 +31,9 @@ def render_live_curves(job: Job | None) -> dict:
         held = {"x": ends, "y": [scale * record[f"val_{field}"] for record in history]}
         return {
             "title": title,
-            "label": f"{title} of {job.name}, by epoch",
+            "label": f"{title} of {job.name}, by {AXIS}",
             "unit": unit,
-            "x": "epoch",
+            "x": AXIS,
             "decimals": decimals,
             "lines": [
                 looks | training | {"name": "training", "colour": lighter, "dashed": True},

@@ -1,6 +1,6 @@
 // The training runs that were started on the page, and live curves of one run.
 vitdemo.trainingJobs = (() => {
-const { linePlotsIn, store, taskRowsIn } = vitdemo;
+const { linePlotsIn, make, store, taskRowsIn } = vitdemo;
 const texts = vitdemo.texts.train_model;
 const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress, and while others may start one
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
@@ -9,8 +9,10 @@ store.define("training_jobs", {
   needs: ["training.baseline"],
   pollSeconds,
   create(element, { trigger }) {
-    const draw = taskRowsIn(element, texts.no_jobs, (action) => trigger("act", action));
-    return { render: ({ rows }) => draw(rows) };
+    const [note, list] = [make("p", { className: "note", role: "status" }), make("div")];
+    const draw = taskRowsIn(list, texts.no_jobs, (action) => trigger("act", action));
+    element.replaceChildren(note, list);
+    return { render: ({ rows, note: text }) => { draw(rows); note.textContent = text; } };
   },
 });
 
@@ -25,5 +27,20 @@ store.define("live_curves", {
 
 // Request the runs again, after the user started or changed one.
 const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
-return { update };
+
+function openPanel() {
+  const label = document.querySelector("#train-here .label-wrap");
+  if (label && !label.matches(".open")) label.click();
+}
+
+// Open the form with its first recipe. gradio adds the form when the panel is opened.
+function openForm() {
+  openPanel();
+  const preset = document.querySelector("#preset input");
+  if (!preset) return requestAnimationFrame(openForm);
+  if (!preset.checked) preset.click();
+  preset.focus({ preventScroll: true });
+}
+
+return { openForm, openPanel, update };
 })();

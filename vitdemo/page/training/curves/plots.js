@@ -1,0 +1,45 @@
+// Plots of training curves: smoothing and axes without a request. All plots and the animation show the same epoch.
+vitdemo.trainingPlots = (() => {
+const { fill, linePlotsIn, smoothCurve, store } = vitdemo;
+const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) => `training.${name}`);
+
+// The original curve is faint below the smoothed curve.
+function linesOf({ x, y, ...line }, positions, axis, smoothing) {
+  const { epoch, [axis]: places } = positions[x];
+  const original = { ...line, x: places, y, read: true, epochs: axis === "epoch" ? null : epoch };
+  if (!smoothing) return [original];
+  return [{ ...original, faint: true }, { ...original, y: smoothCurve(y, smoothing), read: false }];
+}
+
+// The value of `linePlotsIn` for the data and the display settings.
+function plotsOf({ message, note, axes, x: positions, plots }, state) {
+  if (message) return { problems: [message] };
+  const [smoothing, scale, axis] = [SMOOTHING, SCALE, AXIS].map((key) => state[key]);
+  const unit = axes[axis];
+  const plotOf = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
+    ...plot,
+    label: fill(vitdemo.texts.curves.plot_by_axis, { plot: label, axis: unit }),
+    x: unit,
+    whole: axis === "epoch",
+    log: hasLogScale && scale === "log",
+    zero: plot.signed,
+    lines: lines.flatMap((line) => linesOf(line, positions, axis, smoothing)),
+    marks: marks.map((mark) => ({ x: mark[axis], colour: mark.colour })),
+  });
+  return { note, x: unit, plots: plots.map(plotOf) };
+}
+
+// Return a function that draws the data of curves in `root`, or only a message.
+function trainingPlotsIn(root, options = {}) {
+  const listen = (at) => { if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at }); };
+  const draw = linePlotsIn(root, { ...options, listen });
+  const readEpoch = (state) => { if (state[AXIS] === "epoch") draw.readAt(state[EPOCH] || ""); };
+  store.watch([EPOCH], readEpoch);
+  return (data, state) => {
+    draw(data.message || data.plots ? plotsOf(data, state) : null);
+    if (state[EPOCH]) readEpoch(state);
+  };
+}
+
+return { follows: [SMOOTHING, SCALE, AXIS], trainingPlotsIn };
+})();
