@@ -43,8 +43,8 @@ MODULES: tuple[ModuleType, ...] = (
     *(architecture, attention_maps, catalog, class_attribution, confusion_matrix, cost, curves),
     *(custom_classes, download, errors, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, maps, offers, one_head, panel),
-    *(per_class_metrics, perturbation, pictures, positions, predictions, residual_stream, robustness, run_list),
-    *(similar_images, table, train_model),
+    *(per_class_metrics, perturbation, pictures, positions, predictions, residual_stream),
+    *(robustness, run_list, similar_images, table, train_model),
 )
 
 
