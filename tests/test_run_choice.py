@@ -76,5 +76,3 @@ def test_updates_keep_existing_choices_and_replace_missing_ones(several):
     assert "value" not in update  # a value would undo a choice made meanwhile
     update, name = update_run_choices(several, "gone")
     assert (name, update["value"]) == ("model", "model")
-    update, name = update_run_choices(several, "gone", optional=True)
-    assert (name, update["value"]) == (None, "")

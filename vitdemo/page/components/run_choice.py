@@ -88,19 +88,17 @@ class RunChoice(View):
         return value
 
 
-def update_run_choices(
-    runs: Sequence[Run], current: str | None, *, optional: bool = False
-) -> tuple[dict, str | None]:
+def update_run_choices(runs: Sequence[Run], current: str | None) -> tuple[dict, str | None]:
     """Return an update of the menu to `runs`, and the choice: `current`, or the first run.
 
-    If `optional` and `current` no longer exists, the choice is None. The update sets a value only
-    if the choice changes, so that it does not undo a later choice of the user.
+    The update sets a value only if the choice changes, so that it does not undo a later choice of
+    the user.
     """
     groups = group_runs(runs)
     names = flatten_names(groups)
-    if current in names or (optional and current is None):
+    if current in names:
         return gr.update(groups=groups), current
-    value = names[0] if names and not optional else None
+    value = names[0] if names else None
     return gr.update(groups=groups, value=value or ""), value
 
 
