@@ -26,7 +26,8 @@ vitdemo.store = (() => {
 
   let mirror = null; // properties of the component whose value is the image
 
-  const valueOf = (key) => (key === "layer" ? chosenLayer : state[key]);
+  // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
+  const valueOf = (key) => (key === "layer" ? chosenLayer : key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key]);
   const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
   const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
   const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
@@ -187,7 +188,8 @@ vitdemo.store = (() => {
   function choose(name, value) {
     const changes = { [name]: value, ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])) };
     const leader = leaders[name];
-    if (leader && (leader !== "model" || modelNames.includes(value))) changes[leader] = value;
+    const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
+    if (leader && (leader !== "model" || isModel)) changes[leader] = value;
     if (name === "model") changes.unavailable = "";
     set(changes);
     for (const [key, chosen] of Object.entries(changes)) if (key !== name) showControl(key, { value: chosen });

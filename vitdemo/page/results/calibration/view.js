@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("calibration", ["model", "results.model"]);
+vitdemo.store.defineDocument("calibration", ["results.model"]);

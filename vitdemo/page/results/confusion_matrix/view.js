@@ -3,7 +3,7 @@
 (() => {
 const { csv, documentIn, fill, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
 const texts = vitdemo.texts.confusion_matrix;
-const MODELS = ["model", "results.model", "results.other"];
+const MODELS = ["results.model", "results.other"];
 const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
 const MAX_CELL = 400; // characters of the two class names
 

@@ -6,7 +6,7 @@ const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_error
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
 const NO_FILTER = { ...ANY_CLASS, "errors.low": 0, "errors.high": 100 }; // values that exclude no image
-const MODEL = ["model", "results.model"];
+const MODEL = ["results.model"];
 const FILTERS = [...MODEL, ...Object.keys(NO_FILTER)];
 const number = new Intl.NumberFormat("en");
 

@@ -2,7 +2,7 @@
 (() => {
 const { documentIn, make, rove, store } = vitdemo;
 const texts = vitdemo.texts.per_class_metrics;
-const MODELS = ["model", "results.model", "results.other"];
+const MODELS = ["results.model", "results.other"];
 const CLASSES = "metrics.classes";
 
 store.defineDocument("paired_test", [...MODELS]);
