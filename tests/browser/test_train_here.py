@@ -50,7 +50,8 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     page.locator("#film").scroll_into_view_if_needed()  # the animation is loaded now
     expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
 
-    page.reload()
+    page.close()  # a reload would abort a request in flight, which gradio's client reports
+    page = open_page(site)
     page.get_by_role("tab", name="Train", exact=True).click()  # the panel opens automatically
     expect(page.locator(STATE)).to_have_text("training")
     press(page, "Pause")

@@ -403,12 +403,16 @@ def run_action(
 def list_new_models(context: AppContext, known: object) -> dict | None:
     """Return the models to choose from and their stamp; None if the stamp is `known`.
 
-    The stamp changes if a run is added, removed or trained again.
+    The stamp changes if a run is added, removed or trained again. "others" are the names of the
+    runs that have only results.
     """
     stamp = f"{hash(make_key(context.list_runs_and_models()[0])):x}"
     if stamp == known:
         return None
-    return {"stamp": stamp, "groups": group_runs(context.explainable_runs())}
+    explainable = context.explainable_runs()
+    names = {run.name for run in explainable}
+    others = [run.name for run in context.evaluated_runs() if run.name not in names]
+    return {"stamp": stamp, "groups": group_runs(explainable), "others": others}
 
 
 def describe_depth(context: AppContext, state: object) -> dict | None:

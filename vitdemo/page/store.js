@@ -252,13 +252,14 @@ vitdemo.store = (() => {
   }
 
   // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced:
-  // before the first answer, it is from the URL; later, it was removed.
-  function takeModels({ stamp, groups }) {
+  // before the first answer, it is from the URL; later, it was removed. Keys that follow the model keep a run of `others`.
+  function takeModels({ stamp, groups, others }) {
     modelNames = groups.flatMap(([, names]) => names);
     showControl("model", { props: { groups } });
     set({ models: stamp });
     if (modelNames.includes(state.model)) return;
-    if (state.model) set({ unavailable: state.model, ...Object.fromEntries(followersOf("model").map((key) => [key, state[key] || state.model])) });
+    const kept = others.includes(state.model) ? followersOf("model").map((key) => [key, state[key] || state.model]) : [];
+    if (state.model) set({ unavailable: state.model, ...Object.fromEntries(kept) });
     set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
     showControl("model", { value: state.model });
   }
@@ -554,7 +555,7 @@ vitdemo.store = (() => {
       if (shown() === state[key]) return;
       set({ [key]: shown() });
       writeUrl({ adds: true });
-      checkModels();
+      if (key !== "section") checkModels(); // a tab may show new runs; the sections of Explore show one model
     });
     function attach() {
       strip ??= document.querySelector(`${selector} [role=tablist]`);
