@@ -613,11 +613,11 @@ def test_published_model_is_replaced_and_unpublished(owned, jobs):
     jobs.delete("own-a-b-1")
     jobs.register_run("own-a-b", lambda folder: None)  # another user publishes a model of that name
     classifier.publish(owned, session, jobs)
-    assert "It replaces" not in session.notice
+    assert "The previously published model" not in session.notice
     assert published() == ["own-a-b-1", "own-a-b-2"]
     jobs.limits = replace(jobs.limits, kept=2)
     classifier.publish(owned, session, jobs)
-    assert "It replaces 'own-a-b-2'" in session.notice
+    assert "The previously published model 'own-a-b-2' was deleted." in session.notice
     assert published() == ["own-a-b-1", "own-a-b-3"]
     jobs.delete("own-a-b-3")
     jobs.register_run("own-a-b", lambda folder: None)

@@ -132,7 +132,9 @@ def test_scaled_deit_error_exceeds_its_expected_chance_error(shipped):
         < report.chance.max_calibration_error
     )
     text = temperature_block(report, "").text
-    assert "has an error below 0.37 points" in text and "not perfectly calibrated" in text
+    assert (
+        "has a calibration error below 0.37 points" in text and "not perfectly calibrated" in text
+    )
 
 
 def test_temperature_scaling_reduces_every_calibration_error(trained):

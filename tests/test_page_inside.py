@@ -242,7 +242,9 @@ def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):
     assert attention_distance.describe_origin(run) == "from scratch"
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert attention_distance.describe_origin(run) == "from scratch, self-supervised first"
+    assert (
+        attention_distance.describe_origin(run) == "from scratch, with self-supervised pretraining"
+    )
     for pretrained, origin in ((True, "pretrained"), (False, "from scratch")):
         timm = make_run(tmp_path / origin, TIMM, recipe={"pretrained": pretrained})
         assert attention_distance.describe_origin(timm) == origin

@@ -167,7 +167,7 @@ def test_weights_of_another_model_are_rejected(tmp_path):
         (TINY, None, "pass its model.safetensors as --weights"),
         (TINY, "none.safetensors", "'none.safetensors' does not exist"),
         (ModelSpec("timm", name="test_vit"), "none.safetensors", "'none.safetensors' does not"),
-        (TINY, "/", "It is a folder: specify a file in it"),
+        (TINY, "/", "is a folder, not a weights file"),
         (ModelSpec("resnet18"), "any.safetensors", "remove --weights"),
     ],
 )

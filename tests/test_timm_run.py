@@ -101,7 +101,7 @@ def test_imagenet_class_names_and_local_weights_are_used(tmp_path):
         ("timm:", "Write timm:NAME"),
         ("timm:nonsense", "timm has no model 'nonsense'"),
         ("timm:deit_tiny_patch16_224=nowhere.bin", "'nowhere.bin' does not exist"),
-        ("timm:deit_tiny_patch16_224=/", "does not exist. It is a folder"),
+        ("timm:deit_tiny_patch16_224=/", "is a folder, not a weights file"),
         (
             "timm:vit_tiny_patch16_224.in12k",
             r"no weights 'in12k' for 'vit_tiny.*one of augreg_in21k",

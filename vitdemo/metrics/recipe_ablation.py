@@ -298,7 +298,7 @@ def _describe_seed_variation(ablation: RecipeAblation) -> str:
 def ablation_table(ablation: RecipeAblation) -> tuple[list[str], list[list[str]]]:
     """Return the header and a row per run, the baseline first; gains in percentage points."""
     header = ["Run", "Test accuracy (%)", "Gain, points", "95% interval", "p (Holm)"]
-    header += ["Validation gain", "What differs"]
+    header += ["Validation gain", "Changed settings"]
     baseline_row = [ablation.baseline, f"{100 * ablation.accuracy:.2f}", *[DASH] * 5]
     return header, [baseline_row, *map(_gain_row, ablation.gains)]
 

@@ -79,8 +79,11 @@ def require_weights_file(weights: Path | str) -> Path:
     """Return `weights` as a path. Raises `ModelError` if this path is not a file."""
     path = Path(weights)
     if not path.is_file():
-        hint = " It is a folder: specify a file in it." if path.is_dir() else ""
-        raise ModelError(f"The weights file '{weights}' does not exist.{hint}")
+        if path.is_dir():
+            raise ModelError(
+                f"'{weights}' is a folder, not a weights file. Specify a file in this folder."
+            )
+        raise ModelError(f"The weights file '{weights}' does not exist.")
     return path
 
 

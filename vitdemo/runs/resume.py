@@ -82,9 +82,9 @@ def read_resume_checkpoint(
     total = saved_recipe["head_epochs"] + saved_recipe["epochs"]
     if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
         raise RunError(
-            f"'{folder}' has {state['epoch']} of {total} epochs and cannot end after "
-            f"{recipe.total_epochs}. Choose more epochs if the run is not finished, or another "
-            "--out."
+            f"'{folder}' has completed {state['epoch']} of {total} epochs, so its number of epochs "
+            f"cannot become {recipe.total_epochs}. If the run is not finished, choose more than "
+            f"{state['epoch']} epochs. Otherwise, choose another --out."
         )
     return state
 

@@ -176,7 +176,7 @@ def _occlusion_maps(
     several = join_randomised_heads(model, range(count))
 
     def score(images: Tensor, _: Tensor) -> Tensor:
-        """Compute the log-probability (n, R) of the target class for each randomised head."""
+        """Compute the target class's log-probability (n, R) for each randomised classifier head."""
         logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
         return logits.log_softmax(dim=-1)[..., target]
 

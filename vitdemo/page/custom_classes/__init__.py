@@ -30,9 +30,9 @@ CUSTOM_CLASSES_INTRO = (
     f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "
     "class are "
     "enough to start. A trained Vision Transformer, the backbone, stays unchanged: only a new "
-    "classifier is fitted on its features, in seconds. Other users cannot see your images and your "
-    "model, unless you share them. You lose them when you leave or reload the page, and this "
-    "server deletes them one hour after their last use."
+    "classifier is fitted on its features, in seconds. Other users cannot see your images or your "
+    "model, unless you publish the model. You lose them when you leave or reload the page, and "
+    "this server deletes them one hour after their last use."
 )
 BACKBONE_LABEL = "Backbone"
 SESSION_LIFETIME = 3600  # seconds after the last use

@@ -25,7 +25,7 @@ MODEL_PUBLISHED_MESSAGE = (
     "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
     "'Unpublish' here, or 'Delete' in the tab Train, under 'Train a model'."
 )
-MODEL_REPLACED_MESSAGE = " It replaces '{name}'."
+MODEL_REPLACED_MESSAGE = " The previously published model '{name}' was deleted."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."
 ALREADY_DELETED_MESSAGE = "'{name}' was already deleted in the tab Train."
 NOT_PUBLISHED_MESSAGE = "You have not published a model. Press 'Publish to all users' first."
@@ -150,5 +150,5 @@ def require_training(jobs: JobQueue | None) -> JobQueue:
 
 
 def report_fraction(report: Report, parts: int) -> ReportProgress:
-    """Return a function that reports the fraction of a work in percent, times `parts`."""
+    """Return a function that reports a fraction, multiplied by `parts`, in percent."""
     return lambda fraction, text: report(min(round(100 * parts * fraction), 100), 100, text)

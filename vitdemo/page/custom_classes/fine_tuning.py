@@ -24,15 +24,15 @@ from vitdemo.runs import CUSTOM_CLASSES_RECIPE, WEIGHTS_FILE, Run
 from vitdemo.training.recipes import get_recipe
 
 RUN_QUEUED_MESSAGE = (
-    "'{name}' is queued. All users of this page see this training run and its results in Training "
-    "progress, under 'Train a model'. The run folder contains your images until the run is deleted "
-    "there."
+    "'{name}' is queued. All users of this page see this training run and its results in the tab "
+    "Train. The run folder contains your images until the run is deleted in the tab Train, under "
+    "'Train a model'."
 )
 UNSUITABLE_BACKBONE_MESSAGE = (
-    "Only DeiT-Tiny models of a stored run can be fine-tuned here. Choose such a backbone instead "
-    "of '{name}'."
+    "Only DeiT-Tiny models with weights in a run folder can be fine-tuned here. Choose such a "
+    "backbone instead of '{name}'."
 )
-STILL_TUNING_MESSAGE = "A model is being fine-tuned. Wait for its end, or cancel it."
+STILL_TUNING_MESSAGE = "A model is being fine-tuned. Wait until the fine-tuning ends, or cancel it."
 WRITING_IMAGES_TEXT = "Writing the images"
 TUNED_MESSAGE = (
     "'{name}' was fine-tuned{accuracy}. It was added to the models in every tab. Only you can see "
@@ -56,7 +56,7 @@ def is_large_enough(collection: ImageCollection) -> bool:
 def explain_unsuitable_backbone(context: AppContext, name: str) -> str:
     """Return why a run cannot be fine-tuned, "" if it can.
 
-    The job may start late, and the user's private runs can be deleted before that.
+    Private runs are unsuitable, because they can be deleted before the job starts.
     """
     run = context.find_run(name)
     is_stored = (run.path / WEIGHTS_FILE).is_file() and not is_private(context, run)
@@ -115,7 +115,7 @@ def read_fine_tuned(session: CustomClassesSession) -> Job | None:
 
 
 def describe_fine_tuned(context: AppContext, session: CustomClassesSession) -> dict | None:
-    """Return progress or result of the private fine-tuning; see the module docstring."""
+    """Return progress or result of the private fine-tuning; see the module `models`."""
     job = read_fine_tuned(session)
     if job is None:
         return None

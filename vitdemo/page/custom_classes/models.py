@@ -1,4 +1,4 @@
-"""Which actions apply to the user's models, and the backbones to choose from.
+"""Available actions for the user's models, and the list of backbones.
 
 The payload:
 

@@ -50,7 +50,8 @@ def describe_cross_validation(found: LinearProbe) -> str:
         f"The accuracy is **{100 * found.accuracy:.1f}%** on {len(found.labels)} images, "
         f"95% confidence interval {low:.0f} to {high:.0f}%. Each image was predicted by a model "
         f"that was fitted without it and without near-identical images ({found.folds}-fold "
-        f"cross-validation). Fitted in {found.seconds:.1f} s on the features of {found.base.name}."
+        f"cross-validation). The classifier was fitted in {found.seconds:.1f} s on the features of "
+        f"{found.base.name}."
     )
 
 

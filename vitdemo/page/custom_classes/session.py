@@ -1,4 +1,4 @@
-"""The classes, images and models of one user, which only this user sees until they are shared."""
+"""Classes, images and models of one user, which only this user sees until they are published."""
 
 import shutil
 from dataclasses import dataclass
@@ -54,6 +54,6 @@ class CustomClassesSession:
         self.tuned_folder = None
 
     def delete_all(self, jobs: JobQueue | None) -> None:
-        """Delete all files of the user that were not shared."""
+        """Delete all files of the user that were not published."""
         self.delete_classifier()
         self.delete_fine_tuned(jobs)

@@ -38,12 +38,11 @@ TEXTS = {
     "fine_tune": "Fine-tune the whole model",
     "audience": "Who may see the fine-tuned model?",
     "only_user": "Only you",
-    "only_user_help": "The model appears in every tab for you only. The server deletes the model "
-    "and your images one hour after your last use of this tab.",
+    "only_user_help": "The model appears in every tab, but only for you. The server deletes the "
+    "model and your images one hour after your last use of this tab.",
     "all_users": "All users of this page",
     "all_users_help": "All users see the training run and its results, and can use the model. The "
-    "server keeps your images in the run folder until someone deletes the run in Training "
-    "progress.",
+    "server keeps your images in the run folder until someone deletes the run in the tab Train.",
     "start_fine_tuning": "Start fine-tuning",
     "fine_tuning": "Fine-tuning",
     "fine_tuning_progress": "Fine-tuning: {progress}",

@@ -1,4 +1,4 @@
-"""The tab Train: start a training run, and training curves of any runs."""
+"""The tab Train: form for a new training run, and training curves of the chosen runs."""
 
 from functools import partial
 from pathlib import Path

@@ -228,6 +228,9 @@ def neighbour_blocks(
         items.append(ImageItem(alt, label, f"cosine {cosine:.3f}", pick=str(number)))
     return [
         Heading(f"Nearest neighbours by the features of {name}"),
-        Text(f"Nearest of {len(sample):,} test images to the image in Explore, by cosine."),
+        Text(
+            f"The most similar of {len(sample):,} test images to the image in Explore, by cosine "
+            "similarity of the features."
+        ),
         ImageRow(items, concatenate_images(sample.thumbnails[places])),
     ]

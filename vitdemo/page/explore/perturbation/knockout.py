@@ -18,7 +18,7 @@ from vitdemo.page.gradio_patches import UncheckedSlider
 VIEW = "knockout"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
-MAX_CLASSES = 5  # in the card; the new prediction is added if it is not one of them
+MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
     "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
     "attend to any patch. If the prediction stays the same, it does not depend on this "

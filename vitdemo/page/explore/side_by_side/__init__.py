@@ -38,7 +38,7 @@ MODEL_FAMILIES = (
     ("timm",),
     CONVOLUTIONAL_FAMILIES,
 )  # kinds of models: from scratch, pretrained, convolutional
-PREDICTED_CLASS = "the predicted class of each"  # in URLs, so it stays
+PREDICTED_CLASS = "the predicted class of each"  # part of URLs, so it must not change
 NO_MODEL = "Choose a model above."
 SIDE_BY_SIDE_INTRO = (
     "The same image in several models, at the same relative depth: 100% is the last layer of each "

@@ -1,4 +1,4 @@
-"""Sentences, plots and table of the Calibration tab."""
+"""Sentences, plots and table of the section Calibration."""
 
 import numpy as np
 
@@ -107,7 +107,8 @@ def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str
     """Describe the calibration error expected by chance; `which` specifies the probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
-        f"probabilities has an error below {100 * found.max_calibration_error:.2f} points."
+        "probabilities has a calibration error below "
+        f"{100 * found.max_calibration_error:.2f} points."
     )
 
 
@@ -134,7 +135,7 @@ def describe_label_smoothing(found: CalibrationReport) -> str:
     if found.true_class_target == 1 or found.mean_confidence >= found.accuracy:
         return ""
     words = (
-        " It was trained with label smoothing: the target probability of the true class was "
+        " The model was trained with label smoothing: the target probability of the true class was "
         f"{found.true_class_target:.2f}."
     )
     scaled = found.scaled

@@ -120,7 +120,7 @@ TASKS: dict[str, Task] = {}
 def read_matrix(context: AppContext, state: ViewState) -> "ConfusionCells":
     """Return the confusion matrix of the view state.
 
-    Raises `RunError` without an evaluated run, or if the second run has other test images.
+    Raises `RunError` without an evaluated run, or if both runs have different test images.
     """
     name = require_model(context, state)
     _, other, _ = choose_models(context, state)
@@ -151,7 +151,7 @@ def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class ConfusionCells:
-    """Confusion matrix of one model, or of a model minus another; `values` (C, C) in `unit`."""
+    """Confusion matrix of one model, or a difference of two; `values` (C, C) in `unit`."""
 
     group: ComparablePredictions
     run: str

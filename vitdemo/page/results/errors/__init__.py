@@ -188,7 +188,7 @@ def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[s
 
 
 def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
-    """Describe the class and confidence filters that are not neutral, "" if all are."""
+    """Describe the active class and confidence filters; "" without an active filter."""
     words = []
     if filters.true is not None or filters.predicted is not None:
         true, predicted = (

@@ -34,7 +34,8 @@ METRIC_HELP = {
     "precision": "Fraction of correct predictions among all images predicted as the class.",
     "recall": "True positive rate: fraction of the images of the class that are predicted as this "
     "class.",
-    "f1": "Harmonic mean of precision and recall. It is low if either of them is low.",
+    "f1": "Harmonic mean of precision and recall. The F1 is low if the precision or the recall is "
+    "low.",
     "average_precision": "Precision averaged over all thresholds, weighted by the recall that each "
     "threshold adds. The curves below show the interval of this value.",
     "roc_auc": "Probability that an image of the class gets a higher probability for this class "

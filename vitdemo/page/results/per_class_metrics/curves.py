@@ -80,7 +80,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 def choose_classes(
     report: ClassificationReport, wanted: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the tested classes, and the `wanted` ones of them, at most `MAX_CURVE_CLASSES`.
+    """Return all tested classes, and at most `MAX_CURVE_CLASSES` tested classes of `wanted`.
 
     If no wanted class was tested, the class with the lowest F1 is chosen. An empty choice stays.
     """

@@ -37,7 +37,7 @@ SMOOTHING, SCALE, AXIS = "training.smoothing", "training.scale", "training.axis"
 MAX_SMOOTHING = 0.95
 SMOOTHING_LABEL, SCALE_LABEL, AXIS_LABEL = "Smoothing", "Y-axis scale", "X-axis"
 SCALES = [("Linear", "linear"), ("Logarithmic", "log")]
-AXES = [("Epochs", "epoch"), ("Minutes", "minutes"), ("Share of the run", "share")]
+AXES = [("Epochs", "epoch"), ("Minutes", "minutes"), ("Percentage of the run", "share")]
 AXIS_UNITS = {"epoch": "epoch", "minutes": "minutes", "share": "percent of the run"}
 NO_RUN_MESSAGE = (
     "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."

@@ -96,7 +96,7 @@ def learning_summary(runs: Sequence[Run], groups: dict[str, list[str]]) -> list[
 
 
 def ablation_links(bases: Sequence[str]) -> list[DocumentBlock]:
-    """Return buttons that open each ablation in the tab Compare models."""
+    """Return one button per ablation, which opens it in the section Compare models."""
     labels = {base: OPEN_ABLATION_LABEL.format(name=base) for base in bases}
     return [PickList(labels)] if bases else []
 

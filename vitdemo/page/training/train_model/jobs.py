@@ -63,7 +63,9 @@ def describe_job(job: Job, run: Run | None) -> str:
         ending = ", stopping after this step" if job.record.get("keeping") else ""
         return epoch + speed + left + ending
     if job.state == PAUSED:
-        return f"{epoch}; queued runs wait for it" if job.epochs else "paused before it started"
+        return (
+            f"{epoch}; queued runs wait for this run" if job.epochs else "paused before it started"
+        )
     if job.state == EVALUATING:
         part = "" if job.epoch >= job.epochs else f" of {job.epochs}"
         return f"{format_with_noun(job.epoch, 'epoch')}{part} done, evaluating on the test set"
@@ -101,7 +103,7 @@ def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
     if job.state not in (FINISHED, STOPPED) or run is None:
         return said
     if beside not in runs:
-        return f"{said} That run no longer exists."
+        return f"{said} The baseline no longer exists."
     try:
         found = measure_validation_gain(run, runs[beside])
     except VitdemoError as error:

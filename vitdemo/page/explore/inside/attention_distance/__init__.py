@@ -72,7 +72,11 @@ def describe_origin(run: Run) -> str:
         return str(recipe.get("summary", run.spec.family))
     if run.spec.family == "timm":
         return "pretrained" if recipe["pretrained"] else "from scratch"
-    return "from scratch, self-supervised first" if find_pretraining(run) else "from scratch"
+    return (
+        "from scratch, with self-supervised pretraining"
+        if find_pretraining(run)
+        else "from scratch"
+    )
 
 
 def describe_sample(found: AttentionDistances) -> str:

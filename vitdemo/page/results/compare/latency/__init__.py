@@ -108,7 +108,7 @@ def measure_latencies(
 
 
 def latency_blocks(latencies: Mapping[str, Sequence[Latency]]) -> list[DocumentBlock]:
-    """Describe the latencies, run name -> one per batch size, and the measurement."""
+    """Describe the measurement, and the latencies of each run: one per batch size."""
     batches = " and ".join(map(str, LATENCY_BATCH_SIZES))
     each = "; ".join(
         f"{name} " + " and ".join(f"{found.milliseconds:.1f}" for found in several)

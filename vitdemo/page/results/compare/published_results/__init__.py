@@ -31,10 +31,14 @@ _RESNET = PublishedResult(
     "96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"
 )
 _AIRBENCH = PublishedResult(
-    "94.0", "same network, 8 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
+    "94.0",
+    "the recipe's network, 8 epochs, 6 test views per image",
+    "KellerJordan/cifar10-airbench",
 )
 _AIRBENCH_WIDE = PublishedResult(
-    "95.0", "same widths, 15 epochs, 6 test views per image", "KellerJordan/cifar10-airbench"
+    "95.0",
+    "the recipe's widths, 15 epochs, 6 test views per image",
+    "KellerJordan/cifar10-airbench",
 )
 _VIT_SMALL = PublishedResult(
     "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"

@@ -33,8 +33,8 @@ from vitdemo.runs import Run
 VIEW = "recipe_ablation"
 BASE = "compare.base"  # state key
 ABLATION_INTRO = (
-    "## Ablation: the effect of each change to the recipe\nEvery run is compared with one "
-    "baseline: the settings that differ, and the change of the accuracy on the same test images."
+    "## Ablation: the effect of each change to the recipe\nThe table compares every run "
+    "with one baseline: its changed settings, and its change of the accuracy on the same images."
 )
 GAIN_COLUMN_HELP = {
     "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points, with "
@@ -47,10 +47,10 @@ GAIN_COLUMN_HELP = {
     f"{SIGNIFICANCE_THRESHOLD:g} means that the difference is significant on these test images.",
     "Validation gain": "Validation accuracy minus the baseline's, in percentage points. The rows "
     "are sorted by this value. Use it, not test accuracy, to choose changes to a recipe.",
-    "What differs": "Training settings that differ from the baseline: the value of the baseline, "
-    "then the value of this run.",
+    "Changed settings": "Training settings that differ from the baseline: the value of the "
+    "baseline, then the value of this run.",
 }
-DIFFERENCES_COLUMN = "What differs"
+DIFFERENCES_COLUMN = "Changed settings"
 MARKER_LEGEND = (
     "● better or ■ worse than the baseline, ○ not significant on these test images (p (Holm) is "
     f"not below {SIGNIFICANCE_THRESHOLD:g})."
@@ -141,7 +141,7 @@ def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
     """Return the table of gains and a notice for each run that cannot be compared.
 
     Runs that differ in several settings are in a second table, which is closed at first. If no run
-    differs in one setting only, all runs are in the first table.
+    differs in only one setting, all runs are in the first table.
     """
     left_out = [Notice(sentence) for sentence in found.exclusion_messages]
     if not found.gains:
