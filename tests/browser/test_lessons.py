@@ -242,10 +242,10 @@ def test_url_opens_a_lesson_at_a_step(open_page, small):
     expect(page.locator(".vd-dim")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".vd-dim")).to_have_count(0)
-    assert "lesson=9-own&step=1" in page.url
+    page.wait_for_url(lambda url: "lesson=9-own&step=1" in url)
     panel(page).get_by_role("button", name="Exit lesson").click()
     expect(panel(page)).to_be_hidden()
-    assert "lesson" not in page.url
+    page.wait_for_url(lambda url: "lesson" not in url)
 
 
 def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small):

@@ -171,7 +171,8 @@ Object.assign(window.vitdemo, (() => {
         return false;
       }
     }
-    function still(type) {
+    async function still(type) {
+      if (!video.videoWidth) await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
       const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
       canvas.getContext("2d").drawImage(video, 0, 0);
       return new Promise((done) => canvas.toBlob(done, type, 0.9));
