@@ -53,7 +53,7 @@ PARTS = {
     "epochs": "Across epochs",
     "diagram": "Architecture",
 }
-HOME, OTHER_TABS = "Explore", ("Compare models", "Data", "Per-class metrics")
+HOME, OTHER_TABS = "Explore", ("Results", "Data", "Train")
 
 # The visible views of Explore. The name of a drawn file is a hash of its content.
 JS_READ_VIEW = """() => {
