@@ -252,7 +252,7 @@ function createModels(element) {
   function askWho() {
     tell(drawn.refusal);
     if (drawn.refusal) return;
-    asksWho = true; // drawn anew, with the first answer
+    asksWho = true; // the form is drawn again, with its first option
     shown.delete(question);
     store.set({ [AUDIENCE]: "me" });
     draw();

@@ -45,7 +45,7 @@ const isDone = () => progress().done.includes(savedStep());
 // --- navigation ---
 
 function begin(lesson, step) {
-  leave(); // so that the same lesson also begins anew
+  leave(); // so that the same lesson starts again, too
   store.set({ lesson, step });
 }
 
