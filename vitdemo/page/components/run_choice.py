@@ -107,8 +107,9 @@ def choose_run(runs: Sequence[Run], name: str, *, optional: bool = False) -> str
 
     If the choice is `optional`, an unknown name becomes "".
     """
-    names = flatten_names(group_runs(runs))
-    return name if name in names else "" if optional else next(iter(names), "")
+    if any(run.name == name for run in runs):
+        return name
+    return "" if optional else next(iter(flatten_names(group_runs(runs))), "")
 
 
 def describe_run_choices(runs: Sequence[Run], name: str) -> dict:

@@ -3,34 +3,49 @@
 The chosen model is the model of Explore, unless the user chose a run without weights.
 """
 
+from collections.abc import Sequence
+
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.runs import Run
 
 MODEL, OTHER_MODEL = "results.model", "results.other"  # state keys
 
 
-def choose_models(context: AppContext, state: ViewState) -> tuple[str, str, dict[str, dict]]:
-    """Return the chosen run, the run to compare with, and updates of their menus.
+def choose_models(context: AppContext, state: ViewState) -> tuple[str, str]:
+    """Return the chosen run, and the run to compare with.
 
     A name is "" if no run was evaluated, or if the user chose no run to compare with.
     """
     tested = context.evaluated_runs()
     name = choose_run(tested, state.read_text(MODEL) or state.model)
-    rest = [run for run in tested if run.name != name]
-    other = choose_run(rest, state.read_text(OTHER_MODEL), optional=True)
-    menus = {
-        MODEL: describe_run_choices(tested, name),
-        OTHER_MODEL: describe_run_choices(rest, other),
-    }
-    return name, other, menus
+    other = choose_run(_list_others(tested, name), state.read_text(OTHER_MODEL), optional=True)
+    return name, other
 
 
-def require_model(context: AppContext, state: ViewState) -> str:
-    """Return the chosen run. Raises `RunError` if no run was evaluated."""
-    name, _, _ = choose_models(context, state)
+def require_models(context: AppContext, state: ViewState) -> tuple[str, str]:
+    """Return the result of `choose_models`. Raises `RunError` if no run was evaluated."""
+    name, other = choose_models(context, state)
     if not name:
         raise RunError(NO_EVALUATION_MESSAGE)
-    return name
+    return name, other
+
+
+def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
+    """Return updates of both menus, for `ViewData`, with the choices of `choose_models`.
+
+    Grouping the runs takes most of the time, so one view per section calls this function.
+    """
+    tested = context.evaluated_runs()
+    name, other = choose_models(context, state)
+    return {
+        MODEL: describe_run_choices(tested, name),
+        OTHER_MODEL: describe_run_choices(_list_others(tested, name), other),
+    }
+
+
+def _list_others(runs: Sequence[Run], name: str) -> list[Run]:
+    return [run for run in runs if run.name != name]

@@ -9,7 +9,7 @@ from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.components.article import DocumentBlock, Notice
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results.calibration.blocks import calibration_blocks
-from vitdemo.page.results.models import choose_models
+from vitdemo.page.results.models import choose_models, describe_menus
 
 VIEW = "calibration"
 
@@ -21,8 +21,8 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the calibration, and the runs to choose from."""
-    name, _, menus = choose_models(context, state)
-    return ViewData(document_payload(run_blocks(context, name)), menus)
+    name, _ = choose_models(context, state)
+    return ViewData(document_payload(run_blocks(context, name)), describe_menus(context, state))
 
 
 def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:

@@ -36,7 +36,7 @@ from vitdemo.page.bridge import (
 from vitdemo.page.components.article import DocumentBlock, Heading, Text
 from vitdemo.page.gallery import gallery_payload, read_page
 from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
-from vitdemo.page.results.models import MODEL, OTHER_MODEL, choose_models, require_model
+from vitdemo.page.results.models import MODEL, OTHER_MODEL, describe_menus, require_models
 
 CONFUSION_INTRO = (
     "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
@@ -93,8 +93,7 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the confusion matrix, and the models to choose from. Raises `RunError`."""
     matrix = read_matrix(context, state)
-    _, _, menus = choose_models(context, state)
-    return ViewData(matrix_to_payload(matrix), menus)
+    return ViewData(matrix_to_payload(matrix), describe_menus(context, state))
 
 
 def cell_payload(context: AppContext, state: ViewState) -> dict:
@@ -122,8 +121,7 @@ def read_matrix(context: AppContext, state: ViewState) -> "ConfusionCells":
 
     Raises `RunError` without an evaluated run, or if both runs have different test images.
     """
-    name = require_model(context, state)
-    _, other, _ = choose_models(context, state)
+    name, other = require_models(context, state)
     group = comparable_predictions(context, name)
     if other and other not in group.names:
         raise RunError(OTHER_IMAGES_MESSAGE.format(name=name, other=other))

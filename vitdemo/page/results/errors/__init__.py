@@ -24,7 +24,7 @@ from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_con
 from vitdemo.page.bridge import Payload, Task, ViewData, ViewState, add_view
 from vitdemo.page.gallery import gallery_payload, read_page
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.results.models import choose_models, require_model
+from vitdemo.page.results.models import describe_menus, require_models
 
 ANY_CLASS_VALUE = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY_CLASS_VALUE)
@@ -107,7 +107,6 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     Raises `RunError` if there is no evaluated run, or if a filter is invalid.
     """
     query = read_query(context, state)
-    _, _, menus = choose_models(context, state)
     group = available_predictions(context, query.run)
     choices = [ANY_CLASS, *((name, name) for name in group.classes)]
     true, predicted = (
@@ -117,7 +116,7 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     return ViewData(
         kind_buttons(group, query, count_kinds(context, query)),
         {
-            **menus,
+            **describe_menus(context, state),
             "errors.true": {"choices": choices, "value": true},
             "errors.predicted": {"choices": choices, "value": predicted},
         },
@@ -126,7 +125,7 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
 
 def pairs_payload(context: AppContext, state: ViewState) -> dict:
     """Return a button for each of the most confused class pairs. Raises `RunError`."""
-    name = require_model(context, state)
+    name, _ = require_models(context, state)
     return pair_buttons(available_predictions(context, name), name)
 
 
@@ -145,7 +144,7 @@ TASKS: dict[str, Task] = {}
 
 def read_query(context: AppContext, state: ViewState) -> ImageQuery:
     """Return the query of the view state. An unknown class means any class. Raises `RunError`."""
-    name = require_model(context, state)
+    name, _ = require_models(context, state)
     classes = available_predictions(context, name).classes
     true, predicted = (state.read_text(key) for key in ("errors.true", "errors.predicted"))
     filters = Filters(

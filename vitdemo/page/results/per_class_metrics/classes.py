@@ -26,7 +26,7 @@ from vitdemo.page.bridge import ViewData, ViewState, document_payload
 from vitdemo.page.components.article import Details, DocumentBlock, Notice, Text
 from vitdemo.page.components.table import Cell, Column, Row, Table
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.results.models import choose_models
+from vitdemo.page.results.models import choose_models, describe_menus
 
 VIEW = "class_metrics"
 METRIC_HELP = {
@@ -61,8 +61,8 @@ MAX_TICKS = 6
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the metrics of the chosen models, and the runs to choose from."""
-    name, other, menus = choose_models(context, state)
-    return ViewData(metrics_to_payload(context, name, other), menus)
+    name, other = choose_models(context, state)
+    return ViewData(metrics_to_payload(context, name, other), describe_menus(context, state))
 
 
 def metrics_to_payload(context: AppContext, name: str, other: str) -> dict:

@@ -62,7 +62,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
     The document is empty if the view of the class metrics reports an error.
     """
-    name, other, _ = choose_models(context, state)
+    name, other = choose_models(context, state)
     wanted = state.read_names(CLASSES)
     try:
         run = context.find_run(name) if name else None
