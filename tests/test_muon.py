@@ -78,7 +78,12 @@ def test_captured_step_equals_eager_step():
     captured = build_model(SPECS["vit"], 10).cuda()
     eager = copy.deepcopy(captured)
     optimizers = [BatchedMuon(list(m.parameters()), **OPTIONS) for m in (captured, eager)]
-    step = CapturedStep(optimizers[0], clip_norm=1.0)
+
+    def clip_and_step(model, optimizer):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    step = CapturedStep(optimizers[0], lambda: clip_and_step(captured, optimizers[0]))
     for index in range(8):
         for a, b in zip(captured.parameters(), eager.parameters(), strict=True):
             a.grad = torch.randn_like(a)
@@ -86,8 +91,7 @@ def test_captured_step_equals_eager_step():
         for optimizer in optimizers:  # the graph must use the current learning rate
             optimizer.param_groups[0]["lr"] = 0.01 / (1 + index)
         step()
-        torch.nn.utils.clip_grad_norm_(eager.parameters(), 1.0)
-        optimizers[1].step()
+        clip_and_step(eager, optimizers[1])
     assert step.graph is not None
     assert optimizers[0].param_groups[0]["lr"] == 0.01 / 8
     for a, b in zip(captured.parameters(), eager.parameters(), strict=True):

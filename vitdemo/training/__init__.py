@@ -182,7 +182,7 @@ class Trainer:
         if hasattr(model, "whiten"):
             model.whiten.fit(preprocessing(self.train.images[:WHITENING_IMAGES]))
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
-        self._captured_step: CapturedStep | None = None
+        self._step_optimizer: Callable[[], None] = self._clip_and_step
         self.epoch = 0  # number of finished epochs
         self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first epoch
         self.best: BestEpoch | None = None
@@ -295,7 +295,7 @@ class Trainer:
         self.first_epoch = 0 if head_only else recipe.head_epochs
         self.stage_epochs = recipe.head_epochs if head_only else recipe.epochs
         self._forward = None
-        self._captured_step = None
+        self._step_optimizer = self._clip_and_step
         return build_optimizer(
             self.model, recipe, self.peak_learning_rate, 1.0 if head_only else recipe.layer_decay
         )
@@ -314,7 +314,7 @@ class Trainer:
         if not self._try_compiled("model", lambda: self._compute_loss(0)[0].backward()):
             self.compile, self._forward, self._augment = "off", distributed, augment_batch
         elif self.compile in CUDA_GRAPH_MODES and isinstance(self.optimizer, BatchedMuon):
-            self._captured_step = CapturedStep(self.optimizer, self.recipe.clip_norm)
+            self._step_optimizer = CapturedStep(self.optimizer, self._clip_and_step)
 
     def _try_compiled(self, part: str, call: Callable) -> bool:
         """Return whether `call` compiles the `part` successfully; restore the model afterwards.
@@ -441,14 +441,14 @@ class Trainer:
             torch.compiler.cudagraph_mark_step_begin()
         loss, correct = self._compute_loss(step)
         loss.backward()
-        if self._captured_step:
-            self._captured_step()
-        else:
-            if self.recipe.clip_norm:
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-            self.optimizer.step()
+        self._step_optimizer()
         self.optimizer.zero_grad()
         return torch.stack([loss.detach(), correct])
+
+    def _clip_and_step(self) -> None:
+        if self.recipe.clip_norm:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        self.optimizer.step()
 
     def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
         """Return loss and number of correct predictions for this process's part of a batch.

@@ -103,29 +103,29 @@ class BatchedMuon(Muon):
 
 
 class CapturedStep:
-    """Gradient clipping and one step of a `BatchedMuon`, replayed from a CUDA graph.
+    """One step of a `BatchedMuon`, for example with gradient clipping, replayed from a CUDA graph.
 
     The host launches about 300 kernels per step of a small ViT. This takes longer than the kernels
     themselves. The graph launches all of them at once.
 
     Args:
         optimizer: its parameters have gradients of constant shapes, on a CUDA device.
-        clip_norm: maximum gradient norm; 0: no clipping.
+        step: takes a step of `optimizer`; called for the first steps and during the capture.
     """
 
     EAGER_STEPS = 3  # steps before the capture; they create the optimizer's state
 
-    def __init__(self, optimizer: BatchedMuon, clip_norm: float):
+    def __init__(self, optimizer: BatchedMuon, step: Callable[[], object]):
         self.optimizer = optimizer
-        self.clip_norm = clip_norm
+        self.step = step
         self.steps = 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Clip the gradients and update the parameters with the current learning rates."""
+        """Take a step with the current gradients and learning rates."""
         self.steps += 1
         if self.steps <= self.EAGER_STEPS:
-            self._step()
+            self.step()
             return
         if self.graph is None:
             self._capture()
@@ -133,12 +133,6 @@ class CapturedStep:
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])
         self.graph.replay()
-
-    def _step(self) -> None:
-        if self.clip_norm:
-            groups = self.optimizer.param_groups
-            torch.nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
-        self.optimizer.step()
 
     def _capture(self) -> None:
         """Record a step that reads gradients and learning rates from tensors of its own."""
@@ -154,7 +148,7 @@ class CapturedStep:
         self.graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(self.graph):
-                self._step()
+                self.step()
         finally:
             for group, rate in before[0]:
                 group["lr"] = rate
