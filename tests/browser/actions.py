@@ -4,6 +4,10 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page
 
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
+
+INCLUDED_LESSONS = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
+
 # Runs before the page's own scripts and records each draw of the attention view.
 JS_RECORD_DRAWS = (
     "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"

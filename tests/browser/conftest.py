@@ -13,10 +13,11 @@ from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD_DRAWS, wait_until_drawn
 from tests.factories import RESNET, TIMM_KINDS, make_run, timm_spec
-from tests.serving import serve
+from tests.serving import ROOT, serve
 from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, Lesson, fill_facts, read_lessons
 
 # The headless shell renders on the CPU at a third of the cost of the full browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
@@ -161,3 +162,24 @@ def photo(tmp_path):
     pixels[:32], pixels[32:, :32] = (230, 40, 40), (40, 200, 60)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     return tmp_path / "photo.png"
+
+
+INCLUDED_RUNS = ROOT / "assets" / "runs"
+
+
+@pytest.fixture(scope="module")
+def included_lessons() -> dict[str, Lesson]:
+    """Included lessons by name, with the facts of the included runs."""
+    context = AppContext([INCLUDED_RUNS], ROOT / "none", torch.device("cpu"))
+    loaded, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    assert not problems
+    return {lesson.name: fill_facts(lesson, context) for lesson in loaded}
+
+
+@pytest.fixture(scope="module")
+def included_url(tmp_path_factory) -> Iterator[str]:
+    """Address of a page over the included runs, without a dataset."""
+    empty = tmp_path_factory.mktemp("none")
+    options = ("--runs", str(INCLUDED_RUNS), "--runs", str(empty), "--data", str(empty))
+    with serve(*options) as address:
+        yield address

@@ -1,14 +1,9 @@
 """Each lesson step shows what it speaks of, on small projectors, in teach mode and not."""
 
 import pytest
-import torch
 
-from tests.serving import ROOT, serve
-from vitdemo.context import AppContext
-from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, fill_facts, read_lessons
+from tests.browser.actions import INCLUDED_LESSONS
 
-RUNS = ROOT / "assets" / "runs"
-NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
 SCREENS = [(size, teach) for size in ((1024, 768), (1280, 720)) for teach in ("", "1")]
 # Return once the outlined element and the control of the task are shown next to the panel, or
 # the problems after `seconds`. Only tables may scroll sideways.
@@ -47,28 +42,14 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
 
 
 @pytest.fixture(scope="module")
-def lessons():
-    context = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
-    loaded, _ = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
-    return {lesson.name: fill_facts(lesson, context) for lesson in loaded}
+def page(included_url, open_shared):  # the page ends before its server
+    return open_shared(f"{included_url}?tab=lessons", stranger=True)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    empty = tmp_path_factory.mktemp("none")
-    with serve("--runs", str(RUNS), "--runs", str(empty), "--data", str(empty)) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def page(address, open_shared):  # the page ends before its server
-    return open_shared(f"{address}?tab=lessons", stranger=True)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_steps_show_what_they_outline(page, lessons, name):
+@pytest.mark.parametrize("name", INCLUDED_LESSONS)
+def test_steps_show_what_they_outline(page, included_lessons, name):
     problems = []
-    for number, step in enumerate(lessons[name].steps, 1):
+    for number, step in enumerate(included_lessons[name].steps, 1):
         if not step.ring:
             continue
         page.evaluate("state => vitdemo.store.set(state)", {"lesson": name, "step": number})

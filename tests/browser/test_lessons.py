@@ -4,39 +4,12 @@ import re
 from urllib.parse import parse_qs
 
 import pytest
-import torch
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.actions import download, fill_slider, fits_window, open_tab
+from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_window, open_tab
 from tests.factories import VIT, make_run
-from tests.serving import ROOT, serve
-from vitdemo.context import AppContext
-from vitdemo.lessons import (
-    DEFAULT_LANGUAGE,
-    LESSONS_FOLDER,
-    Lesson,
-    LessonStep,
-    fill_facts,
-    read_lessons,
-)
-
-RUNS = ROOT / "assets" / "runs"
-NAMES = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
-
-
-@pytest.fixture(scope="module")
-def lessons() -> dict[str, Lesson]:
-    context = AppContext([RUNS], ROOT / "none", torch.device("cpu"))
-    loaded, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
-    assert not problems
-    return {lesson.name: fill_facts(lesson, context) for lesson in loaded}
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    empty = tmp_path_factory.mktemp("none")
-    with serve("--runs", str(RUNS), "--runs", str(empty), "--data", str(empty)) as address:
-        yield address
+from tests.serving import serve
+from vitdemo.lessons import Lesson, LessonStep
 
 
 def panel(page: Page):
@@ -141,17 +114,17 @@ def closing_sentence(lesson: Lesson) -> str:
 
 
 @pytest.fixture(scope="module", params=["mouse", "keyboard"])
-def walker(request, address, open_shared):  # the page ends before its server
+def walker(request, included_url, open_shared):  # the page ends before its server
     """Page on which all lessons are completed in turn, and whether by keyboard."""
     keyboard = request.param == "keyboard"
     width, height = (390, 844) if keyboard else (1366, 768)
-    page = open_shared(f"{address}?tab=lessons", width=width, height=height, stranger=True)
+    page = open_shared(f"{included_url}?tab=lessons", width=width, height=height, stranger=True)
     return page, keyboard
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_lesson_can_be_completed(walker, lessons, name):
-    (page, keyboard), lesson = walker, lessons[name]
+@pytest.mark.parametrize("name", INCLUDED_LESSONS)
+def test_every_lesson_can_be_completed(walker, included_lessons, name):
+    (page, keyboard), lesson = walker, included_lessons[name]
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
     for number, step in enumerate(lesson.steps, 1):
@@ -185,8 +158,11 @@ def test_every_lesson_can_be_completed(walker, lessons, name):
     assert fits_window(page)
 
 
-def test_fast_navigation_shows_the_last_view(open_page, address, lessons):
-    page, lesson = open_page(f"{address}?tab=lessons", stranger=True), lessons["3-heads"]
+def test_fast_navigation_shows_the_last_view(open_page, included_url, included_lessons):
+    page, lesson = (
+        open_page(f"{included_url}?tab=lessons", stranger=True),
+        included_lessons["3-heads"],
+    )
     page.evaluate(
         """() => {
           const [fetch, late] = [window.fetch, () => new Promise((go) => setTimeout(go, 600))];
@@ -321,8 +297,10 @@ def test_teach_mode_has_larger_text_and_arrow_keys(open_page, small):
     assert "teach=1" in page.url
 
 
-def test_handouts_print_on_two_sheets_and_costs_are_compared(open_page, address, browser, tmp_path):
-    page = open_page(f"{address}?tab=lessons")
+def test_handouts_print_on_two_sheets_and_costs_are_compared(
+    open_page, included_url, browser, tmp_path
+):
+    page = open_page(f"{included_url}?tab=lessons")
     page.locator("#hand-outs .label-wrap").click()
     expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")
     for button, suffix in (("#hand-out", ""), ("#answers-out", "-answers")):
