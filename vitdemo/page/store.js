@@ -10,6 +10,7 @@
 // - A view without `create` has render(element, data, state) and showError(element, message).
 // - A view without `showError` shows an error message instead of its content.
 // - A view without `needs` requests no data: it is drawn from the state.
+// - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles" or "figures".
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 vitdemo.store = (() => {
   const state = {};
@@ -85,7 +86,7 @@ vitdemo.store = (() => {
       for (const each of stale) {
         each.asked = keyOf(each.name);
         if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
-        if (each.key === null) each.element.dataset.empty = ""; // store.css draws a skeleton
+        if (each.key === null && views[each.name].skeleton) each.element.dataset.empty = views[each.name].skeleton;
       }
       bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
     });

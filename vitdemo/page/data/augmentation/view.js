@@ -6,6 +6,6 @@ function chooseNextSeed(maxSeed) {
   store.updateControls({ "data.seed": { value: seed < maxSeed ? seed + 1 : 0 } });
 }
 
-store.defineDocument("augmentation", ["image", "data.recipe", "data.seed"]);
+store.defineDocument("augmentation", ["image", "data.recipe", "data.seed"], { skeleton: "tiles" });
 return { chooseNextSeed };
 })();

@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("class_statistics", []);
+vitdemo.store.defineDocument("class_statistics", [], { skeleton: "rows" });

@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("patches", ["image", "data.model"]);
+vitdemo.store.defineDocument("patches", ["image", "data.model"], { skeleton: "tiles" });

@@ -410,6 +410,7 @@ return { render, showError };
 
 store.state.norms = false; // norm-weighted attention is requested from its first choice on
 store.define("attention", {
+  skeleton: "maps",
   needs: ["image", "model", "fusion", "discard", "first", "residual", "norms"],
   follows: ["layer", ...Object.keys(PARAMS)],
   create,

@@ -12,6 +12,7 @@ const starts = [
 const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: NEEDS });
 
 store.define(VIEW, {
+  skeleton: "figures",
   needs: NEEDS,
   create(element) {
     const isMeter = element.closest("#why-meter") !== null;

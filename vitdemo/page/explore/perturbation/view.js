@@ -98,7 +98,7 @@ save.addEventListener("click", async () => {
   saveAs(canvas.toDataURL("image/png"), "changed.png");
 });
 
-store.define("changed_image", { needs: [...CHANGES, "model"], follows: ["removed"], render: drawImage });
+store.define("changed_image", { skeleton: "figures", needs: [...CHANGES, "model"], follows: ["removed"], render: drawImage });
 
 // --- predictions, attention maps and knock-out of the changed image ---
 

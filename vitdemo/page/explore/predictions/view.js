@@ -53,5 +53,5 @@ function create(element) {
   return { render, showError };
 }
 
-vitdemo.store.define("predictions", { needs: ["image"], follows: ["model"], create });
+vitdemo.store.define("predictions", { skeleton: "rows", needs: ["image"], follows: ["model"], create });
 })();

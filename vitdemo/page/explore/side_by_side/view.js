@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("side_by_side", ["image", "side-models", "map", "depth", "class"]);
+vitdemo.store.defineDocument("side_by_side", ["image", "side-models", "map", "depth", "class"], { skeleton: "figures" });

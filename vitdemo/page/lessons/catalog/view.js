@@ -34,6 +34,7 @@ function card({ name, title, minutes, goal, steps }) {
 }
 
 store.define("lesson_catalog", {
+  skeleton: "rows",
   needs: [],
   create(element) {
     const [cards, notes] = [make("ol", { className: "cards" }), make("div", { className: "notes" })];

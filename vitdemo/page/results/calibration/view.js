@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("calibration", ["results.model"]);
+vitdemo.store.defineDocument("calibration", ["results.model"], { skeleton: "figures" });

@@ -66,6 +66,7 @@ function pairs({ run, pairs: all }) {
 }
 
 store.define("confusion_matrix", {
+  skeleton: "tiles",
   needs: SETTINGS,
   follows: ["confusion.cell"],
   create(element) {

@@ -107,6 +107,7 @@ store.define("errors_pairs", {
 });
 
 store.define("errors_pictures", {
+  skeleton: "tiles",
   needs: [...FILTERS, "errors.kind", "errors.order", "errors.page"],
   follows: ["errors.all_models"],
   create(element) {

@@ -6,7 +6,7 @@ const MODELS = ["results.model", "results.other"];
 const CLASSES = "metrics.classes";
 
 store.defineDocument("paired_test", [...MODELS]);
-store.defineDocument("ranking_curves", [...MODELS, CLASSES]);
+store.defineDocument("ranking_curves", [...MODELS, CLASSES], { skeleton: "figures" });
 
 function svg(tag, properties, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -79,6 +79,7 @@ function plotIn(place) {
 }
 
 store.define("class_metrics", {
+  skeleton: "rows",
   needs: MODELS,
   follows: [CLASSES],
   create(element) {

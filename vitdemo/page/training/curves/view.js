@@ -1,5 +1,6 @@
 // Accuracy, loss and generalisation gap of the chosen runs.
 vitdemo.store.define("training_curves", {
+  skeleton: "figures",
   needs: ["runs"],
   follows: vitdemo.trainingPlots.follows,
   create(element) {

@@ -20,5 +20,5 @@ function create(element) {
   };
 }
 
-store.define("training_results", { needs: ["runs"], follows: trainingPlots.follows, create });
+store.define("training_results", { skeleton: "rows", needs: ["runs"], follows: trainingPlots.follows, create });
 })();

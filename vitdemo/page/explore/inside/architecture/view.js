@@ -33,5 +33,5 @@ function draw(place, value) {
   redraw(place, caption(value.words), make("ol", { className: "flow" }, ...items), folded(texts.numbers, [texts.part, texts.parameters, texts.macs], rows));
 }
 
-vitdemo.store.define("architecture", { needs: ["model"], render: draw });
+vitdemo.store.define("architecture", { skeleton: "figures", needs: ["model"], render: draw });
 })();

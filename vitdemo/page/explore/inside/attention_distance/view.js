@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("attention_distance", ["image"]);
+vitdemo.store.defineDocument("attention_distance", ["image"], { skeleton: "figures" });

@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("epochs", ["image", "model", "layer"]);
+vitdemo.store.defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles" });

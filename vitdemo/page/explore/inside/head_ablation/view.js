@@ -61,7 +61,7 @@ const allOn = make("button", { type: "button", className: "vd-download", text: t
 allOn.addEventListener("click", () => switchOff(""));
 panel.buttons.prepend(allOn);
 
-store.define("head_ablation", { needs: ["image", "model", "instead"], follows: ["off"], render });
+store.define("head_ablation", { skeleton: "tiles", needs: ["image", "model", "instead"], follows: ["off"], render });
 // The grid shows the same error.
 store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], { showError: (element) => element.replaceChildren() });
 store.define(TASK, {

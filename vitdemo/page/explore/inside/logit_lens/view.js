@@ -38,6 +38,7 @@ function patches(value, layer) {
 let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
 
 vitdemo.store.define("logit_lens", {
+  skeleton: "rows",
   needs: ["image", "model"],
   follows: ["layer"],
   render(element, value, state) {

@@ -184,5 +184,5 @@ function showError(element, message) {
   element.replaceChildren(notice(message));
 }
 
-vitdemo.store.define("one_head", { needs: ["image", "model", "layer"], render: load, showError });
+vitdemo.store.define("one_head", { skeleton: "figures", needs: ["image", "model", "layer"], render: load, showError });
 })();

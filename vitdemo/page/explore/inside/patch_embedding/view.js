@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("patch_embedding", ["model", "filters"]);
+vitdemo.store.defineDocument("patch_embedding", ["model", "filters"], { skeleton: "tiles" });

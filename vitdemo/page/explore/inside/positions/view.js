@@ -78,5 +78,5 @@ function showError(element, message) {
   element.replaceChildren(notice(message));
 }
 
-vitdemo.store.define("position_embeddings", { needs: ["model"], render: load, showError });
+vitdemo.store.define("position_embeddings", { skeleton: "tiles", needs: ["model"], render: load, showError });
 })();

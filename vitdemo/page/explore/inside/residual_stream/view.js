@@ -58,5 +58,5 @@ function render(element, value) {
   update();
 }
 
-vitdemo.store.define("residual_stream", { needs: ["image", "model"], render });
+vitdemo.store.define("residual_stream", { skeleton: "rows", needs: ["image", "model"], render });
 })();

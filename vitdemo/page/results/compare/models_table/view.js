@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("models_table", []);
+vitdemo.store.defineDocument("models_table", [], { skeleton: "rows" });

@@ -1,1 +1,1 @@
-vitdemo.store.defineDocument("published_results", []);
+vitdemo.store.defineDocument("published_results", [], { skeleton: "rows" });

@@ -2,7 +2,7 @@
 (() => {
 const { store } = vitdemo;
 
-store.defineDocument("recipe_ablation", ["compare.base"]);
+store.defineDocument("recipe_ablation", ["compare.base"], { skeleton: "rows" });
 
 // Scroll to the ablation. The tables above it still grow after the jump, so this corrects the scroll position
 // for three seconds, unless the user scrolls or clicks.

@@ -6,6 +6,7 @@ const starts = [{ id: "measure-robustness", text: texts.measure, task: "robustne
 const panel = taskPanel({ starts, unit: texts.unit, views: ["robustness"] });
 
 store.define("robustness", {
+  skeleton: "rows",
   needs: ["robust-models", "compare.changes", "compare.count"],
   create(element) {
     const plots = make("div");
