@@ -5,6 +5,7 @@ import json
 import os
 import re
 import time
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -18,13 +19,15 @@ from tests.factories import make_context, make_run
 from vitdemo.data.image_files import load_image
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
 from vitdemo.page import components
+from vitdemo.page.bridge import Channel, document_payload
 from vitdemo.page.components import (
     COMPONENTS_FOLDER,
     encode_colour_map,
     serialise_payload,
     serve_file,
+    serve_image,
 )
-from vitdemo.page.components.article import Document
+from vitdemo.page.components.article import Notice, blocks_to_json
 from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
@@ -45,7 +48,7 @@ def test_failed_write_is_reported_and_leaves_no_file(cache, monkeypatch):
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(gr.Error, match="No space left on device"):
-        serve_file(Document(), "numbers", "a.bin", lambda: b"123")
+        serve_file(gr.HTML(), "numbers", "a.bin", lambda: b"123")
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
@@ -54,7 +57,7 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
     monkeypatch.setattr(components, "CACHE_CHECK_INTERVAL", 1)
 
     def make(name: str, age: float) -> Path:
-        path = Path(serve_file(Document(), "numbers", name, lambda: b"0123456789").path)
+        path = Path(serve_file(gr.HTML(), "numbers", name, lambda: b"0123456789").path)
         os.utime(path, (time.time() - age,) * 2)
         return path
 
@@ -68,14 +71,15 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
 def test_value_is_sent_as_json_text_with_separate_files(cache):
     images = [np.full((2, 2, 3), grey, np.uint8) for grey in (0, 255)]
     blocks = [ImageRow([ImageItem("of one", "grey")], image) for image in images]
-    value = Document().postprocess([*blocks, Table(["Name"], [["dé"]])])
+    document = document_payload([*blocks, Table(["Name"], [["dé"]])])
+    value = Channel("", "channel").postprocess(document)
     black, white, table = json.loads(value["text"])
     for block, image in zip((black, white), images, strict=True):
         file = value["files"][block["sheet"]["file#"]]
         assert file["meta"]["_type"] == "gradio.FileData"  # so that gradio gives it a URL
         np.testing.assert_array_equal(load_image(file["path"]), image)
     assert table["rows"] == [["dé"]]
-    assert Document().postprocess("No run.")["text"] == '[{"kind":"Notice","text":"No run."}]'
+    assert document_payload([Notice("No run.")]) == [{"kind": "Notice", "text": "No run."}]
     with pytest.raises(TypeError):
         serialise_payload([object()])
 
@@ -140,7 +144,7 @@ def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
     values = np.array([[0.12345678, 1], [2, -3.5]])
     panel = MapPanel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
     for _ in range(2):
-        (row,) = Document().to_payload([MapRow([panel], "intro")])
+        (row,) = blocks_to_json([MapRow([panel], "intro")], partial(serve_image, gr.HTML()))
         (payload,) = row["panels"]
         assert payload["values"] == [[0.123457, 1.0], [2.0, -3.5]]
         path = Path(payload["seen"].path)
@@ -150,7 +154,7 @@ def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
 
 def test_payload_omits_unset_fields():
     cell = Cell("0", np.float32(0), (np.nan, 1.0), bar=0.0)
-    (payload,) = Document().to_payload([Table(["Name", "Number"], [["a", cell]])])
+    (payload,) = document_payload([Table(["Name", "Number"], [["a", cell]])])
     assert payload == {
         "kind": "Table",
         "columns": ["Name", "Number"],

@@ -1,13 +1,24 @@
 """Document blocks and tables, rendered by the browser in a page of their own."""
 
+import json
+
 import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import download
 from vitdemo.page import CSS, HEAD
-from vitdemo.page.components.article import Document, Notice, PickList, Text
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.components.article import Notice, PickList, Text
 from vitdemo.page.components.table import Cell, Column, Table
+
+# A button in the document shows another document.
+JS_DRAW = """
+const place = element.querySelector("div");
+place.className = "article";
+const draw = vitdemo.documentIn(place, (name) => draw(window.documents[name]));
+draw(window.documents.NAME);
+"""
 
 
 def make_blocks(chosen: str = "nothing") -> list:
@@ -28,18 +39,21 @@ def make_blocks(chosen: str = "nothing") -> list:
 
 @pytest.fixture(scope="module")
 def address():
+    rows = [["a", "1"], ["b", "3"], ["c", "2"]]
+    options = {"file": "some", "folded": [1], "folded_words": "the rest"}
+    documents = {
+        "view": make_blocks(),
+        "cat": make_blocks("cat"),
+        "folded": [Table(["Run", "Count"], rows, **options)],
+    }
+    payloads = {name: document_payload(blocks) for name, blocks in documents.items()}
     with gr.Blocks() as page:
-        view = Document(make_blocks(), elem_id="view")
-        rows = [["a", "1"], ["b", "3"], ["c", "2"]]
-        options = {"file": "some", "folded": [1], "folded_words": "the rest"}
-        Document([Table(["Run", "Count"], rows, **options)], elem_id="folded")
-
-        def pick(event: gr.EventData):
-            return make_blocks(event.pick)
-
-        view.pick(pick, outputs=view)
+        for name in ("view", "folded"):
+            js = JS_DRAW.replace("NAME", name)
+            gr.HTML(html_template="<div>", js_on_load=js, elem_id=name)
+    head = f"{HEAD}<script>window.documents = {json.dumps(payloads)};</script>"
     launch_options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    _, url, _ = page.launch(**launch_options, head=HEAD, css_paths=CSS)
+    _, url, _ = page.launch(**launch_options, head=head, css_paths=CSS)
     yield url
     page.close()
 

@@ -62,8 +62,7 @@ class View(gr.HTML):
     """Base class of all components that a script draws from a payload.
 
     The template, style and script are next to the module of the class. `to_payload` returns the
-    payload. A handler may return a message instead of a value; then the payload is {"sentence":
-    str}. If the handler returns None, the component is empty.
+    payload. If the handler returns None, the component is empty.
     """
 
     def __init__(self, value=None, **options):
@@ -86,8 +85,6 @@ class View(gr.HTML):
         """Return None, since handlers read the user's choices from the event."""
 
     def postprocess(self, value):
-        if isinstance(value, str):
-            return serialise_payload({"sentence": value}) if value else None
         return None if value is None else serialise_payload(self.to_payload(value))
 
     def to_payload(self, value):

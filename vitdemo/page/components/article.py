@@ -1,10 +1,7 @@
-"""Document of headings, texts, tables, figures and images, used by most tabs.
+"""Documents of headings, texts, tables, figures and images, used by most tabs.
 
-    view = Document(elem_id="calibration")
-    view.pick(handler, ...)       # a button was pressed; handler(event: gr.EventData): event.pick
-
-A handler returns a message, or a list of blocks. A block is an instance of a class below, of
-`Table` or of `ImageRow`. The script receives each block as a JSON object of its fields, in which
+A document is a list of blocks. A block is an instance of a class below, of `Table`, of `ImageRow`
+or of `MapRow`. `documents.js` receives each block as a JSON object of its fields, in which
 `"kind"` names the class. In `Text`, `Bullets` and the title of `ProbabilityChange`, **two stars**
 mark bold text and `backticks` mark code.
 """
@@ -13,11 +10,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from vitdemo.page.components import View, serve_image
 from vitdemo.page.components.maps import MapRow
 from vitdemo.page.components.pictures import ImageRow
 from vitdemo.page.components.table import Table
@@ -104,7 +99,7 @@ class ProbabilityChange:
 
 @dataclass(frozen=True)
 class PickList:
-    """Numbered list of buttons; `items` maps the value of the event `pick` to the label."""
+    """Numbered list of buttons; `items` maps the name that `pick` receives to the label."""
 
     items: Mapping[str, str]
 
@@ -143,16 +138,6 @@ DocumentBlock = (
     | MapRow
     | Table
 )
-
-
-class Document(View):
-    """Document of blocks; its event `pick` means that the user pressed a button."""
-
-    def postprocess(self, value: Sequence[DocumentBlock] | str | None) -> dict | None:
-        return super().postprocess([Notice(value)] if value and isinstance(value, str) else value)
-
-    def to_payload(self, value: Sequence[DocumentBlock]) -> list[dict]:
-        return blocks_to_json(list(value), partial(serve_image, self))
 
 
 def blocks_to_json(value, serve: Callable[[np.ndarray], object]):

@@ -1,4 +1,4 @@
-"""Row of maps over the model's input image, a block of a `Document` that `maps.js` draws.
+"""Row of maps over the model's input image, a block of a document that `maps.js` draws.
 
 MapRow([MapPanel("Rollout", values, input_image, "Rollout of vit")], "Attention of vit")
 """

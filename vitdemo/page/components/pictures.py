@@ -1,4 +1,4 @@
-"""Row of images and maps, a block of a `Document` that `pictures.js` draws.
+"""Row of images and maps, a block of a document that `pictures.js` draws.
 
 ImageRow([ImageItem("Mean of all cats", "cat"), ...], concatenate_images(means))
 ImageRow([ImageItem("Norm of each token", "Norm", values=norms)])

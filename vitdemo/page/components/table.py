@@ -2,7 +2,7 @@
 
     Table(["Model", "Accuracy, %"], [["vit", "96.2"], ["resnet18", "95.1"]], file="models")
 
-A `Table` is a block of a `Document`. Its cells are texts, or a `Cell` with more properties. The
+A `Table` is a block of a document. Its cells are texts, or a `Cell` with more properties. The
 first cell of a row is the row's heading.
 """
 
