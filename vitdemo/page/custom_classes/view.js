@@ -9,7 +9,7 @@ const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or 
 const MAX_FILE_BYTES = 60e6; // the server has the same limit
 const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
-const POLL_INTERVAL = 2000; // milliseconds between two requests for the progress of fine-tuning
+const POLL_SECONDS = 2; // seconds between two requests for the progress of fine-tuning
 
 const CANCEL = vitdemo.texts.task_panel.cancel;
 const AUDIENCES = {
@@ -200,7 +200,6 @@ function createModels(element) {
   let drawn = {}; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
-  let poll = null;
   const shown = new Map(); // element -> JSON of what it shows
 
   const tell = (error) => told.replaceChildren(...(error ? [notice(error)] : []));
@@ -312,8 +311,6 @@ function createModels(element) {
     drawn = data;
     if (isNew) tell(data.notice);
     draw();
-    clearTimeout(poll);
-    if (data.tuned?.is_active) poll = setTimeout(() => store.invalidate(MODELS), POLL_INTERVAL);
   }
 
   clearMessage = () => tell("");
@@ -323,6 +320,6 @@ function createModels(element) {
 
 store.state[AUDIENCE] = "me";
 store.define(EDITOR, { needs: [], create: createEditor });
-store.define(MODELS, { needs: [MODEL], create: createModels });
+store.define(MODELS, { needs: [MODEL], pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0), create: createModels });
 store.defineDocument(RESULT, []);
 })();
