@@ -50,6 +50,11 @@ class Job:
     images_per_second: float | None = None
     seconds_left: float | None = None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the job is in progress, or waits for other jobs."""
+        return self.state in (QUEUED, *ACTIVE_STATES)
+
 
 def read_job(folder: Path) -> dict | None:
     """Return the content of job.json, or None if `folder` is not the folder of a job."""

@@ -12,7 +12,7 @@ from vitdemo.custom_classes import (
 )
 from vitdemo.errors import DataError, JobError
 from vitdemo.jobs import JobQueue
-from vitdemo.jobs.state import ACTIVE_STATES, FAILED, QUEUED, TRAINING, Job, read_job_state
+from vitdemo.jobs.state import FAILED, QUEUED, TRAINING, Job, read_job_state
 from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.custom_classes.classifier import (
     find_backbone,
@@ -84,7 +84,7 @@ def fine_tune(
     jobs, backbone = require_training(jobs), find_backbone(context, state)
     if reason := explain_unsuitable_backbone(context, backbone.name):
         raise JobError(reason)
-    if (before := read_fine_tuned(session)) and before.state in (QUEUED, *ACTIVE_STATES):
+    if (before := read_fine_tuned(session)) and before.is_unfinished:
         raise JobError(STILL_TUNING_MESSAGE)
     collection, step = session.collection, report_fraction(report, 2)
     tested = choose_test_images(context, backbone, collection, report=step)
@@ -119,15 +119,14 @@ def describe_fine_tuned(context: AppContext, session: CustomClassesSession) -> d
     job = read_fine_tuned(session)
     if job is None:
         return None
-    is_active = job.state in (QUEUED, *ACTIVE_STATES)
-    if is_active:
+    if job.is_unfinished:
         text = STATE_TEXTS.get(job.state, job.state)
         text = text.format(epoch=min(job.epoch + 1, job.epochs), epochs=job.epochs)
     elif job.state == FAILED:
         text = TUNING_FAILED_MESSAGE.format(reason=job.message)
     else:
         text = describe_result(context, job)
-    return {"text": text, "done": job.done, "is_active": is_active}
+    return {"text": text, "done": job.done, "is_active": job.is_unfinished}
 
 
 def describe_result(context: AppContext, job: Job) -> str:

@@ -35,10 +35,7 @@ def require_models(context: AppContext, state: ViewState) -> tuple[str, str]:
 
 
 def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
-    """Return updates of both menus, for `ViewData`, with the choices of `choose_models`.
-
-    Grouping the runs takes most of the time, so one view per section calls this function.
-    """
+    """Return updates of both menus, for `ViewData`, with the choices of `choose_models`."""
     tested = context.evaluated_runs()
     name, other = choose_models(context, state)
     return {

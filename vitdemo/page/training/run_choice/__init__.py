@@ -11,7 +11,6 @@ from gradio.components import Component
 from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, choose_line_styles
 from vitdemo.jobs import JobQueue
-from vitdemo.jobs.state import ACTIVE_STATES, QUEUED
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import MODELS_GROUP, UNFINISHED_GROUP, group_runs
 from vitdemo.page.components.run_list import NOT_CHOSEN, RunList
@@ -43,8 +42,7 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> ViewData:
     """Return the names and the status of all runs, and the runs to choose from."""
     found = context.list_runs()[0]
-    states = {job.state for job in jobs.list_jobs()} if jobs else set()
-    is_training = bool(states & {*ACTIVE_STATES, QUEUED})
+    is_training = any(job.is_unfinished for job in jobs.list_jobs()) if jobs else False
     data = {
         "runs": [run.name for run in found],
         # Without a run, the page waits for the first one.

@@ -12,7 +12,7 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
-from vitdemo.jobs.state import ACTIVE_STATES, QUEUED, find_followed_job
+from vitdemo.jobs.state import find_followed_job
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
@@ -87,4 +87,4 @@ def live_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> dict:
 
 
 def has_unfinished_job(jobs: JobQueue) -> bool:
-    return any(job.state in (*ACTIVE_STATES, QUEUED) for job in jobs.list_jobs())
+    return any(job.is_unfinished for job in jobs.list_jobs())
