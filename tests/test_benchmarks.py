@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import claims, faithfulness, near_duplicates, ood, standard_loop, train, train_all
+from benchmarks import (
+    claims,
+    faithfulness,
+    near_duplicates,
+    ood,
+    speedrun,
+    standard_loop,
+    train,
+    train_all,
+)
 from tests.factories import CLASSES, VIT, make_run, noise
 from tests.test_layers import find_import_faults
 from vitdemo import data, runs
@@ -125,7 +134,40 @@ def test_no_run_starts_without_enough_time(tmp_path, capsys):
     assert "vit-scratch: not started" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("module", [train, train_all, standard_loop])
+def test_speedrun_trains_each_seed_after_a_warm_up(monkeypatch, tmp_path, capsys):
+    commands = []
+
+    def run(command):
+        commands.append(command[2:])
+        correct = 2 if "0" in command else 3
+        labels = np.arange(4)
+        predictions = np.where(labels < correct, labels, labels - 1)
+        tested = runs.Evaluation(np.eye(4, dtype=np.float32)[predictions], labels, "test", 0.001)
+        make_run(Path(command[-1]), epochs=4, classes=CLASSES[:4], tested=tested)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    arguments = ["--recipe", "vit-plain", "--seeds", "2", "--options", "--batch-size 64"]
+    assert speedrun.main([*arguments, "--runs", str(tmp_path)]) == 0
+    warm_up, *seeds = commands
+    assert "--whole-epochs" in warm_up
+    assert [command[:6] for command in (warm_up, *seeds)] == [
+        ["vit-plain", "--compile", "reduce-overhead", "--batch-size", "64", option]
+        for option in ("--epochs", "--seed", "--seed")
+    ]
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert [cell.strip() for cell in row.strip("|").split("|")][1:-1] == [
+        "2", "62.50%", "50.00 to 75.00%", "120.0 s", "120.0 s",
+    ]  # fmt: skip
+
+
+def test_speedrun_stops_after_a_failed_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(subprocess, "run", lambda command: subprocess.CompletedProcess(command, 2))
+    with pytest.raises(SystemExit, match="2"):
+        speedrun.main(["--runs", str(tmp_path)])
+
+
+@pytest.mark.parametrize("module", [speedrun, train, train_all, standard_loop])
 def test_training_benchmarks_import_only_modules_allowed_for_train_py(module):
     """Check that they do not need the page; a test of train.py checks what it really loads."""
     assert find_import_faults("train", Path(module.__file__).read_text("utf-8")) == []

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from gradio_client import Client, handle_file
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.actions import RESULTS_SECTIONS, open_tab
 from tests.serving import ROOT, serve
@@ -132,8 +132,12 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
 
 
 def read_settled(page: Page, root: str, wanted: str | None) -> str:
-    """Return the text below `root` once it equals `wanted` or has not changed for some time."""
+    """Return the text below `root` once it equals `wanted` or has not changed for some time.
+
+    The time starts when no view waits for its first data.
+    """
     page.locator(root).first.wait_for(state="attached")
+    expect(page.locator(f"{root} [data-empty]:visible")).to_have_count(0, timeout=60_000)
     last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
     while time.monotonic() < since + patience:
         page.wait_for_timeout(300)
