@@ -394,3 +394,19 @@ def new_page(visitor):
 def test_burst_of_changes_ends_at_the_last_state(new_page, slow_url, references, seed):
     report = run_burst(new_page, slow_url, references, seed)
     assert not report, report
+
+
+def test_unchanged_values_are_not_written_to_controls(new_page, slow_url):
+    """An unnecessary value would undo a layer that the user chooses at the same moment."""
+    new_page.goto(f"{slow_url}?model=deep&layer=2")
+    new_page.wait_for_function("vitdemo.store?.state.layer === 2 && window.drawn.length")
+    take = "(layer) => { vitdemo.store.showControl('layer', { value: layer, maximum: 5 }); "
+    take += "return vitdemo.store.takeUpdates(['layer', 'model']); }"
+    assert new_page.evaluate(take, 2) == [{"__type__": "update"}] * 2
+    new_page.evaluate("vitdemo.store.takeInput('layer', 4)")
+    assert new_page.evaluate(take, 2) == [{"__type__": "update"}] * 2  # the later choice stays
+    new_page.evaluate("vitdemo.store.set({ layer: 3 })")
+    assert new_page.evaluate(take, 2) == [
+        {"__type__": "update", "value": 3},
+        {"__type__": "update"},
+    ]

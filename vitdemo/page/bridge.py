@@ -80,7 +80,7 @@ JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
 # gradio recognises an event by its quoted name.
 JS_MOUNT = "vitdemo.store.mount(NAME, element, { upload, trigger, events: EVENTS });"
 # An empty field has the initial value of its control.
-JS_SET_STATE = "value => { vitdemo.store.choose(NAME, value ?? INITIAL); }"
+JS_SET_STATE = "value => { vitdemo.store.takeInput(NAME, value ?? INITIAL); }"
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)

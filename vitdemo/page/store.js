@@ -387,8 +387,28 @@ vitdemo.store = (() => {
   function takeUpdates(names) {
     const taken = updates;
     updates = {};
-    for (const [name, update] of Object.entries(taken)) if ("value" in update) update.value = shownValue(name); // a later choice stays
+    for (const [name, update] of Object.entries(taken)) {
+      if ("value" in update) update.value = shownValue(name); // a later choice stays
+      taken[name] = keepNewProperties(name, update);
+    }
     return names.map((name) => ({ __type__: "update", ...taken[name] }));
+  }
+
+  // Take the value that the user has given a control.
+  function takeInput(name, value) {
+    (shown[name] ??= {}).value = JSON.stringify(value);
+    choose(name, value);
+  }
+
+  // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
+  // user. A list needs its value with new choices, and events in Python also change the model.
+  const shown = {}; // properties of the controls by name, as JSON
+  function keepNewProperties(name, update) {
+    if (name === "model") return update;
+    const before = (shown[name] ??= {});
+    const changed = Object.entries(update).filter(([key, value]) => JSON.stringify(value) !== before[key] || (key === "value" && "choices" in update));
+    for (const [key, value] of changed) before[key] = JSON.stringify(value);
+    return Object.fromEntries(changed);
   }
 
   // --- the URL ---
@@ -609,6 +629,6 @@ vitdemo.store = (() => {
 
   return {
     act, cancelTask, checkModels, choose, chooseLayer, connect, connectActions, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
-    startTask, state, takeUpdates, updateControls, watch,
+    startTask, state, takeInput, takeUpdates, updateControls, watch,
   };
 })();
