@@ -4,6 +4,7 @@
     python train.py vit-small-cpu
     python train.py vit-small-cpu --resume
     python train.py vit-small-cpu --resume --epochs 8   # resume, but train 8 epochs in total
+    python train.py --config runs/mine/config.json --seed 1 --out runs/mine-1
     python train.py vit-plain --minutes 8.5         # stop between epochs; continue with --resume
     python train.py first-steps --keep-after 3      # stop after 3 minutes and evaluate the model
     python train.py vit-scratch-masked                 # self-supervised pretraining, then:
@@ -25,7 +26,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import NoReturn
@@ -46,7 +47,12 @@ from vitdemo.runs.origin import (
     read_origin,
 )
 from vitdemo.runs.reference import compute_reference, write_reference
-from vitdemo.runs.resume import get_resume_recipe, prepare_resumed_folder, read_resume_checkpoint
+from vitdemo.runs.resume import (
+    get_resume_recipe,
+    prepare_resumed_folder,
+    read_recipe_file,
+    read_resume_checkpoint,
+)
 from vitdemo.runs.steps import StepLog
 from vitdemo.runs.writer import (
     EpochSaver,
@@ -66,7 +72,7 @@ from vitdemo.training import (
 from vitdemo.training.devices import retain_freed_memory
 from vitdemo.training.pretraining import make_trainer
 from vitdemo.training.progress_bar import create_progress_bar, format_epoch_line
-from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, get_smoke_recipe
+from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, make_smoke_recipe
 from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
 from vitdemo.training.splits import get_preprocessing, split_training_set
 from vitdemo.training.stopping import Stopper
@@ -112,7 +118,7 @@ def main(argv: list[str] | None = None) -> int:
 def run_command(args: argparse.Namespace, argv: list[str]) -> int:
     if args.threads:
         torch.set_num_threads(args.threads)
-    if args.list or args.recipe is None:
+    if args.list or (args.recipe is None and not args.config and not args.resume):
         return list_recipes()
     if args.recipe == "download":
         return download(args)
@@ -121,7 +127,7 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
     if args.recipe == "report":
         return write_report(args)
     stopper = Stopper(args.keep_after)
-    with stopper.handle_signal():
+    with stopper.handle_stop_signal():
         return train(args, argv, stopper)
 
 
@@ -131,6 +137,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = "`evaluate`, `report` or `download`"
     parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with a recipe instead of its name, for example the config.json of a run",
+    )
     parser.add_argument(
         "runs", nargs="*", type=Path, help="run folder to `evaluate`, or run folders to `report` on"
     )
@@ -316,7 +328,8 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
         num_classes=len(classes),
         preprocessing=get_preprocessing(recipe, source, samples),
         on_note=lambda note: print(f"train.py: {note}", file=sys.stderr),
-        stop=stopper,
+        stop=stopper.should_stop,
+        pause=stopper.should_pause,
         compile=compile,
         processes=processes,
         teacher=load_teacher(recipe, classes, fingerprint, device),
@@ -330,13 +343,14 @@ def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
             config = build_config(trainer, model, classes, source.name, fingerprint, argv)
             create_run_folder(folder, trainer, config | origin_entry(origin))
     deadline = started + 60 * args.minutes if args.minutes else None
-    stopper.attach_clock(trainer.clock)
-    finished = train_and_save(trainer, folder, deadline)
+    stopper.start_timer()
+    pause_signals = nullcontext() if processes.count > 1 else stopper.handle_pause_signals()
+    with pause_signals:
+        finished = train_and_save(trainer, folder, deadline)
     if not processes.is_first:
         return 0  # with another exit code, torchrun would stop the first process
     if not finished:
-        saved_epochs = runs.read_checkpoint(folder)["epoch"]  # the last epochs may be missing
-        print(f"Stopped. {saved_epochs} of {recipe.total_epochs} epochs are saved in '{folder}'; "
+        print(f"Stopped. {describe_checkpoint(folder, recipe)} are saved in '{folder}'; "
               f"continue with: {resume_command(args, folder)}")  # fmt: skip
         return 130
     if trainer.stopped_step is not None:
@@ -390,11 +404,20 @@ def evaluate_trained(
         raise DataError(f"{error} {message}") from error
 
 
+def describe_checkpoint(folder: Path, recipe: Recipe) -> str:
+    """Describe the saved epochs and steps; after a hard stop, the last epochs may be missing."""
+    state = runs.read_checkpoint(folder)
+    progress = state.get("progress")
+    steps = f" and {progress['step']} steps of the next epoch" if progress else ""
+    return f"{state['epoch']} of {recipe.total_epochs} epochs{steps}"
+
+
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
     """Return the command that resumes the run in `folder` on the same dataset."""
     dataset = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
-    return format_command([args.recipe, *smoke, *dataset, "--out", str(folder), "--resume"])
+    recipe = [args.recipe] if args.recipe else []
+    return format_command([*recipe, *smoke, *dataset, "--out", str(folder), "--resume"])
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
@@ -406,20 +429,27 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     options = {name: value for name, value in options.items() if value is not None}
     if args.resume:
         return get_resume_recipe(folder, args.recipe, **settings, **size, **options)
-    recipe = (get_smoke_recipe if args.smoke else get_recipe)(args.recipe, **settings)
+    if args.config and args.recipe:
+        raise RecipeError(f"Give the recipe '{args.recipe}' or --config, but not both.")
+    recipe = read_recipe_file(args.config) if args.config else get_recipe(args.recipe)
+    recipe = make_smoke_recipe(recipe, **settings) if args.smoke else replace(recipe, **settings)
     if options and recipe.model.family != "vit":
-        raise RecipeError(f"{args.recipe} is not a ViT from scratch: omit --{next(iter(options))}.")
+        raise RecipeError(f"{recipe.name} is not a ViT from scratch: omit --{next(iter(options))}.")
     model = replace(recipe.model, options={**recipe.model.options, **options})
     return replace(recipe, model=replace(model, **size))
 
 
 def get_run_folder(args: argparse.Namespace) -> Path:
-    """Return `--out`, or runs/RECIPE by default."""
-    return args.out or Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
+    """Return `--out`, or runs/RECIPE by default. Raises `RecipeError` without both."""
+    if args.out:
+        return args.out
+    if not args.recipe:
+        raise RecipeError("Choose a run folder with --out, for example --out runs/mine.")
+    return Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
 
 
 def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
-    """Train and save all epochs; return False if Ctrl-C, SIGTERM or the deadline ended training."""
+    """Train and save all epochs; return False if a pause, a signal or the deadline ended them."""
     is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
     with create_progress_bar(trainer) as bar:
         if is_first:
@@ -436,6 +466,9 @@ def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None
                     and would_exceed_deadline(trainer, record, deadline)
                 ):
                     return False
+            if trainer.epoch_progress:
+                saver.save_pause()
+                return False
         except KeyboardInterrupt:
             return False
         finally:

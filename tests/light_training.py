@@ -1,9 +1,11 @@
 """Stand-in for train.py that writes the files of a training run without torch, to start fast.
 
-    python light_training.py RECIPE --epochs N ... --out DIR [--resume]
+    python light_training.py --config FILE ... --out DIR
+    python light_training.py --resume ... --out DIR
 
 It writes a line of steps.jsonl every hundredth of a second; five lines are an epoch. As train.py
-does, it ends with an evaluation, after the last epoch or after SIGUSR1.
+does, it ends with an evaluation after the last epoch, after --keep-after or after SIGUSR1, and
+without an evaluation after SIGTERM.
 """
 
 import json
@@ -12,42 +14,67 @@ import sys
 import time
 from pathlib import Path
 
-OUTPUT_FOLDER = Path(sys.argv[sys.argv.index("--out") + 1])
-EPOCHS = int(sys.argv[sys.argv.index("--epochs") + 1])
-stop_requests = []
-signal.signal(signal.SIGUSR1, lambda *_: stop_requests.append(True))
+STEPS = 5
+
+
+def read_option(name: str) -> str | None:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
+
+
+FOLDER = Path(read_option("--out"))
+signals = []
+for each in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(each, lambda number, _: signals.append(number))
 
 
 def write_config(config: dict) -> None:
-    (OUTPUT_FOLDER / "beside").write_text(json.dumps(config))
-    (OUTPUT_FOLDER / "beside").replace(OUTPUT_FOLDER / "config.json")
+    (FOLDER / "beside").write_text(json.dumps(config))
+    (FOLDER / "beside").replace(FOLDER / "config.json")
 
 
-def main() -> None:
-    if EPOCHS == 66:
+def read_lines(name: str) -> list[dict]:
+    path = FOLDER / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def add_line(name: str, line: dict) -> None:
+    with open(FOLDER / name, "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def main() -> int:
+    path = FOLDER / "config.json" if "--resume" in sys.argv else Path(read_option("--config"))
+    recipe = json.loads(path.read_text())
+    recipe = recipe.get("recipe", recipe)
+    if recipe["epochs"] == 66:
         print("train.py: The loss is not a number in epoch 1: the training diverged.")
-        sys.exit(2)
-    config = {"recipe": {"epochs": EPOCHS, "batch_size": 8}, "model": {}, "classes": []}
+        return 2
+    config = {"recipe": {"epochs": recipe["epochs"], "batch_size": 8}, "model": {}, "classes": []}
     config |= {"normalisation": {}, "split": {"train_pictures": 40}}
-    history = OUTPUT_FOLDER / "history.jsonl"
-    resumed = "--resume" in sys.argv and history.exists()
-    done = len(history.read_text().splitlines()) if resumed else 0
     write_config(config)
-    for epoch in range(done + 1, EPOCHS + 1):
-        for step in range(1, 6):
-            time.sleep(0.01)
-            line = {"epoch": epoch, "step": step, "steps": 5, "loss": 1.0, "accuracy": 0.5}
-            with open(OUTPUT_FOLDER / "steps.jsonl", "a") as file:
-                file.write(json.dumps(line | {"seconds": 0.01 * (5 * epoch + step)}) + "\n")
-        names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "learning_rate")
-        times = {"epoch_seconds": 0.05, "images_per_second": 800.0}
-        record = {"epoch": epoch, "stage": "all"} | dict.fromkeys(names, 0.5) | times
-        with open(history, "a") as file:
-            file.write(json.dumps(record) + "\n")
-        if stop_requests:
-            write_config(config | {"stopped": {"epoch": epoch}})
+    limit = float(read_option("--keep-after") or 0)
+    if limit and limit < 0.01:
+        signals.append(signal.SIGUSR1)
+    done = len(read_lines("steps.jsonl"))
+    for number in range(done, recipe["epochs"] * STEPS):
+        epoch, step = divmod(number, STEPS)
+        time.sleep(0.01)
+        line = {"epoch": epoch + 1, "step": step + 1, "steps": STEPS, "loss": 1.0, "accuracy": 0.5}
+        add_line("steps.jsonl", line | {"seconds": 0.01 * number})
+        is_stopped = signal.SIGUSR1 in signals
+        if step + 1 == STEPS or is_stopped:
+            names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy", "learning_rate")
+            times = {"epoch_seconds": 0.05, "images_per_second": 800.0}
+            record = {"epoch": epoch + 1, "stage": "all"} | dict.fromkeys(names, 0.5) | times
+            add_line("history.jsonl", record)
+        if is_stopped:
+            write_config(config | {"stopped": {"epoch": epoch + 1}})
             break
-    (OUTPUT_FOLDER / "evaluation.npz").write_bytes(b"as if")
+        if signal.SIGTERM in signals:
+            print(f"Stopped. {epoch} of {recipe['epochs']} epochs are saved.")
+            return 130
+    (FOLDER / "evaluation.npz").write_bytes(b"as if")
+    return 0
 
 
-main()
+sys.exit(main())

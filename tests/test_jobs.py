@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
@@ -20,8 +21,8 @@ from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import JOB_ACTIONS, JobLimits, JobQueue, cost, processes, state
 from vitdemo.jobs.cost import SPEEDS_FILE, estimate_training_cost
-from vitdemo.jobs.options import OPTIONS, PRESETS, build_recipe, preset_values, train_arguments
-from vitdemo.jobs.state import LOG_FILE, last_log_message, read_job, write_job
+from vitdemo.jobs.options import OPTIONS, PRESETS, build_recipe, preset_values
+from vitdemo.jobs.state import LAUNCH_MARKER, LOG_FILE, last_log_message, read_job, write_job
 from vitdemo.runs import JOB_FILE
 from vitdemo.runs.steps import read_steps
 from vitdemo.training.recipes import get_recipe
@@ -29,6 +30,7 @@ from vitdemo.training.recipes import get_recipe
 LIGHT_COMMAND = (sys.executable, str(Path(__file__).with_name("light_training.py")))
 IMAGE_COUNTS = {f"{part}/{name}": 12 for part in ("train", "test") for name in ("ant", "bee")}
 MANY_EPOCHS = {"epochs": 200}
+WEIGHTS = Path("/elsewhere/model.safetensors")  # the light training program reads no weights
 TINY = {"embed_dim": 16, "depth": 1, "num_heads": 2, "batch_size": 8, "patch_size": 16}
 
 
@@ -47,6 +49,18 @@ def wait_for(jobs, name, *states, seconds=60):
         assert time.monotonic() < deadline, f"{job} is not one of {states}"
         time.sleep(0.02)
     return job
+
+
+def wait_for_step(jobs, name):
+    """Wait until the current process of a job has trained a step."""
+    before = len(runs.read_config(jobs.root / name).get("resumed", ()))
+    while len(runs.read_config(jobs.root / name).get("resumed", ())) == before:
+        assert jobs.find_job(name).state in ("starting", "training")
+        time.sleep(0.05)
+    lines = len(read_steps(jobs.root / name))
+    while len(read_steps(jobs.root / name)) == lines:
+        assert jobs.find_job(name).state in ("starting", "training")
+        time.sleep(0.05)
 
 
 def start_training_job(jobs, epochs=200):
@@ -71,29 +85,28 @@ def test_a_job_finishes_with_low_cpu_priority(jobs):
     assert os.getpgid(0) != pid
     expected = min(19, os.getpriority(os.PRIO_PROCESS, 0) + processes.TRAINING_NICENESS)
     assert os.getpriority(os.PRIO_PROCESS, pid) == expected
-    autogroup = Path(f"/proc/{pid}/autogroup")
-    if autogroup.exists():  # only some Linux kernels group the processes of a session
-        assert autogroup.read_text().split()[-1] == str(processes.SESSION_NICENESS)
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        assert b"GOMP_SPINCOUNT=20000" in environment
+    assert psutil.Process(pid).environ()["GOMP_SPINCOUNT"] == "20000"
     assert wait_for(jobs, name, "finished").epoch == 8
 
 
 def test_pause_resume_and_stop_keep_the_progress(jobs):
-    name, _ = start_training_job(jobs)
+    name, pid = start_training_job(jobs)
     jobs.pause(name)
-    wait_for(jobs, name, "paused")
-    before = len(read_steps(jobs.root / name))
-    time.sleep(0.2)
-    assert len(read_steps(jobs.root / name)) == before
+    paused = wait_for(jobs, name, "paused")
+    assert not psutil.pid_exists(pid) and paused.begun
+    steps = [(line["epoch"], line["step"]) for line in read_steps(jobs.root / name)]
+    assert paused.done == pytest.approx(len(steps) / 1000)
     with pytest.raises(JobError, match="cannot be paused"):
         jobs.pause(name)
     jobs.resume(name)
     wait_for(jobs, name, "training")
+    after = [(line["epoch"], line["step"]) for line in read_steps(jobs.root / name)]
+    assert after[: len(steps)] == steps and len({*after}) == len(after)
     while (running := jobs.find_job(name)).seconds_left is None:
         time.sleep(0.02)
     assert running.seconds_left > 0 and running.images_per_second > 0
     jobs.pause(name)
+    wait_for(jobs, name, "paused")
     jobs.stop(name)  # a paused job resumes, so that it can evaluate its model
     assert wait_for(jobs, name, "stopped").epoch < 200
     with pytest.raises(JobError, match="cannot be continued"):
@@ -123,8 +136,8 @@ def test_one_job_runs_while_the_others_are_queued(jobs):
 def test_private_job_waits_its_turn_and_only_its_owner_finds_it(jobs, tmp_path):
     first, _ = start_training_job(jobs)
     owner, write = tmp_path / "private", lambda folder: folder.mkdir()
-    arguments = ["first-steps", "--epochs", "200"]
-    job = jobs.start_on_images("mine", arguments, write, private_root=owner)
+    recipe = replace(get_recipe("first-steps", epochs=200), name="mine")
+    job = jobs.start_on_images(recipe, WEIGHTS, write, private_root=owner)
     assert job.path == owner / "mine-1" and (job.path / "pictures").is_dir()
     assert job.state == "queued"
     assert [each.name for each in jobs.list_jobs()] == [first]
@@ -236,19 +249,30 @@ def test_a_job_killed_before_its_first_output_has_failed(jobs):
     assert (jobs.root / name / LOG_FILE).read_text().count("--- launched") == 1
 
 
-def test_a_crash_during_the_start_leaves_the_job_queued(jobs, monkeypatch):
-    def exit_early(process):
-        process.stdin.close()
-        process.wait()
+def test_a_job_paused_while_it_starts_can_be_resumed(jobs):
+    jobs.command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    name = jobs.start("first-steps", {"epochs": 3}).name
+    assert jobs.find_job(name).state == "starting"
+    jobs.pause(name)
+    assert not wait_for(jobs, name, "paused").begun
+    with pytest.raises(JobError, match="no model to evaluate"):
+        jobs.stop(name)
+    jobs.command = LIGHT_COMMAND
+    jobs.resume(name)
+    assert wait_for(jobs, name, "finished").epoch == 3
 
-    with monkeypatch.context() as patch:
-        patch.setattr(processes, "release_process", exit_early)
-        name = jobs.start("first-steps", {"epochs": 3}).name
-    assert not (jobs.root / name / runs.CONFIG_FILE).exists()
-    assert jobs.find_job(name).state == "queued"
-    jobs.start_next()
-    wait_for(jobs, name, "finished")
-    assert (jobs.root / name / LOG_FILE).read_text().count("--- launched") == 2
+
+def test_a_pause_outlives_the_page_and_keeps_the_time_limit(jobs):
+    name, _ = start_training_job(jobs)
+    jobs.pause(name)
+    trained = read_steps(wait_for(jobs, name, "paused").path)[-1]["seconds"]
+    limits = JobLimits(minutes=60)
+    other_queue = JobQueue(jobs.root, jobs.data_root, "cpu", limits, command=LIGHT_COMMAND)
+    assert other_queue.find_job(name).state == "paused"
+    other_queue.resume(name)
+    launch = (jobs.root / name / LOG_FILE).read_text().rpartition(LAUNCH_MARKER)[2]
+    left = float(launch.split("--keep-after ")[1].split()[0])
+    assert left == pytest.approx(60 - trained / 60, abs=1e-3) and "--resume" in launch
 
 
 def _start_in_child(root, data, results):
@@ -283,18 +307,16 @@ def test_watcher_starts_queued_jobs(jobs, monkeypatch):
 # --- validation of settings ----------------------------------------------------------------------
 
 
-def test_train_py_accepts_every_preset():
+def test_every_preset_has_a_valid_recipe():
     for name in PRESETS:
         recipe = build_recipe(name, preset_values(name))
         assert set(preset_values(name)) == set(OPTIONS)
-        assert train_arguments(recipe)[0] == PRESETS[name].recipe
+        assert recipe.name == PRESETS[name].recipe
         assert recipe.saved_epochs and max(recipe.saved_epochs) == recipe.epochs
     values = {"shuffled_labels": True, "flip": False, "pos_embed": "none", "depth": 2}
-    arguments = train_arguments(build_recipe("first-steps", values))
-    assert arguments[:1] == ["first-steps"]
-    assert {"--shuffled-labels", "--no-flip"} <= set(arguments)
-    assert arguments[arguments.index("--pos-embed") + 1] == "none"
-    assert train_arguments(replace(get_recipe("first-steps"))) == ["first-steps"]
+    recipe = build_recipe("first-steps", values)
+    assert recipe.shuffled_labels and not recipe.flip
+    assert (recipe.model.options["pos_embed"], recipe.model.options["depth"]) == ("none", 2)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +335,7 @@ def test_train_py_accepts_every_preset():
         ("weights", "/etc/passwd", "Unknown setting 'weights'"),
     ],
 )
-def test_invalid_values_never_reach_the_command_line(jobs, name, value, message):
+def test_invalid_values_start_no_job(jobs, name, value, message):
     with pytest.raises(VitdemoError, match=message):
         jobs.start("first-steps", {name: value})
     assert jobs.list_jobs() == []
@@ -335,7 +357,7 @@ def test_unknown_presets_names_and_folders_are_rejected(jobs, tmp_path):
 
 def test_a_byte_order_mark_in_job_files_is_ignored(tmp_path):
     """Read files saved by Windows editors, which put the mark before the text."""
-    job = {"arguments": ["first-steps"], "at": 1.0}
+    job = {"process": None, "at": 1.0}
     write_job(tmp_path, job)
     (tmp_path / JOB_FILE).write_bytes(b"\xef\xbb\xbf" + (tmp_path / JOB_FILE).read_bytes())
     assert read_job(tmp_path) == job
@@ -366,7 +388,7 @@ def test_the_training_cost_is_measured_once(jobs):
 
 def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_pictures):
     # On a busy machine, a process of lower priority than the tests would take a minute.
-    monkeypatch.setattr(processes, "WAIT_SCRIPT", 'trap "" USR1; read -r _ && exec "$@"')
+    monkeypatch.setattr(processes, "TRAINING_NICENESS", 0)
     jobs = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu")
     name = jobs.start("first-steps", TINY | MANY_EPOCHS).name
     wait_for(jobs, name, "training")
@@ -375,12 +397,19 @@ def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_p
     job = jobs.find_job(name)
     assert job.state == "failed" and job.message.startswith("The process ended unexpectedly")
     jobs.resume(name)
-    wait_for(jobs, name, "training")
+    wait_for_step(jobs, name)
+    jobs.pause(name)
+    saved = runs.read_checkpoint(wait_for(jobs, name, "paused").path)
+    jobs.resume(name)
+    wait_for_step(jobs, name)
     jobs.stop(name)
     wait_for(jobs, name, "stopped")
     run = runs.read_run(jobs.root / name)
     assert run.has_weights and run.evaluation.probabilities.shape == (24, 2)
-    assert run.config["resumed"] and run.config["stopped"]["epoch"] == run.history[-1]["epoch"]
+    entries = run.config["resumed"]
+    assert len(entries) == 2 and entries[-1]["after_epoch"] == saved["epoch"]
+    assert entries[-1].get("after_step") == (saved["progress"] or {}).get("step")
+    assert run.config["stopped"]["epoch"] == run.history[-1]["epoch"]
     jobs.delete(name)
     assert jobs.list_jobs() == [] and not (jobs.root / name).exists()
 
@@ -390,12 +419,13 @@ def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_p
 
 def test_images_of_a_job_are_deleted_with_it(jobs):
     job = jobs.start_on_images(
-        "own",
-        ["first-steps", "--epochs", "2"],
+        replace(get_recipe("first-steps", epochs=2), name="own"),
+        WEIGHTS,
         lambda folder: write_noise_images(folder, IMAGE_COUNTS),
     )
     assert job.name == "own-1" and (job.path / "pictures" / "train" / "ant").is_dir()
-    assert f"--data {job.path / 'pictures'}" in (job.path / LOG_FILE).read_text()
+    log = (job.path / LOG_FILE).read_text()
+    assert f"--data {job.path / 'pictures'}" in log and f"--weights {WEIGHTS}" in log
     wait_for(jobs, job.name, "finished")
     jobs.delete(job.name)
     assert not job.path.exists() and not jobs.list_jobs()
@@ -407,8 +437,8 @@ def test_a_failed_image_export_leaves_no_files(jobs):
         raise DataError("Too few.")
 
     with pytest.raises(DataError, match="Too few"):
-        jobs.start_on_images("own", ["first-steps"], fail_export)
-    assert not jobs.list_jobs() and not list(jobs.root.glob("own*"))
+        jobs.start_on_images(get_recipe("first-steps"), WEIGHTS, fail_export)
+    assert not jobs.list_jobs() and not list(jobs.root.glob("first*"))
 
 
 def test_registered_runs_are_listed_as_jobs(jobs):

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import itertools
 import json
 import os
 import shlex
@@ -27,15 +28,16 @@ from vitdemo import data, runs, training
 from vitdemo.data import make_synthetic_images
 from vitdemo.runs import reference, writer
 from vitdemo.runs.evaluate import split_of
-from vitdemo.runs.steps import STEPS_FILE
+from vitdemo.runs.steps import STEPS_FILE, read_steps
 from vitdemo.training import STOP_CHECK_STEPS, Processes, progress_bar
-from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_smoke_recipe
+from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_recipe, make_smoke_recipe
 from vitdemo.training.splits import split_training_set
 
 THREE_CLASSES = {
     f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
 }
 ROOT = Path(train.__file__).parent
+WEIGHTS = runs.WEIGHTS_FILE
 
 pytestmark = pytest.mark.usefixtures("tiny_recipe")
 
@@ -263,7 +265,7 @@ def test_smoke_run_supports_two_stages_and_training_subsets(cli, monkeypatch, tm
 @pytest.mark.parametrize("changes", [{}, {"epochs": 1}], ids=["two epochs", "one"])
 def test_smoke_recipe_includes_each_part_of_the_recipe(changes):
     for name in RECIPES:
-        recipe = get_smoke_recipe(name, **changes)
+        recipe = make_smoke_recipe(get_recipe(name), **changes)
         plain_epochs = (recipe.mixup or recipe.cutmix) and recipe.unmixed_epochs
         plain_epochs = max(plain_epochs, recipe.patch_dropout and recipe.whole_epochs)
         assert plain_epochs <= recipe.epochs - 1 <= 1, name
@@ -665,6 +667,78 @@ def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_
 def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):
     interrupt_at(monkeypatch, train.data, "make_synthetic_images", 1, KeyboardInterrupt)
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_the_current_step(cli, smoke, monkeypatch, tmp_path, signal_number):
+    expected = tmp_path / "uninterrupted"
+    assert cli("tiny", "--smoke", "--epochs", 3, "--out", expected)[0] == 0
+    with monkeypatch.context() as patch:
+        signals = [signal_number]
+        send = lambda *_: signals and signal.raise_signal(signals.pop())  # noqa: E731
+        patch.setattr(progress_bar, "update_progress_bar", send)
+        # The first report comes after a second, or after the last step of an epoch.
+        patch.setattr(training.time, "perf_counter", map(float, itertools.count(step=2)).__next__)
+        code, out, err = smoke()
+    assert code == 130 and err.count("Press Ctrl-C again to stop at once.") == 1
+    folder = tmp_path / "run"
+    assert "Stopped. 0 of 3 epochs and 2 steps of the next epoch are saved" in out
+    assert runs.read_checkpoint(folder)["progress"]["step"] == 2
+    assert [(line["epoch"], line["step"]) for line in read_steps(folder)] == [(1, 1), (1, 2)]
+    assert cli("--smoke", "--out", folder, "--resume")[0] == 0  # with the recipe of the run
+    assert runs.read_run(folder).config["resumed"][0]["after_step"] == 2
+    one, other = (run.read_bytes() for run in (folder / WEIGHTS, expected / WEIGHTS))
+    assert one == other
+    steps = [(line["epoch"], line["step"]) for line in read_steps(folder)]
+    assert steps == sorted({*steps}) and steps[0] == (1, 1) and steps[-1][0] == 3
+
+
+def test_a_second_ctrl_c_ends_training_at_once(smoke, monkeypatch, tmp_path):
+    def press_twice(*_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(progress_bar, "update_progress_bar", press_twice)
+    code, out, _ = smoke()
+    assert code == 130 and "Stopped. 0 of 3 epochs are saved" in out
+    assert runs.read_checkpoint(tmp_path / "run")["progress"] is None
+
+
+def test_a_recipe_file_trains_the_same_model_as_the_recipe(cli, smoke, tmp_path):
+    assert smoke()[0] == 0
+    config, again = tmp_path / "run" / "config.json", tmp_path / "again"
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(json.loads(config.read_text())["recipe"]))
+    for file in (config, recipe):
+        shutil.rmtree(again, ignore_errors=True)
+        options = ("--config", file, "--smoke", "--epochs", 3, "--out", again)
+        assert cli(*options)[0] == 0
+        weights = [(folder / WEIGHTS).read_bytes() for folder in (config.parent, again)]
+        assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (None, (), "Cannot read the recipe in"),
+        ("{", (), "Cannot read the recipe in"),
+        ("[]", (), "has no recipe"),
+        ('{"name": "x", "speed": 3}', (), "a field 'speed' that this version does not support"),
+        ('{"name": "x"}', (), "missing or invalid field: 'model'"),
+        ("{}", ("tiny",), "Give the recipe 'tiny' or --config, but not both"),
+    ],
+)
+def test_invalid_recipe_files_are_refused(cli, tmp_path, content, options, message):
+    file = tmp_path / "recipe.json"
+    if content:
+        file.write_text(content)
+    code, _, err = cli(*options, "--config", file, "--smoke", "--out", tmp_path / "run")
+    assert code == 2 and message in err and "Traceback" not in err
+
+
+def test_a_recipe_file_needs_a_run_folder(cli, tmp_path):
+    code, _, err = cli("--config", tmp_path / "recipe.json")
+    assert code == 2 and "Choose a run folder with --out" in err
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])

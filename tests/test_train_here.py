@@ -57,7 +57,7 @@ def test_the_guess_is_compared_with_the_result(tmp_path):
     trained_runs = {
         name: make_run_with_errors(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()
     }
-    record = {"beside": "old", "guess": 4.0, "arguments": []}
+    record = {"beside": "old", "guess": 4.0}
     job = Job("new", tmp_path / "new", record, "finished", epoch=3, epochs=3)
     text = rows.describe_guess(job, trained_runs["new"], trained_runs)
     guess = "Guess: +4.0 percentage points of validation accuracy compared with old."

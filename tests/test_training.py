@@ -102,6 +102,41 @@ def test_resumed_run_equals_an_uninterrupted_run(recipe, stop_epochs, optimizer)
         assert_equal_weights(second.final_weights(), uninterrupted.final_weights())
 
 
+@pytest.mark.parametrize("recipe", [RICH, TWO_STAGE, PATCH_DROPOUT, MASKED, CONVNET])
+def test_run_paused_within_an_epoch_equals_an_uninterrupted_run(recipe):
+    recipe = replace(recipe, batch_size=6)  # 4 steps per epoch
+    uninterrupted = make_trainer(recipe)
+    expected = remove_times(uninterrupted.fit())
+    pauses = iter([False, True, False, False, True, True])  # steps 2, 5 and 6; the rest: no pause
+    state, records = None, []
+    for part in range(4):
+        trainer = make_trainer(recipe, seed=part, pause=lambda: next(pauses, False))
+        if state:
+            trainer.load_state_dict(save_and_load(state))
+        records += trainer.fit()
+        state = trainer.state_dict()
+        if part < 3:
+            step = [2, 2, 3][part]
+            assert (trainer.epoch, trainer.epoch_progress.step) == ([0, 1, 1][part], step)
+            assert not trainer.is_finished and trainer.epoch_progress.seconds > 0
+    assert trainer.is_finished and trainer.epoch_progress is None
+    assert remove_times(records) == expected
+    assert_equal_weights(trainer.model.state_dict(), uninterrupted.model.state_dict())
+    assert_equal_weights(trainer.final_weights(), uninterrupted.final_weights())
+
+
+def test_epoch_time_includes_the_steps_before_a_pause():
+    trainer = make_trainer(replace(PLAIN, batch_size=6), pause=lambda: True)
+    assert list(trainer.fit()) == []
+    state = trainer.state_dict()
+    state["progress"]["seconds"] = 100.0
+    resumed = make_trainer(replace(PLAIN, batch_size=6))
+    resumed.load_state_dict(state)
+    first, second = islice(resumed.fit(), 2)
+    assert 100 < first["epoch_seconds"] < 150 and second["epoch_seconds"] < 50
+    assert first["images_per_second"] < 24 / 100
+
+
 @pytest.mark.parametrize(
     "recipe",
     [

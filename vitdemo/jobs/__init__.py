@@ -1,11 +1,13 @@
 """Queue of training runs started from the page; one runs at a time, independently of the page.
 
-Each job is a process `python train.py ...` with its output in `train.log` of the run folder. The
-file `job.json` in the same folder records the request and the process. These files are the queue,
-and a lock protects their changes. There is no other state, so a restarted or second page has the
-same queue. See `state` for the state of a job, `options` for its settings, `cost` for its cost.
+Each job is a process `python train.py ...` with its output in `train.log` of the run folder. In the
+same folder, `recipe.json` has the recipe, and `job.json` records the request and the process. These
+files are the queue, and a lock protects their changes. There is no other state, so a restarted or
+second page has the same queue. See `state` for the state of a job, `options` for its settings,
+`cost` for its cost.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -15,19 +17,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from filelock import FileLock
 
 from vitdemo import data, runs
 from vitdemo.errors import DataError, JobError
 from vitdemo.jobs import processes
-from vitdemo.jobs.options import build_recipe, get_preset, train_arguments
+from vitdemo.jobs.options import build_recipe, get_preset
 from vitdemo.jobs.state import (
     ACTIVE_STATES,
-    EVALUATING,
     FAILED,
+    FINISH,
     LAUNCH_MARKER,
     LOG_FILE,
+    PAUSE,
     PAUSED,
     QUEUED,
     STARTING,
@@ -42,8 +47,10 @@ from vitdemo.training.stopping import FINISH_SIGNAL
 
 PROJECT_ROOT = Path(__file__).parents[2]  # folder of train.py
 LOCK_FILE = ".jobs.lock"
+RECIPE_FILE = "recipe.json"
 IMAGES_FOLDER = "pictures"  # folder of a job's own images, in its run folder
 QUEUE_CHECK_SECONDS = 1.0  # interval at which the queue is checked
+MIN_MINUTES = 0.001  # train.py then stops after one step; 0 means no limit
 MIB = 2**20
 
 
@@ -153,12 +160,12 @@ class JobQueue:
         recipe = self.resolve_recipe(preset, values)
         get_preset(preset)
         record = {"preset": preset, "beside": baseline, "guess": guess}
-        return self._enqueue(str(preset), train_arguments(recipe), record)
+        return self._enqueue(str(preset), recipe, record)
 
     def start_on_images(
         self,
-        stem: str,
-        args: list[str],
+        recipe: Recipe,
+        weights: Path,
         write: Callable[[Path], None],
         private_root: Path | None = None,
     ) -> Job:
@@ -166,12 +173,13 @@ class JobQueue:
 
         The images are stored in the run folder and deleted with it. The run folder is in
         `private_root` if this is given; then only its owner finds the job, with `read_job_state`,
-        and deletes it with `discard`. `args` are arguments of train.py and must not come from a
-        browser. Raises `JobError` if the queue is full.
+        and deletes it with `discard`. The run starts from the file `weights`. Raises `JobError` if
+        the queue is full.
         """
         if private_root:
             self._private_roots.add(private_root)
-        return self._enqueue(stem, args, {"own_pictures": True}, write, private_root)
+        record = {"own_pictures": True, "weights": str(weights.resolve())}
+        return self._enqueue(recipe.name, recipe, record, write, private_root)
 
     def register_run(
         self, stem: str, write_run: Callable[[Path], None], replaced: Job | None = None
@@ -184,7 +192,7 @@ class JobQueue:
         """
         with self.locked():
             self._check_room(replaced)
-            record = {"arguments": [], "process": None, "made": True}
+            record = {"process": None, "made": True}
             folder = self._create_job(self.root, stem, record)
         with _remove_on_error(folder):
             write_run(folder)
@@ -193,7 +201,7 @@ class JobQueue:
     def _enqueue(
         self,
         stem: str,
-        args: list[str],
+        recipe: Recipe,
         record: dict,
         write: Callable[[Path], None] | None = None,
         private_root: Path | None = None,
@@ -203,11 +211,12 @@ class JobQueue:
             raise JobError(
                 "Training from the page requires Linux or macOS. Use train.py on this system."
             )
-        record = {"arguments": args, "process": None} | record
+        record = {"process": None, "request": None} | record
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".pictures-", dir=root) as staging:
             if write:  # needs no lock, because the folder is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
+            (Path(staging) / RECIPE_FILE).write_text(json.dumps(asdict(recipe)), encoding="utf-8")
             with self.locked():
                 self._check_waiting()
                 self._check_room()
@@ -225,21 +234,24 @@ class JobQueue:
         return folder
 
     def pause(self, name: object) -> None:
+        """End the process of a job after its current step; `resume` continues there."""
         with self.locked():
             job = self.find_job(name)
-            if job.state not in (STARTING, TRAINING, EVALUATING):
+            if job.state not in (STARTING, TRAINING):
                 raise JobError(f"{job.name} is {job.state} and cannot be paused. Reload the page.")
-            processes.send_signal(job.record["process"], signal.SIGSTOP)
+            write_job(job.path, job.record | {"request": PAUSE})
+            processes.send_signal(job.record["process"], signal.SIGTERM)
 
     def resume(self, name: object) -> None:
-        """Continue a paused job, or queue a failed job again."""
+        """Continue a paused job at once, or queue a failed job again."""
         with self.locked():
             job = self.find_job(name)
             if job.state == PAUSED:
-                processes.send_signal(job.record["process"], signal.SIGCONT)
+                self._launch(job)
             elif job.state == FAILED:
                 self._check_waiting()
-                write_job(job.path, job.record | {"process": None, "at": time.time()})
+                changes = {"process": None, "request": None, "at": time.time()}
+                write_job(job.path, job.record | changes)
                 self._start_next()
             else:
                 raise JobError(
@@ -255,9 +267,11 @@ class JobQueue:
                     f"{job.name} is {job.state} and has no model to evaluate. Wait for its first "
                     "step, or delete it."
                 )
-            write_job(job.path, job.record | {"keeping": True})
+            if job.state == PAUSED:
+                self._launch(job, FINISH)
+                return
+            write_job(job.path, job.record | {"request": FINISH})
             processes.send_signal(job.record["process"], FINISH_SIGNAL)
-            processes.send_signal(job.record["process"], signal.SIGCONT)
 
     def delete(self, name: object, expected: dict | None = None) -> None:
         """End a job and delete its folder.
@@ -310,13 +324,7 @@ class JobQueue:
     def locked(self) -> Iterator[None]:
         """Hold the lock, so that no other thread or page changes a job."""
         self.root.mkdir(parents=True, exist_ok=True)
-        if not processes.IS_SUPPORTED:  # no training on this system, so no lock is needed
-            yield
-            return
-        import fcntl  # not available on Windows
-
-        with open(self.root / LOCK_FILE, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(self.root / LOCK_FILE):
             yield
 
     def _start_next(self) -> None:
@@ -327,22 +335,28 @@ class JobQueue:
         if waiting:
             self._launch(waiting[-1])  # the oldest
 
-    def _launch(self, job: Job) -> None:
+    def _launch(self, job: Job, request: str | None = None) -> None:
+        """Start or continue the training of a job; with the request `FINISH`, for one step."""
         folder = job.path / IMAGES_FOLDER if job.record.get("own_pictures") else self.data_root
-        arguments = [*job.record["arguments"], "--out", str(job.path), "--data", str(folder)]
-        arguments += ["--device", self.device, "--keep-after", str(self.limits.minutes)]
-        arguments += ["--resume"] if (job.path / runs.CONFIG_FILE).exists() else []
+        arguments = ["--out", str(job.path), "--data", str(folder), "--device", self.device]
+        if (job.path / runs.CONFIG_FILE).exists():
+            arguments += ["--resume"]
+        else:
+            arguments += ["--config", str(job.path / RECIPE_FILE)]
+            arguments += ["--weights", w] if (w := job.record.get("weights")) else []
+        trained = steps[-1]["seconds"] if (steps := read_steps(job.path)) else 0.0
+        ends = 60 * self.limits.minutes or None  # in seconds of training
+        if request == FINISH or ends:
+            left = 0.0 if request == FINISH else ends - trained
+            arguments += ["--keep-after", f"{max(left / 60, MIN_MINUTES):.4f}"]
         with open(job.path / LOG_FILE, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{LAUNCH_MARKER} {' '.join(arguments)}\n")
-        process, process_id = processes.launch_process(
+        launched = time.time()
+        process = processes.launch_process(
             [*self.command, *arguments], PROJECT_ROOT, job.path / LOG_FILE
         )
-        before = steps[-1]["seconds"] if (steps := read_steps(job.path)) else 0
-        minutes = self.limits.minutes
-        ends = before + 60 * minutes if minutes else None  # in seconds of training
-        changes = {"process": process_id, "launched": time.time(), "keeping": False, "ends": ends}
+        changes = {"process": process, "launched": launched, "request": request, "ends": ends}
         write_job(job.path, job.record | changes)
-        processes.release_process(process)
 
     def _check_waiting(self) -> None:
         """Raise `JobError` if the queue is full."""

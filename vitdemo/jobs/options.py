@@ -1,13 +1,12 @@
-"""Training settings available on the page, and their conversion to arguments of train.py.
+"""Training settings available on the page, and their conversion to a recipe.
 
 Only the settings in `OPTIONS` can be changed. A value is checked against the type and range of its
-option and becomes a field of a `Recipe`. The value is then passed to train.py as `--name VALUE`,
-with a name from this file.
+option and becomes a field of a `Recipe`.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -200,24 +199,3 @@ def snapshot_epochs(epochs: int) -> str:
     """Return the epochs to save, as "1,2,3": all, or `MAX_SNAPSHOTS` including first and last."""
     saved = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
     return ",".join(map(str, saved.tolist()))
-
-
-def train_arguments(recipe: Recipe) -> list[str]:
-    """Return the arguments of train.py for `recipe`: its name and the changed settings."""
-    original = get_recipe(recipe.name)
-    arguments = [recipe.name]
-    for name in (f.name for f in fields(Recipe) if f.name in (*OPTIONS, "keep")):
-        value = getattr(recipe, name)
-        if value != getattr(original, name):
-            arguments += _option_arguments(name, value)
-    for name, value in recipe.model.options.items():
-        if name in OPTIONS and value != (DEFAULT_MODEL_OPTIONS | original.model.options).get(name):
-            arguments += _option_arguments(name, value)
-    return arguments
-
-
-def _option_arguments(name: str, value: Value) -> list[str]:
-    option = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{option}" if value else f"--no-{option}"]
-    return [f"--{option}", str(value)]

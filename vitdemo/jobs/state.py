@@ -14,9 +14,12 @@ from vitdemo.runs.steps import STEPS_FILE, read_steps
 
 LOG_FILE = "train.log"
 LAUNCH_MARKER = "--- launched"  # first line of each process in the log
-QUEUED, STARTING, TRAINING, PAUSED = "queued", "starting", "training", "paused"
+QUEUED, STARTING, TRAINING = "queued", "starting", "training"
+PAUSING, PAUSED = "pausing", "paused"
 EVALUATING, FINISHED, STOPPED, FAILED = "evaluating", "finished", "stopped", "failed"
-ACTIVE_STATES = (STARTING, TRAINING, PAUSED, EVALUATING)  # states in which no other job may start
+# States in which no other job may start.
+ACTIVE_STATES = (STARTING, TRAINING, PAUSING, PAUSED, EVALUATING)
+PAUSE, FINISH = "pause", "finish"  # requests of the user to a process
 SPEED_WINDOW = 30  # number of recent lines of steps.jsonl that determine the current speed
 UNKNOWN_FAILURE_MESSAGE = (
     "The process ended unexpectedly; it was killed, or ran out of memory. Press Continue."
@@ -34,8 +37,8 @@ class Job:
     """Current state of a training job; `record` is the content of job.json.
 
     `message` is the reason of a failure. `begun` means that the process has reached the first step
-    and handles signals. `done` is the completed fraction of the epochs; speed and time left are
-    None until they are known.
+    and handles signals, or that a paused job can be evaluated. `done` is the completed fraction of
+    the epochs; speed and time left are None until they are known.
     """
 
     name: str
@@ -62,7 +65,7 @@ def read_job(folder: Path) -> dict | None:
         job = json.loads((folder / JOB_FILE).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return None
-    return job if isinstance(job, dict) and isinstance(job.get("arguments"), list) else None
+    return job if isinstance(job, dict) and "process" in job else None
 
 
 def write_job(folder: Path, record: dict) -> None:
@@ -79,24 +82,24 @@ def read_job_state(folder: Path) -> Job | None:
     if not process_id:
         return Job(folder.name, folder, record, FINISHED if record.get("made") else QUEUED)
     # Read the state of the process first: if it has ended, the files read below are complete.
-    process = processes.process_state(process_id)
+    is_alive = processes.is_alive(process_id)
     is_evaluated = (folder / runs.EVALUATION_FILE).is_file()
     config = _config(folder)
-    lines = read_steps(folder) if process != processes.GONE else []
+    lines = read_steps(folder) if is_alive or record.get("request") == PAUSE else []
     progress = read_progress(folder, config, lines, record.get("ends")) if config else {}
-    if process == processes.GONE:
+    if not is_alive:
         if is_evaluated:
             state = STOPPED if "stopped" in config else FINISHED
             return Job(folder.name, folder, record, state, **progress)
-        if not config and not last_log_message(folder):
-            return Job(folder.name, folder, record, QUEUED)  # `release_process` was never called
+        if record.get("request") == PAUSE:
+            return Job(folder.name, folder, record, PAUSED, begun=bool(config), **progress)
         message = last_log_message(folder) or UNKNOWN_FAILURE_MESSAGE
         if message == UNKNOWN_FAILURE_MESSAGE and shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             message = DISK_FULL_MESSAGE
         return Job(folder.name, folder, record, FAILED, message, **progress)
     begun = bool(progress) and _modification_time(folder / STEPS_FILE) > record.get("launched", 0)
-    if process == processes.SUSPENDED:
-        state = PAUSED
+    if record.get("request") == PAUSE:
+        state = PAUSING
     elif not begun:
         state = STARTING
     else:

@@ -1,5 +1,6 @@
 """Resuming a run: check of its settings, and records in its folder."""
 
+import json
 from dataclasses import asdict, fields, replace
 from inspect import signature
 from pathlib import Path
@@ -14,15 +15,15 @@ from vitdemo.training import Trainer
 from vitdemo.training.recipes import Recipe, get_recipe, resolve_recipe_name
 
 
-def get_resume_recipe(folder: Path, name: str, **overrides) -> Recipe:
+def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
     """Return the recipe of the run in `folder`, with `epochs` from `overrides` if present.
 
     `overrides` has fields of the recipe, options of the model and `image_size`. Raises `RunError`
-    if the run has another recipe than `name`, or if a field other than `epochs` differs. The
-    learning-rate schedule follows the new number of epochs.
+    if the run has another recipe than `name` (None: any), or if a field other than `epochs`
+    differs. The learning-rate schedule follows the new number of epochs.
     """
     saved = read_recipe(folder)
-    if resolve_recipe_name(saved.name) != get_recipe(name).name:
+    if name and resolve_recipe_name(saved.name) != get_recipe(name).name:
         raise RunError(
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
             "that recipe, or choose another --out."
@@ -41,19 +42,42 @@ def get_resume_recipe(folder: Path, name: str, **overrides) -> Recipe:
 
 def read_recipe(folder: Path) -> Recipe:
     """Read the recipe of a run; raises `RunError` if a field is unknown or missing."""
-    saved = runs.read_config(folder)["recipe"]
+    return parse_recipe(runs.read_config(folder)["recipe"], folder / runs.CONFIG_FILE)
+
+
+def read_recipe_file(path: Path) -> Recipe:
+    """Read a recipe from a JSON file: its fields, or the `config.json` of a run.
+
+    Raises `RunError` if the file is missing or invalid, and `RecipeError` for contradictory values.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"Cannot read the recipe in '{path}': {error}") from error
+    saved = content.get("recipe", content) if isinstance(content, dict) else None
+    if not isinstance(saved, dict):
+        raise RunError(f"'{path}' has no recipe. Choose the config.json of a run.")
+    return parse_recipe(saved, path)
+
+
+def parse_recipe(saved: dict, path: Path) -> Recipe:
+    """Return the recipe with the JSON fields `saved` of the file `path`.
+
+    Raises `RunError` if a field is unknown or missing.
+    """
     unknown = sorted(set(saved) - {field.name for field in fields(Recipe)})
     if unknown:
         raise RunError(
-            f"The run's recipe has a field '{unknown[0]}' that this version does not support: "
-            "use the version that trained the run."
+            f"The recipe in '{path}' has a field '{unknown[0]}' that this version does not "
+            "support: use the version that wrote the file."
         )
     try:
         converted = {"model": ModelSpec(**saved["model"]), "betas": tuple(saved["betas"])}
         return Recipe(**saved | converted)
     except (KeyError, TypeError) as error:
         raise RunError(
-            f"The run's recipe has a missing or invalid field: {error}. Start a new run."
+            f"The recipe in '{path}' has a missing or invalid field: {error}. Choose another file, "
+            "or start a new run."
         ) from error
 
 
@@ -93,7 +117,7 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
     """Prepare the folder of a resumed run: remove unsaved epochs and record the new command."""
     history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
     runs.rewrite_history(folder, history)
-    truncate_steps(folder, trainer.epoch)
+    truncate_steps(folder, trainer)
     if not trainer.is_finished:
         # These three files belong to the epoch at which the run ended before it was resumed.
         for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
@@ -101,6 +125,8 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
         config = runs.read_config(folder)
         previous_epochs, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
         changes = {"epochs_before": previous_epochs} if previous_epochs != epochs else {}
+        if trainer.epoch_progress:
+            changes["after_step"] = trainer.epoch_progress.step
         resumed = [
             *config.get("resumed", ()),
             {"after_epoch": trainer.epoch} | changes | get_provenance(trainer, argv),

@@ -47,10 +47,14 @@ def is_in_progress(run: runs.Run) -> bool:
     return time.time() - changed < MAX_SILENT_SECONDS
 
 
-def truncate_steps(folder: Path, epoch: int) -> None:
-    """Remove all lines after `epoch`, because the run is resumed at the end of this epoch."""
-    if (folder / STEPS_FILE).exists():
-        _rewrite(folder, [line for line in read_steps(folder) if line["epoch"] <= epoch])
+def truncate_steps(folder: Path, trainer: Trainer) -> None:
+    """Remove all lines after the last finished step of `trainer`, which is resumed there."""
+    if not (folder / STEPS_FILE).exists():
+        return
+    step = trainer.epoch_progress.step if trainer.epoch_progress else 0
+    last = (trainer.epoch + 1, step)
+    lines = read_steps(folder)
+    _rewrite(folder, [line for line in lines if (line["epoch"], line["step"]) <= last])
 
 
 def _rewrite(folder: Path, lines: list[dict]) -> None:
@@ -65,12 +69,16 @@ class StepLog:
         self.folder, self.trainer = folder, trainer
         self.lines = read_steps(folder)
         self.before = self.lines[-1]["seconds"] if self.lines else 0.0
-        self.began = trainer.clock.seconds()
+        self.began = time.perf_counter()
         self.every = 0.0  # minimum seconds between two lines; above 0 once the file is full
         self.epoch, self.step, self.sums = 0, 0, (0.0, 0.0)  # totals at the latest line
+        if progress := trainer.epoch_progress:
+            loss, correct = progress.sums.tolist()
+            self.epoch, self.step = trainer.epoch + 1, progress.step
+            self.sums = loss, correct / trainer.images_per_process
 
     def add(self, progress: StepProgress) -> None:
-        seconds = self.before + self.trainer.clock.seconds() - self.began
+        seconds = self.before + time.perf_counter() - self.began
         if progress.epoch != self.epoch:
             self.epoch, self.step, self.sums = progress.epoch, 0, (0.0, 0.0)
         too_soon = self.lines and seconds - self.lines[-1]["seconds"] < self.every

@@ -135,6 +135,11 @@ class EpochSaver:
         runs.write_checkpoint(self.folder, self.trainer.state_dict())
         self.written = time.monotonic()
 
+    def save_pause(self) -> None:
+        """Save a checkpoint within an epoch."""
+        self.waiting = None
+        runs.write_checkpoint(self.folder, self.trainer.state_dict())
+
     def flush(self) -> None:
         if self.waiting:
             runs.write_checkpoint(self.folder, self.waiting)

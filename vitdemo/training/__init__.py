@@ -1,10 +1,10 @@
 """Training loop: `Trainer.fit()` yields one record per epoch and can resume from a checkpoint.
 
 The data is on the device as uint8 and is augmented there in batches. Every epoch has its own seed.
-An interruption therefore does not change later epochs, and the checkpoint needs no random-generator
-state. The loop waits for the device only in the progress callback, about once per second, and when
-several processes agree to stop. On CUDA, the model and the augmentation are compiled. With
-`torchrun`, several processes share each batch (see `processes`).
+An interruption therefore does not change later epochs. A checkpoint within an epoch also has the
+states of the random generators. The loop waits for the device only in the progress callback, about
+once per second, and when several processes agree to stop. On CUDA, the model and the augmentation
+are compiled. With `torchrun`, several processes share each batch (see `processes`).
 
 Letters: B images per batch, R images that this process augments, N images in a dataset, S side of
 an image in pixels, C classes.
@@ -12,6 +12,7 @@ an image in pixels, C classes.
 
 import gc
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -39,6 +40,8 @@ from vitdemo.training.devices import (
     choose_fused_attention,
     choose_memory_format,
     compile_static,
+    get_random_state,
+    set_random_state,
     supports_fast_bfloat16,
 )
 from vitdemo.training.inference import Preprocessing, predict_logits
@@ -47,11 +50,12 @@ from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
 from vitdemo.training.processes import Processes, is_first_process, join_processes
 from vitdemo.training.recipes import Recipe
 from vitdemo.training.splits import shuffle_labels
-from vitdemo.training.stopping import TrainingClock, never_stop
+from vitdemo.training.stopping import never_stop
 from vitdemo.training.teacher import Teacher
 
 __all__ = [
     "BestEpoch",
+    "EpochProgress",
     "Preprocessing",
     "Processes",
     "StepProgress",
@@ -83,6 +87,20 @@ class StepProgress:
     steps: int
     loss: float
     accuracy: float
+
+
+@dataclass
+class EpochProgress:
+    """Progress of an interrupted epoch, in the checkpoint.
+
+    `step` is the number of finished steps. `sums` (2,) has the sum of the steps' losses and the
+    number of correct predictions. `seconds` is the training time of these steps.
+    """
+
+    step: int
+    sums: Tensor
+    random_state: list[Tensor]
+    seconds: float = 0.0
 
 
 @dataclass
@@ -127,6 +145,9 @@ class Trainer:
             epoch.
         stop: called after each step. True ends the training run after this step. With several
             processes, only the first process calls `stop`, after every 16th step.
+        pause: called after each step. True ends `fit` after this step, without a record of the
+            epoch. The checkpoint then contains the finished steps of the epoch. Several processes
+            do not call `pause`.
         on_note: called with a sentence if a feature is not available; default: a warning.
         compile: "auto", "off" or a mode of `torch.compile`, see `choose_compile_mode`.
         processes: processes that share each batch; default: only this process.
@@ -147,6 +168,7 @@ class Trainer:
         preprocessing: Preprocessing,
         on_step: Callable[[StepProgress], None] | None = None,
         stop: Callable[[], bool] = never_stop,
+        pause: Callable[[], bool] = never_stop,
         on_note: Callable[[str], None] | None = None,
         compile: str = "off",
         processes: Processes | None = None,
@@ -162,9 +184,8 @@ class Trainer:
         self.num_classes = num_classes
         self.preprocessing = preprocessing
         self.on_step = on_step or (lambda progress: None)
-        self.stop = stop
+        self.stop, self.pause = stop, pause
         self.stopped_step: int | None = None  # last step, if `stop` ended the run
-        self.clock = TrainingClock()
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
@@ -184,6 +205,7 @@ class Trainer:
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
         self._step_optimizer: Callable[[], None] = self._clip_and_step
         self.epoch = 0  # number of finished epochs
+        self.epoch_progress: EpochProgress | None = None  # of an epoch that `pause` interrupted
         self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first epoch
         self.best: BestEpoch | None = None
         self.ema = (
@@ -227,20 +249,20 @@ class Trainer:
 
     def fit(self) -> Iterator[dict]:
         """Train all epochs; after each epoch, yield its record for `history.jsonl`."""
-        with self.clock.detect_suspension():
-            yield from self._train_epochs()
-
-    def _train_epochs(self) -> Iterator[dict]:
         while not self.is_finished:
             if self.epoch == self.recipe.head_epochs and self.epoch:
                 self.optimizer = self._enter_stage()
             stage = self.stage
-            started = self.clock.seconds()
+            started = time.perf_counter()
             if self._forward is None:
                 self._prepare_forward()
-            self.compile_seconds = self.clock.seconds() - started
+            self.compile_seconds = time.perf_counter() - started
+            started -= self.epoch_progress.seconds if self.epoch_progress else 0.0
             train_loss, train_accuracy, learning_rate = self._train_epoch()
-            seconds = self.clock.seconds() - started - self.compile_seconds
+            seconds = time.perf_counter() - started - self.compile_seconds
+            if self.epoch_progress:
+                self.epoch_progress.seconds = seconds
+                return
             steps = self.steps if self.stopped_step is None else self.stopped_step
             val_loss, val_accuracy = self._validate()
             if not math.isfinite(train_loss + val_loss):
@@ -258,7 +280,7 @@ class Trainer:
                 "val_loss": val_loss,
                 "val_accuracy": val_accuracy,
                 "learning_rate": learning_rate,
-                "epoch_seconds": self.clock.seconds() - started,
+                "epoch_seconds": time.perf_counter() - started,
                 "images_per_second": steps * self.batch_size / seconds,
             } | ({} if self.stopped_step is None else {"share": steps / self.steps})
 
@@ -270,6 +292,7 @@ class Trainer:
             "ema": self.ema.module.state_dict() if self.ema else None,
             "optimizer": self.optimizer.state_dict(),
             "best": asdict(self.best) if self.best else None,
+            "progress": asdict(self.epoch_progress) if self.epoch_progress else None,
         }
 
     def load_state_dict(self, state: dict) -> None:
@@ -283,6 +306,8 @@ class Trainer:
             self.ema.module.load_state_dict(state["ema"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.best = BestEpoch(**state["best"]) if state["best"] else None
+        progress = state.get("progress")  # missing in old checkpoints
+        self.epoch_progress = EpochProgress(**progress) if progress else None
 
     def _enter_stage(self) -> torch.optim.Optimizer:
         """Freeze or unfreeze weights for the stage of the next epoch; return a new optimizer."""
@@ -411,22 +436,33 @@ class Trainer:
         return is_check_step and self.processes.broadcast_flag(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
-        """Train one epoch; return mean loss, accuracy and last learning rate."""
+        """Train one epoch; return mean loss, accuracy and last learning rate.
+
+        Sets `epoch_progress` if `pause` interrupts the epoch.
+        """
         self._draw_epoch()
+        first_step, sums = 0, torch.zeros(2, device=self.device)  # loss, correct predictions
+        if self.epoch_progress:
+            first_step, sums = self.epoch_progress.step, self.epoch_progress.sums.to(self.device)
+            set_random_state(self.device, self.epoch_progress.random_state)
+            self.epoch_progress = None
         # A frozen backbone is in evaluation mode: no dropout, and fixed BatchNorm statistics.
         self.model.train(self.stage != "head")
-        sums = torch.zeros(2, device=self.device)  # loss, number of correct predictions
-        last_report = self.clock.seconds()
+        last_report = time.perf_counter()
         learning_rate = 0.0
-        for step in range(self.steps):
+        for step in range(first_step, self.steps):
             learning_rate = self._set_learning_rate(step)
             sums += self._train_step(step)
             if self.ema:
                 self.ema.update(self.model, step=self.epoch * self.steps + step + 1)
             if self._should_stop(step):
                 self.stopped_step = step + 1
-            now = self.clock.seconds()
-            is_last = step + 1 == self.steps or self.stopped_step is not None
+            elif step + 1 < self.steps and self.processes.count == 1 and self.pause():
+                random_state = get_random_state(self.device)
+                self.epoch_progress = EpochProgress(step + 1, sums, random_state)
+            now = time.perf_counter()
+            is_over = self.stopped_step is not None or self.epoch_progress is not None
+            is_last = step + 1 == self.steps or is_over
             if now - last_report > 1 or is_last:
                 last_report = now
                 self._report(step + 1, sums)

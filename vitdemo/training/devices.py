@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from vitdemo.errors import VitdemoError
 from vitdemo.models.vit import ConvEmbed
@@ -159,3 +159,18 @@ def choose_compile_mode(device: torch.device, mode: str = "auto") -> str:
 def compile_static(function: Callable, mode: str) -> Callable:
     """Compile `function` for static shapes; a module becomes a wrapper with the same weights."""
     return torch.compile(function, dynamic=False, mode=mode)
+
+
+def get_random_state(device: torch.device) -> list[Tensor]:
+    """Return the states of torch's global generators: of the CPU and, if different, `device`."""
+    states = [torch.get_rng_state()]
+    if device.type != "cpu":
+        states.append(torch.get_device_module(device).get_rng_state())
+    return states
+
+
+def set_random_state(device: torch.device, states: list[Tensor]) -> None:
+    """Restore the states of `get_random_state`; ignore the state of another kind of device."""
+    torch.set_rng_state(states[0].cpu())
+    if device.type != "cpu" and len(states) > 1:
+        torch.get_device_module(device).set_rng_state(states[1].cpu())

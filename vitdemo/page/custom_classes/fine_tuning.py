@@ -91,8 +91,8 @@ def fine_tune(
     report(99, 100, WRITING_IMAGES_TEXT)
     is_public = state.read_text(AUDIENCE) == PUBLIC
     job = jobs.start_on_images(
-        CUSTOM_CLASSES_RECIPE,
-        [CUSTOM_CLASSES_RECIPE, "--weights", str((backbone.path / WEIGHTS_FILE).resolve())],
+        get_recipe(CUSTOM_CLASSES_RECIPE),
+        backbone.path / WEIGHTS_FILE,
         lambda folder: export_image_folder(collection, tested, folder),
         None if is_public else context.private_root(),
     )

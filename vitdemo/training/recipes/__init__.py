@@ -192,9 +192,9 @@ def get_recipe(name: str, **changes) -> Recipe:
     return replace(RECIPES[name], **changes)
 
 
-def get_smoke_recipe(name: str, **changes) -> Recipe:
-    """Return the recipe `name` with few epochs, so that all its stages run within seconds."""
-    recipe, limit = get_recipe(name), changes.get("epochs", 2) - 1
+def make_smoke_recipe(recipe: Recipe, **changes) -> Recipe:
+    """Return `recipe` with few epochs, so that all its stages run within seconds."""
+    limit = changes.get("epochs", 2) - 1
     fields = {"epochs": 2, "head_epochs": min(recipe.head_epochs, 1)}
     fields |= {f: min(getattr(recipe, f), limit, 1) for f in _SWITCHED_OFF_EPOCHS.values()}
     fields |= {"batch_size": 16, "warmup_epochs": 0.0, "train_pictures": 0, "teacher": ""}

@@ -7,8 +7,10 @@ from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.state import (
     EVALUATING,
     FAILED,
+    FINISH,
     FINISHED,
     PAUSED,
+    PAUSING,
     QUEUED,
     STARTING,
     STOPPED,
@@ -24,6 +26,7 @@ STATE_ACTIONS = {
     QUEUED: [DELETE_ACTION],
     STARTING: [DELETE_ACTION],
     TRAINING: [("pause", "Pause"), ("stop", "Stop and evaluate"), DELETE_ACTION],
+    PAUSING: [DELETE_ACTION],
     PAUSED: [("resume", "Resume"), ("stop", "Stop and evaluate"), DELETE_ACTION],
     EVALUATING: [DELETE_ACTION],
     FINISHED: [DELETE_ACTION],
@@ -60,8 +63,10 @@ def describe_job(job: Job, run: Run | None) -> str:
         left = (
             f", {format_time_left(job.seconds_left)} left" if job.seconds_left is not None else ""
         )
-        ending = ", stopping after this step" if job.record.get("keeping") else ""
+        ending = ", stopping after this step" if job.record.get("request") == FINISH else ""
         return epoch + speed + left + ending
+    if job.state == PAUSING:
+        return "stopping after this step"
     if job.state == PAUSED:
         return (
             f"{epoch}; queued runs wait for this run" if job.epochs else "paused before it started"
