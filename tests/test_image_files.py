@@ -4,6 +4,7 @@ import io
 import random
 import resource
 import struct
+import subprocess
 import sys
 import time
 import zlib
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageFile
 
+from tests.serving import ROOT
 from vitdemo.data import image_files
 from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
 from vitdemo.errors import ImageError
@@ -387,6 +389,54 @@ def test_image_with_too_many_pixels_is_rejected_before_decoding(put, side):
     path = put(encode_png(side, side, 8, 2), "bomb.png")
     with assert_low_cost():
         assert message in load_error(path)
+
+
+LARGE_SIZE = 11552, 8664  # 100 megapixels, as some phones take them
+
+
+@pytest.fixture(scope="module")
+def large_photo():
+    """JPEG photo of 100 megapixels, red above green, stored rotated by 90 degrees."""
+    stored = Image.new("RGB", LARGE_SIZE, (0, 200, 0))
+    stored.paste((200, 0, 0), (0, 0, LARGE_SIZE[0] // 2, LARGE_SIZE[1]))
+    return encode_image(stored, "jpeg", exif=make_orientation_exif(6), subsampling=2)
+
+
+def test_large_photo_is_scaled_down_and_upright(put, large_photo):
+    image = load_image(put(large_photo, "phone.jpg"))
+    assert image.size == (LARGE_SIZE[1] // 4, LARGE_SIZE[0] // 4)
+    top, bottom = image.getpixel((9, 9)), image.getpixel((9, image.height - 9))
+    assert top[0] > 190 > 10 > top[1] and bottom[1] > 190 > 10 > bottom[0]
+
+
+def test_large_photo_needs_less_memory_than_its_pixels(put, large_photo):
+    script = (
+        "import resource, sys; from vitdemo.data.image_files import load_image\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "start = peak(); load_image(sys.argv[1]); print(peak() - start)"
+    )
+    command = [sys.executable, "-c", script, str(put(large_photo, "phone.jpg"))]
+    unit = 1 if sys.platform == "darwin" else 1024
+    added = int(subprocess.check_output(command, cwd=ROOT)) * unit
+    assert added < 110e6  # 300 MB at full size; measured: 78 MB
+
+
+@pytest.mark.parametrize("kind", ["progressive", "several scans", "201 megapixels"])
+def test_jpeg_that_needs_much_memory_is_rejected_at_low_cost(put, large_photo, kind):
+    frame = large_photo.index(b"\xff\xc0")
+    scan = large_photo.index(b"\xff\xda")
+    changed = {
+        "progressive": large_photo.replace(b"\xff\xc0", b"\xff\xc2", 1),
+        "several scans": large_photo[:scan]
+        + b"\xff\xda\0\x08\1\1\0\0\x3f\0"
+        + large_photo[scan + 14 :],
+        "201 megapixels": large_photo[: frame + 5]
+        + struct.pack(">HH", 12000, 16750)
+        + large_photo[frame + 9 :],
+    }[kind]
+    message = "200 megapixels" if kind == "201 megapixels" else "40 megapixels"
+    with assert_low_cost():
+        assert message in load_error(put(changed, "bomb.jpg"))
 
 
 def craft_gif():

@@ -18,12 +18,16 @@ from pathlib import Path
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError, features
+from PIL.JpegImagePlugin import JpegImageFile
 
 from vitdemo.errors import ImageError
 
 # A 40-megapixel photo takes about 60 MB as PNG, and less as JPEG. So 30 uploads fit into 2 GB.
 MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
+# The decoder scales larger JPEG photos down, by 2 or 4. Phone cameras have up to 200 megapixels.
+MAX_JPEG_PIXELS = 200_000_000
+MAX_SCALED_PIXELS = 12_500_000
 
 # Only common formats: EPS starts Ghostscript, and ICO and ICNS contain a second, unchecked image.
 SUPPORTED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -37,6 +41,7 @@ else:
     register_heif_opener(thumbnails=False)
     SUPPORTED_FORMATS += ("HEIF",)
 
+JPEG_START = b"\xff\xd8\xff"
 HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")  # suffixes that need pillow-heif
 # Pillow's table does not contain these suffixes of BMP and JPEG files.
 EXTRA_SUFFIXES = (".dib", ".jfi", ".jif", ".mpo", ".pjp", ".pjpeg")
@@ -69,7 +74,8 @@ def load_image(path: str | Path) -> Image.Image:
 
     Transparent pixels are drawn over white. 16-bit grey values are divided by 257. 32-bit integers
     and floats are scaled as described in `_find_tonal_range`. Colour profiles are ignored, as in
-    training. The result has no metadata.
+    training. A JPEG photo with more than `MAX_PIXELS` pixels is scaled down while it is decoded.
+    The result has no metadata.
 
     Raises:
         ImageError: the message contains the file name (without a folder) and a remedy.
@@ -81,7 +87,7 @@ def load_image(path: str | Path) -> Image.Image:
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(_pixel_limit_message(name)) from error
+        raise ImageError(_pixel_limit_message(name, MAX_PIXELS)) from error
     except MemoryError as error:
         raise ImageError(
             f"'{name}' needs more memory than is available. Make it smaller and try again."
@@ -165,10 +171,8 @@ def _read_bytes(path: str | Path, name: str) -> bytes:
 
 def _decode(data: bytes, name: str) -> Image.Image:
     meter = _LimitedReader(_sanitise(data))
-    with Image.open(meter, formats=SUPPORTED_FORMATS) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise ImageError(_pixel_limit_message(name, f" ({width} x {height})"))
+    with _open(meter, data) as image:
+        _limit_pixels(image, meter.tell(), data, name)
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
         image.load()
@@ -181,8 +185,42 @@ def _decode(data: bytes, name: str) -> Image.Image:
     return rgb
 
 
-def _pixel_limit_message(name: str, size: str = "") -> str:
-    limit = f"{MAX_PIXELS / 1e6:g} megapixels"
+def _open(meter: "_LimitedReader", data: bytes) -> Image.Image:
+    """Read the header of an image."""
+    if data.startswith(JPEG_START):  # `Image.open` rejects photos with more than 179 megapixels
+        return JpegImageFile(meter)
+    return Image.open(meter, formats=SUPPORTED_FORMATS)
+
+
+def _limit_pixels(image: Image.Image, position: int, data: bytes, name: str) -> None:
+    """Let the decoder scale a large JPEG down. Raises `ImageError` for other large images.
+
+    `position` is the end of the header. The decoder keeps only a few rows of a photo with a single
+    scan. Of a progressive JPEG, it keeps the coefficients of all pixels, which are not scaled.
+    """
+    width, height = image.size
+    pixels = width * height
+    if pixels <= MAX_PIXELS:
+        return
+    size = f" ({width} x {height})"
+    if not isinstance(image, JpegImageFile) or not _has_single_scan(image, position, data):
+        raise ImageError(_pixel_limit_message(name, MAX_PIXELS, size))
+    if pixels > MAX_JPEG_PIXELS:
+        raise ImageError(_pixel_limit_message(name, MAX_JPEG_PIXELS, size))
+    scale = next(scale for scale in (2, 4) if pixels <= MAX_SCALED_PIXELS * scale**2)
+    image.draft(None, (max(width // scale, 1), max(height // scale, 1)))
+
+
+def _has_single_scan(image: JpegImageFile, position: int, data: bytes) -> bool:
+    """Return whether the header of the first scan, which ends at `position`, has all channels."""
+    count = image.layers
+    size = 6 + 2 * count
+    start = data[position - size : position - size + 3]
+    return "progressive" not in image.info and start == struct.pack(">HB", size, count)
+
+
+def _pixel_limit_message(name: str, pixels: int, size: str = "") -> str:
+    limit = f"{pixels / 1e6:g} megapixels"
     return f"'{name}' has more than {limit}{size}. Make it smaller and try again."
 
 
@@ -209,7 +247,7 @@ class _LimitedReader(io.BytesIO):
 
 def _sanitise(data: bytes) -> bytes:
     """Reject or change file content that would make Pillow's reading of the header expensive."""
-    if data.startswith(b"\xff\xd8\xff"):
+    if data.startswith(JPEG_START):
         return _sanitise_jpeg(data)
     if data[4:8] == b"ftyp":
         # In AVIF, Pillow parses an EXIF block of any size (costs: see `_sanitise_jpeg`). The block
