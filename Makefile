@@ -1,17 +1,28 @@
 # `make app` starts the page, `make test` runs all checks, and `make unit` runs the tests that need
-# no browser. Each command first installs the packages that it needs.
-# Requires python3 (3.10 or newer) with venv. Pass arguments like this: make app ARGS="--port 8080"
+# no browser. Each command first installs the packages that it needs, with uv if it is installed.
+# Requires python3 (3.10 or newer) with venv, or uv. `make app` downloads CIFAR-10 in the background.
+# Pass arguments like this: make app ARGS="--no-download --port 8080"
 
-PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+ifneq ($(UV),)
+PYTHON ?= >=3.10
+CREATE_VENV := uv venv -q --seed --python "$(PYTHON)" $(VENV)
+INSTALL := uv pip install -q --python $(BIN)/python -r
+else
+PYTHON ?= python3
+CREATE_VENV := $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+  echo "python3 cannot create virtual environments. On Debian: apt install python3-venv"; exit 1; }
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -q -r
+endif
 # Keeping the order of collection runs the browser tests first, because they take longest.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: app test unit format clean
 
 app: $(VENV)/.app
-	$(BIN)/python app.py $(ARGS)
+	$(BIN)/python app.py --download $(ARGS)
 
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -30,13 +41,12 @@ clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
-	  echo "python3 cannot create virtual environments. On Debian: apt install python3-venv"; exit 1; }
+	$(CREATE_VENV)
 
 $(VENV)/.app: requirements.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt
+	$(INSTALL) requirements.txt
 	touch $@
 
 $(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	$(INSTALL) requirements-dev.txt
 	touch $@ $(VENV)/.app
