@@ -7,6 +7,7 @@ other pages, and through a proxy, users can add only suggested models, for the c
 from collections.abc import Iterator
 
 import gradio as gr
+from gradio.utils import LRUCache
 
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import update_run_choices
@@ -32,6 +33,7 @@ MORE_MODELS_INTRO = (
 SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page."
 MODEL_ACTIONS = ("add", "stop", "remove")
 SUGGESTIONS_BY_NAME = {suggestion.name: suggestion for suggestion in MODEL_SUGGESTIONS}
+MAX_ERRORS = 200  # remembered failed downloads of all sessions
 MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
 
 
@@ -41,6 +43,8 @@ class MoreModelsPanel:
     def __init__(self, look: ExploreTab, *, local_only: bool):
         self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
         self.context = look.context
+        # The message of the last failed download, by its key.
+        self.errors: LRUCache[tuple, str] = LRUCache(MAX_ERRORS)
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
             self.intro = gr.Markdown(
                 MORE_MODELS_INTRO if local_only else MORE_MODELS_INTRO + SESSION_ONLY_NOTE
@@ -93,9 +97,10 @@ class MoreModelsPanel:
         )
 
     def task_rows(self) -> list[Task]:
-        """Return a task row for each suggested model, then for each other added model."""
+        """Return a task row for each suggested model, each added model and each failed download."""
         there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
-        names = [*SUGGESTIONS_BY_NAME, *(name for name in there if name not in SUGGESTIONS_BY_NAME)]
+        failed = [name for key, name in self.errors if (key, name) == self.download_key(name)]
+        names = dict.fromkeys([*SUGGESTIONS_BY_NAME, *there, *failed])
         return [self.task_row(name, there.get(name)) for name in names]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
@@ -112,6 +117,9 @@ class MoreModelsPanel:
             removable = self.context.is_removable_model(run.name, for_all=self.is_for_all_users)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
+        if error := self.errors.get(self.download_key(name)):
+            again = [("add", "Try again")]
+            return Task(name, "failed", describe_timm_model(run), 1.0, again, error, about["title"])
         return Task(name, "", describe_timm_model(run), 1.0, [("add", "Add")], **about)
 
     @show_user_errors
@@ -133,20 +141,22 @@ class MoreModelsPanel:
         yield from self.download_and_add((name or "").strip().removeprefix(TIMM_PREFIX))
 
     def download_and_add(self, name: str) -> Iterator[tuple]:
-        """Download the model `name`, add it and choose it."""
-        run = self.resolve_model(name)
+        """Download the model `name`, add it and choose it. The row of the model shows an error."""
+        run, key = self.resolve_model(name), self.download_key(name)
+        self.errors.pop(key, None)
         try:
             for _ in self.downloads.run_download(
-                self.download_key(name), lambda on_bytes: download_weights(run, on_bytes)
+                key, lambda on_bytes: download_weights(run, on_bytes)
             ):
                 yield self.task_rows(), gr.skip()
             self.context.load_model(run)  # before adding, so that errors appear now
         except Stopped:
             yield self.task_rows(), gr.skip()
             return
-        except VitdemoError:
+        except VitdemoError as error:
+            self.errors[key] = str(error)
             yield self.task_rows(), gr.skip()
-            raise
+            return
         self.context.add_timm_model(run, for_all=self.is_for_all_users)
         shown = next(model.name for model in self.context.timm_models if model.path == run.path)
         choice, _ = update_run_choices(self.context.explainable_runs(), shown)
