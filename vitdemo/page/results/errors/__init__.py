@@ -72,25 +72,27 @@ DEFAULT_KIND, DEFAULT_ORDER = "errors", "most_confident"
 
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
     """Lay out the tab, and add its controls by state key to `controls`."""
-    add_view("errors_kinds", elem_id="errors-kinds")
-    with gr.Row(elem_classes="vd-filters"):
-        true = _class_choice("True class", "errors-true")
-        predicted = _class_choice("Predicted class", "errors-predicted")
-        either_way = gr.Checkbox(False, label="Both directions", min_width=150)
-        order = gr.Dropdown(
-            list(ORDER_CHOICES.items()),
-            value=DEFAULT_ORDER,
-            label="Order",
-            min_width=210,
-            elem_id="errors-order",
-        )
-    with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
-        add_view("errors_pairs", elem_id="errors-pairs")
-        with gr.Row():
-            low = _percent_slider(0, "Minimum confidence, %", "errors-low")
-            high = _percent_slider(100, "Maximum confidence, %", "errors-high")
-        gr.Markdown(ORDER_HELP)
-    add_view("errors_pictures", elem_id="errors-pictures")
+    with gr.Row(elem_id="errors-columns", equal_height=False):
+        with gr.Column(elem_id="errors-filters", scale=0, min_width=230):
+            add_view("errors_kinds", elem_id="errors-kinds")
+            with gr.Row(elem_classes="vd-filters"):
+                true = _class_choice("True class", "errors-true")
+                predicted = _class_choice("Predicted class", "errors-predicted")
+                either_way = gr.Checkbox(False, label="Both directions", min_width=110)
+                order = gr.Dropdown(
+                    list(ORDER_CHOICES.items()),
+                    value=DEFAULT_ORDER,
+                    label="Order",
+                    min_width=110,
+                    elem_id="errors-order",
+                )
+            with gr.Accordion("Pairs and confidence", open=False, elem_id="errors-more"):
+                add_view("errors_pairs", elem_id="errors-pairs")
+                low = _percent_slider(0, "Minimum confidence, %", "errors-low")
+                high = _percent_slider(100, "Maximum confidence, %", "errors-high")
+                gr.Markdown(ORDER_HELP)
+        with gr.Column(min_width=300):
+            add_view("errors_pictures", elem_id="errors-pictures")
     controls |= {
         "errors.true": true,
         "errors.predicted": predicted,
@@ -161,7 +163,7 @@ def read_query(context: AppContext, state: ViewState) -> ImageQuery:
 
 def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
     return UncheckedDropdown(
-        [ANY_CLASS], value=ANY_CLASS_VALUE, label=label, min_width=160, elem_id=elem_id
+        [ANY_CLASS], value=ANY_CLASS_VALUE, label=label, min_width=110, elem_id=elem_id
     )
 
 
