@@ -1,4 +1,4 @@
-"""Number of images per class, and colour statistics of the training images.
+"""Number of images per class, example images, and colour statistics of the training images.
 
 Letters: N images, S their side in pixels, C classes.
 """
@@ -13,6 +13,8 @@ from torch import Tensor
 from vitdemo import data
 from vitdemo.context import AppContext
 
+EXAMPLES_PER_CLASS = 10
+MAX_EXAMPLE_CLASSES = 50
 MAX_IMAGES_READ = 2_000  # maximum number of training images for the statistics
 STATISTICS_SIDE = 64  # pixels; images of a folder are scaled to this side for the statistics
 
@@ -26,6 +28,15 @@ class ClassCounts:
     train: np.ndarray
     test: np.ndarray
     notes: tuple[str, ...] = ()  # warnings about files and classes that are left out
+
+
+@dataclass(frozen=True, eq=False)
+class ClassExamples:
+    """Example test images: `numbers[c]` of class c, in the order of `images` (N, S, S, 3) uint8."""
+
+    classes: tuple[str, ...]
+    numbers: list[list[int]]
+    images: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +60,26 @@ def count_classes(context: AppContext) -> ClassCounts:
     found = context.open_dataset()
     train, _ = context.cache.call(_load_training_images, found)
     return context.cache.call(_count_classes, found, train)
+
+
+def sample_examples(context: AppContext) -> ClassExamples:
+    """Return up to ten random test images per class, cached; every call returns the same images.
+
+    Raises `DataError` without a dataset.
+    """
+    return context.cache.call(_sample_examples, context.open_dataset())
+
+
+def _sample_examples(found: data.ImageDataset) -> ClassExamples:
+    labels, random = found.load_labels("test").numpy(), np.random.default_rng(0)
+    classes = found.classes[:MAX_EXAMPLE_CLASSES]
+    chosen = [
+        random.permutation(np.flatnonzero(labels == label))[:EXAMPLES_PER_CLASS]
+        for label in range(len(classes))
+    ]
+    sample = found.load_subset("test", torch.from_numpy(np.concatenate(chosen)), STATISTICS_SIDE)
+    images = sample.images.permute(0, 2, 3, 1).numpy()  # (N, S, S, 3)
+    return ClassExamples(classes, [numbers.tolist() for numbers in chosen], images)
 
 
 def compute_colour_statistics(context: AppContext) -> ColourStatistics:

@@ -1,7 +1,4 @@
-"""Section "Classes": number of images, colour statistics and mean image of each class.
-
-The payload is a document. It is empty without a dataset, because the tab shows a message.
-"""
+"""Section "Classes": example images, number of images, mean images and colours of the classes."""
 
 import numpy as np
 from gradio.components import Component
@@ -14,7 +11,6 @@ from vitdemo.analyses.class_statistics import (
     count_classes,
 )
 from vitdemo.context import AppContext
-from vitdemo.errors import DataError
 from vitdemo.figures.dataset import plot_channel_histograms
 from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.components.article import (
@@ -27,9 +23,11 @@ from vitdemo.page.components.article import (
 )
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.components.table import Cell, Table
+from vitdemo.page.data.classes import examples
 
 VIEW = "class_statistics"
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
+COUNTS_TITLE = "Table of the classes"
 LEVELS_HELP = (
     "Levels range from 0 (black) to 1. The model input is normalised: the channel's mean is "
     "subtracted, and the result is divided by the standard deviation."
@@ -43,14 +41,16 @@ MEAN_IMAGES_HELP = (
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, whose view the browser draws."""
+    examples.build()
     add_view(VIEW, elem_id="classes")
 
 
 def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document of the dataset's classes. Raises `DataError` for an invalid image."""
-    try:
-        context.open_dataset()
-    except DataError:
+    """Return the document of the dataset's classes. Raises `DataError` for an invalid image.
+
+    Without a dataset, the document is empty, because the example images have the message.
+    """
+    if context.is_dataset_missing():
         return []
     found = count_classes(context), compute_colour_statistics(context)
     return document_payload(context.cache.call(class_blocks, *found))
@@ -73,20 +73,24 @@ def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentB
         ImageItem(f"Mean of the training images of class {name}", name)
         for name in found.classes[: len(means)]
     ]
+    counts = counts_table(found)
     return [
-        Heading(f"{found.name}: {len(found.classes)} classes"),
+        Heading("Number of images"),
         Text(describe_balance(found)),
         *map(Text, found.notes),
-        counts_table(found),
+        Details(COUNTS_TITLE, [counts]) if is_balanced(found) else counts,
+        Heading("Mean image of each class"),
+        ImageRow(items, concatenate_images(means), 110),
         Heading(f"Colours of {of} training images"),
         Plots([plot]),
         channel_table(pixels),
-        Text(LEVELS_HELP),
         Details("Number of pixels per level", [level_table(pixels)]),
-        Heading("Mean image of each class"),
-        Text(MEAN_IMAGES_HELP),
-        ImageRow(items, concatenate_images(means), 110),
+        Details("About", [Text(MEAN_IMAGES_HELP), Text(LEVELS_HELP)]),
     ]
+
+
+def is_balanced(found: ClassCounts) -> bool:
+    return all(len(set(counts.tolist())) == 1 for counts in (found.train, found.test))
 
 
 def counts_table(found: ClassCounts) -> Table:
@@ -123,7 +127,8 @@ def describe_balance(found: ClassCounts) -> str:
     """Describe whether all classes have the same number of training images."""
     fewest, most = int(found.train.min()), int(found.train.max())
     if fewest == most:
-        return f"Every class has {most:,} training images, so all classes have the same weight."
+        tests = f" and {int(found.test[0]):,} test images" if is_balanced(found) else ""
+        return f"Every class has {most:,} training images{tests}."
     large, small = (found.classes[int(i)] for i in (found.train.argmax(), found.train.argmin()))
     return (
         f"The classes are imbalanced: '{large}' has {most:,} training images, '{small}' has "

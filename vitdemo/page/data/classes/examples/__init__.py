@@ -1,0 +1,42 @@
+"""Example test images, one row per class. A click on an image opens it in Explore.
+
+The payload, whose `sheet` contains all images in rows of `columns`:
+
+    {"classes": [name, ...], "numbers": [[number of a test image, ...] per class],
+     "sheet": image, "columns": int, "pixels": bool, "open": see `describe_opening`}
+"""
+
+from vitdemo.analyses.class_statistics import EXAMPLES_PER_CLASS, sample_examples
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import ImageFile, ViewState, add_view
+from vitdemo.page.components.pictures import tile_images
+from vitdemo.page.explore.tab import describe_opening
+from vitdemo.page.gallery import MAX_PIXELATED_SIDE
+
+VIEW = "class_examples"
+TEXTS = {
+    "label": "Example images of each class",
+    "image": "{name}, test image {number}. Open in Explore.",
+    "images_one": "{count} class, with random test images. Click an image to open it in Explore.",
+    "images_other": "{count} classes, with random test images. Click an image to open it in "
+    "Explore.",
+}
+
+
+def build() -> None:
+    """Lay out the view, which the browser draws."""
+    add_view(VIEW, elem_id="class-examples")
+
+
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the example images. Raises `DataError` without a dataset."""
+    found = sample_examples(context)
+    pixelated = context.open_dataset().is_cifar10 and found.images.shape[1] <= MAX_PIXELATED_SIDE
+    return {
+        "classes": list(found.classes),
+        "numbers": found.numbers,
+        "sheet": ImageFile(tile_images(found.images, EXAMPLES_PER_CLASS), exact=pixelated),
+        "columns": EXAMPLES_PER_CLASS,
+        "pixels": pixelated,
+        "open": describe_opening(context, state.model),
+    }
