@@ -16,6 +16,7 @@ if os.environ.get("SPACES_ZERO_GPU"):
 
 from vitdemo import console
 from vitdemo.context import AppContext
+from vitdemo.data import DEFAULT_ROOT, default_root
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
@@ -51,9 +52,9 @@ def main(argv: list[str] | None = None) -> int:
         jobs.start_watching()
     release_freed_memory()
     context = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
-    page = build_page(
-        context, jobs, [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons], local_only=alone
-    )
+    lessons = [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons]
+    downloads = may_download(args)
+    page = build_page(context, jobs, lessons, local_only=alone, downloads_dataset=downloads)
     page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # requests cannot bypass the queue
     try:
         page.launch(
@@ -84,6 +85,17 @@ def is_local_only(args: argparse.Namespace) -> bool:
     return host in ("127.0.0.1", "localhost", "::1") and not shared and not passed_on
 
 
+def may_download(args: argparse.Namespace) -> bool:
+    """Return whether the start of the page downloads a missing CIFAR-10.
+
+    Without `--download` or `--no-download`, only a Space does. A folder that the user names must
+    exist, so that a typing error does not create a folder.
+    """
+    wanted = "SPACE_ID" in os.environ if args.download is None else args.download
+    root = args.data or default_root()
+    return wanted and (root == Path(DEFAULT_ROOT) or root.is_dir())
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="app.py", description="Start the vitdemo web page.")
     parser.add_argument(
@@ -111,6 +123,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of the dataset (default: data)"
+    )
+    parser.add_argument(
+        "--download",
+        action=argparse.BooleanOptionalAction,
+        help="download a missing CIFAR-10 (170 MB) in the background (default: only in a Hugging "
+        "Face Space; the page has a button)",
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
     parser.add_argument(

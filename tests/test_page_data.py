@@ -9,11 +9,14 @@ from PIL import Image
 
 from tests.conftest import write_noise_images
 from tests.factories import RESNET, make_context, make_run
-from vitdemo.analyses import features
+from vitdemo.analyses import class_statistics, features
 from vitdemo.context import AppContext
+from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import DataError, ImageError, RunError, Stopped
 from vitdemo.page.bridge import ViewState, load_square
-from vitdemo.page.data import augmentation, classes, download, patches, similar_images
+from vitdemo.page.data import augmentation, classes, patches, similar_images
+from vitdemo.page.data.classes import examples
+from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.training.recipes import RECIPES
 
@@ -38,17 +41,40 @@ def list_texts(blocks: list) -> list[str]:
     return [block.get("text", "") for block in blocks]
 
 
-def test_without_a_dataset_the_payload_has_a_message_and_no_classes(shown, tmp_path):
-    found = download.payload(shown, make_state())
-    assert "train.py download" in found["message"] and found["can_download"]
+def test_without_a_dataset_the_examples_raise_an_error_and_there_is_no_document(shown):
+    with pytest.raises(DataError, match=MISSING_DATASET):
+        examples.payload(shown, make_state())
     assert classes.payload(shown, make_state()) == []
+
+
+def test_folder_with_other_files_is_reported(tmp_path):
     (tmp_path / "notes.txt").write_text("not a dataset")
-    foreign = download.payload(AppContext([], tmp_path, CPU), make_state())
-    assert "contains neither" in foreign["message"] and not foreign["can_download"]
+    foreign = AppContext([], tmp_path, CPU)
+    assert DatasetDownload(foreign).describe()["state"] == "ready"  # nothing can be downloaded
+    for payload in (examples.payload, classes.payload):
+        with pytest.raises(DataError, match="contains neither"):
+            payload(foreign, make_state())
+
+
+def test_each_class_has_a_row_of_its_test_images(context):
+    found = examples.payload(context, make_state())
+    assert found["classes"] == ["<b>ant", "bee"]
+    assert sorted(found["numbers"][0]) == list(range(9)) and found["numbers"][1] == []
+    side, columns = class_statistics.STATISTICS_SIDE, found["columns"]
+    assert found["sheet"].pixels.shape == (side, columns * side, 3)
+    first = context.open_dataset().load_subset("test", torch.tensor(found["numbers"][0][:1]), side)
+    expected = first.images[0].permute(1, 2, 0).numpy()
+    assert np.array_equal(found["sheet"].pixels[:, :side], expected)
+    assert examples.payload(context, make_state())["numbers"] == found["numbers"]
+
+
+def test_at_most_ten_images_of_a_class_are_shown(shown_runs, tmp_path):
+    counts = {"train/ant": 2, "train/bee": 2, "test/ant": 13, "test/bee": 12}
+    many = make_context(shown_runs, data_root=write_noise_images(tmp_path / "many", counts))
+    assert [len(row) for row in examples.payload(many, make_state())["numbers"]] == [10, 10]
 
 
 def test_classes_have_their_counts_and_notes(context):
-    assert download.payload(context, make_state()) == {"message": "", "can_download": False}
     blocks = classes.payload(context, make_state())
     assert "test/ has no folder for these classes: bee." in list_texts(blocks)
     rows = next(block for block in blocks if block["kind"] == "Table")["rows"]
@@ -159,9 +185,10 @@ def test_neighbours_are_shown_once_the_features_are_computed(context):
     assert (found["open"]["model"], found["open"]["section"]) == ("resnet", "why")
 
 
-def test_without_a_dataset_the_tasks_raise_an_error(shown):
-    assert "message" in similar_images.maps_payload(shown, make_state()).data
-    assert similar_images.neighbours_payload(shown, make_state()) == {"blocks": []}
+def test_without_a_dataset_payloads_and_tasks_raise_an_error(shown):
+    for payload in similar_images.PAYLOADS.values():
+        with pytest.raises(DataError, match=MISSING_DATASET):
+            payload(shown, make_state())
     for task in similar_images.TASKS.values():
         with pytest.raises(DataError, match=r"train\.py download"):
             task(shown, make_state(), lambda *report: None)

@@ -191,4 +191,5 @@ def test_measurement_needs_a_choice_and_the_dataset(context, folder):
     nothing = AppContext([folder / "runs"], folder / "none", CPU)
     (problem,) = robustness_view.measure(nothing, make_state(), ignore)
     assert "train.py download" in problem
-    assert robustness_view.payload(nothing, make_state()).data == {}
+    with pytest.raises(DataError, match="There is no dataset"):
+        robustness_view.payload(nothing, make_state())

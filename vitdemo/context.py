@@ -379,6 +379,10 @@ class AppContext:
         """Return the dataset without downloading it. Raises `DataError` if it is missing."""
         return data.open_dataset(self.data_root, download=False)
 
+    def is_dataset_missing(self) -> bool:
+        """Return whether the data folder is missing or empty: CIFAR-10 can be downloaded."""
+        return data.is_dataset_missing(self.data_root)
+
     def sample_test_images(self, run: Run, count: int) -> LabelledImages:
         """Return up to `count` test images for `run`, stratified by class.
 

@@ -93,8 +93,11 @@ def serve_runs(tmp_path):
     """Return a function that serves run and image folders and returns the page's address."""
     with ExitStack() as servers:
 
-        def serve_runs(runs=tmp_path / "runs", data=tmp_path / "none", **options) -> str:
-            return servers.enter_context(serve("--runs", str(runs), "--data", str(data), **options))
+        def serve_runs(
+            runs=tmp_path / "runs", data=tmp_path / "none", *arguments: str, **options
+        ) -> str:
+            folders = "--runs", str(runs), "--data", str(data)
+            return servers.enter_context(serve(*folders, *arguments, **options))
 
         yield serve_runs
 

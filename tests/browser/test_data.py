@@ -1,15 +1,21 @@
 """The Data tab in a real Chromium, with a custom dataset of three imbalanced classes."""
 
+import os
 import re
 import signal
+import threading
 
 import pytest
 from playwright.sync_api import expect
 
 import train
 from tests.browser.actions import fits_window, list_image_sources, open_tab, wait_for_change
+from tests.browser.conftest import INCLUDED_RUNS
 from tests.conftest import TINY_RECIPE, write_noise_images
+from tests.hub import serve_hub
 from tests.serving import serve
+from tests.test_cifar10 import encode_parquet
+from vitdemo.data.cifar10 import PARQUET_FILES
 from vitdemo.training.recipes import RECIPES
 
 COUNTS = {
@@ -52,7 +58,7 @@ def test_every_tab_shows_a_custom_dataset(page):
     open_tab(page, "Calibration")
     expect(page.locator("#calibration")).to_contain_text("own is ")
     open_tab(page, "Compare models")
-    expect(page.locator("#models tbody")).to_contain_text("own")
+    expect(page.locator("#model-scatter")).to_contain_text("own")
     open_tab(page, "Data")
     rows = page.locator("#classes tbody").first.locator("tr")
     expect(rows).to_have_count(3)
@@ -122,25 +128,79 @@ def test_dots_and_neighbours_open_their_images(page):
     expect(page.locator("#picture .about")).to_contain_text(f"Test image {number}")
 
 
-def test_without_a_dataset_the_tab_explains_how_to_get_one(open_page, page_url):
+def test_every_part_without_a_dataset_offers_the_download(open_page, page_url):
     page = open_page(page_url)
     page.locator("#answers .card").first.wait_for()
-    open_tab(page, "Data")
-    expect(page.locator("#data-missing")).to_contain_text("python train.py download")
-    button = page.locator("#data-download").get_by_text("Download", exact=True)
-    expect(button).to_be_visible()
-    page.locator("#data-download").get_by_role("button", name="Download").click()
-    expect(page.get_by_text("CIFAR-10 could not be downloaded").first).to_be_visible()
-    expect(button).to_be_visible()
+    offers = page.locator(".vd-dataset").filter(visible=True)
+    expect(offers).to_have_count(2)  # above all tabs, and below the example photos
+    for section, place in {
+        "Errors": "#errors-pictures",
+        "Compare models": "#robustness",
+        "Data": "#class-examples",
+        "Similar images": "#tsne",
+    }.items():
+        open_tab(page, section)
+        card = page.locator(place).locator(".vd-dataset")
+        expect(card.get_by_role("button", name="Download CIFAR-10 (170 MB)")).to_be_visible()
+        expect(page.locator(place)).not_to_contain_text("train.py")
     open_tab(page, "Patches")
     expect(page.locator("#patches figure")).to_have_count(7)
     open_tab(page, "Augmentation")
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
-    open_tab(page, "Similar images")
-    page.locator("#lay-out").click()
-    message = page.get_by_text("Set --data to a folder with train/<class>/ and test/<class>/")
-    expect(message.filter(visible=True)).to_have_count(2)  # above the sections and as a toast
-    open_tab(page, "Compare models")
-    expect(page.locator("#robust-models").get_by_role("checkbox").first).to_be_checked()
-    page.get_by_role("button", name="Measure robustness").click()
-    expect(page.locator("#robustness .vd-notice").first).to_contain_text("train.py download")
+
+
+def test_failed_download_is_reported_in_its_cards(open_page, page_url):
+    page = open_page(f"{page_url}?tab=data")
+    card = page.locator("#class-examples .vd-dataset")
+    card.get_by_role("button", name="Download").click()
+    expect(card).to_contain_text("could not be downloaded, because neither")
+    again = card.get_by_role("button", name="Try again")
+    expect(again).to_be_focused()
+    banner = page.locator("#dataset")
+    expect(banner).to_contain_text("could not be downloaded")
+    again.click()
+    expect(again).to_be_focused()
+    open_tab(page, "Errors")  # the page still works
+    expect(page.locator("#errors-pictures .found")).to_have_text(re.compile("^[0-9]+ images?$"))
+    expect(page.locator("#errors-pictures .vd-dataset")).to_contain_text("could not be downloaded")
+
+
+@pytest.fixture(scope="module")
+def hub(cifar10):
+    """Files of the Hub with the real images."""
+    parts = (cifar10.load(part) for part in ("train", "test"))
+    images = [(part.images.permute(0, 2, 3, 1).numpy(), part.labels.tolist()) for part in parts]
+    contents = [encode_parquet(*part, order=range(len(part[1]))) for part in images]
+    return dict(zip(PARQUET_FILES, contents, strict=True))
+
+
+def test_download_in_the_background_completes_the_page_without_a_reload(
+    hub, open_page, serve_runs, monkeypatch, tmp_path
+):
+    hurry = threading.Event()
+    with serve_hub(monkeypatch, hub, pause=1, hurry=hurry):
+        variables = {"HF_ENDPOINT": os.environ["HF_ENDPOINT"], "HF_HUB_OFFLINE": "0"}
+        (tmp_path / "data").mkdir()
+        folders = INCLUDED_RUNS, tmp_path / "data"
+        address = serve_runs(*folders, "--download", variables=variables)
+        page = open_page(f"{address}?tab=errors")
+        banner, images = page.locator("#dataset"), page.locator("#errors-pictures")
+        expect(banner).to_contain_text(re.compile(r"in the background: \d+ of \d+ MB"))
+        expect(images.locator(".vd-dataset progress")).to_be_visible()
+        banner.get_by_role("button", name="Stop").click()
+        expect(images.locator(".vd-dataset")).to_contain_text("is stopped")
+        images.get_by_role("button", name="Continue the download").click()
+        expect(banner).to_contain_text(re.compile(r"\d+ of \d+ MB"))
+        hurry.set()
+        expect(images.locator(".thumb")).to_have_count(48)
+        assert images.locator("button").first.bounding_box()["y"] <= 205
+        expect(page.locator(".vd-dataset").filter(visible=True)).to_have_count(0)
+        open_tab(page, "Data")
+        rows = page.locator("#class-examples .row")
+        expect(rows).to_have_count(10)
+        assert rows.first.bounding_box()["y"] < 200
+        number = rows.nth(3).get_by_role("button").nth(2).get_attribute("data-pick")
+        rows.nth(3).get_by_role("button").nth(2).click()
+        expect(page.locator("#picture .about")).to_contain_text(f"Test image {number}.")
+        expect(page.locator("#picture .about")).to_contain_text("cat")
+        expect(page.locator(".offers .tests button[title]")).to_have_count(6)

@@ -118,7 +118,7 @@ def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
         red, _, blue = (int(number) for number in re.findall(r"\d+", ground))
         if abs(change) > 0.2 * max(map(abs, changes)):
             assert (red > blue) == (change < 0)  # orange supports the class
-    # Without a dataset the page explains how to get one.
+    # Without a dataset the page offers its download.
     measure = inside.get_by_role("button", name="Measure accuracy on 1,000 test images")
     message = inside.locator("#accuracy-without")
     measure.click()
@@ -126,7 +126,7 @@ def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
     grid.get_by_role("button", name="Layer 1, head 1").click()
     expect(off).to_have_count(1)
     measure.click()
-    expect(message).to_contain_text("python train.py download")
+    expect(message).to_contain_text("Download CIFAR-10")
     # A new image redraws the part; another model starts with all heads on.
     upload(inside, photo)
     expect(grid.locator("[data-pick]")).not_to_have_text([text for text, *_ in heads])

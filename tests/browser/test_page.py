@@ -39,7 +39,7 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     header = page.locator("#header")
     expect(header).to_contain_text("Runs on CPU")
     expect(header.locator(".vd-notice")).to_contain_text("damaged")
-    expect(page.get_by_text("python train.py download").first).to_be_visible()  # no dataset
+    expect(page.locator("#dataset").get_by_role("button", name="Download")).to_be_visible()
     slider = page.locator("#layer input[type=range]")
     slider.focus()
     slider.press("ArrowLeft")

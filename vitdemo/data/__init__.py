@@ -43,6 +43,16 @@ from vitdemo.errors import DataError, ImageError, Stopped
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
 # the images' mean standard deviation, (0.2023, 0.1994, 0.2010), which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+MISSING_DATASET = "There is no dataset"  # start of a message that the page replaces by a button
+NO_NETWORK_MESSAGE = (
+    "CIFAR-10 could not be downloaded, because neither the Hugging Face Hub nor the CIFAR-10 "
+    "website can be reached. Check the network connection."
+)
+# Names, because versions of huggingface_hub use different libraries: requests, httpx and httpx2.
+NETWORK_ERRORS = {
+    *("ConnectError", "ConnectionError", "TimeoutException", "Timeout", "OfflineModeIsEnabled")
+}
+DEFAULT_ROOT = "data"  # folder in the current folder
 DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root that prevents concurrent downloads
 DATASET_PARTS = ("train", "test")
 
@@ -144,7 +154,7 @@ class ImageDataset:
 
 def default_root() -> Path:
     """Return the default dataset folder: `VITDEMO_DATA`, or `data` in the current folder."""
-    return Path(os.environ.get("VITDEMO_DATA") or "data")
+    return Path(os.environ.get("VITDEMO_DATA") or DEFAULT_ROOT)
 
 
 def find_dataset(root: Path | str | None = None) -> ImageDataset:
@@ -192,9 +202,8 @@ def _missing_dataset_message(root: Path) -> str:
     state = "is empty" if root.is_dir() else "does not exist"
     named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
     return (
-        f"There is no dataset: '{root}' {state}. Set --data to a folder with train/<class>/ and "
-        f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}` or in "
-        "the page's tab Data."
+        f"{MISSING_DATASET}: '{root}' {state}. Set --data to a folder with train/<class>/ and "
+        f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}`."
     )
 
 
@@ -241,12 +250,19 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
             raise
         except Exception as error:  # can be an error of httpx, tarfile or torchvision
             _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
+            if _is_network_error(unreached) and _is_network_error(error):
+                raise DataError(NO_NETWORK_MESSAGE) from error
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
                 f"Hub ({_first_line(unreached)}) nor from its own site ({_first_line(error)}). "
                 "Check the network, or set --data to a folder with CIFAR-10 or with "
                 "train/<class>/ and test/<class>/ images."
             ) from error
+
+
+def _is_network_error(error: Exception) -> bool:
+    """Return whether a server could not be reached."""
+    return not NETWORK_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__)
 
 
 def _first_line(error: Exception) -> str:

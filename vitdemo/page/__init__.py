@@ -21,6 +21,8 @@ from vitdemo.page import (
 )
 from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
 from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
+from vitdemo.page.data import download
+from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
@@ -109,13 +111,18 @@ def build_page(
     lesson_folders: Sequence[Path] = (LESSONS_FOLDER / DEFAULT_LANGUAGE,),
     *,
     local_only: bool = True,
+    downloads_dataset: bool = False,
 ) -> gr.Blocks:
     """Build the whole page for the models of `context`.
 
     With `jobs`, users can start training runs from the page. `local_only` means that the page is
-    bound to localhost; then users may download any timm model. Pass THEME, CSS (paths), JS and HEAD
+    bound to localhost; then users may download any timm model. `downloads_dataset` downloads a
+    missing CIFAR-10 in the background. Pass THEME, CSS (paths), JS and HEAD
     to `Blocks.launch`.
     """
+    dataset = DatasetDownload(context)
+    if downloads_dataset and context.is_dataset_missing():
+        dataset.start()
     options = {"delete_cache": (3600, 3600), "fill_width": True}
     with AppBlocks(title="vitdemo", serial_queues=SESSION_QUEUES, **options) as page:
         header.build(
@@ -124,6 +131,7 @@ def build_page(
             roots=context.roots,
             device=context.device,
         )
+        download.build()
         lessons.panel.build()  # next to all tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look"):
@@ -145,9 +153,10 @@ def build_page(
                 **training.make_payloads(jobs),
                 **lessons.list_payloads(lesson_folders),
                 **own.payloads,
+                **dataset.payloads(),
             },
             {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks},
-            own.actions,
+            {**own.actions, **dataset.actions()},
             opener.controls,
             opener.updated_components,
         )

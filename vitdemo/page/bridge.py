@@ -403,10 +403,11 @@ def run_action(
 def list_new_models(context: AppContext, known: object) -> dict | None:
     """Return the models to choose from and their stamp; None if the stamp is `known`.
 
-    The stamp changes if a run is added, removed or trained again. "others" are the names of the
-    runs that have only results.
+    The stamp changes if a run is added, removed or trained again, or if the dataset is downloaded.
+    "others" are the names of the runs that have only results.
     """
-    stamp = f"{hash(make_key(context.list_runs_and_models()[0])):x}"
+    content = context.list_runs_and_models()[0], context.is_dataset_missing()
+    stamp = f"{hash(make_key(content)):x}"
     if stamp == known:
         return None
     explainable = context.explainable_runs()

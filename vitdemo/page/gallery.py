@@ -9,8 +9,8 @@
      "opening": what else `store.openImage` needs, see `describe_opening`,
      "sheet": image or None, "columns": of the sheet, "pixels": bool, "sentence": str}
 
-`sheet` is one file with all images in rows of `columns`. Without the dataset, `sheet` is None, and
-`gallery.js` shows a table of image numbers and predictions.
+`sheet` is one file with all images in rows of `columns`. Without its dataset, `sheet` is None,
+and `gallery.js` shows a table of image numbers and predictions.
 """
 
 from collections.abc import Sequence
@@ -110,6 +110,8 @@ def load_gallery_images(
     try:
         return load_test_images(context, run, numbers), ""
     except DataError as error:
+        if context.is_dataset_missing():
+            return None, str(error)  # the page shows its download
         return None, f"Only the image numbers are available, not the images. {error}"
 
 

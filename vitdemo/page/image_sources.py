@@ -21,9 +21,6 @@ USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
 NUM_TEST_EXAMPLES = 6  # number of test images shown
-NO_TEST_IMAGES_MESSAGE = (
-    "No test images yet. Download them in the tab Data or with python train.py download."
-)
 THUMBNAIL_SIDE = 64  # pixels
 
 
@@ -116,9 +113,6 @@ def sample_test_thumbnails(
     """Return thumbnails of random test images and ""; without a test set, None and a message."""
     try:
         size = test_size()
-    except VitdemoError:  # the tab Data explains how to get the dataset
-        return None, NO_TEST_IMAGES_MESSAGE
-    try:
         numbers = random.sample(range(size), min(NUM_TEST_EXAMPLES, size))
         found = [test_picture(number) for number in numbers]
     except VitdemoError as error:

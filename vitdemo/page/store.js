@@ -17,7 +17,7 @@ vitdemo.store = (() => {
   const views = {};
   const versions = {}; // how often each view was invalidated
   const listeners = []; // { keys, listen }
-  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer }
+  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer, hidden (content of `element` during an error) }
   let bridge = null;
   let queued = false;
   let isStarted = false;
@@ -63,7 +63,10 @@ vitdemo.store = (() => {
   }
 
   // Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
-  async function render({ name, element, view, data }) {
+  async function render(each) {
+    const { name, element, view, data } = each;
+    if (each.hidden) element.replaceChildren(...each.hidden);
+    each.hidden = null;
     await (view ? view.render(data, state) : views[name].render(element, data, state));
     delete element.dataset.empty;
   }
@@ -124,9 +127,15 @@ vitdemo.store = (() => {
       if (data) render(each);
       else if (each.view?.showError) each.view.showError(error);
       else if (views[each.name].showError) views[each.name].showError(each.element, error);
-      else each.element.replaceChildren(vitdemo.notice(error));
+      else showError(each, error);
       if (!data) delete each.element.dataset.empty;
     }
+  }
+
+  // Show a message instead of the content of a view, until the next data arrive.
+  function showError(each, error) {
+    each.hidden ??= [...each.element.childNodes];
+    each.element.replaceChildren(vitdemo.notice(error));
   }
 
   function schedulePoll(each) {
@@ -151,7 +160,7 @@ vitdemo.store = (() => {
     const element = root.querySelector("div");
     element.dataset.view = name;
     const view = views[name].create?.(element, gradio);
-    const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null };
+    const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null, hidden: null };
     mounted.push(each);
     if (!views[name].needs) render(each);
     new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened

@@ -12,6 +12,7 @@ from vitdemo.page.components import header, maps, offers, pictures, run_list, ta
 from vitdemo.page.components import texts as components
 from vitdemo.page.custom_classes import texts as custom_classes
 from vitdemo.page.data import download, similar_images
+from vitdemo.page.data.classes import examples
 from vitdemo.page.explore import class_attribution, image_input, perturbation, predictions
 from vitdemo.page.explore.attention_maps import texts as attention_maps
 from vitdemo.page.explore.inside import (
@@ -41,7 +42,7 @@ PAGE_TEXTS = {
 }
 MODULES: tuple[ModuleType, ...] = (
     *(architecture, attention_maps, catalog, class_attribution, confusion_matrix, cost, curves),
-    *(custom_classes, download, errors, gallery, handouts, head_ablation, header),
+    *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, maps, offers, one_head, panel),
     *(per_class_metrics, perturbation, pictures, positions, predictions, residual_stream),
     *(robustness, run_list, similar_images, table, train_model),

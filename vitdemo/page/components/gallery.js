@@ -18,8 +18,9 @@ Object.assign(window.vitdemo, (() => {
   }
 
   // Number of images and the visible range; screen readers read it out when it changes.
-  function head({ count, start, page }) {
+  function head({ count, start, page, sentence }) {
     const images = count ? fillPlural(texts, "images", count) : texts.no_image;
+    if (vitdemo.isMissingDataset(sentence)) return [images];
     const [first, last] = [start + 1, Math.min(start + page, count)].map(number.format);
     const words = count > page ? fill(texts.range, { images, first, last }) : images;
     return [words, make("small", { text: count ? texts.captions : "" })];
@@ -85,12 +86,13 @@ Object.assign(window.vitdemo, (() => {
       const { count, page, sentence, sheet, start } = value;
       all.checked = state[`${prefix}.all_models`];
       wanted.hidden = !sheet;
-      turns.hidden = count <= page;
+      const isMissing = vitdemo.isMissingDataset(sentence);
+      turns.hidden = isMissing || count <= page;
       earlier.disabled = start === 0;
       later.disabled = start + page >= count;
       found.replaceChildren(...head(value));
       const names = all.checked ? value.models : value.compared;
-      const drawn = sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : count ? [listed(value)] : [];
+      const drawn = sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : count && !isMissing ? [listed(value)] : [];
       pictures.className = ["pictures", sheet ? "" : "listed", names.length ? "wide" : "", value.pixels ? "pixels" : ""].join(" ");
       pictures.replaceChildren(...(sentence ? [notice(sentence)] : []), ...drawn);
       settle(buttons()[0]);

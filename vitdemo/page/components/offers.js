@@ -5,10 +5,11 @@ element.innerHTML = html`
 <div class="offers">
   <div class="group photos"><p>${texts.photos}</p><div class="tiles" role="group" aria-label="${texts.photos}"></div></div>
   <div class="group tests"><p>${texts.test_images} <button type="button" class="others">${texts.show_others}</button></p><div class="tiles" role="group" aria-label="${texts.test_images}"></div></div>
-  <p class="sentence"></p>
+  <div class="sentence"></div>
 </div>`;
 const part = (name) => element.querySelector("." + name);
 const groups = {};
+let isMissing = false; // whether there are no test images, because the dataset is missing
 for (const name of ["photos", "tests"]) {
   const tiles = part(name).querySelector(".tiles");
   const columns = () => getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
@@ -31,8 +32,14 @@ function draw() {
     }));
     settle(tiles.firstElementChild);
   }
-  part("sentence").textContent = value?.sentence ?? "";
+  const sentence = value?.sentence ?? "";
+  isMissing = vitdemo.isMissingDataset(sentence);
+  part("sentence").replaceChildren(isMissing ? vitdemo.datasetCard("compact") : sentence);
 }
+// The stamp of the models also changes when the dataset is downloaded.
+vitdemo.store.watch(["models"], () => {
+  if (isMissing) trigger("others");
+});
 part("others").addEventListener("click", () => trigger("others"));
 watch("value", draw);
 draw();

@@ -94,8 +94,9 @@ Object.assign(window.vitdemo, (() => {
     });
   }
 
-  // A highlighted message; text in `backticks` is shown as code.
+  // A highlighted message; text in `backticks` is shown as code. A message about the missing dataset is a card with its download.
   function notice(sentence) {
+    if (vitdemo.isMissingDataset(sentence)) return vitdemo.datasetCard();
     const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
     return make("p", { className: "vd-notice", role: "status" }, ...parts);
   }

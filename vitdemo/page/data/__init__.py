@@ -7,12 +7,9 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import Payload, Task
-from vitdemo.page.data import augmentation, classes, download, patches, similar_images
+from vitdemo.page.data import augmentation, classes, patches, similar_images
+from vitdemo.page.data.classes import examples
 
-DATA_INTRO = (
-    "The images that the models are trained and tested on: number per class, division into "
-    "patches, data augmentation, and similarity of images in the feature space of a model."
-)
 SECTIONS = {  # section id -> title and module
     "data-classes": ("Classes", classes),
     "data-patches": ("Patches", patches),
@@ -20,15 +17,13 @@ SECTIONS = {  # section id -> title and module
     "data-similar": ("Similar images", similar_images),
 }
 PAYLOADS: Mapping[str, Payload] = {
-    part.VIEW: part.payload for part in (download, classes, patches, augmentation)
+    part.VIEW: part.payload for part in (examples, classes, patches, augmentation)
 } | similar_images.PAYLOADS
 TASKS: Mapping[str, Task] = similar_images.TASKS
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the tab, whose views the browser draws. Add its controls to `controls`."""
-    gr.Markdown(DATA_INTRO)
-    download.build(context)
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):

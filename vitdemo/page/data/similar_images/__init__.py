@@ -108,7 +108,11 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the maps if they are in the cache, and the models to choose from."""
+    """Return the maps if they are in the cache, and the models to choose from.
+
+    Raises `DataError` without a dataset.
+    """
+    context.open_dataset()
     run = read_run(context, state)
     planes = find_cached_planes(context, run, read_count(state))
     models = {
@@ -120,7 +124,11 @@ def maps_payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def neighbours_payload(context: AppContext, state: ViewState) -> dict:
-    """Return the nearest neighbours of the current image if the features are in the cache."""
+    """Return the nearest neighbours of the current image if the features are in the cache.
+
+    Raises `DataError` without a dataset.
+    """
+    context.open_dataset()
     run = read_run(context, state)
     if not has_feature_space(context, run):
         return {"blocks": []}

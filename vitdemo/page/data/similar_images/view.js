@@ -86,7 +86,7 @@ store.define(MAPS, {
       drawMaps(place, value);
       drawSeparation(value.separation ?? []);
     }
-    return { render, showError: (message) => render({ message }) };
+    return { render };
   },
 });
 
@@ -107,7 +107,7 @@ store.define(NEIGHBOURS, {
       opening = open;
       draw(blocks);
     }
-    return { render, showError: (text) => draw([{ kind: "Notice", text }]) };
+    return { render };
   },
 });
 })();

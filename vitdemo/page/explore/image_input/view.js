@@ -167,6 +167,7 @@ function showError(text) {
   const isOther = JSON.stringify(before) !== JSON.stringify(vitdemo.store.state.image);
   refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
   say(refusal);
+  if (vitdemo.isMissingDataset(text)) part("say").replaceChildren(vitdemo.datasetCard("compact"));
   if (before && isOther) choose(before, { isCorrection: true });
 }
 

@@ -13,7 +13,7 @@ from vitdemo.analyses.model_rows import list_trained_runs
 from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT, find_curves, measure_robustness
 from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, Perturbation
-from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.errors import RunError, VitdemoError
 from vitdemo.figures.curves import LineStyle, choose_line_styles
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
 from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
@@ -23,7 +23,7 @@ from vitdemo.runs import Run
 
 VIEW = "robustness"
 ROBUSTNESS_INTRO = (
-    "Accuracy on test images that are degraded step by step, with "
+    "Robustness is the accuracy on test images that are degraded step by step, with "
     "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
@@ -61,13 +61,15 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
             min_width=220,
         )
     add_view(VIEW, elem_id="robustness")
-    with gr.Accordion("About", open=False, elem_classes="vd-about"):
-        gr.Markdown(ROBUSTNESS_INTRO)
     controls |= {MODELS: models, CHANGES: changes, COUNT: count}
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the measured curves of the chosen models, and the models to choose from."""
+    """Return the measured curves of the chosen models, and the models to choose from.
+
+    Raises `DataError` without a dataset.
+    """
+    context.open_dataset()
     found, chosen = list_trained_runs(context), state.read_names(MODELS)
     trained = [run.name for run in found]
     kept = [name for name in chosen if name in trained]
@@ -116,10 +118,7 @@ def plot_measured_curves(
     context: AppContext, runs: Sequence[Run], changes: Sequence[str], count: int
 ) -> dict:
     """Return a plot and a table for each change with a measured curve."""
-    try:
-        curves = find_curves(context, runs, changes, count)
-    except DataError:  # a task reports it
-        curves = {}
+    curves = find_curves(context, runs, changes, count)
     curves = {change: found for change, found in curves.items() if found}
     if not curves:
         return {}

@@ -1,0 +1,172 @@
+"""The download of CIFAR-10 by the page, from a local server: every end, and what the page says."""
+
+import time
+
+import pytest
+import torch
+from torchvision.datasets import CIFAR10
+
+import app
+from tests.hub import serve_hub
+from vitdemo import data
+from vitdemo.context import AppContext
+from vitdemo.data import cifar10
+from vitdemo.errors import DataError
+from vitdemo.page import bridge
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.data.download import START, STOP, DatasetDownload
+
+NO_STATE = ViewState(None, "")
+CONTENT = b"0123456789" * 300_000  # 3 MB
+
+
+@pytest.fixture
+def context(tmp_path):
+    return AppContext([], tmp_path / "data", torch.device("cpu"))
+
+
+@pytest.fixture
+def rebuild(monkeypatch):
+    """Accept any downloaded file, without the rows of the real parquet files."""
+
+    def write_dataset(pictures, folder):
+        (folder / "test_batch").touch()
+
+    monkeypatch.setattr(cifar10, "iter_parquet_images", lambda file: [])
+    monkeypatch.setattr(cifar10, "rebuild_official_files", write_dataset)
+
+
+def hub_files(content: bytes = CONTENT) -> dict[str, bytes]:
+    return dict.fromkeys(cifar10.PARQUET_FILES, content)
+
+
+def act(download: DatasetDownload, name: str) -> None:
+    assert download.actions()[name](download.context, NO_STATE, {}) == ["dataset"]
+
+
+def wait_for_state(download: DatasetDownload, *states: str) -> dict:
+    """Return the payload once its state is one of `states`."""
+    deadline = time.monotonic() + 20
+    while (found := download.describe())["state"] not in states:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    return found
+
+
+def test_download_reports_its_progress_and_ends(monkeypatch, context, rebuild):
+    download = DatasetDownload(context)
+    assert download.describe() == {"state": "missing", "done": 0.0, "text": ""}
+    before = bridge.list_new_models(context, None)["stamp"]
+    with serve_hub(monkeypatch, hub_files(), pause=0.7):
+        act(download, START)
+        act(download, START)  # a second click changes nothing
+        while not (found := wait_for_state(download, "running"))["done"]:
+            time.sleep(0.02)
+        assert "of 3 MB" in found["text"] and 0 < found["done"] <= 1
+        wait_for_state(download, "ready")
+    assert (context.data_root / CIFAR10.base_folder).is_dir()
+    assert bridge.list_new_models(context, before)["stamp"] != before  # all data are requested
+
+
+def test_stopped_download_is_continued(monkeypatch, context, rebuild):
+    download = DatasetDownload(context)
+    with serve_hub(monkeypatch, hub_files(), pause=0.5) as requests:
+        act(download, START)
+        while not wait_for_state(download, "running")["done"]:
+            time.sleep(0.02)
+        act(download, STOP)
+        assert download.describe() == {"state": "stopped", "done": 0.0, "text": ""}
+        act(download, START)
+        wait_for_state(download, "ready")
+    assert any(request.startswith("GET") and request != "GET 0" for request in requests)
+
+
+def test_interrupted_download_fails_and_is_continued(monkeypatch, context, rebuild):
+    download = DatasetDownload(context)
+    with serve_hub(monkeypatch, hub_files(), limit=2**20):
+        act(download, START)
+        found = wait_for_state(download, "failed")
+    assert "could not be downloaded" in found["text"]
+    with serve_hub(monkeypatch, hub_files()) as requests:
+        act(download, START)
+        wait_for_state(download, "ready")
+    assert f"GET {2**20}" in requests
+
+
+def test_damaged_copy_is_reported_and_downloaded_again(monkeypatch, context):
+    download = DatasetDownload(context)
+    with serve_hub(monkeypatch, hub_files(b"no parquet file" * 9)) as requests:
+        for _ in range(2):
+            act(download, START)
+            assert "is damaged" in wait_for_state(download, "failed")["text"]
+    assert requests.count("GET 0") == 3  # both files, then only the damaged one
+
+
+def test_wrong_checksum_is_reported(monkeypatch, context):
+    monkeypatch.setattr(cifar10, "iter_parquet_images", lambda file: [])
+    download = DatasetDownload(context)
+    with serve_hub(monkeypatch, hub_files()):
+        act(download, START)
+        assert "differs from the official one" in wait_for_state(download, "failed")["text"]
+    assert context.is_dataset_missing()
+
+
+def test_refused_download_names_both_reasons(monkeypatch, context):
+    download = DatasetDownload(context)
+    with serve_hub(monkeypatch, {}):
+        act(download, START)
+        found = wait_for_state(download, "failed")
+    assert "404" in found["text"] and "Hugging Face Hub" in found["text"]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_without_a_network_one_short_message_comes_at_once(monkeypatch, context, offline):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+    download = DatasetDownload(context)
+    act(download, START)
+    assert wait_for_state(download, "failed")["text"] == data.NO_NETWORK_MESSAGE
+    assert not context.data_root.exists()
+
+
+def test_bug_in_the_download_is_reported_and_logged(monkeypatch, context, caplog):
+    monkeypatch.setattr(data, "open_dataset", lambda *args, **options: 1 / 0)
+    download = DatasetDownload(context)
+    act(download, START)
+    assert "log of the server" in wait_for_state(download, "failed")["text"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_existing_dataset_is_not_downloaded(put_pictures):
+    root = put_pictures({"train/ant": 2, "train/bee": 2, "test/ant": 2})
+    download = DatasetDownload(AppContext([], root, torch.device("cpu")))
+    act(download, START)
+    assert download.progress is None and download.describe()["state"] == "ready"
+
+
+def test_page_without_a_dataset_has_a_message_that_the_browser_recognises(context):
+    with pytest.raises(DataError, match=f"^{data.MISSING_DATASET}"):
+        context.open_dataset()
+
+
+@pytest.mark.parametrize(
+    ("option", "is_space", "folder", "expected"),
+    [
+        (None, False, None, False),
+        (None, True, None, True),
+        (False, True, None, False),
+        (True, False, None, True),
+        (True, False, "mistyped", False),
+        (True, False, "empty", True),
+    ],
+)
+def test_only_a_space_and_an_option_download_at_the_start(
+    monkeypatch, tmp_path, option, is_space, folder, expected
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VITDEMO_DATA", raising=False)
+    if is_space:
+        monkeypatch.setenv("SPACE_ID", "user/vitdemo")
+    (tmp_path / "empty").mkdir()
+    words = {None: [], True: ["--download"], False: ["--no-download"]}[option]
+    args = app.build_parser().parse_args([*words, *(["--data", folder] if folder else [])])
+    assert app.may_download(args) is expected
