@@ -14,7 +14,12 @@ from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.table import Table
 from vitdemo.page.results.compare import latency as latency_view
-from vitdemo.page.results.compare import models_table, published_results, recipe_ablation
+from vitdemo.page.results.compare import (
+    model_scatter,
+    models_table,
+    published_results,
+    recipe_ablation,
+)
 from vitdemo.training.recipes import RECIPES
 
 
@@ -52,6 +57,34 @@ def test_runs_close_to_chance_come_last(tmp_path):
     context = make_context(tmp_path)
     assert [row.name for row in model_rows.model_rows(context)] == ["good", "untested", "failed"]
     assert [run.name for run in recipe_ablation.list_baselines(context)] == ["good", "failed"]
+
+
+def test_scatter_plot_has_each_tested_run_once_and_failed_runs_apart(context, tmp_path):
+    found = model_scatter.payload(context, ViewState(None, ""))
+    best, worse = found["models"]
+    assert [best["name"], worse["name"], found["failed"]] == ["vit", "worse", []]
+    row = model_rows.model_rows(context)[0]
+    assert best["accuracy"] == round(100 * row.evaluation.accuracy, 2)
+    assert best["parameters"] == row.parameters / 1e6
+    assert best["macs"] is None and "Multiply-adds" not in dict(best["details"])
+    assert dict(best["details"])["Parameters"] == f"{row.parameters / 1e6:.2f} million"
+    failed = make_run(tmp_path / "failed")
+    wrong = np.full_like(failed.evaluation.probabilities, 0.1)
+    runs.write_evaluation(failed.path, replace(failed.evaluation, probabilities=wrong))
+    found = model_scatter.payload(make_context(tmp_path), ViewState(None, ""))
+    assert found["models"] == [] and [each["name"] for each in found["failed"]] == ["failed"]
+
+
+def test_kind_of_a_dot_depends_on_weights_and_ablations(tmp_path):
+    changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
+    for name, change in changes.items():
+        run = make_run(tmp_path / name, recipe=change)
+        if name != "base":
+            (run.path / runs.WEIGHTS_FILE).unlink()
+    (make_run(tmp_path / "alone", RESNET).path / runs.WEIGHTS_FILE).unlink()
+    found = model_scatter.payload(make_context(tmp_path), ViewState(None, ""))
+    kinds = {each["name"]: each["kind"] for each in found["models"]}
+    assert kinds == {"base": "model", **dict.fromkeys("abc", "ablation"), "alone": "results"}
 
 
 def test_invalid_evaluation_is_reported_and_skipped(tmp_path):

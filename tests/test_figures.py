@@ -177,9 +177,9 @@ def test_gain_plot_uses_percentage_points_and_hollow_insignificant_dots():
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([2, -1, 0.1])
     assert [dot.get_marker() for dot in dots] == ["o", "s", "o"]
     assert [dot.get_markerfacecolor() != "none" for dot in dots] == [True, True, False]
-    texts = [text.get_text() for text in figure.axes[0].texts]
+    texts = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert [text.replace("\n", " ") for text in texts] == [change.strip() for change in changes]
-    assert texts[2].count("\n") == 2
+    assert texts[2].count("\n") == 3
     svg = figures.figure_to_svg(figure)  # user text is not parsed as a formula
     assert r"worse $\x$ $a$" in svg
     assert "currentColor" in svg and figures.TEXT_COLOUR not in svg  # the page's text colour

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 import shutil
 from dataclasses import replace
@@ -188,8 +189,69 @@ def test_temperature_is_fitted_on_validation_predictions_only(page, root):
     expect(view.locator(".vd-notice")).to_have_count(0)
 
 
-def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
+def overlap(one: dict, other: dict) -> bool:
+    """Return whether two boxes share more than three pixels, the space above letters."""
+
+    def share(start: str, size: str) -> float:
+        ends = [box[start] + box[size] for box in (one, other)]
+        return min(ends) - max(one[start], other[start])
+
+    return share("x", "width") > 0 and share("y", "height") > 3
+
+
+def test_dots_show_a_card_and_open_their_model(address, open_page):
+    page = open_page(f"{address}?tab=compare")
+    scatter = page.locator("#model-scatter")
+    dots, card = scatter.locator(".dot"), scatter.locator(".shown")
+    expect(dots).to_have_count(3)
+    expect(card).to_be_hidden()
+    best = scatter.locator("[data-pick=best]")
+    best.hover()
+    expect(card).to_contain_text("Test accuracy")
+    expect(card.locator("strong")).to_have_text("best")
+    scatter.get_by_role("button", name="Multiply-adds").click()
+    expect(scatter).to_contain_text("multiply-adds per image (million)")
+    page.wait_for_url(re.compile(r"compare\.x=macs"))
+    expect(scatter).to_contain_text("3 runs without this value are not shown.")
+    expect(dots).to_have_count(0)
+    scatter.get_by_role("button", name="Parameters").click()
+    scatter.locator(".dot[tabindex='0']").focus()
+    first = scatter.locator(".dot:focus").get_attribute("data-pick")
+    expect(card.locator("strong")).to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    name = scatter.locator(".dot:focus").get_attribute("data-pick")
+    assert name != first
+    page.keyboard.press("Enter")
+    expect(page.locator("#model select")).to_have_value(name)
+    expect(page.locator("#picture")).to_be_visible()
+
+
+def test_included_models_have_readable_labels_and_failed_runs_are_apart(included_url, open_page):
+    page = open_page(f"{included_url}?tab=compare")
+    scatter = page.locator("#model-scatter")
+    for axis in ("Parameters", "Multiply-adds", "Training time"):
+        scatter.get_by_role("button", name=axis).click()
+        names = scatter.locator("svg text.name")
+        expect(names.filter(has_text="finetune-deit-tiny")).to_have_count(1)
+        boxes = [names.nth(i).bounding_box() for i in range(names.count())]
+        assert not any(itertools.starmap(overlap, itertools.combinations(boxes, 2)))
+    assert scatter.locator("svg").bounding_box()["width"] > 0.9 * page.viewport_size["width"]
+    failed = scatter.locator(".failed button")
+    expect(failed).to_have_text([re.compile("too-fast"), re.compile("shuffled-labels")])
+    expect(scatter.locator("[data-pick='vit-plain-cpu-too-fast']")).to_have_count(0)
+    expect(page.locator("#models table")).to_have_count(0)  # folded
+    scatter.locator("[data-pick=resnet18]").click()
+    expect(page.locator("#results-model select")).to_have_value("resnet18")
+    expect(page.locator("#per-class")).to_be_visible()
+
+
+def open_model_table(page) -> None:
     open_tab(page, "Compare models")
+    page.get_by_role("button", name="Table of all models").click()
+
+
+def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
+    open_model_table(page)
     table = page.locator("#models table").first
     expect(table.locator("tbody th")).to_have_text(["<i>held", "best", "second"])
     expect(page.locator("#models")).to_contain_text("Same value for all models: ")

@@ -146,7 +146,7 @@ def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
     explore, compare, models = (
         find_tab(page, "Explore"),
         find_tab(page, "Compare models"),
-        page.locator("#models"),
+        page.locator("#model-scatter"),
     )
     open_tab(page, "Compare models")
     page.wait_for_url(re.compile(r"\?(.*&)?tab=compare$"))
@@ -154,7 +154,7 @@ def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
     page.wait_for_url(re.compile("tab=data"))
     page.go_back()
     expect(compare).to_have_attribute("aria-selected", "true")
-    expect(models.locator("tbody tr")).to_have_count(3)
+    expect(models.locator(".dot")).to_have_count(3)
     page.go_back()  # to the section that Results opens first
     expect(find_tab(page, "Per-class metrics")).to_have_attribute("aria-selected", "true")
     page.go_back()
@@ -182,7 +182,7 @@ def test_back_returns_to_the_previous_tab_and_keeps_the_view(page):
 
 def test_url_opens_its_tab_and_all_tabs_fit_a_phone(open_page, page_url):
     page = open_page(f"{page_url}?tab=compare&layer=1", width=390)
-    models = page.locator("#models tbody tr")
+    models = page.locator("#model-scatter .dot")
     expect(models).to_have_count(3)
     assert "tab=compare" in page.url and "layer=1" in page.url
     find_tab(page, "Explore").click()

@@ -20,7 +20,7 @@ TABS = {
     "Confusion matrix": "#confusion-matrix table",
     "Errors": "#errors-kinds button",
     "Calibration": "#calibration svg",
-    "Compare models": "#models table",
+    "Compare models": "#model-scatter svg",
 }
 LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; PAPER is A4 minus margins of 12 mm
 CONTROLS = (

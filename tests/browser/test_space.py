@@ -34,6 +34,7 @@ def test_ten_users_are_served_at_once(space):
 
 def test_latency_is_measured_on_the_borrowed_gpu(space, open_page):
     page = open_page(f"{space}?tab=compare")
+    page.get_by_role("button", name="Table of all models").click()
     page.get_by_role("button", name="Measure latency on a GPU").click()
     expect(page.locator("#latency")).to_contain_text("passes on the lent GPU-0")
     page.get_by_role("button", name="Measure latency", exact=True).click()

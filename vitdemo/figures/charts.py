@@ -29,7 +29,7 @@ from vitdemo.metrics.recipe_ablation import RecipeAblation
 
 CORRECT_COLOUR, INCORRECT_COLOUR, NOT_SIGNIFICANT_COLOUR = BLUE, ORANGE, GREY
 BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # the same colours as for the values of maps
-LINE_CHARACTERS = 62  # characters per line in a plot of 5 inches
+LABEL_CHARACTERS = 42  # characters per line of a label in a plot of gains
 
 
 def plot_percent_curves(
@@ -148,25 +148,25 @@ def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figur
     return figure
 
 
-def plot_gains(ablation: RecipeAblation) -> Figure:
+def plot_gains(ablation: RecipeAblation, width: float = 7.5) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
+
+    `width` is in inches. The labels stand left of the plot.
 
     A filled dot is significantly above 0, a square is significantly below 0, and an empty dot is
     not significant. Colours have the same meaning. Small diamonds are gains with other seeds. A
     grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
     """
-    texts = [textwrap.fill(gain.description, LINE_CHARACTERS) for gain in ablation.single_changes]
-    heights = [1.6 + text.count("\n") for text in texts]  # lines of text, including the interval
-    positions = np.cumsum(heights) - 0.3
-    size = (5, 0.7 + 0.24 * sum(heights))
+    texts = [textwrap.fill(gain.description, LABEL_CHARACTERS) for gain in ablation.single_changes]
+    heights = [1.5 + text.count("\n") for text in texts]  # in lines of text
+    positions = np.cumsum(heights) - np.array(heights) / 2
+    size = (width, 0.7 + 0.19 * sum(heights))
     figure, axes = create_plot("gain in test accuracy, percentage points", "", size)
     if ablation.seed_threshold is not None:
         threshold = 100 * ablation.seed_threshold
         axes.axvspan(-threshold, threshold, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="seeds")
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
-    transform = axes.get_yaxis_transform()
-    rows = zip(positions, texts, ablation.single_changes, strict=True)
-    for number, (y, text, gain) in enumerate(rows):
+    for number, (y, gain) in enumerate(zip(positions, ablation.single_changes, strict=True)):
         is_significant, difference = gain.is_significant, gain.test.difference
         colour = (
             NOT_SIGNIFICANT_COLOUR
@@ -194,10 +194,10 @@ def plot_gains(ablation: RecipeAblation) -> Figure:
                 markersize=3,
                 gid=f"again-{number}",
             )
-        label = axes.text(0.01, y - 0.4, text, transform=transform, color=TEXT_COLOUR, va="bottom")
+    axes.set_yticks(positions, texts)
+    for label in axes.get_yticklabels():
         label.set_parse_math(False)  # names of runs may contain dollar signs
-        label.set_in_layout(False)
-    axes.set_yticks([])
+    axes.tick_params(axis="y", length=0)
     axes.set_ylim(sum(heights) + 0.2, -0.1)
     axes.spines["left"].set_visible(False)
     return figure

@@ -26,7 +26,7 @@ from vitdemo.page.explore.inside import (
 from vitdemo.page.lessons import catalog, cost, handouts
 from vitdemo.page.lessons.panel import texts as panel
 from vitdemo.page.results import confusion_matrix, errors, per_class_metrics
-from vitdemo.page.results.compare import latency, robustness
+from vitdemo.page.results.compare import latency, model_scatter, robustness
 from vitdemo.page.training import curves, image_across_epochs, train_model
 
 LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
@@ -44,8 +44,8 @@ MODULES: tuple[ModuleType, ...] = (
     *(architecture, attention_maps, catalog, class_attribution, confusion_matrix, cost, curves),
     *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, maps, offers, one_head, panel),
-    *(per_class_metrics, perturbation, pictures, positions, predictions, residual_stream),
-    *(robustness, run_list, similar_images, table, train_model),
+    *(model_scatter, per_class_metrics, perturbation, pictures, positions, predictions),
+    *(residual_stream, robustness, run_list, similar_images, table, train_model),
 )
 
 

@@ -256,5 +256,5 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   return Object.assign(draw, { readAt });
 }
 
-return { linePlotsIn, smoothCurve };
+return { plotScale: scale, svg, linePlotsIn, smoothCurve };
 })());

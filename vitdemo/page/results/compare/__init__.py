@@ -1,4 +1,4 @@
-"""The section Compare models: table of all runs with latency, ablations, and robustness."""
+"""The section Compare models: plot and table of all models, latency, ablations, and robustness."""
 
 import gradio as gr
 from gradio.components import Component
@@ -6,26 +6,32 @@ from gradio.components import Component
 from vitdemo.context import AppContext
 from vitdemo.page.results.compare import (
     latency,
+    model_scatter,
     models_table,
     published_results,
     recipe_ablation,
     robustness,
 )
 
-COMPARE_INTRO = (
-    "All models in one table: cost, accuracy with confidence interval, calibration, and latency "
-    "on this machine."
+TABLE_TITLE = "Table of all models, latency and published results"
+COMPARE_ABOUT = (
+    "The plot has one dot per tested run. Training times were measured on different devices, which "
+    "may also have run other programs. The multiply-adds are of one forward pass. To compare two "
+    "models, use the paired test in *Per-class metrics*: it is more sensitive than two intervals."
 )
-FEATURES = (models_table, latency, published_results, recipe_ablation, robustness)
+FEATURES = (model_scatter, models_table, latency, published_results, recipe_ablation, robustness)
 PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
 TASKS = {**latency.TASKS, **robustness.TASKS}
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the tab, whose views the browser draws, and add its controls to `controls`."""
-    gr.Markdown(COMPARE_INTRO)
-    models_table.build()
-    published_results.build()
-    latency.build()
+    model_scatter.build()
+    with gr.Accordion(TABLE_TITLE, open=False, elem_id="models-fold", elem_classes="vd-about"):
+        models_table.build()
+        latency.build()
+        published_results.build()
     recipe_ablation.build(context, controls)
     robustness.build(context, controls)
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown("\n\n".join([COMPARE_ABOUT, robustness.ROBUSTNESS_INTRO]))

@@ -32,10 +32,10 @@ from vitdemo.runs import Run
 
 VIEW = "recipe_ablation"
 BASE = "compare.base"  # state key
-ABLATION_INTRO = (
-    "## Ablation: the effect of each change to the recipe\nThe table compares every run "
-    "with one baseline: its changed settings, and its change of the accuracy on the same images."
-)
+PLOT_WIDTH = 11  # inches
+SUMMARY_TITLE = "Summary of all gains"
+GAIN_TABLE_TITLE = "Table of all gains"
+ABLATION_TITLE = "## Ablation: the effect of each change to the recipe"
 GAIN_COLUMN_HELP = {
     "Gain, points": "Test accuracy minus the baseline's (first row), in percentage points, with "
     "one seed per row. If several settings differ, the gain is their combined "
@@ -68,14 +68,11 @@ NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images. Choose an
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, and add its menu to `controls`."""
-    gr.Markdown(ABLATION_INTRO)
-    info = "run that all other runs are compared with"
+    gr.Markdown(ABLATION_TITLE)
     # Before the first payload, only the configurations of the runs are read.
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
-    controls[BASE] = RunChoice(
-        group_runs(tested), first, label="Baseline", info=info, elem_id="gains-base"
-    )
+    controls[BASE] = RunChoice(group_runs(tested), first, label="Baseline", elem_id="gains-base")
     add_view(VIEW, elem_id="gains")
 
 
@@ -99,7 +96,8 @@ def ablation_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
     except VitdemoError as error:
         return [Notice(str(error))]
     sentences = [Text(sentence) for sentence in summarise_ablation(found)]
-    return [*gain_plot_blocks(found), *sentences, *gain_table_blocks(found)]
+    summary = [Details(SUMMARY_TITLE, sentences)] if found.single_changes else sentences
+    return [*gain_plot_blocks(found), *summary, *gain_table_blocks(found)]
 
 
 def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
@@ -133,13 +131,14 @@ def gain_plot_blocks(found: RecipeAblation) -> list[DocumentBlock]:
         "the recipe, sorted by validation gain"
     )
     words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if found.seed_repeats else MARKER_LEGEND
-    svg = figures.figure_to_svg(charts.plot_gains(found))
+    svg = figures.figure_to_svg(charts.plot_gains(found, PLOT_WIDTH))
     return [Plots([Figure(title, f"{title}; the table below has the values", svg, words=words)])]
 
 
 def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
     """Return the table of gains and a notice for each run that cannot be compared.
 
+    The table is closed at first if there is a plot.
     Runs that differ in several settings are in a second table, which is closed at first. If no run
     differs in only one setting, all runs are in the first table.
     """
@@ -155,4 +154,5 @@ def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
     table = Table(columns, [base, *rows[:close]], file=f"beside-{found.baseline}")
     far = Table(columns, rows[close:], file=f"others-beside-{found.baseline}")
     folded = [Details(OTHER_RUNS_TITLE.format(count=len(far.rows)), [far])] if far.rows else []
-    return [table, *folded, *left_out]
+    own = [Details(GAIN_TABLE_TITLE, [table])] if found.single_changes else [table]
+    return [*own, *folded, *left_out]

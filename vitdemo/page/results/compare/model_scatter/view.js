@@ -1,0 +1,154 @@
+// Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
+(() => {
+const { fill, fillPlural, make, notice, plotScale, rove, store, svg } = vitdemo;
+const texts = vitdemo.texts.model_scatter;
+const AXES = ["parameters", "macs", "minutes"];
+const X = "compare.x";
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
+const RADIUS = { model: 7, results: 5.5, ablation: 4 };
+const REACH = 24; // pixels, from the pointer to the nearest dot
+const LETTER = 7; // pixels, width of a letter of a label
+const LINE = 14; // pixels, height of a label
+
+store.defineParam(X, { start: AXES[0], parse: (text) => AXES.find((name) => name === text) });
+
+function open({ name, kind }) {
+  store.choose(kind === "model" ? "model" : "results.model", name);
+  store.showControl(kind === "model" ? "model" : "results.model", { value: name });
+  store.openTab(kind === "model" ? "look" : "metrics");
+}
+
+const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+const square = ({ x, y, radius }) => ({ left: x - radius - 2, right: x + radius + 2, top: y - radius, bottom: y + radius });
+
+// Labels of models at one of four sides of their dots. A label without a free place is left out.
+function placeLabels(dots, width) {
+  const taken = dots.map(square);
+  return dots.filter(({ model }) => model.kind === "model" || (model.kind === "results" && width > 600)).flatMap(({ model, x, y, radius }) => {
+    const long = LETTER * model.name.length;
+    const sides = [[x + radius + 4, y - LINE / 2], [x - radius - 4 - long, y - LINE / 2], [x - long / 2, y - radius - LINE - 2], [x - long / 2, y + radius + 2]];
+    for (const [left, top] of sides) {
+      const box = { left, top, right: left + long, bottom: top + LINE };
+      if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
+      taken.push(box);
+      return [svg("text", { class: `name ${model.kind}`, x: left, y: top + 11 }, model.name)];
+    }
+    return [];
+  });
+}
+
+function axes(across, up, { width, height, right, bottom, title }) {
+  const line = (x1, x2, y1, y2) => svg("line", { class: "grid", x1, x2, y1, y2 });
+  const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
+  return [
+    ...up.ticks.flatMap((value) => [line(LEFT, right, up.place(value), up.place(value)), text(String(value), LEFT - 6, up.place(value) + 4, { "text-anchor": "end" })]),
+    ...across.ticks.flatMap((value) => [line(across.place(value), across.place(value), TOP, bottom), text(value.toLocaleString("en"), across.place(value), bottom + 15)]),
+    text(title, (LEFT + right) / 2, height - 4, { class: "title" }),
+    text(texts.accuracy_axis, 0, 0, { class: "title", transform: `translate(13 ${(TOP + bottom) / 2}) rotate(-90)` }),
+  ];
+}
+
+const speak = ({ name, kind, details }) => [name, ...details.map(([label, text]) => `${label}: ${text}`), kind === "model" ? texts.explore : texts.open_results].join(". ");
+
+function card({ name, kind, details }) {
+  return [make("strong", { text: name }), make("dl", {}, ...details.flatMap(([label, text]) => [make("dt", { text: label }), make("dd", { text })])),
+    make("small", { text: kind === "model" ? texts.explore : texts.open_results })];
+}
+
+function create(element) {
+  const choices = AXES.map((name) => {
+    const button = make("button", { type: "button", "data-pick": name, text: texts[name] });
+    button.addEventListener("click", () => store.set({ [X]: name }));
+    return button;
+  });
+  const key = (kind) => make("span", {}, make("i", { className: kind }), texts[kind]);
+  const bar = make("div", { className: "bar" }, make("div", { className: "axes", role: "group", "aria-label": texts.choice }, ...choices),
+    make("div", { className: "keys" }, ...Object.keys(RADIUS).map(key)));
+  const shown = make("div", { className: "shown", "aria-hidden": "true", hidden: true });
+  const plot = make("div", { className: "plot" });
+  const missing = make("p", { className: "missing" });
+  const failed = make("p", { className: "failed" });
+  let [value, axis, dots, marked, settle] = [null, AXES[0], [], null, null];
+
+  function mark(dot) {
+    marked = dot;
+    for (const each of dots) each.mark.classList.toggle("marked", each === dot);
+    shown.hidden = !dot;
+    if (!dot) return;
+    shown.replaceChildren(...card(dot.model));
+    const isRight = dot.x > plot.clientWidth / 2;
+    shown.style.left = isRight ? "" : `${dot.x + 14}px`;
+    shown.style.right = isRight ? `${plot.clientWidth - dot.x + 14}px` : "";
+    shown.style.top = `${Math.max(0, Math.min(dot.y - 30, plot.clientHeight - shown.offsetHeight))}px`;
+  }
+
+  function nearest({ clientX, clientY }) {
+    const box = plot.getBoundingClientRect();
+    const far = ({ x, y }) => Math.hypot(x - clientX + box.left, y - clientY + box.top);
+    const first = dots.reduce((best, dot) => (!best || far(dot) < far(best) ? dot : best), null);
+    return first && far(first) <= REACH ? first : null;
+  }
+
+  plot.addEventListener("pointermove", (event) => { if (event.pointerType !== "touch") mark(nearest(event)); });
+  plot.addEventListener("pointerleave", () => mark(null));
+  plot.addEventListener("focusin", ({ target }) => mark(dots.find((dot) => dot.mark === target) ?? null));
+  plot.addEventListener("focusout", () => mark(null));
+  // The first tap shows the card, and the second one opens the model.
+  plot.addEventListener("click", (event) => {
+    const [before, dot] = [marked, nearest(event)];
+    if (dot && (event.pointerType !== "touch" || dot === before)) open(dot.model);
+    else mark(dot);
+  });
+  plot.addEventListener("keydown", (event) => {
+    const dot = dots.find(({ mark: own }) => own === event.target);
+    if (!dot || !["Enter", " "].includes(event.key)) return;
+    event.preventDefault();
+    open(dot.model);
+  });
+
+  function draw() {
+    if (!value || !plot.clientWidth) return;
+    const models = value.models.filter((model) => model[axis] > 0);
+    const width = plot.clientWidth;
+    const height = width < 600 ? 340 : 430;
+    const [right, bottom] = [width - RIGHT, height - BOTTOM];
+    const across = plotScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
+    const up = plotScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
+    const order = Object.keys(RADIUS);
+    dots = models.map((model) => {
+      const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
+      const made = svg("circle", { class: `dot ${model.kind}`, cx: x, cy: y, r: radius, role: "button", tabindex: -1, "aria-label": speak(model), "data-pick": model.name });
+      return { model, x, y, radius, mark: made };
+    }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
+    const labels = placeLabels(dots.toReversed(), right);
+    const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
+      ...axes(across, up, { width, height, right, bottom, title: texts[`${axis}_axis`] }), ...dots.map((dot) => dot.mark), ...labels);
+    plot.replaceChildren(drawn, shown);
+    mark(null);
+    settle ??= rove(plot, () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark), () => dots.length);
+    if (dots.length) settle(dots.at(-1).mark);
+    const count = value.models.length - models.length;
+    missing.textContent = count ? fillPlural(texts, "missing", count) : "";
+  }
+
+  function failedRun(model) {
+    const made = make("button", { type: "button", className: "vd-download", title: speak(model), text: fill(texts.failed_run, { name: model.name, accuracy: model.accuracy }) });
+    made.addEventListener("click", () => open(model));
+    return made;
+  }
+
+  new ResizeObserver(draw).observe(plot);
+  return {
+    render(data, state) {
+      [value, axis] = [data, state[X]];
+      for (const button of choices) button.ariaPressed = String(button.dataset.pick === axis);
+      failed.replaceChildren(...(data.failed.length ? [texts.failed, " ", ...data.failed.map(failedRun)] : []));
+      if (!data.models.length) return element.replaceChildren(notice(texts.empty), failed);
+      element.replaceChildren(bar, plot, missing, failed);
+      draw();
+    },
+  };
+}
+
+store.define("model_scatter", { skeleton: "figures", needs: [], follows: [X], create });
+})();
