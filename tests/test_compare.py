@@ -81,7 +81,8 @@ def test_kind_of_a_dot_depends_on_weights_and_ablations(tmp_path):
         run = make_run(tmp_path / name, recipe=change)
         if name != "base":
             (run.path / runs.WEIGHTS_FILE).unlink()
-    (make_run(tmp_path / "alone", RESNET).path / runs.WEIGHTS_FILE).unlink()
+    others = {"epochs": 50, "flip": False, "cutout": 4}
+    (make_run(tmp_path / "alone", RESNET, recipe=others).path / runs.WEIGHTS_FILE).unlink()
     found = model_scatter.payload(make_context(tmp_path), ViewState(None, ""))
     kinds = {each["name"]: each["kind"] for each in found["models"]}
     assert kinds == {"base": "model", **dict.fromkeys("abc", "ablation"), "alone": "results"}
