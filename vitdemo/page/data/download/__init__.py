@@ -76,3 +76,8 @@ class DatasetDownload(BackgroundDownload):
 def build() -> None:
     """Lay out the banner."""
     add_view(VIEW, elem_id="dataset")
+
+
+def build_card(elem_id: str) -> None:
+    """Lay out a card, which is visible while the dataset is missing."""
+    add_view("dataset_card", elem_id=elem_id)

@@ -65,6 +65,12 @@ store.define("dataset", {
     };
   },
 });
+store.define("dataset_card", {
+  create(element) {
+    element.replaceChildren(datasetCard());
+    return { render() {} };
+  },
+});
 // The command line may have downloaded the dataset since.
 store.watch(["tab"], () => {
   if (!["ready", "running"].includes(shown.state)) store.invalidate("dataset");

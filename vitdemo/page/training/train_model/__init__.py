@@ -16,6 +16,7 @@ from vitdemo.jobs.state import find_followed_job
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
+from vitdemo.page.data import download
 from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
 from vitdemo.page.training.train_model.form import (
     BASELINE,
@@ -53,6 +54,7 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
             return
         whom = EVERYONE if jobs.for_all else THIS_COMPUTER
         gr.Markdown(TRAINING_ENABLED_MESSAGE.format(whom=whom, limits=jobs.limits.description))
+        download.build_card("train-dataset")
         form = TrainingForm(context, jobs, controls)
         rows = add_view(JOBS_VIEW, elem_id="trainings", events=["act"])
         add_view(LIVE_VIEW, elem_id="live")
