@@ -156,7 +156,7 @@ def test_failed_download_is_reported_in_its_cards(open_page, page_url):
     page = open_page(f"{page_url}?tab=data")
     card = page.locator("#class-examples .vd-dataset")
     card.get_by_role("button", name="Download").click()
-    expect(card).to_contain_text("could not be downloaded, because neither")
+    expect(card).to_contain_text("could not be downloaded, because its servers")
     again = card.get_by_role("button", name="Try again")
     expect(again).to_be_focused()
     banner = page.locator("#dataset")

@@ -209,12 +209,12 @@ def test_dots_show_a_card_and_open_their_model(address, open_page):
     best.hover()
     expect(card).to_contain_text("Test accuracy")
     expect(card.locator("strong")).to_have_text("best")
-    scatter.get_by_role("button", name="Multiply-adds").click()
+    scatter.get_by_role("button", name="Multiply-adds", exact=True).click()
     expect(scatter).to_contain_text("multiply-adds per image (million)")
     page.wait_for_url(re.compile(r"compare\.x=macs"))
     expect(scatter).to_contain_text("3 runs without this value are not shown.")
     expect(dots).to_have_count(0)
-    scatter.get_by_role("button", name="Parameters").click()
+    scatter.get_by_role("button", name="Parameters", exact=True).click()
     scatter.locator(".dot[tabindex='0']").focus()
     first = scatter.locator(".dot:focus").get_attribute("data-pick")
     expect(card.locator("strong")).to_have_text(first)
@@ -230,7 +230,7 @@ def test_included_models_have_readable_labels_and_failed_runs_are_apart(included
     page = open_page(f"{included_url}?tab=compare")
     scatter = page.locator("#model-scatter")
     for axis in ("Parameters", "Multiply-adds", "Training time"):
-        scatter.get_by_role("button", name=axis).click()
+        scatter.get_by_role("button", name=axis, exact=True).click()
         names = scatter.locator("svg text.name")
         expect(names.filter(has_text="finetune-deit-tiny")).to_have_count(1)
         boxes = [names.nth(i).bounding_box() for i in range(names.count())]

@@ -45,8 +45,7 @@ from vitdemo.errors import DataError, ImageError, Stopped
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 MISSING_DATASET = "There is no dataset"  # start of a message that the page replaces by a button
 NO_NETWORK_MESSAGE = (
-    "CIFAR-10 could not be downloaded, because neither the Hugging Face Hub nor the CIFAR-10 "
-    "website can be reached. Check the network connection."
+    "CIFAR-10 could not be downloaded, because its servers cannot be reached. Check the network."
 )
 # Names, because versions of huggingface_hub use different libraries: requests, httpx and httpx2.
 NETWORK_ERRORS = {

@@ -22,6 +22,7 @@ function draw(card) {
   const hadFocus = card.contains(document.activeElement);
   card.dataset.state = state;
   words.textContent = sentence(shown, card);
+  words.title = shown.state === "failed" ? shown.text : "";
   bar.hidden = stop.hidden = state !== "running";
   if (done > 0) bar.value = done;
   else bar.removeAttribute("value");

@@ -99,6 +99,8 @@ class TrainingForm:
         return [get_preset(preset).description, MEASURING_COST_MESSAGE, *values]
 
     def estimate_cost(self, preset, *values) -> str:
+        if self.context.is_dataset_missing():
+            return ""  # the card above has the reason
         try:
             recipe = self.jobs.resolve_recipe(preset, dict(zip(OPTIONS, values, strict=True)))
             images = self.jobs.count_training_images(recipe)
