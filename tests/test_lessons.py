@@ -1,11 +1,13 @@
 """Lessons: parsing of valid and invalid files, and facts compared with the run files."""
 
+import io
 import re
 from html import unescape
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from tests.factories import RESNET, VIT, make_context, make_run
 from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
@@ -33,6 +35,7 @@ from vitdemo.lessons.facts import (
     substitute_facts,
 )
 from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
+from vitdemo.lessons.thumbnails import DRAWINGS, MAX_THUMBNAIL_BYTES, SIDE, find_thumbnail
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
 from vitdemo.page.bridge import ViewState
@@ -135,13 +138,10 @@ def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
     cards = catalog.payload([LESSONS_FOLDER / DEFAULT_LANGUAGE, folder], shipped, make_state())
     assert len(cards["lessons"]) == 9
-    assert cards["lessons"][0] == {
-        "name": "1-tokens",
-        "title": "T",
-        "minutes": 5,
-        "goal": "G",
-        "steps": 1,
-    }
+    first = cards["lessons"][0]
+    thumbnail = (LESSONS_FOLDER / DEFAULT_LANGUAGE / "1-tokens.webp").read_bytes()
+    assert first.pop("thumbnail").make_content() == thumbnail  # of the replaced lesson
+    assert first == {"name": "1-tokens", "title": "T", "minutes": 5, "goal": "G", "steps": 1}
     assert cards["messages"] == [
         "'T' is not available. Required: the run 'nobody'.",
         *problems,
@@ -185,6 +185,36 @@ def test_panel_reports_why_a_lesson_cannot_be_opened(folder, tmp_path, name, mes
     context = make_context(tmp_path / "runs")
     with pytest.raises(LessonError, match=message):
         panel.payload([folder], context, make_state(lesson=name))
+
+
+def test_thumbnail_of_the_last_folder_is_served(tmp_path):
+    folders = [LESSONS_FOLDER / DEFAULT_LANGUAGE, tmp_path]
+    assert find_thumbnail(folders, "none") is None
+    included = find_thumbnail(folders, "1-tokens")
+    (tmp_path / "1-tokens.webp").write_bytes(bytes(MAX_THUMBNAIL_BYTES + 1))  # too large
+    assert find_thumbnail(folders, "1-tokens") == included
+    (tmp_path / "1-tokens.webp").write_bytes(b"own")
+    assert find_thumbnail(folders, "1-tokens") == b"own"
+
+
+def flatten_image(image: Image.Image) -> np.ndarray:
+    """Return the pixels (S, S, 3) of an image on a white background."""
+    opaque = Image.new("RGBA", image.size, "white")
+    opaque.alpha_composite(image.convert("RGBA"))
+    return np.asarray(opaque.convert("RGB"), dtype=float)
+
+
+def test_every_included_lesson_has_a_small_square_thumbnail(shipped):
+    lessons, _ = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    assert [lesson.name for lesson in lessons] == [*DRAWINGS]
+    for lesson in lessons:
+        content = find_thumbnail([LESSONS_FOLDER / DEFAULT_LANGUAGE], lesson.name)
+        with Image.open(io.BytesIO(content)) as image:
+            assert (image.format, image.size) == ("WEBP", (SIDE, SIDE))
+            pixels = flatten_image(image)
+        assert len(content) < 10_000, lesson.name
+        drawn = flatten_image(DRAWINGS[lesson.name](shipped))
+        assert np.abs(drawn - pixels).mean() < 8, lesson.name  # of the current models
 
 
 def test_included_lessons_are_valid(shipped):
@@ -405,6 +435,67 @@ def test_missing_facts_are_reported(tmp_path):
     run = make_run(tmp_path / "mine", VIT)
     assert read_fact(context, "vit", "name") == "mine"
     assert read_fact(context, "vit", "image") == str(run.spec.image_size)
+
+
+def read_texts(page: str) -> tuple[str, str]:
+    """Return the words of a handout, and the words in its figures."""
+    figures = " ".join(re.findall(r"<svg.*?</svg>", page, re.S))
+    words = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page, flags=re.S)
+    plain = (unescape(re.sub(r"<[^>]*>", " ", text)) for text in (words, figures))
+    return tuple(" ".join(text.split()) for text in plain)
+
+
+def plain_text(text: str) -> str:
+    return " ".join(text.replace("`", "").replace("**", " ").split())
+
+
+def list_facts(text: str, filled: str) -> set[str]:
+    """Return the values in `filled` of the facts of `text`."""
+    pattern = re.sub(r"\\{[^{}\s]+?\\}", "(.+?)", re.escape(text))
+    return {*re.fullmatch(pattern, filled).groups()}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(LESSONS_FOLDER.glob("en/*.md"))])
+def test_no_student_handout_contains_an_answer(shipped, name):
+    folder = LESSONS_FOLDER / DEFAULT_LANGUAGE
+    (raw,) = (lesson for lesson in read_lessons(folder)[0] if lesson.name == name)
+    lesson = fill_facts(raw, shipped)
+    page = render_handout(lesson, shipped)
+    words, figures = read_texts(page)
+    assert "answer" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)  # no marked choice
+    tasks = [plain_text(step.do) for step in lesson.steps if step.task]
+    for before, step in zip(raw.steps, lesson.steps, strict=True):
+        for text in (step.task and step.task.because, step.question and step.question.because):
+            assert not text or plain_text(text) not in words
+        if not step.question:
+            continue
+        asked = plain_text(" ".join([*step.text, step.question.words]))
+        assert asked in words
+        assert not step.question.free or plain_text(step.question.free) not in words
+        number, rest = step.question.number, words.replace(asked, " ")
+        if len(re.sub(r"\D", "", number)) > 1:
+            pattern = rf"(?<![\d.]){re.escape(number)}(?![\d.]*\d)"
+            assert not re.search(pattern, rest), (step.title, number)
+            is_fact = before.question.number.startswith("{")  # else an axis may have this tick
+            assert not is_fact or not re.search(pattern, figures), (step.title, number)
+        told = list_facts(before.question.free, step.question.free)
+        told = {fact for fact in told if fact not in asked and len(fact) > 1}
+        for task in tasks:
+            assert sum(fact in task for fact in told) < 2, (step.title, task)
+
+
+def test_handouts_have_one_section_with_room_per_question(shipped):
+    body = "## A\nask: Why?\nfree: So.\n## B\nask: One?\n- [x] yes\n- [ ] no\n## C\nWords.\n"
+    body += "do: Press it. Does it change?\ntask: point\n## D\nWords.\ndo: See.\ntask: point\n"
+    page = render_handout(make_lesson(body), shipped)
+    sections = re.findall(r'<section class="(exercise[^"]*)">(.*?)</section>', page, re.S)
+    titles = [re.search("<h3>(.*?)</h3>", text)[1] for _, text in sections]
+    assert titles == ["Task 1.", "Task 2.", "Question 1.", "Question 2."]
+    assert ['class="room"' in text for _, text in sections] == [True, False, True, False]
+    assert [kind for kind, _ in sections][2] == "exercise long"
+    assert page.count('class="sheet"') == 2  # tasks, and questions
+    teachers = render_handout(make_lesson(body), shipped, answers=True)
+    assert 'class="room"' not in teachers and "Name:" not in teachers
 
 
 def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):

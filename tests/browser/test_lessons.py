@@ -10,6 +10,7 @@ from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_
 from tests.factories import VIT, make_run
 from tests.serving import serve
 from vitdemo.lessons import Lesson, LessonStep
+from vitdemo.lessons.handout import render_handout
 
 
 def panel(page: Page):
@@ -37,6 +38,10 @@ def check_view(page: Page, view: str) -> None:
             expect(page.locator("#hands-picture [aria-pressed=true]")).to_have_count(0)
         selectors = {"heads": "#attention", "why": "#why-maps figure", "hands": "#hands-picture"}
         expect(page.locator(selectors.get(query["section"], "#part")).first).to_be_visible()
+
+
+def find_card(page: Page, title: str) -> Locator:
+    return page.locator("#lessons li").filter(has=page.get_by_role("heading", name=title))
 
 
 def press(page: Page, button: Locator, keyboard: bool) -> None:
@@ -151,10 +156,11 @@ def test_every_lesson_can_be_completed(walker, included_lessons, name):
         press(page, next_button, keyboard)
     expect(panel(page).locator(".title")).to_have_text("End of the lesson")
     expect(panel(page).locator(".text")).to_contain_text(closing_sentence(lesson))
-    next_button.click()
+    is_last = name == INCLUDED_LESSONS[-1]
+    expect(next_button).to_have_text("Show all lessons" if is_last else "Next lesson")
+    press(page, panel(page).get_by_role("button", name="Show all lessons"), keyboard)
     expect(panel(page)).to_be_hidden()
-    card = page.locator("#lessons li").filter(has=page.get_by_role("heading", name=lesson.title))
-    expect(card).to_contain_text("; done")
+    expect(find_card(page, lesson.title)).to_contain_text("✓ done")
     assert fits_window(page)
 
 
@@ -201,6 +207,50 @@ def small(tmp_path_factory):
         yield address
 
 
+def test_list_leads_from_lesson_to_lesson(open_page, included_url, included_lessons):
+    page = open_page(f"{included_url}?tab=lessons", width=1366, height=768, stranger=True)
+    (first, second), cards = list(included_lessons.values())[:2], page.locator("#lessons li")
+    expect(cards).to_have_count(9)
+    expect(cards.nth(0)).to_contain_text("Start here")
+    assert cards.locator(".number").all_inner_texts() == [str(i) for i in range(1, 10)]
+    boxes = [card.bounding_box() for card in cards.all()]
+    assert max(box["y"] + box["height"] for box in boxes) < 768  # all without scrolling
+    thumbnails = cards.locator("img.thumb")
+    page.wait_for_function(
+        "all => all.every((each) => each.complete && each.naturalWidth === 224)",
+        arg=thumbnails.element_handles(),
+    )
+    expect(page.locator("#lessons button.next")).to_have_count(1)  # one primary button
+    cards.nth(0).get_by_role("button", name=f"Start: {first.title}").click()
+    page.evaluate("step => vitdemo.store.set({ step })", 3)
+    expect(panel(page).locator(".count")).to_have_text(f"3 of {len(first.steps)}")
+    panel(page).get_by_role("button", name="Exit lesson").click()
+    open_tab(page, "Lessons")
+    expect(cards.nth(0)).to_contain_text(f"step 3 of {len(first.steps)}")
+    expect(cards.nth(0)).not_to_contain_text("Start here")
+    cards.nth(0).get_by_role("button", name=f"Continue: {first.title}").click()
+    expect(panel(page).locator(".title")).to_have_text(first.steps[2].title)
+    page.evaluate("step => vitdemo.store.set({ step })", len(first.steps) + 1)
+    expect(panel(page).locator(".text")).to_contain_text(f"The next lesson is {second.title}.")
+    following = panel(page).get_by_role("button", name="Next lesson")
+    expect(following).to_have_class(re.compile(r"\bready\b"))
+    following.click()
+    expect(panel(page).locator(".title")).to_have_text(second.steps[0].title)
+
+
+def test_teach_button_opens_teach_mode_until_the_lesson_is_closed(open_page, small):
+    page = open_page(f"{small}?tab=lessons", width=1366, height=768, stranger=True)
+    page.locator("#lessons").get_by_role("button", name="Teach: Our own").click()
+    expect(panel(page).locator(".title")).to_have_text("One")
+    expect(page.locator("#header")).to_be_hidden()
+    page.keyboard.press("ArrowRight")
+    expect(panel(page).locator(".title")).to_have_text("Two")
+    page.wait_for_url(lambda url: "teach=1" in url)
+    panel(page).get_by_role("button", name="Exit lesson").click()
+    expect(page.locator("#header")).to_be_visible()
+    page.wait_for_url(lambda url: "teach" not in url)
+
+
 def test_url_opens_a_lesson_at_a_step(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
     expect(panel(page).locator(".title")).to_have_text("Two")
@@ -239,7 +289,7 @@ def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small
     panel(page).get_by_role("button", name="Exit lesson").click()
     page = open_page(f"{small}?tab=lessons")  # a later visit in the same browser
     catalog = page.locator("#lessons")
-    expect(catalog).to_contain_text("1 done")
+    expect(catalog).to_contain_text("5 minutes · step 3 of 3")
     catalog.get_by_role("button", name="Continue: Our own").click()
     expect(panel(page).locator(".title")).to_have_text("Three")
     page.locator("#data-sections").get_by_role("tab", name="Patches").click()
@@ -297,21 +347,36 @@ def test_teach_mode_has_larger_text_and_arrow_keys(open_page, small):
     assert "teach=1" in page.url
 
 
-def test_handouts_print_on_two_sheets_and_costs_are_compared(
-    open_page, included_url, browser, tmp_path
-):
+JS_SHEET_FITS = """() => [...document.querySelectorAll(".sheet")].every((sheet) => {
+    const millimetre = 96 / 25.4;
+    const rooms = [...sheet.querySelectorAll(".room")];
+    return sheet.getBoundingClientRect().height <= 269 * millimetre
+        && rooms.every((room) => room.getBoundingClientRect().height >= 6 * millimetre);
+})"""
+
+
+@pytest.mark.parametrize("name", INCLUDED_LESSONS)
+def test_handouts_print_on_two_sheets(browser, included_lessons, context_of_included, name):
+    paper = browser.new_page(viewport={"width": 680, "height": 1000})
+    for answers in (False, True):
+        text = render_handout(included_lessons[name], context_of_included, answers=answers)
+        paper.set_content(text)
+        paper.emulate_media(media="print")
+        assert paper.evaluate(JS_SHEET_FITS)
+        pdf = paper.pdf(prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2, (name, answers)
+    paper.close()
+
+
+def test_handouts_are_saved_and_costs_are_compared(open_page, included_url):
     page = open_page(f"{included_url}?tab=lessons")
     page.locator("#hand-outs .label-wrap").click()
     expect(page.get_by_role("combobox", name="Lesson")).to_have_value("From pixels to tokens")
     for button, suffix in (("#hand-out", ""), ("#answers-out", "-answers")):
         file = download(page, page.locator(button))
         assert file.suggested_filename == f"vitdemo-1-tokens{suffix}.html"
-        file.save_as(tmp_path / "sheet.html")
-        paper = browser.new_page()
-        paper.goto((tmp_path / "sheet.html").as_uri())
-        pdf = paper.pdf(prefer_css_page_size=True)
-        paper.close()
-        assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 2
+        saved = file.path().read_text(encoding="utf-8")
+        assert saved.startswith("<!doctype html>") and "From pixels to tokens" in saved
     page.locator("#cost-of .label-wrap").click()
     table = page.locator("#cost-table")
     row = table.get_by_role("row", name="Attention matrix products, M")

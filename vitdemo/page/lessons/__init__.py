@@ -10,10 +10,10 @@ from gradio.components import Component
 from vitdemo.page.bridge import Payload, Task
 from vitdemo.page.lessons import catalog, cost, handouts, panel
 
-LESSONS_INTRO = (
-    "Each lesson opens the views it explains and stays next to them. A step has a short text and "
-    "a task or a question. Your progress is saved in this browser. For teachers: add `?teach=1` "
-    "to the address for larger text, and use the arrow keys to change steps."
+LESSONS_INTRO = "A lesson opens the views that it explains. Each step has one task or question."
+ABOUT_LESSONS = (
+    "*Teach* opens a lesson for a projector: the text is larger, and the arrow keys change the "
+    "step. Your progress is saved in this browser only."
 )
 
 
@@ -23,6 +23,8 @@ def build(controls: dict[str, Component]) -> None:
     catalog.build()
     cost.build(controls)
     handouts.build(controls)
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_LESSONS)
 
 
 def list_payloads(folders: Sequence[Path]) -> Mapping[str, Payload]:

@@ -1,9 +1,11 @@
-"""The available lessons as cards, with goal, progress and a start button.
+"""The available lessons as numbered cards, with thumbnail, goal, progress and buttons.
 
-{"lessons": [{"name", "title", "minutes", "goal", "steps": number of steps}, ...],
+{"lessons": [{"name", "title", "minutes", "goal", "steps": number of steps,
+              "thumbnail": file or None}, ...],
  "messages": sentences about lessons that are not available}
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,8 @@ from vitdemo.context import AppContext
 from vitdemo.errors import LessonError
 from vitdemo.lessons import Lesson, fill_facts, read_lessons
 from vitdemo.lessons.facts import MissingFact, fact_placeholder
-from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.lessons.thumbnails import SUFFIX, find_thumbnail
+from vitdemo.page.bridge import CachedFile, ViewState, add_view
 
 VIEW = "lesson_catalog"
 NO_LESSON_MESSAGE = "There is no lesson '{name}'. Choose a lesson in the tab Lessons."
@@ -26,13 +29,15 @@ TEXTS = {
     "continue": "Continue",
     "repeat": "Repeat",
     "start_over": "Start over",
-    "length": "{minutes}, {steps}",
+    "teach": "Teach",
+    "start_here": "Start here",
+    "length": "{minutes} · {steps}",
     "minutes_one": "{count} minute",
     "minutes_other": "{count} minutes",
     "steps_one": "{count} step",
     "steps_other": "{count} steps",
-    "begun": "{length}; {done} done",
-    "finished": "{length}; done",
+    "begun": "{minutes} · step {step} of {steps}",
+    "finished": "{minutes} · ✓ done",
 }
 
 
@@ -62,6 +67,7 @@ def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> d
                 "minutes": lesson.minutes,
                 "goal": lesson.goal,
                 "steps": len(lesson.steps),
+                "thumbnail": serve_thumbnail(folders, lesson.name),
             }
             for lesson in catalog.lessons
         ],
@@ -75,6 +81,15 @@ def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> d
             *catalog.problems,
         ],
     }
+
+
+def serve_thumbnail(folders: Sequence[Path], name: str) -> CachedFile | None:
+    """Return the thumbnail of a lesson as a file, None without one."""
+    content = find_thumbnail(folders, name)
+    if content is None:
+        return None
+    digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+    return CachedFile(f"{digest}{SUFFIX}", lambda: content)
 
 
 def read_catalog(context: AppContext, folders: Sequence[Path]) -> LessonCatalog:

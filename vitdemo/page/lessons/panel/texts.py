@@ -36,5 +36,6 @@ TEXTS = {
     "tasks_other": "{done} of {count} tasks done",
     "questions_one": "{right} of {count} question answered correctly at the first try",
     "questions_other": "{right} of {count} questions answered correctly at the first try",
-    "next_lesson": "Next lesson: {title}",
+    "next_lesson": "Next lesson",
+    "following": "The next lesson is **{title}**.",
 }

@@ -44,17 +44,23 @@ const isDone = () => progress().done.includes(savedStep());
 
 // --- navigation ---
 
-function begin(lesson, step) {
+// Open a lesson; `teach` is "1" in teach mode, which lasts until the lesson is closed.
+function begin(lesson, step, teach = store.state.teach) {
   leave(); // so that the same lesson starts again, too
-  store.set({ lesson, step });
+  store.set({ lesson, step, teach });
 }
 
-const leave = () => store.set({ lesson: "", step: 0 });
+const leave = () => store.set({ lesson: "", step: 0, teach: "" });
 const goTo = (step) => store.set({ step });
 const goBack = () => goTo(Math.max(drawn - 1, 1));
 
 function goOn() {
   if (currentStep()) return goTo(drawn + 1);
+  const { next } = content;
+  return next ? begin(next.name, lessonProgress.read(next.name).step + 1) : showAll();
+}
+
+function showAll() {
   leave();
   store.open("?tab=lessons");
 }
@@ -162,13 +168,13 @@ function drawEnd() {
   part("count").textContent = "";
   part("text").replaceChildren(make("p", {}, texts.goal, ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
   if (next) {
-    const button = make("button", { type: "button", text: fill(texts.next_lesson, { title: next.title }) });
-    button.addEventListener("click", () => begin(next.name, lessonProgress.read(next.name).step + 1));
-    part("text").append(button);
+    const button = make("button", { type: "button", text: texts.show_all });
+    button.addEventListener("click", showAll);
+    part("text").append(make("p", {}, ...marked(fill(texts.following, { title: next.title }))), button);
   }
   part("back").disabled = false;
   part("show").hidden = true;
-  part("on").textContent = texts.show_all;
+  part("on").textContent = next ? texts.next_lesson : texts.show_all;
   part("on").classList.add("ready");
 }
 
