@@ -50,6 +50,13 @@ def plot_head_grid(image: np.ndarray, layers: Mapping[str, np.ndarray]) -> Figur
     return figure
 
 
+def plot_input(image: np.ndarray) -> Figure:
+    """Draw the `image` (S, S, 3) without a grid, so that students can draw the patches."""
+    figure = Figure(figsize=(3.2, 3.2), layout="constrained")
+    draw_map(figure.subplots(), image, None, f"{len(image)} x {len(image)} pixels")
+    return figure
+
+
 def plot_patch_grid(image: np.ndarray, rows: int, columns: int) -> Figure:
     """Draw the `image` (S, S, 3) with lines between the patches and a number in each patch."""
     figure = Figure(figsize=(3.2, 3.2), layout="constrained")

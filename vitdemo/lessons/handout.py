@@ -1,5 +1,7 @@
 """Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
+The students' handout has the figures and tasks on the first sheet, and the questions on the second.
+
     Path("handout.html").write_text(render_handout(lesson, context), encoding="utf-8")
 
 Its figures show the available models. If the model of a figure is not available, the handout shows
@@ -60,6 +62,11 @@ def _trace_lesson_image(context: AppContext, role: str):
     return context.trace_image(
         find_run(context, role), crop_visible_square(load_image(LESSON_IMAGE))
     )
+
+
+def _input(context: AppContext) -> SvgFigure:
+    trace = _trace_lesson_image(context, "vit")
+    return _svg(f"Input of {trace.run.name}", maps.plot_input(trace.input_image))
 
 
 def _patches(context: AppContext) -> SvgFigure:
@@ -135,10 +142,15 @@ def _gains(context: AppContext) -> SvgFigure:
 def _curves(context: AppContext) -> SvgFigure:
     runs = [find_run(context, role) for role in ("vit", "conv")]
     plot = training_section(runs)["plots"][1]
-    return SvgFigure(f"Accuracy by epoch: {runs[0].name} and {runs[1].name}", plot.label, plot.svg)
+    title = (
+        f"Accuracy of {runs[0].name} (blue) and {runs[1].name} (orange); "
+        "solid: validation, dashed: training"
+    )
+    return SvgFigure(title, plot.label, plot.svg)
 
 
 FIGURE_FUNCTIONS: dict[str, Callable[[AppContext], SvgFigure]] = {
+    "input": _input,
     "patches": _patches,
     "heads": _heads,
     "rollout": _rollout,
