@@ -21,6 +21,7 @@ ALLOWED = {
     "Raw": "value of the URL parameter view",
     "map canvas": "selector",
     "strong": "name of an element",
+    "system-ui, sans-serif": "fonts",
     f"{PLACEHOLDER}.md": "name of a file",
 }
 # Code before a literal that is no text: a selector, class, style or compared value.

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from vitdemo.explain import attention, norms, statistics
 
 TOLERANCE = 1e-3  # values are sent as float16
 DIRECTIONS = {"attends to": "outgoing", "is attended by": "incoming"}  # text of the button: value
+SVG = "{http://www.w3.org/2000/svg}"
 PRESSED = "[aria-pressed=true]"
 ALL_FILES_LOADED = "#attention [data-state=whole]"  # all files of an image and model
 
@@ -425,13 +427,46 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url
     assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
     assert len(rows) == 7
     page.locator("#attention summary", has_text="Display").click()
-    box = page.locator("#attention .large").bounding_box()
     image, name = download_image(page, page.get_by_role("button", name="Save map as PNG"))
-    assert abs(image.width - 2 * box["width"]) <= 2
+    assert image.width == 2 * (640 + 40) and image.getpixel((0, 0)) == (255, 255, 255)
     assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
-    assert len(image.getcolors(1 << 24)) > 100  # the image is included: the map has only 16
+    pixels = np.asarray(image)[200:1200, 40:1320]  # the map over the image
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 100  # the map alone has only 16
     image, _ = download_image(page, page.get_by_role("button", name="Save all heads as PNG"))
     assert len(image.getcolors(1 << 24)) > 100
+
+
+def read_svg(file) -> tuple[list[str], ElementTree.Element]:
+    root = ElementTree.parse(file.path()).getroot()
+    return [text.text for text in root.iter(f"{SVG}text")], root
+
+
+def test_saved_figures_have_title_model_scale_and_numbers(open_page, kinds_url):
+    page = open_and_wait(open_page, kinds_url, "model=class-token&of=head&head=2&layer=1")
+    page.locator("#attention summary", has_text="Display").click()
+    texts, root = read_svg(download(page, page.get_by_role("button", name="Save map as SVG")))
+    top = page.locator("#attention .top").inner_text()
+    title = page.locator("#attention .title").inner_text()
+    assert texts == [title, "Model class-token, 4 × 4 patches", "0", top]
+    assert len([*root.iter(f"{SVG}image")]) == 2  # the model's input and the map
+    assert all(
+        each.get("href").startswith("data:image/png;base64,") for each in root.iter(f"{SVG}image")
+    )
+    ramp = [rect.get("fill") for rect in root.iter(f"{SVG}rect")]
+    assert ramp[0] == "#ffffff" and len({*ramp}) > 60  # the background and the colour scale
+    heads = page.get_by_role("button", name="Save all heads as SVG")
+    texts, root = read_svg(download(page, heads))
+    assert texts[0] == "All heads: attention of the class token"
+    assert {*texts} >= {"head 1", "head 2", "head 3", "rollout", "layer 1", "layer 2"}
+    assert texts[-2:] == ["0", "maximum of each map"]
+    assert len([*root.iter(f"{SVG}use")]) == 8  # 2 layers of 3 heads and a rollout
+    page.get_by_label("same colour scale for all heads").check()
+    page.locator("#attention .order").select_option(label="by entropy")
+    page.get_by_label("rank across all layers").check()
+    expect(page.locator("#attention .wall button")).to_have_count(6)
+    texts, _ = read_svg(download(page, heads))
+    assert {*texts} >= {f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2, 3)}
+    assert texts[-1] == page.locator("#attention .top").inner_text()  # of the common scale
 
 
 def test_rollout_settings_are_restored_from_the_url_and_applied(open_page, kinds_url, look_of):

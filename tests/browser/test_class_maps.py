@@ -1,15 +1,23 @@
 """The section "Why this class?" in a real Chromium."""
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import choose_model, list_image_sources, upload, wait_for_change
+from tests.browser.actions import (
+    choose_model,
+    download,
+    list_image_sources,
+    upload,
+    wait_for_change,
+)
 from tests.factories import make_run
 from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
@@ -61,6 +69,17 @@ def test_quick_maps_follow_the_class_and_the_model(why_page):
     expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
     expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)
     expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
+
+
+def test_saved_map_has_title_model_and_colour_scale(why_page):
+    figure = why_page.locator(f"{MAPS} figure").first
+    title = figure.locator("figcaption > strong").inner_text()
+    button = figure.get_by_role("button", name=re.compile("^Save as SVG: "))
+    file = download(why_page, button)
+    texts = [each.text for each in ElementTree.parse(file.path()).getroot().iter(f"{SVG}text")]
+    assert title in texts[0]
+    assert "timm" in " ".join(texts[1:-2])  # the model
+    assert texts[-2:] in (["0", "the map's own maximum"], ["against", "for"])
 
 
 def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, photo):

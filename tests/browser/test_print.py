@@ -82,6 +82,8 @@ def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
             assert list_visible_elements(page, CONTROLS) == [], tab
             assert list_visible_elements(page, content), tab
             if tab == "Explore":
+                expect(page.locator("#picture .whole")).to_be_visible()  # the image
+                expect(page.locator(MODEL_NAMES).first).to_be_visible()
                 page.set_viewport_size({"width": A4, "height": 1000})
                 assert page.locator(MODEL_NAMES).evaluate_all(JS_ALL_TEXT_FITS)
                 assert page.evaluate(JS_IS_REPAINTED_ON_RESIZE)

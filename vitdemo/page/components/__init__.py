@@ -47,6 +47,7 @@ SHARED_SCRIPTS = (
     "table.js",
     "pictures.js",
     "grid.js",
+    "map_files.js",
     "maps.js",
     "documents.js",
     "gallery.js",

@@ -79,5 +79,5 @@ Object.assign(window.vitdemo, (() => {
     return { build, press, all: () => thumbnails };
   }
 
-  return { headWall };
+  return { columnNames: COLUMNS, headWall };
 })());

@@ -13,6 +13,8 @@ TEXTS = {
     "in_percent_of_largest": "In percent of the largest absolute value.",
     "numbers": "Numbers",
     "own_maximum": "the map's own maximum",
+    "svg": "SVG",
+    "save_as_svg": "Save as SVG: {name}",
 }
 
 

@@ -188,25 +188,8 @@ Object.assign(window.vitdemo, (() => {
     return (fields) => Object.assign(data, fields);
   }
 
-  // Save maps as a PNG of twice the size, with `cells` (canvases) drawn over `image`.
-  function saveOver(image, cells, box, name) {
-    const scale = 2;
-    const canvas = make("canvas", { width: Math.round(scale * box.width), height: Math.round(scale * box.height) });
-    const context = canvas.getContext("2d");
-    context.imageSmoothingEnabled = false;
-    for (const cell of cells) {
-      const place = cell.getBoundingClientRect();
-      const area = [place.left - box.left, place.top - box.top, place.width, place.height].map((value) => value * scale);
-      context.globalAlpha = 1;
-      context.drawImage(image, ...area);
-      context.globalAlpha = Number(getComputedStyle(cell).opacity);
-      context.drawImage(cell, ...area);
-    }
-    saveAs(canvas.toDataURL("image/png"), `vitdemo-${plainName(name)}.png`);
-  }
-
   return {
-    camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveOver, saveText,
+    camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveText,
     shade,
   };
 })());

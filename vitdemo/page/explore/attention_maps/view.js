@@ -1,8 +1,8 @@
 // Interactive attention maps of one image. The server sends matrices; views that need only these
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
 (() => {
-const { fileOf, fill, headWall, html, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveOver, store, tokenNamed, tokensOf } = vitdemo;
-const { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
+const { fileOf, fill, headWall, html, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveMaps, store, tokenNamed, tokensOf } = vitdemo;
+const { headsFigure, mapFigure, mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
 const texts = vitdemo.texts.attention_maps;
 const SOURCES = { mean: texts.source_mean, rollout: texts.source_rollout, similar: texts.source_similar, norm: texts.source_norm };
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
@@ -23,10 +23,7 @@ const HTML = html`
           <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
           <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
           <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
-          <div class="save">
-            <button type="button" class="save-map">${texts.save_map}</button>
-            <button type="button" class="save-wall">${texts.save_heads}</button>
-          </div>
+          <div class="save"></div>
         </div>
       </details>
     </div>
@@ -81,6 +78,7 @@ let pointed = null; // number of the patch under the pointer
 let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
 let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
 let cursor = 0; // the patch at the keyboard cursor
+let commonTop = null; // the maximum of the colour scale of all heads, if they have the same
 
 // --- the selection ---
 
@@ -108,7 +106,7 @@ function draw() {
     return values && patches(values);
   });
   const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
-  const top = state.scale ? Math.max(...drawn.map(largest), 0) : null;
+  const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
   thumbnails.forEach(({ button, canvas, of }, i) => {
     button.classList.toggle("waits", !maps[i]);
     if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, signed: of === "similar" });
@@ -303,8 +301,26 @@ function tables() {
 part("numbers").addEventListener("toggle", tables);
 document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
 
-part("save-map").addEventListener("click", () => saveOver(part("seen"), [large.querySelector("canvas")], large.getBoundingClientRect(), fill(texts.map_file, { run: look.run, map: title(asked()) })));
-part("save-wall").addEventListener("click", () => saveOver(part("seen"), heads.all().map(({ canvas }) => canvas), wall.getBoundingClientRect(), fill(texts.heads_file, { run: look.run })));
+function saveMap(format) {
+  const [from, to] = [part("legend").firstElementChild.textContent, part("top").textContent];
+  const figure = mapFigure(look, { title: title(asked()), image: part("seen"), canvas: large.querySelector("canvas"), from, to, signed: state.of === "similar" });
+  saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
+}
+
+function saveHeads(format) {
+  const isSorted = state.order !== "own";
+  const columns = look.heads + (isSorted && state.across ? 0 : 1);
+  const figure = headsFigure(look, { thumbnails: heads.all(), columns, isSorted, token: asked(), incoming: incoming(), set, top: commonTop, image: part("seen") });
+  saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
+}
+
+for (const [text, save] of [[texts.save_map, saveMap], [texts.save_heads, saveHeads]]) {
+  for (const format of ["png", "svg"]) {
+    const button = make("button", { type: "button", text: fill(text, { format: format.toUpperCase() }) });
+    button.addEventListener("click", () => save(format));
+    part("save").append(button);
+  }
+}
 
 // --- payloads from the server ---
 
