@@ -1,6 +1,7 @@
 """Custom classes: limits of the collection, and the classifier trained on it."""
 
 import asyncio
+import base64
 import io
 import re
 import time
@@ -32,11 +33,10 @@ from vitdemo.custom_classes import (
     write_probe_run,
 )
 from vitdemo.data import image_files
-from vitdemo.errors import DataError, JobError, RunError, Stopped
+from vitdemo.errors import DataError, ImageError, JobError, RunError, Stopped
 from vitdemo.jobs import JobQueue, state
 from vitdemo.page import bridge, custom_classes
-from vitdemo.page.components.article import Notice
-from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results
+from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import CustomClassesSession
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
@@ -383,17 +383,15 @@ def test_frames_of_one_burst_are_kept_in_one_fold(lot):
     assert lot.accuracy < 0.9  # the classes are random; folds of single images would give 100%
     low, high = lot.interval
     assert low < 0.6 and high - low > 0.35
-    (notice,) = [
-        block for block in results.cross_validation_blocks(lot) if isinstance(block, Notice)
-    ]
-    assert "The 120 images form only 10 groups of near-identical images" in notice.text
+    warning = results.describe_test(lot)["warning"]
+    assert "The 120 images form only 10 groups of near-identical images" in warning
 
 
 def test_near_identical_warning_is_shown_even_at_full_accuracy(lot):
     perfect = replace(lot, probabilities=np.eye(2)[lot.labels])
     assert perfect.accuracy == 1
     assert perfect.interval == pytest.approx((0.722, 1), abs=1e-3)  # for 10 images, not 120
-    assert any(isinstance(block, Notice) for block in results.cross_validation_blocks(perfect))
+    assert results.describe_test(perfect)["warning"]
 
 
 def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path):
@@ -404,7 +402,7 @@ def test_classes_of_a_single_burst_are_trained_but_not_tested(shipped, tmp_path)
             collection = collection.with_image(len(collection.classes) - 1, frame)
     probe = fit_linear_probe(shipped, shipped.find_run("vit-scratch"), collection)
     assert not probe.is_tested and probe.folds == 0
-    text = results.cross_validation_blocks(probe)[0].text
+    text = results.describe_test(probe)["untested"]
     assert "accuracy was not measured" in text and "within the classes 'mug', 'cup', so" in text
     run = write_probe_run(shipped, probe, tmp_path / "own")
     assert run.has_weights and not run.has_evaluation
@@ -633,7 +631,7 @@ def test_only_actions_that_apply_are_offered(owned, jobs):
 
     def offered(jobs=jobs):
         data = ask(owned, session, jobs)
-        return {name.removeprefix("can_") for name, value in data.items() if value is True}
+        return {name[4:] for name, value in data.items() if value is True and name[:4] == "can_"}
 
     assert offered() == {"fine_tune"}
     assert offered(jobs=None) == offered(JobQueue(jobs.root, for_all=False)) == set()
@@ -698,13 +696,83 @@ def test_invalid_browser_actions_are_rejected(data, tmp_path, monkeypatch):
         editor.parse_edit_action(data, ImageCollection().with_class("a"))
 
 
-def test_results_state_the_sample_size_and_its_limits(learnt):
-    blocks = results.cross_validation_blocks(learnt)
-    texts = [block.text for block in blocks if hasattr(block, "text")]
-    assert re.search(r"\*\*\d+\.\d%\*\* on 36 images", texts[0]) and "5-fold" in texts[0]
-    assert "There are only" in texts[1] or "groups of near-identical" in texts[1]
-    (table,) = [block for block in blocks if getattr(block, "file", "") == "own-confusion"]
-    assert sum(int(cell.text) for row in table.rows for cell in row[1:]) == 36
+def test_results_state_the_sample_size_and_its_limits(learnt, tmp_path):
+    session = CustomClassesSession(learnt.collection)
+    assert results.payload(session) == {}
+    session.probe, session.probe_folder = learnt, tmp_path / "own"
+    found = results.payload(session)
+    assert re.fullmatch(r"\d+\.\d%", found["accuracy"])
+    assert found["sample"].startswith("accuracy on 36 images, 95% confidence interval")
+    assert "so the interval is" in found["warning"] and "(5 folds)" in found["about"][0]
+    matrix = np.array(found["matrix"])
+    assert matrix.sum() == 36 and found["classes"] == learnt.classes
+    assert found["error_count"] == 36 - np.trace(matrix) == len(found["errors"])
+    for each in found["errors"]:
+        assert matrix[each["true"], each["predicted"]] and each["true"] != each["predicted"]
+    side = found["sheet"].pixels.shape if found["errors"] else (0, 0)
+    assert side[1] == side[0] * len(found["errors"])
+    assert [row[0] for row in found["metrics"]] == [*learnt.classes]
+
+
+def make_photo(image: Image.Image) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=95)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_classifier_is_tried_on_photos_and_files(owned, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    session = CustomClassesSession(make_collection("a", "b"))
+    image = session.collection.classes[1].images[0].square.resize((64, 64))
+    with pytest.raises(DataError, match="No classifier has been trained yet"):
+        trial.predict(owned, session, {"photo": make_photo(image)})
+    assert trial.payload(session) == {"model": "", "is_current": False, "shares": []}
+    train(owned, session)
+    (tmp_path / "image.png").touch()
+    image.save(tmp_path / "image.png")
+    for fields in ({"photo": make_photo(image)}, {"path": str(tmp_path / "image.png")}):
+        assert trial.predict(owned, session, fields) == ["custom_classes_trial"]
+        found = trial.payload(session)
+        assert (found["model"], found["is_current"]) == ("own-a-b", True)
+        shares = dict(found["shares"])
+        assert {*shares} == {"a", "b"} and sum(shares.values()) == pytest.approx(1, abs=1e-3)
+        assert found["shares"][0][1] >= found["shares"][1][1]
+    # The same probabilities as those of the run in every tab, within the precision of its weights.
+    (run,) = [run for run in owned.list_runs()[0] if run.path == session.probe_folder]
+    expected = owned.predict(run, image).probabilities
+    assert [shares[name] for name in run.classes] == pytest.approx(expected.tolist(), abs=0.01)
+    session.collection = session.collection.with_class("c")
+    assert not trial.payload(session)["is_current"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"photo": 3},
+        {"photo": "data:image/png;base64,AAAA"},
+        {"photo": "data:image/jpeg;base64,*"},
+        {"photo": "data:image/jpeg;base64," + "A" * 500_000},
+        {"path": "/etc/passwd"},
+        {"path": ["x"]},
+    ],
+)
+def test_invalid_photos_are_rejected(fields, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    with pytest.raises(DataError, match="The image was not received"):
+        trial.read_browser_image(fields)
+    with pytest.raises(ImageError, match="not an image"):
+        trial.read_browser_image({"photo": "data:image/jpeg;base64,AAAA"})
+
+
+def test_missing_images_are_explained(owned):
+    session = CustomClassesSession()
+    assert ask(owned, session)["missing"].startswith("There are too few classes (0).")
+    session.collection = make_collection("a", "b")
+    data = ask(owned, session)
+    assert (data["missing"], data["is_current"]) == ("", False)
+    train(owned, session)
+    assert ask(owned, session)["is_current"]
 
 
 def test_run_name_contains_only_safe_characters(learnt):
@@ -801,7 +869,10 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
         "text": "waiting for other training runs",
         "done": 0.0,
         "is_active": True,
+        "can_save": False,
     }
+    with pytest.raises(JobError, match="There is no fine-tuned model"):
+        fine_tuning.save(session)
     with pytest.raises(JobError, match="A model is being fine-tuned"):
         fine_tune(context, session, jobs)
     fine_tuning.discard_fine_tuned(session, jobs)
@@ -834,6 +905,17 @@ def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monke
     tuned = ask(context, session, jobs)["tuned"]
     assert not tuned["is_active"] and "'own-classes-1' was fine-tuned, with " in tuned["text"]
     assert "own-classes-1" in [run.name for run in context.list_runs()[0]]
+    # Its user can download the run, without the images and without paths of the server.
+    assert tuned["can_save"]
+    runs.write_config(folder, runs.read_config(folder) | {"command": "--out /secret"})
+    saved = fine_tuning.save(session)
+    assert saved["name"] == "own-classes-1.zip"
+    with zipfile.ZipFile(io.BytesIO(saved["file"].make_content())) as file:
+        assert not [name for name in file.namelist() if name.endswith((".png", "job.json"))]
+        assert "secret" not in file.read("own-classes-1/config.json").decode()
+        file.extractall(folder.parent / "unpacked")
+    unpacked = runs.read_run(folder.parent / "unpacked" / "own-classes-1")
+    assert runs.load_model(unpacked, torch.device("cpu")) is not None
     monkeypatch.setattr(context, "_get_session_id", lambda: "somebody else")
     assert "own-classes-1" not in [run.name for run in context.list_runs()[0]]
 

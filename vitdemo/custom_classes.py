@@ -536,6 +536,17 @@ def _compute_features(
     return compute_features(context, base, images, half).astype(np.float64)
 
 
+def classify_image(context: AppContext, probe: LinearProbe, square: Image.Image) -> np.ndarray:
+    """Return the class probabilities (C,) of an RGB image, without loading another model."""
+    seen = image_files.to_uint8(image_files.crop_and_resize(square, probe.base.preprocessing.size))
+    with context.divide_cores():
+        images = torch.from_numpy(seen)[None]  # (1, 3, S, S)
+        features = compute_features(context, probe.base, images, discard_progress)  # (1, D)
+    logits = probe.weight @ features[0] + probe.bias  # (C,)
+    shares = np.exp(logits - logits.max())
+    return shares / shares.sum()
+
+
 def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray):
     """Fit a logistic regression whose regularisation is chosen by cross-validation.
 

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
-from tests.browser.actions import mock_camera, open_tab, upload, wait_until_drawn
+from tests.browser.actions import fits_window, mock_camera, open_tab, upload, wait_until_drawn
 from tests.factories import VIT, make_run, noise
 from tests.serving import serve
 
@@ -48,7 +48,7 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     view.locator(".name").fill("<b>extra</b>")
     tab.keyboard.press("Enter")
     expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
-    view.get_by_role("button", name="Remove class").click()
+    view.get_by_role("button", name="Remove class <b>extra</b>").click()
     expect(view.locator(".own")).to_have_count(0)
     view.locator("input.zip").set_input_files(digits)
     expect(status).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
@@ -56,11 +56,14 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     expect(status).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
     view.get_by_role("button", name="Undo").click()
     expect(status).to_contain_text(f"{3 * IMAGES_PER_DIGIT} of at most")
-    expect(view.get_by_role("button", name="Undo")).to_be_disabled()
+    expect(view.get_by_role("button", name="Undo")).to_be_hidden()
     tab.locator("#own-train").click()
     result = tab.locator("#own-result")
     expect(result).to_contain_text(f"on {3 * IMAGES_PER_DIGIT} images, 95% confidence interval")
     expect(result.get_by_role("heading", name="Confusion matrix")).to_be_visible()
+    check_matrix(tab)
+    expect(tab.locator(".primary:visible")).to_have_text(["Open camera"])
+    tab.locator("#own-models .more summary").click()
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save the model").click()
     assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
@@ -108,6 +111,64 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
 
 
+def check_matrix(tab):
+    """Check the coloured matrix, and that a cell of errors shows only its images."""
+    result, total = tab.locator("#own-result"), len(DIGITS) * IMAGES_PER_DIGIT
+    cells = result.locator(".pair td")
+    counts = [int(text) for text in cells.all_inner_texts()]
+    assert len(counts) == len(DIGITS) ** 2 and sum(counts) == total
+    colours = cells.evaluate_all("all => all.map(each => getComputedStyle(each).backgroundColor)")
+    assert len({*colours}) > 1
+    wrong = total - sum(counts[:: len(DIGITS) + 1])
+    images = result.locator(".errors figure")
+    expect(images).to_have_count(wrong)
+    if not wrong:
+        return expect(result).to_contain_text("All images were classified correctly.")
+    cell = cells.locator("button").first
+    cell.click()
+    expect(images).to_have_count(int(cell.inner_text()))
+    result.get_by_role("button", name="Show all").click()
+    expect(images).to_have_count(wrong)
+
+
+def test_three_columns_become_one_and_show_what_to_do_first(tab):
+    columns = tab.locator("#own-columns > .column")
+    expect(columns.get_by_role("heading")).to_have_text(["1 Images", "2 Train", "3 Try"])
+    expect(tab.locator("#own-models .missing")).to_be_visible()
+    for width, distinct in ((1366, 3), (1024, 3), (390, 1)):
+        tab.set_viewport_size({"width": width, "height": 800})
+        lefts = {round(column.bounding_box()["x"]) for column in columns.all()}
+        assert len(lefts) == distinct, width
+        assert fits_window(tab)
+        expect(tab.locator(".primary:visible")).to_have_text(["Add class"])
+
+
+def test_classifier_is_tried_live_on_the_camera_and_on_a_file(tab, digits):
+    trial = tab.locator("#own-trial")
+    expect(trial).to_contain_text("Train the classifier first.")
+    expect(trial.get_by_role("button")).to_have_count(0)
+    tab.locator("#own-classes input.zip").set_input_files(digits)
+    tab.locator("#own-train").click()
+    expect(trial.locator(".hint")).to_contain_text("Show the classifier an image")
+    mock_camera(tab)
+    trial.get_by_role("button", name="Open camera").click()
+    expect(trial.locator(".bars li")).to_have_count(len(DIGITS))
+    expect(trial.locator("video")).to_be_visible()
+    first = trial.locator(".bars").inner_text()
+    tab.wait_for_function(  # the camera's image changes, and so do the probabilities
+        "first => document.querySelector('#own-trial .bars').innerText !== first", arg=first
+    )
+    trial.get_by_role("button", name="Close camera").click()
+    expect(trial.locator("video")).to_be_hidden()
+    trial.locator("input[type=file]").set_input_files(digits.with_name("4.png"))
+    expect(trial.locator("img")).to_be_visible()
+    expect(trial.locator(".say")).to_have_text("Prediction: digit 4")
+    expect(trial.locator(".bars span").first).to_have_text("digit 4")
+    tab.get_by_role("button", name="Remove image 1 of digit 7").click()
+    expect(trial.locator(".hint")).to_contain_text("Train again")
+    expect(tab.locator(".primary:visible")).to_have_text(["Train classifier"])
+
+
 def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path):
     """Add a class by hand and with the camera first, then add a folder."""
     view, status = tab.locator("#own-classes"), tab.locator("#own-classes .say")
@@ -117,9 +178,7 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     view.locator(".name").fill("Mug")
     tab.keyboard.press("Enter")
     expect(status).to_contain_text("A class 'Mug' already exists")
-    tab.locator("#own-train").click()
-    message = tab.locator("#own-told")
-    expect(message).to_contain_text("There are too few classes (1)")
+    expect(tab.locator("#own-models .missing")).to_contain_text("There are too few classes (1)")
     view.get_by_role("button", name="Open camera").click()
     expect(status).to_contain_text("camera")
     mock_camera(tab)
@@ -127,12 +186,11 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     shutter = view.get_by_role("button", name="Hold to take photos")
     shutter.click(delay=900)  # held down
     expect(status).to_contain_text(re.compile("1 class, [2-9] of"))
-    expect(message).to_be_empty()
     view.get_by_role("button", name="Close camera").click()
     expect(shutter).to_be_hidden()
     # No action applies yet.
-    expect(tab.locator("#own-models").get_by_role("button")).to_have_text(["Train classifier"])
-    view.get_by_role("button", name="Remove class").click()
+    expect(tab.locator("#own-models").get_by_role("button")).to_have_count(0)
+    view.get_by_role("button", name="Remove class mug").click()
     expect(view.locator(".own")).to_have_count(0)
     with zipfile.ZipFile(digits) as file:
         file.extractall(tmp_path / "folder")
@@ -145,9 +203,10 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
         f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images."
     )
     names = {f"digit {digit}" for digit in DIGITS}
-    assert {*view.locator(".own h2").all_inner_texts()} == names
+    assert {*view.locator(".own h3").all_inner_texts()} == names
     problem = "Skipped 1 file without an image suffix: digits/digit 4/notes.txt."
     expect(view.locator(".problems li")).to_have_text([problem])
+    tab.locator("#own-models .more summary").click()
     tab.get_by_role("button", name="Fine-tune the whole model").click()
     expect(tab.get_by_text("Choose such a backbone instead of 'vit'")).to_be_visible()
     expect(tab.get_by_role("button", name="Start fine-tuning")).to_have_count(0)
@@ -162,6 +221,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         page = open_page(f"{address}?tab=own")
         page.locator("#own-classes input.zip").set_input_files(digits)
         question = page.get_by_role("group", name="Who may see the fine-tuned model?")
+        page.locator("#own-models .more summary").click()
         page.get_by_role("button", name="Fine-tune the whole model").click()
         only_me = question.get_by_role("radio", name="Only you")
         expect(only_me).to_be_checked()

@@ -17,23 +17,24 @@ from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
 from vitdemo.jobs import JobQueue
 from vitdemo.page.bridge import Action, Payload, Task, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results
+from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
     MODELS_VIEW,
     RESULT_VIEW,
+    TRIAL_VIEW,
     CustomClassesSession,
 )
 from vitdemo.page.gradio_patches import session_value
 
-CUSTOM_CLASSES_INTRO = (
-    f"Train a classifier for 2 to {MAX_CUSTOM_CLASSES} classes of your own. Twenty images per "
-    "class are "
-    "enough to start. A trained Vision Transformer, the backbone, stays unchanged: only a new "
-    "classifier is fitted on its features, in seconds. Other users cannot see your images or your "
-    "model, unless you publish the model. You lose them when you leave or reload the page, and "
-    "this server deletes them one hour after their last use."
+ABOUT_CUSTOM_CLASSES = (
+    f"You need 2 to {MAX_CUSTOM_CLASSES} classes. Twenty images per class are enough to start. A "
+    "trained Vision Transformer, the backbone, stays unchanged: only a new classifier is fitted on "
+    "its features.\n\nOther users cannot see your images or your model, unless you publish the "
+    "model. You lose them when you leave or reload the page, and this server deletes them one hour "
+    "after their last use."
 )
+IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
 BACKBONE_LABEL = "Backbone"
 SESSION_LIFETIME = 3600  # seconds after the last use
 
@@ -51,17 +52,28 @@ def build(
     context: AppContext, controls: MutableMapping[str, Component], jobs: JobQueue | None = None
 ) -> Handlers:
     """Lay out the tab, and add its menu to `controls`; with `jobs`, users may publish a model."""
-    gr.Markdown(CUSTOM_CLASSES_INTRO)
     session = gr.State(
         CustomClassesSession(),
         time_to_live=SESSION_LIFETIME,
         delete_callback=lambda left: left.delete_all(jobs),
     )
-    add_view(EDITOR_VIEW, elem_id="own-classes")
     backbones = group_runs(classifier.list_backbones(context))
-    controls[classifier.MODEL] = RunChoice(backbones, label=BACKBONE_LABEL, elem_id="own-model")
-    add_view(MODELS_VIEW, elem_id="own-models")
-    add_view(RESULT_VIEW, elem_id="own-result")
+    with gr.Row(elem_id="own-columns", equal_height=False):
+        with gr.Column(min_width=260):
+            gr.Markdown(IMAGES_TITLE)
+            add_view(EDITOR_VIEW, elem_id="own-classes")
+        with gr.Column(min_width=260):
+            gr.Markdown(TRAIN_TITLE)
+            controls[classifier.MODEL] = RunChoice(
+                backbones, label=BACKBONE_LABEL, elem_id="own-model"
+            )
+            add_view(MODELS_VIEW, elem_id="own-models")
+            add_view(RESULT_VIEW, elem_id="own-result")
+        with gr.Column(min_width=260):
+            gr.Markdown(TRY_TITLE)
+            add_view(TRIAL_VIEW, elem_id="own-trial")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_CUSTOM_CLASSES)
     return make_handlers(session, jobs)
 
 
@@ -76,6 +88,7 @@ def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
             EDITOR_VIEW: lambda context, state: editor.payload(own()),
             MODELS_VIEW: lambda context, state: models.payload(context, state, own(), jobs),
             RESULT_VIEW: lambda context, state: results.payload(own()),
+            TRIAL_VIEW: lambda context, state: trial.payload(own()),
         },
         tasks={
             "own.train": lambda context, state, report: classifier.train(
@@ -84,6 +97,7 @@ def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
             "own.save": lambda context, state, report: classifier.save(
                 context, state, report, own()
             ),
+            "own.save_fine_tuned": lambda context, state, report: fine_tuning.save(own()),
             "own.fine_tune": lambda context, state, report: fine_tuning.fine_tune(
                 context, state, report, own(), jobs
             ),
@@ -92,6 +106,7 @@ def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
             "own.edit": lambda context, state, fields: editor.edit(context, own(), fields),
             "own.publish": lambda context, state, fields: classifier.publish(context, own(), jobs),
             "own.unpublish": lambda context, state, fields: classifier.unpublish(own(), jobs),
+            "own.predict": lambda context, state, fields: trial.predict(context, own(), fields),
             "own.discard": lambda context, state, fields: fine_tuning.discard_fine_tuned(
                 own(), jobs
             ),

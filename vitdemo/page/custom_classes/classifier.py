@@ -4,6 +4,7 @@ import re
 import secrets
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from vitdemo.context import AppContext
@@ -50,6 +51,7 @@ def train(
     folder = context.private_root() / make_run_name(found)
     write_probe_run(context, found, folder)
     session.probe, session.probe_folder, session.notice = found, folder, ""
+    session.shares = ()
 
 
 def save(
@@ -60,11 +62,15 @@ def save(
     Raises `DataError` if there is no classifier.
     """
     probe = session.require_probe()
-    name = make_run_name(probe)
+    return pack_run(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
+
+
+def pack_run(name: str, write_run: Callable[[Path], object]) -> dict:
+    """Return the run folder that `write_run(folder)` writes as a zip file for the browser."""
 
     def pack() -> bytes:
         with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as packed:
-            write_probe_run(context, probe, Path(place) / name)
+            write_run(Path(place) / name)
             return Path(shutil.make_archive(str(Path(packed) / name), "zip", place)).read_bytes()
 
     # The random folder keeps the address secret, and the browser saves the file under its own name.

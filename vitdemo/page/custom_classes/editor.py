@@ -35,6 +35,7 @@ from vitdemo.page.components.pictures import concatenate_images
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
     MODELS_VIEW,
+    TRIAL_VIEW,
     CustomClassesSession,
 )
 
@@ -108,7 +109,7 @@ def edit(
     """
     session.problems = tuple(apply_edit_action(context, session, fields))
     session.message, session.notice = describe_collection(session.collection), ""
-    return [EDITOR_VIEW, MODELS_VIEW]
+    return [EDITOR_VIEW, MODELS_VIEW, TRIAL_VIEW]
 
 
 def apply_edit_action(

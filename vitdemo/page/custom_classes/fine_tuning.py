@@ -3,6 +3,9 @@
 The state key `AUDIENCE` decides who sees the run: "me" or "all". It is not part of the URL.
 """
 
+import shutil
+from pathlib import Path
+
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.custom_classes import (
     ImageCollection,
@@ -16,11 +19,21 @@ from vitdemo.jobs.state import FAILED, QUEUED, TRAINING, Job, read_job_state
 from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.custom_classes.classifier import (
     find_backbone,
+    pack_run,
     report_fraction,
     require_training,
 )
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
-from vitdemo.runs import CUSTOM_CLASSES_RECIPE, WEIGHTS_FILE, Run
+from vitdemo.runs import (
+    CUSTOM_CLASSES_RECIPE,
+    EVALUATION_FILE,
+    HISTORY_FILE,
+    REFERENCE,
+    WEIGHTS_FILE,
+    Run,
+    read_config,
+    write_config,
+)
 from vitdemo.training.recipes import get_recipe
 
 RUN_QUEUED_MESSAGE = (
@@ -39,6 +52,9 @@ TUNED_MESSAGE = (
     "it."
 )
 TUNING_FAILED_MESSAGE = "The fine-tuning failed. {reason}"
+NO_TUNED_MESSAGE = "There is no fine-tuned model. Fine-tune a model for yourself first."
+SAVED_FILES = (WEIGHTS_FILE, HISTORY_FILE, EVALUATION_FILE, REFERENCE)  # and the configuration
+SERVER_FIELDS = ("command",)  # fields of the configuration with paths of the server
 STATE_TEXTS = {QUEUED: "waiting for other training runs", TRAINING: "epoch {epoch} of {epochs}"}
 AUDIENCE = "own.audience"  # state key
 PUBLIC = "all"  # value of `AUDIENCE` if all users see the run
@@ -109,6 +125,41 @@ def discard_fine_tuned(session: CustomClassesSession, jobs: JobQueue | None) -> 
     return [MODELS_VIEW]
 
 
+def save(session: CustomClassesSession) -> dict:
+    """Return the run folder of the private fine-tuned model as a zip file. A task of the bridge.
+
+    Only the files of the results are packed: neither the images nor the command, which contains
+    paths of the server. Raises `JobError` if there is no fine-tuned model.
+    """
+    folder = session.tuned_folder
+    if folder is None or not is_finished(read_fine_tuned(session)):
+        raise JobError(NO_TUNED_MESSAGE)
+
+    def copy_run(place: Path) -> None:
+        place.mkdir()
+        for name in SAVED_FILES:
+            if (folder / name).is_file():
+                shutil.copy(folder / name, place)
+        write_config(place, remove_server_fields(read_config(folder)))
+
+    return pack_run(folder.name, copy_run)
+
+
+def remove_server_fields(config: dict) -> dict:
+    """Return a configuration without `SERVER_FIELDS`, also of the runs that it started from."""
+    return {
+        name: remove_server_fields(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name not in SERVER_FIELDS
+    }
+
+
+def is_finished(job: Job | None) -> bool:
+    """Return whether the fine-tuning of `job` ended with a model."""
+    is_over = job is not None and not job.is_unfinished and job.state != FAILED
+    return is_over and (job.path / WEIGHTS_FILE).is_file()
+
+
 def read_fine_tuned(session: CustomClassesSession) -> Job | None:
     """Return the state of the private fine-tuning, None without one."""
     return read_job_state(session.tuned_folder) if session.tuned_folder else None
@@ -126,7 +177,12 @@ def describe_fine_tuned(context: AppContext, session: CustomClassesSession) -> d
         text = TUNING_FAILED_MESSAGE.format(reason=job.message)
     else:
         text = describe_result(context, job)
-    return {"text": text, "done": job.done, "is_active": job.is_unfinished}
+    return {
+        "text": text,
+        "done": job.done,
+        "is_active": job.is_unfinished,
+        "can_save": is_finished(job),
+    }
 
 
 def describe_result(context: AppContext, job: Job) -> str:

@@ -2,14 +2,18 @@
 
 The payload:
 
-    {"can_save": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
+    {"missing": what is missing for training, or "",
+     "is_current": whether the classifier was trained on the present images,
+     "can_save": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
      "refusal": why the backbone cannot be fine-tuned, or "", "notice": str,
-     "tuned": {"text": str, "done": 0..1, "is_active": bool} or None}
+     "tuned": {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
 
 `tuned` is the fine-tuned model that only this user sees.
 """
 
 from vitdemo.context import AppContext
+from vitdemo.custom_classes import ImageCollection, check_collection
+from vitdemo.errors import DataError
 from vitdemo.jobs import JobQueue
 from vitdemo.page.bridge import ViewData, ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
@@ -22,6 +26,15 @@ from vitdemo.page.custom_classes.fine_tuning import (
 from vitdemo.page.custom_classes.session import CustomClassesSession
 
 
+def explain_missing_images(collection: ImageCollection) -> str:
+    """Return what is missing to train a classifier, "" if nothing is."""
+    try:
+        check_collection(collection)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
 def payload(
     context: AppContext, state: ViewState, session: CustomClassesSession, jobs: JobQueue | None
 ) -> ViewData:
@@ -31,6 +44,8 @@ def payload(
     trains = may_train(jobs)
     is_ready = trains and is_large_enough(session.collection) and not (tuned and tuned["is_active"])
     data = {
+        "missing": explain_missing_images(session.collection),
+        "is_current": session.is_probe_current,
         "can_save": session.probe is not None,
         "can_publish": trains and session.probe is not session.published_probe,
         "can_unpublish": trains and session.published_job is not None,

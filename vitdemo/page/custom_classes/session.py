@@ -11,7 +11,7 @@ from vitdemo.jobs.state import Job
 
 NO_PROBE_MESSAGE = "No classifier has been trained yet. Press 'Train classifier' first."
 EDITOR_VIEW, MODELS_VIEW = "custom_classes", "custom_classes_models"
-RESULT_VIEW = "custom_classes_result"
+RESULT_VIEW, TRIAL_VIEW = "custom_classes_result", "custom_classes_trial"
 EMPTY_COLLECTION = ImageCollection()
 
 
@@ -22,7 +22,8 @@ class CustomClassesSession:
     `message` and `problems` are about the last change of the images, `notice` is about the models.
     `previous_collection` is the collection before the last change. `probe_folder` is the run folder
     of the classifier and `tuned_folder` the run folder of the fine-tuned model, which only this
-    user sees. `published_job` is the published run of the classifier `published_probe`.
+    user sees. `published_job` is the published run of the classifier `published_probe`. `shares`
+    are the classes and probabilities of the image that the classifier predicted last.
     """
 
     collection: ImageCollection = EMPTY_COLLECTION
@@ -35,6 +36,12 @@ class CustomClassesSession:
     tuned_folder: Path | None = None
     published_probe: LinearProbe | None = None
     published_job: Job | None = None
+    shares: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def is_probe_current(self) -> bool:
+        """Return whether the classifier was trained on the present images."""
+        return self.probe is not None and self.probe.collection is self.collection
 
     def require_probe(self) -> LinearProbe:
         """Return the trained classifier. Raises `DataError` if there is none."""

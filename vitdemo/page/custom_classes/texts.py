@@ -2,10 +2,12 @@
 
 TEXTS = {
     # The editor
+    "first": "Start with two classes, such as “cup” and “pen”.",
     "class_name": "Class name",
     "add_class": "Add class",
-    "add_folder": "Add folder (class/image)",
-    "add_zip": "Add zip file (class/image)",
+    "add_folder": "Add folder",
+    "add_zip": "Add zip file",
+    "paths": "The paths are class/image.",
     "add_examples": "Add example classes",
     "undo": "Undo",
     "images_one": "{count} image",
@@ -13,7 +15,8 @@ TEXTS = {
     "add_images": "Add images",
     "add_images_of": "Add images of {name}",
     "remove_image": "Remove image {image} of {name}",
-    "remove_class": "Remove class",
+    "remove": "Remove",
+    "remove_class": "Remove class {name}",
     "too_large": "Files larger than {megabytes} MB were skipped.",
     "too_many_one": "The folder has {count} file, and the limit is {limit}. Choose a smaller "
     "folder.",
@@ -30,6 +33,7 @@ TEXTS = {
     "close_camera": "Close camera",
     # The models
     "train": "Train classifier",
+    "more": "More: save, share, fine-tune",
     "percent": "percent",
     "cancelled": "Training was cancelled. No new classifier was saved.",
     "save": "Save the model (.zip)",
@@ -48,4 +52,29 @@ TEXTS = {
     "fine_tuning_progress": "Fine-tuning: {progress}",
     "cancel_fine_tuning": "Cancel fine-tuning",
     "delete_fine_tuned": "Delete the fine-tuned model",
+    "save_fine_tuned": "Save the fine-tuned model (.zip)",
+    # The results
+    "matrix": "Confusion matrix",
+    "corner": "true ↓ predicted →",
+    "cell": "{count} of {total} images of {true} predicted as {predicted}",
+    "errors_one": "{count} misclassified image",
+    "errors_other": "{count} misclassified images",
+    "no_errors": "All images were classified correctly.",
+    "show_all": "Show all",
+    "error": "{true}, predicted as {predicted}",
+    "caption": "{true} → {predicted}",
+    "metrics": "Per-class metrics",
+    "class_column": "class",
+    "precision_column": "precision, %",
+    "recall_column": "recall, %",
+    "f1_column": "F1, %",
+    "images_column": "images",
+    "about": "About",
+    # Try the classifier
+    "no_model": "Train the classifier first. Then show it new images here.",
+    "try_hint": "Show the classifier an image that it was not trained on.",
+    "old_model": "The images have changed since the training. Train again to use them.",
+    "choose_image": "Choose an image",
+    "prediction": "Prediction: {name}",
+    "probabilities": "Class probabilities",
 }

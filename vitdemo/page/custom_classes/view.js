@@ -1,9 +1,10 @@
-// The tab "Custom classes": an editor of classes and images, and buttons that train, save, share and fine-tune models.
+// The columns "Images" and "Train": an editor of classes and images, and buttons that train, save, share and fine-tune models.
 // Each step of the editor is one action, so that no step is lost.
 (() => {
 const { camera, fill, fillPlural, html, make, notice, progressLine, redraw, saveAs, store } = vitdemo;
 const texts = vitdemo.texts.custom_classes;
-const [EDITOR, MODELS, RESULT] = ["custom_classes", "custom_classes_models", "custom_classes_result"];
+const [EDITOR, MODELS, RESULT, TRIAL] = ["custom_classes", "custom_classes_models", "custom_classes_result", "custom_classes_trial"];
+const ACTIONS = ["can_save", "can_publish", "can_unpublish", "can_fine_tune"]; // fields of the models' data, folded under "More"
 const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
 const MAX_FILE_BYTES = 60e6; // the server has the same limit
@@ -20,20 +21,22 @@ const AUDIENCES = {
 // --- the editor ---
 
 const EDITOR_HTML = html`
+<p class="first">${texts.first}</p>
 <form class="add">
-  <label>${texts.class_name} <input type="text" class="name" maxlength="40" autocomplete="off"></label>
-  <button type="submit">${texts.add_class}</button>
-  <label class="file"><input type="file" class="folder" webkitdirectory multiple><span>${texts.add_folder}</span></label>
-  <label class="file"><input type="file" class="zip" accept=".zip"><span>${texts.add_zip}</span></label>
-  <button type="button" class="tests">${texts.add_examples}</button>
-  <button type="button" class="undo">${texts.undo}</button>
+  <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${texts.class_name}" aria-label="${texts.class_name}">
+  <button type="submit" class="primary">${texts.add_class}</button>
 </form>
+<div class="ways">
+  <button type="button" class="tests">${texts.add_examples}</button>
+  <label class="file" title="${texts.paths}"><input type="file" class="folder" webkitdirectory multiple><span>${texts.add_folder}</span></label>
+  <label class="file" title="${texts.paths}"><input type="file" class="zip" accept=".zip"><span>${texts.add_zip}</span></label>
+</div>
 <div class="screen" hidden>
   <video muted playsinline></video>
   <button type="button" class="take">${texts.take_photos}</button>
   <button type="button" class="leave">${texts.close_camera}</button>
 </div>
-<p class="say" role="status"></p>
+<div class="state"><p class="say" role="status"></p><button type="button" class="undo" hidden>${texts.undo}</button></div>
 <ul class="problems"></ul>
 <div class="list"></div>`;
 
@@ -102,15 +105,15 @@ function createEditor(element, { upload }) {
   function row(own, index) {
     const files = make("input", { type: "file", multiple: true, accept: drawn.accept, "aria-label": fill(texts.add_images_of, { name: own.name }) });
     files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
-    const open = make("button", { type: "button", text: texts.open_camera, "data-pick": `camera ${index}` });
+    const open = make("button", { type: "button", className: "add-images", text: texts.open_camera, "data-pick": `camera ${index}` });
     open.addEventListener("click", () => shutter.open(own.name));
-    const remove = make("button", { type: "button", text: texts.remove_class, "data-pick": `remove ${index}` });
+    const remove = make("button", { type: "button", text: texts.remove, "aria-label": fill(texts.remove_class, { name: own.name }), "data-pick": `remove ${index}` });
     remove.addEventListener("click", () => edit("remove", { name: own.name }));
     const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
     if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
     const count = make("small", { text: fillPlural(texts, "images", own.count) });
-    const add = make("label", { className: "file" }, files, make("span", { text: texts.add_images }));
-    return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h2", { text: own.name }), count, add, open, remove), thumbs);
+    const add = make("label", { className: "file add-images" }, files, make("span", { text: texts.add_images }));
+    return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h3", { text: own.name }), count, remove, add, open), thumbs);
   }
 
   function render(data) {
@@ -119,7 +122,9 @@ function createEditor(element, { upload }) {
     shutter.keep(data.classes.map(({ name }) => name));
     say(data.message);
     part("problems").replaceChildren(...data.problems.map((text) => make("li", { text })));
-    part("undo").disabled = !data.can_undo;
+    part("undo").hidden = !data.can_undo;
+    part("first").hidden = data.classes.length > 0;
+    part("add").querySelector("button").classList.toggle("primary", data.classes.length < 2);
     redraw(part("list"), ...data.classes.map(row));
   }
 
@@ -194,10 +199,11 @@ function cameraIn(part, say, send) {
 function createModels(element) {
   const row = () => make("div", { className: "buttons" });
   const [begin, actions, question, tuned] = [row(), row(), make("div"), make("div")];
+  const more = make("details", { className: "more", hidden: true }, make("summary", { text: texts.more }), actions, question);
   const progress = progressLine(texts.percent);
   const told = make("div", { id: "own-told" });
-  element.append(begin, progress.place, actions, question, tuned, told);
-  let drawn = {}; // the last payload
+  element.append(begin, progress.place, told, tuned, more);
+  let drawn = { missing: "" }; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
   const shown = new Map(); // element -> JSON of what it shows
@@ -232,9 +238,10 @@ function createModels(element) {
     redraw(place, ...build(value));
   }
 
-  function beginButtons() {
+  function beginButtons({ missing, isCurrent }) {
     if (running) return [button(CANCEL, () => store.cancelTask(), { id: "own-stop" })];
-    return [button(texts.train, () => start("train", [MODELS, RESULT]), { id: "own-train" })];
+    if (missing) return [make("p", { className: "missing", text: missing })];
+    return [button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), { id: "own-train", className: isCurrent ? "vd-download" : "vd-download primary" })];
   }
 
   function actionButtons(names) {
@@ -284,11 +291,12 @@ function createModels(element) {
   }
 
   // The line of the private fine-tuning; its progress is written by `drawTuned`.
-  function tunedLine(isActive) {
+  function tunedLine({ isActive, canSave }) {
+    const save = canSave ? button(texts.save_fine_tuned, () => start("save_fine_tuned", [])) : null;
     const label = isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned;
     const bar = isActive ? make("progress", { max: 1, "aria-label": texts.fine_tuning }) : null;
     return make("div", { className: "vd-progress" },
-      make("p", {}, bar, make("span", { role: "status" }), button(label, () => act("own.discard"))));
+      make("p", {}, bar, make("span", { role: "status" }), save, button(label, () => act("own.discard"))));
   }
 
   function drawTuned({ text, done, is_active: isActive }) {
@@ -299,10 +307,13 @@ function createModels(element) {
   }
 
   function draw() {
-    update(begin, running, beginButtons);
-    update(actions, ["can_save", "can_publish", "can_unpublish", "can_fine_tune"].filter((name) => drawn[name] && !running), actionButtons);
+    update(begin, { running, missing: drawn.missing, isCurrent: drawn.is_current }, beginButtons);
+    const names = ACTIONS.filter((name) => drawn[name] && !running);
+    more.hidden = !names.length;
+    update(actions, names, actionButtons);
     update(question, asksWho && drawn.can_fine_tune && !running, (isAsked) => (isAsked ? [questionForm()] : []));
-    update(tuned, drawn.tuned?.is_active ?? null, (isActive) => (isActive === null ? [] : [tunedLine(isActive)]));
+    const { is_active: isActive, can_save: canSave } = drawn.tuned ?? {};
+    update(tuned, drawn.tuned ? { isActive, canSave } : null, (state) => (state === null ? [] : [tunedLine(state)]));
     if (drawn.tuned) drawTuned(drawn.tuned);
   }
 
@@ -321,5 +332,4 @@ function createModels(element) {
 store.state[AUDIENCE] = "me";
 store.define(EDITOR, { needs: [], create: createEditor });
 store.define(MODELS, { needs: [MODEL], pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0), create: createModels });
-store.defineDocument(RESULT, []);
 })();

@@ -1,0 +1,123 @@
+// The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
+(() => {
+const { camera, fill, html, make, probability, store } = vitdemo;
+const texts = vitdemo.texts.custom_classes;
+const SIDE = 224; // pixels of a photo that is sent
+const QUALITY = 0.85;
+const PAUSE = 300; // least milliseconds between an answer and the next photo; a slow server gets longer pauses
+const MAX_SHOWN = 8;
+
+const TRIAL_HTML = html`
+<p class="hint"></p>
+<div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
+<div class="buttons">
+  <button type="button" class="open">${texts.open_camera}</button>
+  <button type="button" class="leave" hidden>${texts.close_camera}</button>
+  <label class="file"><input type="file" accept="image/*"><span>${texts.choose_image}</span></label>
+</div>
+<p class="say" role="status"></p>
+<ol class="bars" aria-label="${texts.probabilities}"></ol>`;
+
+function bar([name, share]) {
+  return make("li", {}, make("span", { text: name, title: name }), make("div", {}, make("i", { style: `width: ${100 * share}%` })), make("b", { text: probability(share) }));
+}
+
+function create(element, { upload }) {
+  element.innerHTML = TRIAL_HTML;
+  const part = (name) => element.querySelector(name);
+  const [stage, video, image] = [".stage", "video", "img"].map(part);
+  const say = (text) => { if (part(".say").textContent !== text) part(".say").textContent = text; };
+  const live = camera(video, say);
+  let isLive = false; // whether the camera is open
+  let turn = 0; // number of the camera's present use; answers of earlier ones start no further photo
+  let drawn = {}; // the last payload
+
+  function show(what) {
+    stage.hidden = !what;
+    video.hidden = what !== video;
+    image.hidden = what !== image;
+    part(".open").hidden = isLive;
+    part(".leave").hidden = !isLive;
+  }
+
+  function close() {
+    isLive = false;
+    turn += 1;
+    live.close();
+    show(null);
+  }
+
+  async function open() {
+    say("");
+    video.hidden = stage.hidden = false; // Some browsers do not play hidden videos.
+    if (!(await live.open())) return show(null);
+    isLive = true;
+    show(video);
+    part(".leave").focus();
+    shoot(++turn);
+  }
+
+  // The central square of the camera as a small JPEG.
+  function photo() {
+    const side = Math.min(video.videoWidth, video.videoHeight);
+    const canvas = make("canvas", { width: SIDE, height: SIDE });
+    const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
+    canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
+    return canvas.toDataURL("image/jpeg", QUALITY);
+  }
+
+  // Send a photo, and after its answer the next one, while the camera is open and visible.
+  function shoot(mine) {
+    if (mine !== turn) return;
+    const isVisible = stage.getClientRects().length && !document.hidden;
+    const again = (pause) => setTimeout(shoot, pause, mine);
+    if (!isVisible || !video.videoWidth) return again(PAUSE);
+    const started = performance.now();
+    store.act("own.predict", { photo: photo() }, (error) => {
+      if (mine !== turn) return;
+      if (error) {
+        close();
+        return say(error);
+      }
+      again(Math.max(PAUSE, performance.now() - started));
+    });
+  }
+
+  async function choose() {
+    const [file] = part("input").files;
+    part("input").value = "";
+    if (!file) return;
+    close();
+    say("");
+    URL.revokeObjectURL(image.src);
+    image.src = URL.createObjectURL(file);
+    show(image);
+    try {
+      const { path } = await upload(file);
+      store.act("own.predict", { path }, (error) => error && say(error));
+    } catch {
+      say(texts.upload_failed);
+    }
+  }
+
+  function render(data) {
+    drawn = data;
+    const { model, shares, is_current: isCurrent } = drawn;
+    if (!model && isLive) close();
+    part(".hint").textContent = !model ? texts.no_model : isCurrent ? texts.try_hint : texts.old_model;
+    part(".buttons").hidden = !model;
+    part(".open").classList.toggle("primary", Boolean(model) && isCurrent);
+    if (!shares.length && !isLive) show(null);
+    part(".bars").replaceChildren(...shares.slice(0, MAX_SHOWN).map(bar));
+    if (shares.length) say(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
+  }
+
+  part(".open").addEventListener("click", open);
+  part(".leave").addEventListener("click", () => { close(); part(".open").focus(); });
+  part("input").addEventListener("change", choose);
+  image.addEventListener("error", () => show(null)); // a format that the browser cannot show
+  return { render, showError: say };
+}
+
+store.define("custom_classes_trial", { needs: [], create });
+})();
