@@ -223,6 +223,7 @@ def test_included_lessons_are_valid(shipped):
     for lesson in lessons:
         filled = fill_facts(lesson, shipped)
         assert 10 <= lesson.minutes <= 20
+        assert not re.search(r"(?<!\*)\*[^*\s][^*]*\*(?!\*)", repr(filled))  # only ** is bold
         assert "{" not in repr(filled.steps).replace("{}", "")
         assert all(step.question for step in filled.steps[-3:]), lesson.name  # exam questions
         exercises = [step.task or step.question for step in filled.steps]

@@ -19,6 +19,7 @@ TEXTS = {
     "done": "✓ Done: ",
     "check": "Check",
     "compare": "Compare",
+    "covered_step": "Part of the page is hidden until the next question.",
     "covered": "Part of the page is hidden until you answer.",
     "tolerance": "Answers within ±{tolerance} count as correct. Use a minus sign for negative "
     "numbers.",

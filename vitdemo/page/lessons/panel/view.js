@@ -130,7 +130,8 @@ function drawStep({ cover, question, ring, task, text, title }) {
   part("count").textContent = fill(texts.step, { step: drawn, steps: length });
   part("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
   part("title").textContent = title;
-  part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))));
+  const note = cover && !question ? [make("p", {}, make("small", { text: texts.covered_step }))] : [];
+  part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))), ...note);
   part("show").hidden = !ring;
   part("back").disabled = drawn === 1;
   document.body.classList.toggle("vd-picture", Boolean(ring && document.querySelector(ring)?.closest("#look-at")));
