@@ -18,6 +18,11 @@ from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"
 SVG = "{http://www.w3.org/2000/svg}"
+JS_RECORD_PROGRESS = """() => {
+    window.progress = [];
+    const text = document.querySelector(".vd-progress progress").nextElementSibling;
+    new MutationObserver(() => progress.push(text.textContent)).observe(text, { childList: true });
+}"""
 
 
 @pytest.fixture
@@ -125,8 +130,10 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs
     first.locator("#why-measure").click()
     expect(first.locator("#why-meter")).to_contain_text("steps")  # the progress bar
     second.locator("#why-measure").click()  # queued
+    first.evaluate(JS_RECORD_PROGRESS)
     first.locator("#why-cancel").click()
     expect(first.locator("#why-cancel")).to_be_hidden()
+    assert "Stopping …" in first.evaluate("window.progress")
     expect(first.locator("#why-measure")).to_be_enabled()
     expect(second.locator("#why-meter svg")).to_have_count(2)
     expect(second.locator(MAPS)).to_contain_text("vit predicts")

@@ -80,6 +80,7 @@ vitdemo.store = (() => {
       queued = false;
       writeUrl();
       mounted = mounted.filter(({ element }) => element.isConnected);
+      showLayerControl();
       const stale = mounted.filter(isStale);
       const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
       if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
@@ -250,6 +251,22 @@ vitdemo.store = (() => {
     showControl("layer", { value: state.layer });
   }
 
+  // Take a number from the layer control. The control shows the nearest layer instead of another number.
+  function takeLayer(number) {
+    noteValue("layer", number);
+    if (!Number.isFinite(number)) return; // the box is empty while the user types
+    set({ layer: Math.max(Math.round(number), 1) });
+    if (state.layer !== number) showControl("layer", { value: state.layer });
+  }
+
+  // Hide the layer control while no visible view of Explore uses the layer.
+  function showLayerControl() {
+    const control = document.querySelector("#layer");
+    if (!control || !isVisible(control)) return;
+    const usesLayer = ({ name, element }) => isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
+    control.toggleAttribute("data-unused", !mounted.some(usesLayer));
+  }
+
   // --- the models to choose from ---
 
   let modelNames = []; // of the menu, in its order
@@ -277,12 +294,12 @@ vitdemo.store = (() => {
   // --- long computations ---
 
   let channel = null;
-  let task = null; // the running task: { id, name, listen, needs }
+  let task = null; // the running task: { id, name, listen, needs, isRunning (on the server), isStopping }
   const taskRequest = vitdemo.newest();
 
   // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
-  // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }.
-  // A change of a state key in `needs` cancels the task.
+  // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
+  // stopped also sends { isStopping } until it has ended. A change of a state key in `needs` cancels the task at once.
   function startTask(name, listen, needs = []) {
     cancelTask();
     task = { id: ++count, name, listen, needs };
@@ -293,12 +310,22 @@ vitdemo.store = (() => {
 
   const sendTask = () => bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
 
+  const CANCELLED = { end: true, cancelled: true, data: null, error: null };
+
   function cancelTask() {
     if (!task) return;
     const { id, listen } = task;
     task = null;
     bridge.trigger("cancel", { id });
-    listen({ end: true, cancelled: true, data: null, error: null });
+    listen(CANCELLED);
+  }
+
+  // Cancel the task on the user's request. A task that runs ends at its next step.
+  function stopTask() {
+    if (!task?.isRunning) return cancelTask();
+    task.isStopping = true;
+    bridge.trigger("cancel", { id: task.id });
+    task.listen({ isStopping: true });
   }
 
   function connectTasks(connection) {
@@ -306,9 +333,11 @@ vitdemo.store = (() => {
     channel.watch("value", () => {
       const message = vitdemo.received(channel.props);
       if (!message || message.id !== task?.id) return;
-      const { listen } = task;
+      const { listen, isStopping } = task;
+      task.isRunning = true;
       if (message.end) task = null;
-      listen(message);
+      if (!isStopping) listen(message);
+      else if (message.end) listen(CANCELLED);
     });
   }
 
@@ -405,13 +434,15 @@ vitdemo.store = (() => {
 
   // Take the value that the user has given a control.
   function takeInput(name, value) {
-    (shown[name] ??= {}).value = JSON.stringify(value);
+    noteValue(name, value);
     choose(name, value);
   }
 
   // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
   // user. A list needs its value with new choices, and events in Python also change the model.
   const shown = {}; // properties of the controls by name, as JSON
+  const noteValue = (name, value) => { (shown[name] ??= {}).value = JSON.stringify(value); };
+
   function keepNewProperties(name, update) {
     if (name === "model") return update;
     const before = (shown[name] ??= {});
@@ -638,6 +669,6 @@ vitdemo.store = (() => {
 
   return {
     act, cancelTask, checkModels, choose, chooseLayer, connect, connectActions, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
-    startTask, state, takeInput, takeUpdates, updateControls, watch,
+    startTask, state, stopTask, takeInput, takeLayer, takeUpdates, updateControls, watch,
   };
 })();

@@ -17,9 +17,9 @@ Object.assign(window.vitdemo, (() => {
     const place = make("div", { className: "vd-progress" });
 
     // Progress changes only texts, because a click on a button that is replaced meanwhile is lost.
-    function show({ done, total, text: words, end, error }) {
+    function show({ done, total, text: words, end, error, isStopping }) {
       if (end) return place.replaceChildren(...(error ? [notice(error)] : []));
-      const label = words || texts.waiting;
+      const label = isStopping ? texts.stopping : words || texts.waiting;
       if (text.textContent !== label) text.textContent = bar.ariaLabel = label;
       steps.textContent = words && unit ? describeSteps(done, total, unit) : "";
       if (words && total) Object.assign(bar, { max: total, value: done });
@@ -32,7 +32,7 @@ Object.assign(window.vitdemo, (() => {
   const errors = ({ data, error }) => (error ? [error] : data ?? []).map(notice);
 
   // Return two elements: the `buttons`, and the `progress` of the running task, finally its result.
-  // - `starts` are { id, text, task }, `unit` names the steps, `cancelId` is the id of Cancel.
+  // - `starts` are { id, text, busy (text while the task runs), task }, `unit` names the steps, `cancelId` is the id of Cancel.
   // - After each step, which has its own text, and at the end, the data of `views` are requested again.
   // - A change of a state key in `needs` cancels the task and removes its result.
   // - `drawEnd(message)` returns the elements of the result. By default, the result is a list of error messages.
@@ -51,10 +51,11 @@ Object.assign(window.vitdemo, (() => {
       return made;
     });
     const cancel = button(cancelId, texts.cancel);
-    cancel.addEventListener("click", () => vitdemo.store.cancelTask());
+    cancel.addEventListener("click", () => vitdemo.store.stopTask());
     const buttons = make("div", { className: "vd-task" }, ...begin);
 
     function receive(message) {
+      if (message.isStopping) return showStopping(message);
       const isNextStep = before?.text && message.text !== before.text;
       if (message.end || isNextStep) views.forEach(vitdemo.store.invalidate);
       before = message.end ? null : message;
@@ -65,7 +66,8 @@ Object.assign(window.vitdemo, (() => {
     function showEnd(message) {
       const hadFocus = document.activeElement === cancel;
       cancel.remove();
-      for (const each of begin) each.disabled = false;
+      cancel.disabled = false;
+      begin.forEach((each, i) => Object.assign(each, { disabled: false, textContent: starts[i].text }));
       if (hadFocus) started.focus();
       progress.place.replaceChildren(...drawEnd(message));
     }
@@ -74,7 +76,14 @@ Object.assign(window.vitdemo, (() => {
       progress.show(message);
       if (cancel.parentElement) return;
       for (const each of begin) each.disabled = true;
+      const { busy } = starts[begin.indexOf(started)];
+      if (busy) started.textContent = busy;
       buttons.append(cancel);
+    }
+
+    function showStopping(message) {
+      cancel.disabled = true;
+      progress.show(message);
     }
 
     if (needs.length) vitdemo.store.watch(needs, () => progress.place.replaceChildren());

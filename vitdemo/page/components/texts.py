@@ -24,6 +24,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "steps": "steps",
         "seconds": "{seconds} s",
         "cancel": "Cancel",
+        "stopping": "Stopping …",
     },
     "task_rows": {
         "confirm": "Delete the run folder permanently?",

@@ -18,7 +18,7 @@ from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-JS_SET_LAYER = "layer => { vitdemo.store.set({ layer }); }"
+JS_SET_LAYER = "layer => { vitdemo.store.takeLayer(layer); }"
 JS_START = "() => { vitdemo.store.start(SETTINGS); }"
 
 

@@ -1,0 +1,60 @@
+"""Controls of Explore: the layer, sections that are opened early, and stopped tasks."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.actions import choose_model, fill_slider, open_tab, wait_until_drawn
+from tests.browser.test_page import JS_DELAY_RESPONSES
+
+LAYER = "#layer input[type=number]"
+
+
+@pytest.mark.parametrize(
+    ("entered", "layer"), [("99", 3), ("-3", 1), ("0", 1), ("1.6", 2), ("2.4", 2)]
+)
+def test_layer_is_an_integer_of_the_model_in_box_and_url(open_page, page_url, entered, layer):
+    page = open_page(f"{page_url}?model=vit")
+    wait_until_drawn(page, run="vit")
+    fill_slider(page, "#layer", entered)
+    wait_until_drawn(page, run="vit", layer=layer)
+    expect(page.locator(LAYER)).to_have_value(str(layer))
+    page.wait_for_url(re.compile(rf"layer={layer}(&|$)"))
+    page = open_page(f"{page_url}?model=vit&layer={entered}")
+    valid = 3 if entered in ("-3", "0") else layer  # a layer below 1 is not a choice
+    wait_until_drawn(page, run="vit", layer=valid)
+    expect(page.locator(LAYER)).to_have_value(str(valid))
+    page.wait_for_url(re.compile(rf"layer={valid}(&|$)"))
+
+
+def test_layer_is_shown_only_where_a_view_depends_on_it(page):
+    layer = page.locator(LAYER)
+    for section, is_used in (
+        ("Attention", True),
+        ("Why this class?", False),
+        ("Change the image", True),
+        ("Side by side", False),
+    ):
+        open_tab(page, section)
+        expect(layer).to_be_visible() if is_used else expect(layer).to_be_hidden()
+    page.evaluate("vitdemo.store.open('?section=inside&inside=one_head')")
+    expect(layer).to_be_visible()
+    page.evaluate("vitdemo.store.open('?section=inside&inside=diagram')")
+    expect(layer).to_be_hidden()
+    open_tab(page, "Attention")
+    expect(layer).to_be_visible()
+    choose_model(page, "resnet")
+    expect(layer).to_be_disabled()
+
+
+def test_early_click_on_a_section_stays_after_the_first_response(open_page, page_url):
+    page = open_page("about:blank")
+    page.add_init_script(JS_DELAY_RESPONSES)
+    page.goto(page_url, wait_until="commit")
+    section = page.get_by_role("tab", name="Change the image")
+    section.click()
+    expect(page.locator("#answers .card").first).to_be_visible()
+    page.wait_for_timeout(500)
+    expect(section).to_have_attribute("aria-selected", "true")
+    page.wait_for_url(re.compile("section=hands"))
