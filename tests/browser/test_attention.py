@@ -35,6 +35,7 @@ TOLERANCE = 1e-3  # values are sent as float16
 DIRECTIONS = {"attends to": "outgoing", "is attended by": "incoming"}  # text of the button: value
 SVG = "{http://www.w3.org/2000/svg}"
 PRESSED = "[aria-pressed=true]"
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 ALL_FILES_LOADED = "#attention [data-state=whole]"  # all files of an image and model
 
 
@@ -366,7 +367,7 @@ def test_patches_are_selected_by_mouse_or_by_keyboard(open_page, kinds_url):
 
 
 def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, photo):
-    with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True) as context:
+    with browser.new_context(**PHONE) as context:
         page = context.new_page()  # its console errors are expected
         page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(JS_RECORD_DRAWS)
@@ -374,9 +375,11 @@ def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, ph
         wait_until_drawn(page)
         large = page.locator("#attention .large")
         large.scroll_into_view_if_needed()
+        expect(page.locator(HINT)).to_have_text("Tap a patch to see its map")
         box = large.bounding_box()
         page.touchscreen.tap(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
         wait_until_drawn(page, token="1,4")
+        expect(page.locator(HINT)).to_be_hidden()
         page.locator(ALL_FILES_LOADED).wait_for()
         context.set_offline(True)
         point_at_patch(page, 1, 1, 4)
@@ -478,19 +481,115 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_page, kinds
     point_at_patch(page, 1, 2, 4)
     wait_for_values(page, expected[2, 1:])
     page.mouse.move(0, 0)
-    page.get_by_role("button", name="Rollout settings").click()
-    expect(page.locator("#first-layer input[type=number]")).to_have_value("1")
-    page.wait_for_timeout(500)  # the field appears before its listener
+    settings = page.locator("#rollout-settings")
+    settings.locator("summary").click()
+    expect(settings.get_by_role("radio", name="max")).to_be_checked()
+    expect(page.locator("#discard output")).to_have_text("50%")
+    expect(page.locator("#first-layer input")).to_have_value("1")
     fill_slider(page, "#first-layer", 2)
-    page.mouse.move(0, 0)  # scrolling may move the map under the pointer
     expected = attention.rollout(
         trace.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
     )[0]
     wait_for_values(page, expected[0, 1:])
     expect(page.locator("#attention .title")).to_contain_text("50% discarded")
+    fill_slider(page, "#first-layer", 99)  # there are two layers
+    expect(page.locator("#first-layer input")).to_have_value("2")
+    page.wait_for_url(re.compile("first=2(&|$)"))
+    page.keyboard.press("Escape")
+    expect(settings.locator(".panel")).to_be_hidden()
+    expect(settings.locator("summary")).to_be_focused()
     find_thumbnail(page, 1, 1).click()
+    expect(settings).to_be_hidden()  # another map has no such settings
     select_source(page, "rollout")
+    expect(settings).to_be_visible()
     expect(page.locator("#attention .pointed")).to_contain_text("starts at layer 2")
+
+
+SCALES = {  # scale: expected position in the colour map, for shares of the maximum
+    "linear": lambda shares: shares,
+    "root": np.sqrt,
+    "log": lambda shares: np.maximum(1 + np.log10(np.maximum(shares, 1e-9)) / 3, 0),
+}
+LEGENDS = {"linear": "", "root": "square root scale", "log": "logarithmic scale"}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_page, kinds_url, scale):
+    query = f"model=sinks&of=mean&layer=1&colour={scale}"
+    page = open_and_wait(open_page, kinds_url, query)
+    values = wait_until_drawn(page, source="mean", run="sinks")["values"]
+    colours = page.evaluate(
+        """() => { const canvas = document.querySelector("#attention .large canvas");
+            const { data } = canvas.getContext("2d").getImageData(0, 0, 14, 14);
+            return Array.from({ length: 196 }, (_, i) => [...data.subarray(4 * i, 4 * i + 3)]); }"""
+    )
+    shades = np.array(
+        page.evaluate("[...Array(256).keys()].map(i => vitdemo.shade(i / 256, false))")
+    )
+    expected = np.floor(256 * SCALES[scale](values / values.max())).clip(0, 255).astype(int)
+    assert np.abs(np.array(colours) - shades[expected]).max() <= 12  # the next colours
+    kind = page.locator("#attention .legend .kind")
+    expect(kind).to_have_text(LEGENDS[scale])
+    page.locator("#attention summary", has_text="Display").click()
+    expect(page.locator("#attention .colour")).to_have_value(scale)
+    page.locator("#attention .colour").select_option("root")
+    expect(kind).to_have_text("square root scale")
+    page.wait_for_url(re.compile("colour=root"))
+    page.locator("#attention .colour").select_option("linear")
+    page.wait_for_url(lambda url: "colour" not in url)
+
+
+def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_page, kinds_url, look_of):
+    page = open_and_wait(open_page, kinds_url, "model=class-token")
+    distances = look_of("class-token", "assets/photos/cat.jpg").distances  # (L, H)
+    dots = page.locator("#attention .dots")
+    assert dots.get_by_role("button").count() == distances.size
+
+    def dot(layer: int, head: int):
+        return dots.get_by_role("button", name=f"Layer {layer}, head {head}:")
+
+    heights = [dot(1, head).bounding_box()["y"] for head in (1, 2, 3)]
+    assert np.argsort(heights).tolist() == np.argsort(-distances[0]).tolist()
+    dot(1, 2).click()
+    wait_until_drawn(page, source="head", layer=1, head=2)
+    expect(dots.locator(PRESSED)).to_have_count(1)
+    expect(dot(1, 2)).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")  # the head of layer 2 with the same rank
+    page.keyboard.press("Enter")
+    rank = (distances[0] > distances[0, 1]).sum()
+    head = int(np.argsort(-distances[1])[rank]) + 1
+    wait_until_drawn(page, source="head", layer=2, head=head)
+    expect(dot(2, head)).to_be_focused()
+    choose_model(page, "registers")
+    wait_until_drawn(page, run="registers", layer=2, head=head)
+    expect(dot(2, head)).to_have_attribute("aria-pressed", "true")
+
+
+HINT = "#attention .hint"
+
+
+@pytest.mark.parametrize("use", ["pointer", "click", "keyboard"])
+def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use):
+    page = open_page(f"{kinds_url}?model=class-token", stranger=True)
+    wait_until_drawn(page)
+    hint = page.locator(HINT)
+    expect(hint).to_have_text("Point at a patch to see its map")
+    if use == "pointer":
+        for column in (1, 2, 3):
+            expect(hint).to_be_visible()
+            point_at_patch(page, 1, column, 4)
+            wait_until_drawn(page, token=f"1,{column}")
+    elif use == "click":
+        page.locator("#attention .large").click(position={"x": 20, "y": 20})
+    else:
+        page.locator("#header .skip").press("Enter")
+        expect(hint).to_have_text("Press an arrow key to choose a patch")
+        page.keyboard.press("ArrowRight")
+    expect(hint).to_be_hidden()
+    page.reload()
+    wait_until_drawn(page)
+    expect(hint).to_be_hidden()
 
 
 def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, kinds_url, look_of):

@@ -35,7 +35,7 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(page, photo):
     choose_model(page, "vit")
     wait_until_drawn(page, run="vit")
     fill_slider(page, "#layer", 2)
-    page.get_by_role("button", name="Rollout settings").click()
+    page.locator("#rollout-settings summary").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
     page.get_by_role("radio", name="mean", exact=True).check()
@@ -61,7 +61,8 @@ def test_url_restores_model_layer_rollout_and_image(open_page, page_url):
     page = wait_until_ready(open_page(page_url + query))
     wait_until_drawn(page, run="vit", layer=1, source="mean")
     assert get_selected_model(page) == "vit"
-    page.get_by_role("button", name="Rollout settings").click()
+    page.locator("#attention .source").select_option("rollout")
+    page.locator("#rollout-settings summary").click()
     expect(page.locator("#fusion").get_by_role("radio", name="max")).to_be_checked()
     expect(page.locator("#picture .crop")).to_have_attribute("aria-valuenow", "10")
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))

@@ -9,9 +9,15 @@ Object.assign(window.vitdemo, (() => {
     return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
   }
 
+  // Colour scales: the position in the colour map of a value from 0 to 1. The logarithmic scale has three decades.
+  const DECADES = 3;
+  const SCALES = { linear: (share) => share, root: Math.sqrt, log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0) };
+  const middleOf = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
+  const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
+
   // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
   // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey.
-  function paint(canvas, values, [rows, columns], { top = null, signed = false } = {}) {
+  function paint(canvas, values, [rows, columns], { top = null, signed = false, scale = "linear" } = {}) {
     if (canvas.width !== columns || canvas.height !== rows) {
       canvas.width = columns;
       canvas.height = rows;
@@ -22,7 +28,7 @@ Object.assign(window.vitdemo, (() => {
     const context = canvas.getContext("2d", { willReadFrequently: true });
     const image = context.createImageData(columns, rows);
     for (let i = 0; i < values.length; i++) {
-      let share = limit > 0 ? values[i] / limit : 0;
+      let share = limit > 0 ? Math.sign(values[i]) * SCALES[scale](Math.abs(values[i]) / limit) : 0;
       if (signed) share = (share + 1) / 2;
       const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
       for (let c = 0; c < 3; c++) image.data[4 * i + c] = colours[at + c] ?? 128;
@@ -189,7 +195,7 @@ Object.assign(window.vitdemo, (() => {
   }
 
   return {
-    camera, csv, largest, make, marked, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveText,
+    camera, csv, largest, lowestOf, make, marked, middleOf, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveText,
     shade,
   };
 })());

@@ -28,7 +28,6 @@ After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 import hashlib
 from dataclasses import dataclass
 
-import gradio as gr
 from torch import Tensor
 
 from vitdemo.analyses.class_maps import choose_first_map
@@ -40,8 +39,7 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_trace
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
-from vitdemo.page.explore.tab import COMMON_DEPTH, ExploreTab
-from vitdemo.page.gradio_patches import UncheckedSlider
+from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
@@ -71,44 +69,8 @@ class RolloutSettings:
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the view and the rollout settings."""
+    """Lay out the view, which the browser draws with its settings."""
     add_view(VIEW, elem_id="attention")
-    title = texts.ROLLOUT_SETTINGS_TITLE
-    with gr.Accordion(title, open=False, elem_id="rollout-settings"), gr.Row():
-        look.controls["fusion"] = gr.Radio(
-            list(FUSIONS),
-            value="mean",
-            label=texts.COMBINE_LABEL,
-            info=texts.COMBINE_HELP,
-            elem_id="fusion",
-            min_width=220,
-        )
-        look.controls["discard"] = gr.Slider(
-            0,
-            MAX_DISCARD_RATIO,
-            0,
-            step=0.05,
-            label=texts.DISCARD_LABEL,
-            info=texts.DISCARD_HELP,
-            elem_id="discard",
-            min_width=220,
-        )
-        look.controls["first"] = UncheckedSlider(
-            1,
-            COMMON_DEPTH,
-            1,
-            step=1,
-            label=texts.FIRST_LAYER_LABEL,
-            elem_id="first-layer",
-            min_width=160,
-        )
-        look.controls["residual"] = gr.Checkbox(
-            True,
-            label=texts.RESIDUAL_LABEL,
-            info=texts.RESIDUAL_HELP,
-            elem_id="residual",
-            min_width=160,
-        )
 
 
 def payload(context: AppContext, state: ViewState) -> dict:

@@ -8,10 +8,13 @@ Object.assign(window.vitdemo, (() => {
   const opacityOf = (canvas) => Number(getComputedStyle(canvas).opacity);
   const modelOf = ({ run, grid: [rows, columns] }) => fill(texts.file_model, { run, rows, columns });
 
+  // `kind` names a colour scale that is not linear.
+  const notesOf = (look, kind) => [modelOf(look), ...(kind ? [kind] : [])];
+
   // `from` and `to` are the labels of the colours.
-  function mapFigure(look, { title, image, canvas, from, to, signed }) {
+  function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
     const cells = [{ canvas, x: 0, y: 0, width: LARGE, height: LARGE }];
-    return { title, notes: [modelOf(look)], width: LARGE, height: LARGE, image, cells, scale: { from, to, signed }, opacity: opacityOf(canvas) };
+    return { title, notes: notesOf(look, kind), width: LARGE, height: LARGE, image, cells, scale: { from, to, signed }, opacity: opacityOf(canvas) };
   }
 
   // Number of blocks of layers next to each other whose figure is closest to a slide's shape.
@@ -22,7 +25,7 @@ Object.assign(window.vitdemo, (() => {
 
   // `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
   // maximum of a common colour scale, or null. `set` is "head" or "norm-head".
-  function headsFigure(look, { thumbnails, columns, isSorted, token, incoming, set, top, image }) {
+  function headsFigure(look, { thumbnails, columns, isSorted, token, incoming, set, top, image, kind }) {
     const rows = Math.ceil(thumbnails.length / columns);
     const rowHeight = SIDE + GAP + (isSorted ? HEADING : 0);
     const side = isSorted ? 0 : LEFT; // room for the layers' names
@@ -44,7 +47,7 @@ Object.assign(window.vitdemo, (() => {
     }
     const title = set === "norm-head" ? texts.heads_norm : incoming ? texts.heads_incoming : texts.heads_outgoing;
     return {
-      title: fill(title, { token: token.name }), notes: [modelOf(look)], width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP,
+      title: fill(title, { token: token.name }), notes: notesOf(look, kind), width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP,
       cells, labels, image, scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false }, opacity: opacityOf(thumbnails[0].canvas),
     };
   }

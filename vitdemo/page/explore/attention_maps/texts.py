@@ -1,13 +1,5 @@
 """All texts of the section "Attention"."""
 
-COMBINE_LABEL = "Combine heads by"
-COMBINE_HELP = "min keeps attention that all heads share; max keeps attention of any head"
-DISCARD_LABEL = "Discard ratio"
-DISCARD_HELP = "fraction of the smallest attention weights set to 0 in each layer"
-FIRST_LAYER_LABEL = "First layer"
-RESIDUAL_LABEL = "Residual connection"
-RESIDUAL_HELP = "averages each attention matrix with the identity matrix"
-ROLLOUT_SETTINGS_TITLE = "Rollout settings"
 # Parts of the description of rollout settings, as " (max of the heads, 10% discarded)".
 ROLLOUT_FUSION = "{fusion} of the heads"
 ROLLOUT_DISCARD = "{percent:g}% discarded"
@@ -26,11 +18,30 @@ TEXTS = {
     "outgoing": "attends to",
     "incoming": "is attended by",
     "display": "Display",
+    "rollout_settings": "Settings",
+    "combine_heads": "Combine heads by",
+    "combine_heads_help": "min keeps attention that all heads share; max keeps attention of any "
+    "head",
+    "fusion_mean": "mean",
+    "fusion_max": "max",
+    "fusion_min": "min",
+    "discard_ratio": "Discard ratio",
+    "discard_ratio_help": "fraction of the smallest attention weights set to 0 in each layer",
+    "percent": "{percent}%",
+    "first_layer": "First layer",
+    "residual": "Residual connection",
+    "residual_help": "averages each attention matrix with the identity matrix",
     "order": "Order of heads",
     "order_own": "by index",
     "order_distance": "by attention distance",
     "order_entropy": "by entropy",
     "across": "rank across all layers",
+    "colour_scale": "Colour scale",
+    "colour_linear": "linear",
+    "colour_root": "square root",
+    "colour_log": "logarithmic",
+    "colour_kind": "{scale} scale",
+    "at_most": "≤ {value}",
     "same_scale": "same colour scale for all heads",
     "hide_image": "hide the image",
     "opacity": "Opacity",
@@ -54,8 +65,9 @@ TEXTS = {
     "rollout_starts": "This rollout starts at layer {layer}. Choose this layer or a later one.",
     "no_server": "The server does not respond. The numbers of this layer could not be loaded.",
     "previous_shown": "The previous image or model is still shown.",
-    "hint": "Point at a patch to see its map; click to keep it. A map of one layer shows what the "
-    "token reads in this layer. It does not explain why the model chose a class.",
+    "hint_pointer": "Point at a patch to see its map",
+    "hint_touch": "Tap a patch to see its map",
+    "hint_keyboard": "Press an arrow key to choose a patch",
     # Titles of maps
     "map_head": "Layer {layer}, head {head}",
     "map_mean": "Layer {layer}, mean of {heads} heads",
@@ -106,6 +118,9 @@ TEXTS = {
     "thumbnail_norm_head": "Layer {layer}, head {head}: norm-weighted, distance {distance} "
     "patches, entropy {entropy} bits",
     "thumbnail": "Layer {layer}, {source}",
+    # The dot plot of all heads
+    "dots": "Attention distance of each head by layer, in patches",
+    "dots_label": "Attention distance of each head: choose a dot to show its map",
     # Tables of numbers
     "numbers": "Numbers: the map, distance and entropy of every head",
     "table_similarity": "{title}, cosine similarity",

@@ -3,11 +3,13 @@
 (() => {
 const { fileOf, fill, headWall, html, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveMaps, store, tokenNamed, tokensOf } = vitdemo;
 const { headsFigure, mapFigure, mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
+const { headDots, lowestOf, mapHint, middleOf, ROLLOUT_FIELDS, rolloutSettings } = vitdemo;
 const texts = vitdemo.texts.attention_maps;
 const SOURCES = { mean: texts.source_mean, rollout: texts.source_rollout, similar: texts.source_similar, norm: texts.source_norm };
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: texts.order_entropy };
 const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
+const COLOURS = { linear: texts.colour_linear, root: texts.colour_root, log: texts.colour_log };
 const DEFAULT_OPACITY = 0.6;
 const HTML = html`
 <div class="where" data-state="empty">
@@ -20,6 +22,7 @@ const HTML = html`
         <div class="panel">
           <label>${texts.order} <select class="order"></select></label>
           <label><input type="checkbox" class="across"> ${texts.across}</label>
+          <label>${texts.colour_scale} <select class="colour"></select></label>
           <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
           <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
           <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
@@ -34,14 +37,14 @@ const HTML = html`
         <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
       </div>
       <div class="under">
-        <div class="legend" aria-hidden="true"><span>0</span><i class="ramp"></i><span class="top"></span></div>
+        <div class="legend" aria-hidden="true"><span class="low">0</span><i class="ramp"></i><span class="middle"></span><i class="ramp"></i><span class="top"></span><span class="kind"></span></div>
         <div class="tokens" role="group" aria-label="${texts.tokens}"></div>
       </div>
       <p class="pointed" role="status"></p>
     </figure>
     <div class="beside">
       <figure class="wall" role="group" aria-label="${texts.grid}"></figure>
-      <p class="hint"></p>
+      <figure class="dots" role="group" aria-label="${texts.dots_label}"></figure>
     </div>
   </div>
   <details class="numbers"><summary>${texts.numbers}</summary>
@@ -61,6 +64,7 @@ const PARAMS = {
   order: { start: "own", parse: oneOf(Object.keys(ORDERS)) },
   across: { start: false, parse: flag },
   scale: { start: false, parse: flag },
+  colour: { start: "linear", parse: oneOf(Object.keys(COLOURS)) },
   view: { start: "Overlay", parse: oneOf(["Raw", "Overlay"]) },
   opacity: { start: DEFAULT_OPACITY, parse: (text) => (text !== "" && Number(text) >= 0 && Number(text) <= 1 ? Number(text) : undefined) },
 };
@@ -109,7 +113,7 @@ function draw() {
   const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
   thumbnails.forEach(({ button, canvas, of }, i) => {
     button.classList.toggle("waits", !maps[i]);
-    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, signed: of === "similar" });
+    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, signed: of === "similar", scale: state.colour });
   });
   drawLarge(token, top);
 }
@@ -123,13 +127,23 @@ function drawLarge(token, top) {
   const map = patches(values);
   const signed = state.of === "similar";
   const limit = state.of === set && top !== null ? top : largest(map);
-  paint(large.querySelector("canvas"), map, look.grid, { top: limit, signed });
-  part("ramp").style.background = ramp(signed);
-  part("legend").firstElementChild.textContent = signed ? (-limit).toFixed(2) : "0";
-  part("top").textContent = signed ? limit.toFixed(2) : percent(limit);
+  paint(large.querySelector("canvas"), map, look.grid, { top: limit, signed, scale: state.colour });
+  drawLegend(limit, signed);
   const { layer, head, direction, of } = state;
   const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
   document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
+}
+
+// The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
+function drawLegend(limit, signed) {
+  const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
+  const { colour } = state;
+  const low = signed ? -limit : limit * lowestOf(colour);
+  part("legend").style.setProperty("--ramp", ramp(signed));
+  part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
+  part("middle").textContent = colour === "linear" ? "" : text(signed ? 0 : limit * middleOf(colour));
+  part("top").textContent = text(limit);
+  part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
 }
 
 function mark(ring, number) {
@@ -170,6 +184,11 @@ function waiting() {
 // --- the grid of all heads ---
 
 const heads = headWall(wall, SOURCES, (changes) => choose(changes));
+const dots = headDots(part("dots"), (chosen) => choose({ of: set, ...chosen }));
+const rollout = rolloutSettings();
+const { hint, ...usage } = mapHint(large);
+part("direction").before(rollout.fold);
+large.append(hint);
 
 function room() {
   const narrow = getComputedStyle(part("both")).flexDirection === "column";
@@ -205,6 +224,7 @@ function follow() {
   wallOf(state.of);
   if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
   heads.press(state);
+  dots.press(state);
   drawSoon();
 }
 
@@ -223,7 +243,8 @@ function show() {
     button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
     button.setAttribute("aria-disabled", String(state.of === "similar"));
   }
-  part("order").value = state.order;
+  [part("order").value, part("colour").value] = [state.order, state.colour];
+  rollout.show({ ...store.state, of: state.of }, look.layers);
   [part("across").checked, part("one").checked, part("raw").checked] = [state.across, state.scale, state.view === "Raw"];
   part("across").disabled = state.order === "own";
   part("opacity").value = state.opacity;
@@ -234,6 +255,7 @@ function show() {
 function point(number) {
   if (number === pointed) return;
   pointed = number;
+  if (number !== null) usage.point(number);
   drawSoon();
 }
 
@@ -249,6 +271,7 @@ large.addEventListener("pointerleave", () => point(null));
 large.addEventListener("click", (event) => {
   if (!look) return;
   cursor = under(event);
+  usage.use();
   const code = patch(cursor).code;
   choose({ token: code === state.token ? "" : code });
 });
@@ -264,6 +287,7 @@ large.addEventListener("keydown", (event) => {
     const row = Math.min(Math.max(Math.floor(cursor / columns) + (pointed === null ? 0 : down), 0), rows - 1);
     const column = Math.min(Math.max((cursor % columns) + (pointed === null ? 0 : right), 0), columns - 1);
     cursor = row * columns + column;
+    usage.use();
     point(cursor);
   } else if (event.key === "Enter" || event.key === " ") {
     if (pointed !== null) choose({ token: patch(pointed).code === state.token ? "" : patch(pointed).code });
@@ -280,7 +304,10 @@ for (const [name, label] of Object.entries(DIRECTIONS)) {
   button.addEventListener("click", () => choose({ direction: name }));
   part("direction").append(button);
 }
-part("order").append(...Object.entries(ORDERS).map(([value, text]) => make("option", { value, text })));
+const options = (values) => Object.entries(values).map(([value, text]) => make("option", { value, text }));
+part("order").append(...options(ORDERS));
+part("colour").append(...options(COLOURS));
+part("colour").addEventListener("change", (event) => choose({ colour: event.target.value }));
 part("order").addEventListener("change", (event) => choose({ order: event.target.value }));
 part("across").addEventListener("change", (event) => choose({ across: event.target.checked }));
 part("one").addEventListener("change", (event) => choose({ scale: event.target.checked }));
@@ -289,6 +316,16 @@ part("opacity").addEventListener("input", (event) => choose({ opacity: Number(ev
 part("source").addEventListener("change", (event) => {
   const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
   choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
+});
+
+// A panel closes with Escape, and with a click next to it.
+const closePanels = (target) => element.querySelectorAll("details.display[open]").forEach((each) => each.contains(target) || (each.open = false));
+document.addEventListener("pointerdown", ({ target }) => closePanels(target));
+part("bar").addEventListener("keydown", (event) => {
+  const panel = event.key === "Escape" && event.target.closest("details.display[open]");
+  if (!panel) return;
+  panel.open = false;
+  panel.firstElementChild.focus();
 });
 
 // --- tables of numbers, and saved images ---
@@ -302,15 +339,15 @@ part("numbers").addEventListener("toggle", tables);
 document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
 
 function saveMap(format) {
-  const [from, to] = [part("legend").firstElementChild.textContent, part("top").textContent];
-  const figure = mapFigure(look, { title: title(asked()), image: part("seen"), canvas: large.querySelector("canvas"), from, to, signed: state.of === "similar" });
+  const [from, to, kind] = ["low", "top", "kind"].map((name) => part(name).textContent);
+  const figure = mapFigure(look, { title: title(asked()), image: part("seen"), canvas: large.querySelector("canvas"), from, to, kind, signed: state.of === "similar" });
   saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
 }
 
 function saveHeads(format) {
   const isSorted = state.order !== "own";
   const columns = look.heads + (isSorted && state.across ? 0 : 1);
-  const figure = headsFigure(look, { thumbnails: heads.all(), columns, isSorted, token: asked(), incoming: incoming(), set, top: commonTop, image: part("seen") });
+  const figure = headsFigure(look, { thumbnails: heads.all(), columns, isSorted, token: asked(), incoming: incoming(), set, top: commonTop, image: part("seen"), kind: part("kind").textContent });
   saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
 }
 
@@ -399,7 +436,7 @@ function take(found) {
     button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
     return button;
   }));
-  part("hint").textContent = texts.hint;
+  dots.build(found);
   follow();
   build();
   draw();
@@ -427,7 +464,7 @@ return { render, showError };
 store.state.norms = false; // norm-weighted attention is requested from its first choice on
 store.define("attention", {
   skeleton: "maps",
-  needs: ["image", "model", "fusion", "discard", "first", "residual", "norms"],
+  needs: ["image", "model", ...ROLLOUT_FIELDS, "norms"],
   follows: ["layer", ...Object.keys(PARAMS)],
   create,
 });

@@ -1,0 +1,44 @@
+// A hint on the large map, until the user has used the map once. The browser remembers this.
+Object.assign(window.vitdemo, (() => {
+const { make } = vitdemo;
+const texts = vitdemo.texts.attention_maps;
+const KEY = "vitdemo-map-used"; // of localStorage
+const ENOUGH = 3; // patches at which the user has pointed; a pointer that only crosses a corner shows fewer
+
+function isUsed() {
+  try {
+    return localStorage.getItem(KEY) !== null;
+  } catch {
+    return false; // localStorage is blocked
+  }
+}
+
+// Return the `hint`, `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
+function mapHint(map) {
+  const hint = make("p", { className: "hint", hidden: isUsed() });
+  const patches = new Set();
+
+  const say = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : matchMedia("(hover: none)").matches ? texts.hint_touch : texts.hint_pointer);
+  say(false);
+  map.addEventListener("focus", () => say(map.matches(":focus-visible")));
+  map.addEventListener("blur", () => say(false));
+
+  function use() {
+    if (hint.hidden) return;
+    hint.hidden = true;
+    try {
+      localStorage.setItem(KEY, "yes");
+    } catch {
+      // localStorage is blocked or full: the hint is shown again after a reload
+    }
+  }
+
+  function point(patch) {
+    patches.add(patch);
+    if (patches.size >= ENOUGH) use();
+  }
+  return { hint, point, use };
+}
+
+return { mapHint };
+})());
