@@ -5,7 +5,12 @@ import pytest
 
 from tests.factories import make_run
 from vitdemo.context import Prediction
-from vitdemo.page.explore.predictions import describe_classes, prediction_notes, to_payload
+from vitdemo.page.explore.predictions import (
+    describe_accuracy,
+    describe_classes,
+    prediction_notes,
+    to_payload,
+)
 
 
 def test_prediction_card_sorts_classes_by_probability(tmp_path):
@@ -17,6 +22,8 @@ def test_prediction_card_sorts_classes_by_probability(tmp_path):
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
     assert card["accuracy"] == "97.5% test accuracy"
     assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
+    run.config["data"] = {"name": "cifar10"}
+    assert describe_accuracy(run) == "97.5% test accuracy on CIFAR-10"
 
 
 def test_prediction_card_names_the_classes_that_the_model_knows(tmp_path):

@@ -71,6 +71,30 @@ def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(page):
     expect(other.locator("li").first).to_be_visible()
 
 
+LONG_CLASSES = (
+    "ballpoint, ballpoint pen, ballpen, Biro",
+    "black-footed ferret, ferret, Mustela nigripes",
+    *(f"Old English sheepdog, bobtail, number {number}" for number in range(8)),
+)
+
+
+@pytest.mark.parametrize("width", [1366, 390])
+def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path, width):
+    for name in ("first", "a-model-with-quite-a-long-name"):
+        make_run(tmp_path / "runs" / name, classes=LONG_CLASSES)
+    page = open_page(f"{serve_runs()}?model=first", width=width)
+    card = page.locator("#answers .card.chosen")
+    expect(card.locator("li")).to_have_count(3)
+    expect(card).to_contain_text("97.5% test accuracy")
+    page.locator("#answers details.card summary").click()
+    texts = page.locator("#answers .card:visible").locator("h2 span, h2 b, li span, .known")
+    cut = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible'"
+    edge = "e => e.getBoundingClientRect().right - e.closest('.card').getBoundingClientRect().right"
+    for text in texts.all():
+        assert not text.evaluate(cut)
+        assert text.evaluate(edge) <= 0
+
+
 # Delay the responses of the server, without closing its stream.
 JS_DELAY_RESPONSES = """(() => {
     const send = window.fetch;

@@ -2,15 +2,13 @@
 
 The payload, with the most probable class first:
 
-    {"models": [{"run", "about", "accuracy", "short_accuracy", "classes", "probabilities",
-                 "label", "unusual"}, ...],
+    {"models": [{"run", "about", "accuracy", "classes", "probabilities", "label", "unusual",
+                 "known"}, ...],
      "label": the true class or None, "problems": [...], "notes": [...]}
 
 The "label" of a model is the true class, or None if the model does not have this class. "unusual"
 is a warning for an image that is unlike the run's training images, else "".
 """
-
-from collections.abc import Mapping
 
 from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
@@ -29,11 +27,8 @@ ACCURACY = {  # how the accuracy was measured -> text
     "cross-validated": "{percent} cross-validated accuracy",
     "none": "not evaluated",
 }
-SHORT_ACCURACY = {
-    "test": "accuracy {percent}",
-    "cross-validated": "cross-validated {percent}",
-    "none": "not evaluated",
-}
+ON_DATASET = "{accuracy} on {dataset}"
+DATASET_TITLES = {"cifar10": "CIFAR-10"}
 KNOWN_CLASSES = "This model knows {count} classes: {classes}."
 MANY_CLASSES = "This model knows {count} classes."
 
@@ -72,7 +67,6 @@ def _card(answer: Prediction, label: str | None) -> dict:
         "run": answer.run.name,
         "about": describe_run(answer.run, accuracy),
         "accuracy": accuracy,
-        "short_accuracy": describe_accuracy(answer.run, SHORT_ACCURACY),
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
         "label": label if label in answer.run.classes else None,
@@ -104,13 +98,16 @@ def describe_classes(run: Run) -> str:
     return MANY_CLASSES.format(count=f"{len(run.classes):,}")
 
 
-def describe_accuracy(run: Run, texts: Mapping[str, str] = ACCURACY) -> str:
+def describe_accuracy(run: Run) -> str:
     """Return the accuracy of a run on images that were not used for training, as text."""
     right = read_test_accuracy(run)
     if right is None:
-        return texts["none"]
+        return ACCURACY["none"]
     measured = "cross-validated" if "own_classes" in run.config else "test"
-    return texts[measured].format(percent=f"{100 * right:.1f}%")
+    accuracy = ACCURACY[measured].format(percent=f"{100 * right:.1f}%")
+    if (name := run.dataset_name) is None:
+        return accuracy
+    return ON_DATASET.format(accuracy=accuracy, dataset=DATASET_TITLES.get(name, name))
 
 
 def describe_run(run: Run, accuracy: str) -> str:

@@ -22,18 +22,18 @@ function row(name, share, place, truth) {
 
 const rows = (model) => make("ul", {}, ...model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label)));
 const warning = ({ unusual }) => (unusual ? [make("p", { className: "unusual", text: unusual })] : []);
-const accuracy = (model) => make("small", { text: model.short_accuracy });
+const foot = (model) => make("p", { className: "known" }, model.known, make("br"), model.accuracy);
 
 function chosenCard(model) {
-  const head = make("h2", { title: model.about }, make("span", { text: model.run }), accuracy(model));
-  return make("section", { className: "card chosen" }, head, rows(model), ...warning(model), make("p", { className: "known", text: model.known }));
+  const head = make("h2", { title: model.about }, make("span", { text: model.run }));
+  return make("section", { className: "card chosen" }, head, rows(model), ...warning(model), foot(model));
 }
 
 function otherCard(model, isOpen) {
   const kind = model.label === null ? "" : model.classes[0] === model.label ? "true" : "wrong";
   const best = make("b", { className: kind, text: `${model.classes[0]} ${probability(model.probabilities[0])}` });
   const head = make("summary", { title: model.about }, make("h2", {}, make("span", { text: model.run }), best));
-  return make("details", { className: "card", open: isOpen, "data-run": model.run }, head, rows(model), ...warning(model), accuracy(model));
+  return make("details", { className: "card", open: isOpen, "data-run": model.run }, head, rows(model), ...warning(model), foot(model));
 }
 
 function create(element) {
