@@ -10,6 +10,7 @@ from tests.factories import CLASSES, RESNET, VIT, make_run, noise
 from vitdemo import runs
 from vitdemo.analyses import class_maps
 from vitdemo.analyses.class_maps import (
+    BETTER_THAN_BASELINES,
     choose_first_map,
     compute_class_maps,
     get_class_index,
@@ -25,8 +26,8 @@ from vitdemo.explain.faithfulness.sanity import (
     rank_correlation,
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
+from vitdemo.metrics import DASH
 from vitdemo.page.bridge import ViewState, load_square
-from vitdemo.page.components.article import Text
 from vitdemo.page.explore.class_attribution import (
     TASKS,
     blocks,
@@ -222,20 +223,27 @@ def test_integrated_gradients_report_their_completeness_error(ask):
         }
         assert gaps.keys() == {"integrated_gradients"}
         assert gaps["integrated_gradients"] < attributions.MAX_COMPLETENESS_GAP
-        message = "add up to the change of the log-probability, with an error of 0."
-        assert any(message in line for line in panel_lines(result, "drop"))
+        errors = {title: cells[-1] for title, cells in check_rows(result).items()}
+        assert errors.pop("Integrated Gradients").startswith("0.")
+        assert set(errors.values()) == {DASH}
 
 
 def render_panels(result, fill) -> list:
-    return blocks.class_map_row(result, result.cached_results.get(fill), fill).panels
+    return blocks.class_map_row(result, fill).panels
 
 
 def panels_with_badge(result, fill) -> list:
     return [panel for panel in render_panels(result, fill) if panel.badge]
 
 
-def panel_lines(result, fill) -> list[str]:
-    return [line for panel in render_panels(result, fill) for line in panel.lines]
+def check_rows(result) -> dict[str, list[str]]:
+    """Return the rows of the table of checks, by the title of the map."""
+    return {title: cells for title, *cells in blocks.checks_table(result).rows}
+
+
+def measured_maps(result, fill) -> dict[str, dict]:
+    """Return the scores that the view shows, by method."""
+    return blocks.score_payload(result.cached_results.get(fill))["maps"]
 
 
 def make_measured_context(root, **by_fill):
@@ -303,9 +311,9 @@ def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
     assert ask(103, target="cat").cached_results == ask(104).cached_results == {}
     result = ask(103, include_slow=True)  # two more maps, which are not measured yet
     assert result.cached_results == {"blur": measured}
-    first, *_ = blocks.faithfulness_blocks(result, measured)
+    first, *_ = blocks.result_blocks(result, measured)
     assert first.text.startswith("Not measured yet: Integrated Gradients, Occlusion.")
-    assert sum(line.startswith("Score ") for line in panel_lines(result, "blur")) == 5
+    assert len(measured_maps(result, "blur")) == 5
 
 
 def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
@@ -340,20 +348,22 @@ def test_stopped_computation_caches_no_partial_result(shown, ask):
     assert ask(105).cached_results == {}
 
 
-def test_every_map_has_a_caption_and_its_scores(shown, ask):
+def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     result = ask(106, target="cat", include_slow=True)
-    captions = {(panel.title, panel.caption) for panel in render_panels(result, "mean")}
-    assert captions == {(method.title, method.caption) for method in attributions.METHODS.values()}
+    methods = attributions.METHODS.values()
+    assert {panel.title for panel in render_panels(result, "mean")} == {m.title for m in methods}
     assert panels_with_badge(result, "mean") == []
-    phrase = "Rank correlation with the map for"
-    assert sum(phrase in line for line in panel_lines(result, "mean")) == 3
-    not_measured = [Text(blocks.NOT_MEASURED_MESSAGE, quiet=True)]
-    assert blocks.faithfulness_blocks(result, None) == not_measured
+    numbers, about = blocks.result_blocks(result, None)
+    captions = {f"**{method.title}**: {method.caption}" for method in methods}
+    assert set(about.pieces[1].items) == captions
+    (checks,) = numbers.pieces
+    assert sum(row[2] != DASH for row in checks.rows) == 3  # slow maps were not checked
+    assert blocks.score_payload(None) is None
     measured = measure_faithfulness(shown, result, noise(106))
     result = ask(106, target="cat", include_slow=True)
-    legend, plots, table, areas, curves = blocks.faithfulness_blocks(result, measured)
-    assert sum(line.startswith("Score ") for line in panel_lines(result, "mean")) == 7
-    assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
+    plots, legend, numbers, _ = blocks.result_blocks(result, measured)
+    table, areas, curves, _ = numbers.pieces
+    assert len(plots.figures) == 2 and len(legend.groups[""]) == 2 + 1
     assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
     assert len(areas.rows) == 7 + 2 + 40 and {row[0] for row in curves.rows} == {
         "deletion",
@@ -362,6 +372,13 @@ def test_every_map_has_a_caption_and_its_scores(shown, ask):
     verdicts = {row[0]: row[-1] for row in table.rows}
     assert verdicts["Edge map"] == "baseline: uses the image, but no model"
     assert verdicts["Relevance"] == measured.scores["relevance"].verdict
+    shown_scores = blocks.score_payload(measured)
+    assert list(shown_scores["maps"]) == list(measured.deletion)[:7]  # the order of the curves
+    for name, each in shown_scores["maps"].items():
+        assert each["points"] == pytest.approx(100 * measured.scores[name].score)
+        assert shown_scores["low"] <= each["points"] <= shown_scores["high"]
+        assert each["is_better"] == (each["title"] == BETTER_THAN_BASELINES)
+    assert [title for title, _ in shown_scores["baselines"]] == ["Centre first", "Edge map"]
     baselines = {faithfulness.CENTRE_BASELINE, faithfulness.EDGE_BASELINE}
     assert set(blocks.ORDER_COLOURS) == {*attributions.METHODS, *baselines}
 
@@ -378,22 +395,20 @@ def test_only_attention_maps_are_fractions_of_a_whole(ask):
             assert 0 < item.values.sum() <= 1.001
 
 
-def test_description_of_randomised_heads_contains_their_baseline():
+def test_check_of_randomised_heads_contains_their_baseline():
     map_correlations, head_correlations = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
-    text = blocks.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
-    assert "3 randomised classifier heads: +0.04 (−0.79 to +0.70)" in text
-    assert "these maps: +0.50. The first mean is not significantly higher than the second" in text
-    text = blocks.describe_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.05))
-    assert "The first mean is significantly higher than the second (p = 0.05)" in text
+    cells = blocks.format_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
+    assert cells == ["+0.04 (−0.79 to +0.70)", "+0.50", "0.50"]
     uniform = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
-    assert "uniform" in blocks.describe_head_check(uniform)
+    assert "uniform" in blocks.format_head_check(uniform)[0]
+    assert blocks.format_head_check(None) == [DASH] * 3
 
 
 def test_class_name_with_html_is_shown_literally(shown):
     run = shown.find_run("vit")
     odd = replace(run, classes=tuple("<b>cat" if name == "cat" else name for name in run.classes))
     settings = {"target": "<b>cat", "against": "dog", "include_slow": False}
-    row = blocks.class_map_row(compute_class_maps(shown, odd, noise(109), **settings), None, "mean")
+    row = blocks.class_map_row(compute_class_maps(shown, odd, noise(109), **settings), "mean")
     assert row.intro.startswith("Why <b>cat and not dog?")  # the browser inserts it as text
 
 
@@ -416,7 +431,7 @@ def view_state(model="vit", photo="cat", **options) -> ViewState:
 def test_payload_shows_the_maps_of_the_chosen_classes(shown):
     state = view_state(why="ship", **{"not": "dog"}, fill="blur")
     found = payload(shown, state)
-    (row,) = found.data["maps"]
+    row = found.data["row"]
     image = load_square(shown, state.image)
     settings = {"target": "ship", "against": "dog", "include_slow": False}
     result = compute_class_maps(shown, shown.find_run("vit"), image, **settings)
@@ -425,22 +440,23 @@ def test_payload_shows_the_maps_of_the_chosen_classes(shown):
     for panel, item in zip(row["panels"], result.maps, strict=True):
         assert np.allclose(panel["values"], item.values, rtol=1e-5), panel["title"]
         assert np.array_equal(panel["seen"].pixels, result.input_image)
-    assert found.data["faithfulness"][0]["text"] == blocks.NOT_MEASURED_MESSAGE
+    assert found.data["scores"] is None
+    assert found.data["names"] == [item.method.name for item in result.maps]
     chosen = {name: update["value"] for name, update in found.controls.items()}
     assert chosen == {"why": "ship", "not": "dog", "fill": "blur"}
 
 
 def test_payload_explains_the_predicted_class_instead_of_an_unknown_class(shown):
     found = payload(shown, view_state(why="unicorn", **{"not": "cat"}))
-    (row,) = found.data["maps"]
+    row = found.data["row"]
     assert "'vit' has no class 'unicorn'" in row["sentence"]
-    assert row["intro"] == payload(shown, view_state()).data["maps"][0]["intro"]
+    assert row["intro"] == payload(shown, view_state()).data["row"]["intro"]
     assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("", "")
 
 
 def test_payload_reports_equal_classes(shown):
     found = payload(shown, view_state(why="cat", **{"not": "cat"}))
-    (row,) = found.data["maps"]
+    row = found.data["row"]
     assert "'cat' cannot be compared with itself" in row["sentence"]
     assert row["intro"].startswith("Why cat? ")
     assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("cat", "")
@@ -449,7 +465,7 @@ def test_payload_reports_equal_classes(shown):
 def test_choices_match_the_model(shown, ask):
     predicted = CLASSES[int(ask(0, "resnet").probabilities.argmax())]
     controls = control_updates(ask(0, "resnet"), "", "mean")
-    assert controls["why"]["choices"][0] == (f"the predicted class ({predicted})", "")
+    assert controls["why"]["choices"][0] == (f"predicted class ({predicted})", "")
     assert [value for _, value in controls["not"]["choices"]] == ["", *CLASSES]
     fill = payload(shown, view_state("resnet", fill="drop")).controls["fill"]
     assert [value for _, value in fill["choices"]] == ["mean", "blur"]
@@ -459,11 +475,12 @@ def test_choices_match_the_model(shown, ask):
 
 def test_results_of_both_tasks_stay_in_the_payload(shown):
     state, reports = view_state(photo="lion"), []
+    assert payload(shown, state).data["has_slow"]
 
     def run(task) -> tuple[int, list]:
         TASKS[f"class_attribution.{task}"](shown, state, lambda *report: reports.append(report))
         data = payload(shown, state).data
-        return len(data["maps"][0]["panels"]), [block["kind"] for block in data["faithfulness"]]
+        return len(data["row"]["panels"]), [block["kind"] for block in data["results"]]
 
     count, kinds = run("faithfulness")
     assert count == 5 and "Plots" in kinds and "Text" not in kinds
@@ -472,6 +489,7 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     assert count == 7 and "Plots" in kinds and "Text" in kinds  # two maps are not measured yet
     texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
     assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
+    assert not payload(shown, state).data["has_slow"]
     count, kinds = run("faithfulness")
     assert count == 7 and "Plots" in kinds and "Text" not in kinds
 
@@ -485,5 +503,5 @@ def test_cancelled_task_leaves_the_payload_unchanged(shown, task):
     with pytest.raises(Stopped):
         TASKS[task](shown, state, cancel)
     data = payload(shown, state).data
-    assert len(data["maps"][0]["panels"]) == 5
-    assert data["faithfulness"][0]["text"] == blocks.NOT_MEASURED_MESSAGE
+    assert len(data["row"]["panels"]) == 5
+    assert data["scores"] is None

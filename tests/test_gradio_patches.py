@@ -20,7 +20,6 @@ from vitdemo.page.gradio_patches import (
     AppBlocks,
     PathImage,
     UncheckedDropdown,
-    UncheckedRadio,
     UncheckedSlider,
     current_request,
     session_id,
@@ -154,7 +153,6 @@ def test_old_files_are_deleted_while_new_ones_are_created(which, tmp_path, monke
     [
         (UncheckedSlider(1, 5), gr.Slider(1, 5), 6),
         (UncheckedDropdown(["a", "b"]), gr.Dropdown(["a", "b"]), "c"),
-        (UncheckedRadio(["a", "b"]), gr.Radio(["a", "b"]), "c"),
     ],
 )
 def test_value_that_is_no_longer_a_choice_reaches_the_handler(own, theirs, value):

@@ -18,6 +18,14 @@ from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"
 SVG = "{http://www.w3.org/2000/svg}"
+JS_TOPS = "all => all.map(each => Math.round(each.getBoundingClientRect().top))"
+SCORES = f"{MAPS} .score"
+JS_RECORD_SCORES = """() => {
+    window.counts = [];
+    const count = () => counts.push(document.querySelectorAll("#why-maps .score").length);
+    new MutationObserver(count).observe(document.querySelector("#why-maps"),
+        { childList: true, subtree: true });
+}"""
 JS_RECORD_PROGRESS = """() => {
     window.progress = [];
     const text = document.querySelector(".vd-progress progress").nextElementSibling;
@@ -68,12 +76,11 @@ def test_quick_maps_follow_the_class_and_the_model(why_page):
     choose_option(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
     # A ResNet has its own maps and no tokens to drop.
-    why_page.get_by_role("radio", name="Token dropped").check()
+    choose_option(why_page, "#why-fill", "Token dropped")
     choose_model(why_page, "resnet")
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
     expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
-    expect(why_page.get_by_role("radio", name="Token dropped")).to_have_count(0)
-    expect(why_page.get_by_role("radio", name="Mean colour")).to_be_checked()
+    expect(why_page.locator("#why-fill input")).to_have_value("Mean colour")
 
 
 def test_saved_map_has_title_model_and_colour_scale(why_page):
@@ -90,21 +97,26 @@ def test_saved_map_has_title_model_and_colour_scale(why_page):
 def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, photo):
     why_page.locator("#why-slow").click()
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    for text in ("Rank correlation", "19 randomised classifier heads"):
-        expect(why_page.locator(f"{MAPS} figcaption", has_text=text)).to_have_count(5)
+    expect(why_page.locator("#why-measure")).to_be_enabled()
+    meter = why_page.locator("#why-meter")
+    meter.locator("summary", has_text="Numbers").click()
+    correlations = meter.locator("table").last.locator("tbody tr td:nth-child(4)")
+    expect(correlations).to_have_count(7)
+    assert sum(" to " in text for text in correlations.all_inner_texts()) == 5
     why_page.locator("#why-measure").click()
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
-    expect(why_page.locator("#why-meter tr")).to_have_count(11)
-    expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(7)
+    expect(meter.locator("table").first.locator("tr")).to_have_count(11)
+    expect(why_page.locator(SCORES)).to_have_count(7)
     expect(why_page.locator("#why-cancel")).to_be_hidden()
     assert "Area under the curve, %" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"
     )
-    why_page.get_by_role("radio", name="Mean colour").check()
-    expect(why_page.locator("#why-meter")).to_contain_text("Not measured yet")
-    why_page.get_by_role("radio", name="Token dropped").check()
+    choose_option(why_page, "#why-fill", "Mean colour")
+    expect(why_page.locator("#why-meter svg")).to_have_count(0)
+    expect(why_page.locator(SCORES)).to_have_count(0)
+    choose_option(why_page, "#why-fill", "Token dropped")
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # cached
-    table = why_page.locator("#why-meter table")
+    table = meter.locator("table").first
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
         expect(table).to_contain_text(text)
     for figure, text in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
@@ -115,7 +127,7 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     upload(why_page, photo)
     wait_for_change(why_page, MAPS, before)
     expect(why_page.locator("#why-meter svg")).to_have_count(0)
-    expect(why_page.locator(f"{MAPS} figcaption", has_text="Score ")).to_have_count(0)
+    expect(why_page.locator(SCORES)).to_have_count(0)
 
 
 def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs, tmp_path):
@@ -128,7 +140,9 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs
     for page in (first, second):
         page.locator(f"{MAPS} figure").nth(4).wait_for()
     first.locator("#why-measure").click()
-    expect(first.locator("#why-meter")).to_contain_text("steps")  # the progress bar
+    expect(first.locator(MAPS)).to_contain_text("steps")  # the progress bar
+    expect(first.locator("#why-measure")).to_have_text("Testing …")
+    expect(first.locator("#why-measure")).to_be_disabled()
     second.locator("#why-measure").click()  # queued
     first.evaluate(JS_RECORD_PROGRESS)
     first.locator("#why-cancel").click()
@@ -137,19 +151,26 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs
     expect(first.locator("#why-measure")).to_be_enabled()
     expect(second.locator("#why-meter svg")).to_have_count(2)
     expect(second.locator(MAPS)).to_contain_text("vit predicts")
-    expect(first.locator("#why-meter")).to_contain_text("Not measured yet")
+    expect(first.locator("#why-measure")).to_have_text("Test faithfulness")
+    expect(first.locator("#why-meter svg")).to_have_count(0)
     expect(first.locator(MAPS)).to_contain_text("large predicts")
 
 
 def test_each_task_keeps_the_results_of_the_other(why_page):
-    scores = why_page.locator(f"{MAPS} figcaption", has_text="Score ")
+    scores = why_page.locator(SCORES)
+    progress = why_page.locator(".vd-progress progress")
     choose_option(why_page, "#why-class", "frog")  # no other test computes these maps
     expect(why_page.locator(MAPS)).to_contain_text("Why frog?")
     why_page.locator("#why-measure").click()
     expect(scores).to_have_count(5)
+    why_page.evaluate(JS_RECORD_SCORES)
     why_page.locator("#why-slow").click()
-    expect(why_page.locator(f"{MAPS} figcaption", has_text="randomised")).to_have_count(5)
+    expect(progress).to_have_count(1)
+    expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
+    expect(why_page.locator("#why-slow")).to_be_hidden()  # nothing is left to compute
+    expect(progress).to_have_count(0)
     expect(scores).to_have_count(5)
+    assert min(why_page.evaluate("window.counts")) == 5  # the scores stayed
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(why_page.locator("#why-meter")).to_contain_text(
         "Not measured yet: Integrated Gradients, Occlusion."
@@ -165,7 +186,7 @@ def test_a_change_of_the_view_cancels_the_task(large_page, change):
     measure.click()
     expect(measure).to_be_disabled()
     expect(cancel).to_be_visible()
-    expect(page.locator("#why-meter")).to_contain_text("steps")
+    expect(page.locator(MAPS)).to_contain_text("steps")
     if change == "image":
         page.locator("#offers .photos").get_by_role("button", name="bus").click()
     elif change == "model":
@@ -173,11 +194,42 @@ def test_a_change_of_the_view_cancels_the_task(large_page, change):
     elif change == "class":
         choose_option(page, "#why-class", "ship")
     else:
-        page.get_by_role("radio", name="Mean colour").check()
+        choose_option(page, "#why-fill", "Mean colour")
     expect(cancel).to_have_count(0)
     expect(measure).to_be_enabled()
-    expect(page.locator("#why-meter")).to_contain_text("Not measured yet")
-    expect(page.locator("#why-meter progress")).to_have_count(0)
+    expect(page.locator("#why-meter svg")).to_have_count(0)
+    expect(page.locator(f"{MAPS} progress")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1366, 1024])
+def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, width):
+    page = open_page(f"{page_url}?section=why&picture=photo:lion", width=width, height=768)
+    figures = page.locator(f"{MAPS} figure")
+    figures.nth(4).wait_for()
+    assert len({round(figure.bounding_box()["y"]) for figure in figures.all()}) == 1
+    for part in (figures.last, page.locator("#why-measure")):
+        box = part.locator("canvas").bounding_box() if part == figures.last else part.bounding_box()
+        assert box["y"] + box["height"] < 768  # the maps and the test are on the first screen
+    words = page.locator("#sections [role=tabpanel]:visible").inner_text().split()
+    assert len(words) < 200  # also with scores and curves
+    page.locator("#why-measure").click()
+    expect(page.locator(SCORES)).to_have_count(5)
+    expect(page.locator("#why-measure")).to_be_enabled()
+    page.wait_for_function("!document.querySelector('[data-view=class_attribution][aria-busy]')")
+    tops = page.locator(f"{SCORES} .track").evaluate_all(JS_TOPS)
+    assert len(tops) == 5 and len(set(tops)) == 1
+    lit = page.locator("#why-meter .is-lit")
+    expect(lit).to_have_count(0)
+    for figure in (figures.nth(1), figures.nth(3)):
+        figure.hover()
+        expect(lit).to_have_count(2)  # in both plots
+        colour = lit.first.locator("path").first.evaluate("e => getComputedStyle(e).stroke")
+        swatch = figure.locator(".swatch").evaluate("e => getComputedStyle(e).backgroundColor")
+        assert colour == swatch
+    page.mouse.move(0, 0)
+    expect(lit).to_have_count(0)
+    figures.first.get_by_role("button", name="Save as PNG").focus()
+    expect(lit).to_have_count(2)
 
 
 def test_typed_class_is_kept_while_new_choices_arrive(open_page, page_url):
@@ -203,5 +255,5 @@ def test_typed_class_is_kept_while_new_choices_arrive(open_page, page_url):
     field.click()
     label = options.first.inner_text()  # of the new image, because its choices arrived meanwhile
     options.first.click()
-    predicted = re.search(r"the predicted class \((\w+)\)", label)[1]
+    predicted = re.search(r"predicted class \((\w+)\)", label)[1]
     expect(page.locator(MAPS)).to_contain_text(f"Why {predicted}?")

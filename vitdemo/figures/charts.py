@@ -120,7 +120,7 @@ def plot_faithfulness(
     curves: Sequence[Curve], band: Sequence[np.ndarray], x_label: str, y_label: str
 ) -> Figure:
     """Plot faithfulness curves and the `band` (x, mean, low, high) of random orders."""
-    figure, axes = create_plot(x_label, y_label, (5, 3.4))
+    figure, axes = create_plot(x_label, y_label, (5, 2.6))
     x, mean, low, high = band
     axes.fill_between(x, low, high, color=TEXT_COLOUR, alpha=0.15, linewidth=0, gid="random-band")
     axes.plot(x, mean, color=TEXT_COLOUR, alpha=0.55, linewidth=1.2, gid="random-mean")

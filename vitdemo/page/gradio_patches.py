@@ -178,13 +178,6 @@ class UncheckedDropdown(gr.Dropdown):
         return payload if isinstance(payload, str) else None
 
 
-class UncheckedRadio(gr.Radio):
-    """`gr.Radio` that passes the browser's value to the handler, see `UncheckedDropdown`."""
-
-    is_template = True
-    preprocess = UncheckedDropdown.preprocess
-
-
 def _save_data_url(url: str, folder: str) -> str:
     if len(url) > 4 * MAX_FILE_BYTES // 3 + 1000:
         raise gr.Error("The image is too large. Choose a smaller image.", print_exception=False)

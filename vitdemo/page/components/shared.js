@@ -16,7 +16,8 @@ Object.assign(window.vitdemo, (() => {
   const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
 
   // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
-  // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey.
+  // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey. Signed values have a
+  // linear scale.
   function paint(canvas, values, [rows, columns], { top = null, signed = false, scale = "linear" } = {}) {
     if (canvas.width !== columns || canvas.height !== rows) {
       canvas.width = columns;
@@ -28,8 +29,8 @@ Object.assign(window.vitdemo, (() => {
     const context = canvas.getContext("2d", { willReadFrequently: true });
     const image = context.createImageData(columns, rows);
     for (let i = 0; i < values.length; i++) {
-      let share = limit > 0 ? Math.sign(values[i]) * SCALES[scale](Math.abs(values[i]) / limit) : 0;
-      if (signed) share = (share + 1) / 2;
+      let share = limit > 0 ? values[i] / limit : 0;
+      share = signed ? (share + 1) / 2 : SCALES[scale](share);
       const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
       for (let c = 0; c < 3; c++) image.data[4 * i + c] = colours[at + c] ?? 128;
       image.data[4 * i + 3] = 255;

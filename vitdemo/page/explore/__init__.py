@@ -25,23 +25,6 @@ from vitdemo.page.explore.more_models import MoreModelsPanel
 from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
 from vitdemo.page.kit import MODEL_QUEUE, NO_API, add_download_button
 
-ABOUT_ATTENTION_MAPS = (
-    "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
-    "from which the class is predicted. In each **layer**, several **attention heads** compute "
-    "how much each token attends to every other. The grid shows all heads, one row per layer. The "
-    "large map shows the head you choose. Bright patches have large attention weights. The weight "
-    "of the class token is written below the map.\n\n"
-    "A map of one layer shows what the token reads in this layer only. **Norm-weighted "
-    "attention** shows how much of each token is passed on: the norm of weight times transformed "
-    "value (Kobayashi et al. 2020). **Attention rollout** multiplies the attention of all layers "
-    "(Abnar & Zuidema 2020). **Similar tokens** compares the tokens after a layer. If the maps "
-    "were tested, the view starts with the most faithful map and layer.\n\n"
-    "A few patches with most of the attention are often **attention sinks**, which pass on less "
-    "than their weight suggests (Xiao et al. 2024). Large models may also have **artefact "
-    "tokens**, with a very large norm and information about the whole image (Darcet et al. 2024). "
-    "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
-    "measures how faithful each map is."
-)
 VIEWS = (image_input, attention_maps, predictions, class_attribution, side_by_side)
 # View -> payload function. Predictions come after the attention, whose forward pass they reuse.
 PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | perturbation.PAYLOADS | inside.PAYLOADS
@@ -79,8 +62,6 @@ def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreT
                     [look.image, look.model],
                     MODEL_QUEUE,
                 )
-            with gr.Accordion("About these maps", open=False):
-                gr.Markdown(ABOUT_ATTENTION_MAPS)
     look.connect_events(page)
     more.wire()
     copy.click(permalink.report_copy, copy, js=permalink.JS_COPY_LINK, **NO_API)

@@ -28,6 +28,7 @@ After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 import hashlib
 from dataclasses import dataclass
 
+import gradio as gr
 from torch import Tensor
 
 from vitdemo.analyses.class_maps import choose_first_map
@@ -69,8 +70,10 @@ class RolloutSettings:
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the view, which the browser draws with its settings."""
+    """Lay out the view, which the browser draws with its settings, and the explanation."""
     add_view(VIEW, elem_id="attention")
+    with gr.Accordion(texts.ABOUT_TITLE, open=False, elem_classes="vd-about"):
+        gr.Markdown(texts.ABOUT)
 
 
 def payload(context: AppContext, state: ViewState) -> dict:

@@ -18,7 +18,8 @@ function mapHint(map) {
   const hint = make("p", { className: "hint", hidden: isUsed() });
   const patches = new Set();
 
-  const say = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : matchMedia("(hover: none)").matches ? texts.hint_touch : texts.hint_pointer);
+  const pointing = matchMedia("(hover)").matches ? texts.hint_pointer : texts.hint_touch;
+  const say = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : pointing);
   say(false);
   map.addEventListener("focus", () => say(map.matches(":focus-visible")));
   map.addEventListener("blur", () => say(false));

@@ -95,6 +95,9 @@ const patches = (values) => patchesOf(look, values);
 
 // --- drawing ---
 
+// Similarities have no sinks, so their scale is always linear.
+const coloursOf = (of) => (of === "similar" ? { signed: true } : { scale: state.colour });
+
 let drawing = 0;
 function drawSoon() {
   if (!drawing) drawing = requestAnimationFrame(draw);
@@ -113,7 +116,7 @@ function draw() {
   const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
   thumbnails.forEach(({ button, canvas, of }, i) => {
     button.classList.toggle("waits", !maps[i]);
-    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, signed: of === "similar", scale: state.colour });
+    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
   });
   drawLarge(token, top);
 }
@@ -127,7 +130,7 @@ function drawLarge(token, top) {
   const map = patches(values);
   const signed = state.of === "similar";
   const limit = state.of === set && top !== null ? top : largest(map);
-  paint(large.querySelector("canvas"), map, look.grid, { top: limit, signed, scale: state.colour });
+  paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.of) });
   drawLegend(limit, signed);
   const { layer, head, direction, of } = state;
   const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
@@ -137,11 +140,11 @@ function drawLarge(token, top) {
 // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
 function drawLegend(limit, signed) {
   const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
-  const { colour } = state;
+  const { scale: colour = "linear" } = coloursOf(state.of);
   const low = signed ? -limit : limit * lowestOf(colour);
   part("legend").style.setProperty("--ramp", ramp(signed));
   part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
-  part("middle").textContent = colour === "linear" ? "" : text(signed ? 0 : limit * middleOf(colour));
+  part("middle").textContent = colour === "linear" ? "" : text(limit * middleOf(colour));
   part("top").textContent = text(limit);
   part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
 }

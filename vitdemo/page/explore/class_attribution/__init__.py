@@ -1,8 +1,10 @@
 """The section "Why this class?": attribution maps side by side, and the faithfulness test.
 
-The payload is two documents, for the two elements of the view:
+The payload:
 
-    {"maps": blocks, "faithfulness": blocks}
+    {"row": MapRow of the maps, "names": [method, ...], "colours": {method: colour of its curves},
+     "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
+     "results": blocks of curves, numbers and explanations}
 
 It contains the slow maps and the results of the faithfulness test that are in the cache. The two
 tasks compute them.
@@ -17,9 +19,7 @@ from vitdemo.analyses.class_maps import (
 )
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
-from vitdemo.explain.attributions import OnStep
-from vitdemo.explain.faithfulness import NUM_COPIES, NUM_RANDOM_ORDERS
-from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS
+from vitdemo.explain.attributions import OnStep, list_methods
 from vitdemo.page.bridge import (
     Report,
     ViewData,
@@ -30,91 +30,52 @@ from vitdemo.page.bridge import (
 )
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
+    ORDER_COLOURS,
     class_map_row,
-    faithfulness_blocks,
+    result_blocks,
+    score_payload,
 )
 from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedRadio
+from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 
 VIEW = "class_attribution"
 TEXTS = {
     "compute_slow_maps": "Compute slow maps",
     "test_faithfulness": "Test faithfulness",
+    "computing_slow_maps": "Computing …",
+    "testing_faithfulness": "Testing …",
+    "score": "Faithfulness score, {points} points: {verdict}",
+    "bars": "Bars: faithfulness score, {low} to {high} points.",
+    "bars_baselines": "Grey: random orders. Lines: {baselines}.",
 }
 # Values of the two class lists, also in URLs: the predicted class, and no second class.
 PREDICTED_CLASS_VALUE = NO_CLASS_VALUE = ""
-CLASS_MAPS_INTRO = (
-    "Each map shows which patches support a class, according to one attribution method. The "
-    "methods often disagree. Choose a second class to compare the reasons for the two classes. The "
-    "**faithfulness test** removes patches in the order of each map and measures how the "
-    "probability of the class changes. A plausible map may still fail this test."
-)
-FAITHFULNESS_HELP = (
-    "**Faithfulness test.** *Deletion* removes patches, those with the highest map values first. "
-    "*Insertion* restores them in the same order. The score is the area under the insertion curve "
-    "minus the area under the deletion curve, in percentage points. It measures how well the map "
-    "predicts the response of **this model** to removed patches. It does not measure whether the "
-    "prediction is correct, or which patches a human would use.\n\n"
-    "Compare each score with four baselines:\n"
-    "- **Random orders** use neither the image nor the model. "
-    f"A map is tested against {NUM_RANDOM_ORDERS} of them.\n"
-    "- **Transformed copies** are the same map, rotated, flipped or shifted. They are needed "
-    "because smooth maps score high at any position. "
-    f"A map is tested against up to {NUM_COPIES} of them.\n"
-    "- **Centre first** ranks patches by their distance to the centre, because most photos show "
-    "their subject there.\n"
-    "- The **edge map** (Sobel gradient, mean per patch) uses the image but no model.\n\n"
-    "The tests against random orders and transformed copies have p-values. *Not significantly "
-    "better* means p > 0.05. Centre first and the edge map have only one score per image, so this "
-    "comparison has no p-value. The false-positive rate of 5% applies to each map separately, and "
-    "only to maps that do not use the image. With vit-scratch, an edge map passes both tests on "
-    "10 of 40 validation images. The mean relevance of other images passes both tests on 8 of "
-    "40.\n\n"
-    "Do not compare scores between models, because a model's confidence changes the score of the "
-    "same order. If the logits of vit-scratch are halved, the mean score of relevance falls from "
-    "36 to 19 points. Do not compare scores between replacements either. The included Vision "
-    "Transformers were trained with half of the patches dropped (PatchDropout). The included "
-    "convolutional model was trained with a square removed from each image (Cutout). Other models "
-    "may never have seen a removed patch.\n\n"
-    "**Does the map depend on the class and on the classifier head?** Below each map is its rank "
-    "correlation with the map for the runner-up class. The next line gives its rank correlations "
-    f"with the maps of {NUM_RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
-    "2018): mean, minimum and maximum. The baseline is the correlation between these maps, which "
-    "is not 0. A map passes the check if its correlation is not significantly higher than the "
-    "baseline. If both correlations are near 1, the map depends only on the image and on the "
-    "layers before the classifier head."
-)
 
 
 def build(look: ExploreTab) -> None:
     """Lay out the section, whose view the browser draws."""
     classes = list_first_classes(look)
-    gr.Markdown(CLASS_MAPS_INTRO)
-    with gr.Row():
+    with gr.Row(elem_classes="vd-filters"):
         target = UncheckedDropdown(
-            [("the predicted class", PREDICTED_CLASS_VALUE), *classes],
+            [("predicted class", PREDICTED_CLASS_VALUE), *classes],
             value=PREDICTED_CLASS_VALUE,
             label="Class to explain",
             elem_id="why-class",
-            min_width=220,
         )
         against = UncheckedDropdown(
             [("none", NO_CLASS_VALUE), *classes],
             value=NO_CLASS_VALUE,
             label="Second class",
             elem_id="why-against",
-            min_width=220,
         )
-        fill = UncheckedRadio(
+        fill = UncheckedDropdown(
             [(words, name) for name, words in FILL_LABELS.items()],
             value="drop",
-            label="Replacement for removed patches",
+            label="Removed patches",
             elem_id="why-fill",
-            min_width=320,
         )
     add_view(VIEW, elem_id="why-maps")
-    gr.Markdown(FAITHFULNESS_HELP)
     add_view(VIEW, elem_id="why-meter")
     look.controls |= {"why": target, "not": against, "fill": fill}
 
@@ -131,10 +92,15 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     found, problem = load_class_maps(context, state, include_slow=False)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
+    (row,) = document_payload([class_map_row(found, fill, problem)])
     return ViewData(
         {
-            "maps": document_payload([class_map_row(found, known, fill, problem)]),
-            "faithfulness": document_payload(faithfulness_blocks(found, known)),
+            "row": row,
+            "names": [each.method.name for each in found.maps],
+            "colours": ORDER_COLOURS,
+            "scores": score_payload(known),
+            "has_slow": has_missing_maps(context, found),
+            "results": document_payload(result_blocks(found, known)),
         },
         control_updates(
             found,
@@ -184,6 +150,14 @@ def load_class_maps(context: AppContext, state: ViewState, **options) -> tuple[C
         return compute_class_maps(context, run, image, target=target, **options), str(error)
 
 
+def has_missing_maps(context: AppContext, found: ClassMaps) -> bool:
+    """Return whether `compute_slow_maps` would compute slow maps or their checks."""
+    slow = [each for each in list_methods(context.load_model(found.run)) if each.is_slow]
+    checks = {each.method.name: each.head_check for each in found.maps}
+    is_checked = found.against is not None or all(checks.get(each.name) for each in slow)
+    return not is_checked or any(each.name not in checks for each in slow)
+
+
 def choose_fill(found: ClassMaps, state: ViewState) -> str:
     """Return the chosen replacement for removed patches, or the first that the model supports."""
     return state.read_choice("fill", found.fills, found.fills[0])
@@ -199,7 +173,7 @@ def control_updates(
     classes = found.run.classes
     ordered = sorted(dict.fromkeys(classes), key=lambda name: name != true_class)
     names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]
-    predicted = f"the predicted class ({classes[int(found.probabilities.argmax())]})"
+    predicted = f"predicted class ({classes[int(found.probabilities.argmax())]})"
     against = NO_CLASS_VALUE if found.against is None else classes[found.against]
     fills = [(words, name) for name, words in FILL_LABELS.items() if name in found.fills]
     return {
