@@ -15,8 +15,7 @@ from vitdemo.data.perturb.changes import (
 )
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState, load_square
-from vitdemo.page.components.article import Notice
-from vitdemo.page.explore.perturbation import attention, encode_changes, image, predictions
+from vitdemo.page.explore.perturbation import attention, image, predictions, presets
 from vitdemo.page.image_sources import ImageRequest
 
 PHOTO = ImageRequest("photo:cat")
@@ -54,7 +53,22 @@ def test_patches_are_removed_on_the_chosen_grid_only(shown):
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
 def test_presets_are_parsed_from_their_view_state(shown, preset):
-    assert parse(shown, **encode_changes(preset.changes)) == preset.changes
+    assert parse(shown, **presets.encode_changes(preset.changes)) == preset.changes
+
+
+def test_presets_show_the_original_and_the_changed_images(shown):
+    found = presets.payload(shown, make_state())
+    original, *others = found["presets"]
+    assert [each["title"] for each in others] == [*PRESETS]
+    assert parse(shown, **original["changes"]) == ImageChanges()
+    side, width, _ = found["sheet"].pixels.shape
+    copies = found["sheet"].pixels.reshape(side, 1 + len(PRESETS), width // (1 + len(PRESETS)), 3)
+    unchanged = image.load_canvas(shown, make_state())
+    assert side == unchanged.width  # not enlarged
+    np.testing.assert_array_equal(copies[:, 0], np.asarray(unchanged))
+    for i, preset in enumerate(PRESETS.values(), start=1):
+        changed = np.asarray(apply_changes(unchanged, preset.changes))
+        np.testing.assert_array_equal(copies[:, i], changed)
 
 
 def test_image_has_all_patches_and_the_colour_of_removed_patches(shown):
@@ -94,18 +108,17 @@ def test_attention_contains_the_maps_of_all_layers_and_rankings(shown):
 
 
 def test_predictions_are_those_of_the_changed_image(shown):
-    summary, *_ = blocks = predictions.payload(shown, make_state("resnet", noise=90))
-    assert re.fullmatch(r"\*\*[0-3] of 3 models keep their prediction\.\*\*", summary["text"])
+    found = predictions.payload(shown, make_state("resnet", noise=90))
+    assert re.fullmatch(r"[0-3] of 3 models keep their prediction\.", found["summary"])
     canvas = perturbation.make_canvas(shown, load_square(shown, PHOTO))
     changed = apply_changes(canvas, ImageChanges(noise=90))
-    cards = [block for block in blocks if block["kind"] == "ProbabilityChange"]
-    assert len(cards) == 3
-    for card in cards:
-        run = shown.find_run(card["title"].split(":")[0])
+    assert len(found["models"]) == 3
+    for model in found["models"]:
+        run = shown.find_run(model["run"])
         before, after = (shown.predict(run, each).probabilities for each in (canvas, changed))
-        for name, *values in card["rows"]:
-            index = run.classes.index(name)
-            assert values == pytest.approx([before[index], after[index]])
+        indices = [run.classes.index(name) for name in model["classes"]]
+        np.testing.assert_allclose(model["before"], before[indices], atol=1e-6)
+        np.testing.assert_allclose(model["now"], after[indices], atol=1e-6)
 
 
 def make_prediction_change(run, before, after):
@@ -115,31 +128,35 @@ def make_prediction_change(run, before, after):
     return perturbation.PredictionChange(run, *rows)
 
 
-def test_card_lists_the_top_classes_before_and_after(shown):
-    run = shown.find_run("vit")
-    card = predictions.prediction_card(
-        make_prediction_change(run, {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}), "still "
+def test_model_has_its_top_classes_before_and_after(shown):
+    change = make_prediction_change(
+        shown.find_run("vit"), {3: 0.6, 5: 0.3, 1: 0.1}, {5: 0.5, 8: 0.4, 3: 0.1}
     )
-    assert card.title == "vit: cat → **dog**"
-    assert card.rows == [
-        ("cat", 0.6, 0.1),
-        ("dog", 0.3, 0.5),
-        ("automobile", 0.1, 0.0),
-        ("ship", 0.0, 0.4),
-    ]
+    assert predictions.describe_model(change, ImageChanges(blur=1)) == {
+        "run": "vit",
+        "isKept": False,
+        "verdict": "cat → dog",
+        "classes": ["cat", "dog", "automobile", "ship"],
+        "before": [0.6, 0.3, 0.1, 0.0],
+        "now": [0.1, 0.5, 0.0, 0.4],
+    }
 
 
 def test_models_that_keep_their_prediction_are_counted(shown):
-    run = shown.find_run("vit")
+    run, blur = shown.find_run("vit"), ImageChanges(blur=1)
     same = make_prediction_change(run, {3: 0.8, 5: 0.2}, {3: 0.7, 5: 0.3})
     other = make_prediction_change(run, {3: 0.8, 5: 0.2}, {3: 0.3, 5: 0.7})
-    blocks = predictions.prediction_blocks([same, other], ["'bad'"], ImageChanges(blur=1), 224)
-    summary, note, *cards, problem = blocks
-    assert "1 of 2 models keep their prediction." in summary.text and summary.told
-    assert [each.title for each in cards] == ["vit: still cat", "vit: cat → **dog**"]
-    assert problem == Notice("'bad'")
-    assert "image at this size, 224 × 224 pixels" in note.text
-    summary, *_ = predictions.prediction_blocks([other], [], ImageChanges(blur=1), 32)
-    assert "0 of 1 model keeps its prediction." in summary.text
-    summary, _, unchanged = predictions.prediction_blocks([same], [], ImageChanges(), 32)
-    assert "The image is unchanged" in summary.text and unchanged.title == "vit: cat"
+    found = predictions.to_payload([same, other], ["'bad'"], blur)
+    assert found["summary"] == "1 of 2 models keep their prediction."
+    assert [each["verdict"] for each in found["models"]] == ["still cat", "cat → dog"]
+    assert found["problems"] == ["'bad'"]
+    found = predictions.to_payload([other], [], blur)
+    assert found["summary"] == "0 of 1 model keeps its prediction."
+
+
+def test_unchanged_image_has_no_summary_and_one_probability_per_class(shown):
+    same = make_prediction_change(shown.find_run("vit"), {3: 0.8, 5: 0.2}, {3: 0.8, 5: 0.2})
+    found = predictions.to_payload([same], [], ImageChanges())
+    (model,) = found["models"]
+    assert (found["summary"], model["verdict"], model["before"]) == ("", "cat", [])
+    assert model["now"][:2] == [0.8, 0.2]

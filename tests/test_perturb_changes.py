@@ -12,7 +12,7 @@ from vitdemo.analyses import perturbation
 from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.data.perturb import changes as perturb
-from vitdemo.data.perturb.changes import CHEQUERBOARD, PRESETS, ImageChanges, RemovedPatches
+from vitdemo.data.perturb.changes import CENTRE, CHEQUERBOARD, PRESETS, ImageChanges, RemovedPatches
 from vitdemo.errors import DataError
 
 CPU = torch.device("cpu")
@@ -68,11 +68,11 @@ def test_presets_accept_uniform_images(shown):
         changed = perturb.apply_changes(canvas, preset.changes)
         assert not preset.changes.is_identity
         assert perturbation.predict_changes(shown, canvas, changed)[1] == []
-    assert len(CHEQUERBOARD.cells) == 32
+    assert (len(CHEQUERBOARD.cells), len(CENTRE.cells)) == (32, 16)
 
 
 def test_the_shuffle_preset_moves_8_x_8_pieces():
-    assert PRESETS["Shuffled patches"].changes == ImageChanges(pieces=8)
+    assert PRESETS["Shuffle patches"].changes == ImageChanges(pieces=8)
 
 
 def test_all_models_predict_before_and_after_the_change(shown):

@@ -17,12 +17,12 @@ from tests.browser.actions import (
     upload,
 )
 
-NO_CHANGES = "Current changes: none."
+NO_CHANGES = "Click a patch to remove it, and again to restore it."
 
 
 def open_section(open_page, page_url, **options) -> Page:
-    """Open the section "Change the image" by URL, since phones hide the tab."""
-    page = open_page(page_url + "?section=hands", **options)
+    """Open the section "Change the image", with all sliders, by URL, since phones hide the tab."""
+    page = open_page(page_url + "?section=hands&hands=sliders", **options)
     page.locator("#hands-maps figure").first.wait_for()
     return page
 
@@ -42,18 +42,22 @@ def find_removed_patches(page: Page):
 
 
 def find_change_text(page: Page):
-    return page.locator("#hands-picture small")
+    return page.locator("#hands-picture .words")
 
 
 def get_image_url(page: Page) -> str:
     return page.locator("#hands-picture img").get_attribute("src")
 
 
+def find_preset(page: Page, name: str):
+    return page.locator("#hands-presets").get_by_role("button", name=name)
+
+
 def reset_changes(page: Page) -> None:
-    page.get_by_role("button", name="Reset all changes").click()
+    find_preset(page, "Original").click()
     expect(find_removed_patches(page)).to_have_count(0)
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
-    expect(page.locator("#hands-answers [role=status]")).to_contain_text("The image is unchanged")
+    expect(page.locator("#hands-answers .both")).to_have_count(0)
 
 
 def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
@@ -62,7 +66,9 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     expect(page.locator("#hands-answers section")).to_have_count(3)
     expect(page.locator("#hands-picture .cells button")).to_have_count(64)
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
-    expect(page.locator("#hands-answers .points").first).to_have_text("±0.0")
+    expect(page.locator("#hands-answers .bars").first).to_be_visible()
+    expect(page.locator("#hands-answers .both")).to_have_count(0)  # one bar per class
+    expect(page.locator("#answers")).to_be_hidden()  # predictions appear once
     # A removed patch is shown before the response and sends one request.
     page.wait_for_timeout(1000)
     before, requests = get_image_url(page), record_model_requests(page)
@@ -119,13 +125,16 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     }""")
     expect(find_removed_patches(page)).to_have_count(32)
     reset_changes(page)
-    page.get_by_role("button", name="Half the patches removed").click()
+    find_preset(page, "Remove half").click()
+    expect(page.locator("#hands-note")).to_contain_text("Every second patch is removed")
     expect(find_change_text(page)).to_have_text("Current changes: 32 of 64 patches removed.")
     expect(page.locator("#hands-answers [role=status]")).to_contain_text("of 3 models keep")
     for card in page.locator("#hands-answers section").all():
         changes = card.locator(".points").all_inner_texts()
         assert any(text != "±0.0" for text in changes)
-    reset_changes(page)
+    page.get_by_role("button", name="Restore all patches").click()
+    expect(page.locator("#hands-note")).not_to_contain_text("Every second patch")
+    expect(find_preset(page, "Original")).to_have_attribute("aria-pressed", "true")
 
 
 def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp_path):
@@ -148,7 +157,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     expect(find_change_text(section)).to_have_text("Current changes: blur 3% of the side.")
     fill_slider(section, "#hands-blur", "")  # an empty field changes nothing
     expect(find_change_text(section)).to_have_text(NO_CHANGES)
-    section.get_by_role("button", name="Shuffled patches").click()
+    find_preset(section, "Shuffle patches").click()
     expect(section.locator("#hands-note")).to_contain_text("did not need the arrangement")
     expect(section.get_by_role("radio", name="8 × 8").last).to_be_checked()
     expect(find_change_text(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
@@ -156,7 +165,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     section.get_by_role("button", name="New random seed").click()
     expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
     reset_changes(section)
-    section.get_by_role("button", name="Dark and noisy").click()
+    find_preset(section, "Darken").click()
     expect(find_change_text(section)).to_contain_text("noise 25")
     find_patch(section, 2, 1).click()
     file = download(section, section.get_by_role("button", name="Download PNG"))
@@ -168,14 +177,14 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     removed, kept = (each.reshape(-1, 3) for each in (pixels[4:8, :4], pixels[8:12, :4]))
     assert len(np.unique(removed, axis=0)) == 1 < len(np.unique(kept, axis=0))
     reset_changes(section)
-    presets = ("Half the patches", "Upside down", "Blurred", "JPEG")
+    presets = ("Remove half", "Block the centre", "Turn upside down", "Blur")
     for i, size in enumerate([(1, 1), (10_000, 1)]):  # one colour, extreme shapes
         first = get_image_url(section)
         Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
         upload(section, tmp_path / f"{i}.png")
         expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
         for name in presets[2 * i : 2 * i + 2]:
-            section.get_by_role("button", name=re.compile(name)).click()
+            find_preset(section, name).click()
             expect(find_change_text(section)).not_to_have_text(NO_CHANGES)
             reset_changes(section)
     expect(section.locator("#hands-answers section")).to_have_count(3)
@@ -242,7 +251,8 @@ def test_users_have_separate_patches_and_every_width_fits(open_page, page_url):
 
 
 def test_url_stores_and_restores_the_changes(open_page, page_url):
-    query = "?section=hands&pieces=4&seed=7&blur=2&rotate=-90&patches=4&removed=4.4.201&noise=x"
+    query = "?section=hands&hands=sliders&pieces=4&seed=7&blur=2&rotate=-90&noise=x"
+    query += "&patches=4&removed=4.4.201"
     page = open_page(page_url + query)
     expect(find_change_text(page)).to_have_text(
         "Current changes: 4 × 4 pieces shuffled, rotation -90 degrees, blur 2% of the side, "
@@ -294,6 +304,6 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     expect(page.locator("#barred-last input[type=number]")).to_be_disabled()
     choose_model(page, "vit")
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
-    reset_changes(page)
+    fill_slider(page, "#barred-last", 0)
     expect(find_knockout_result(page)).to_contain_text("No layer is barred")
     assert fits_window(page)

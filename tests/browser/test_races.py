@@ -53,6 +53,7 @@ PARTS = {
     "epochs": "Across epochs",
     "diagram": "Architecture",
 }
+PREDICTIONS = "#answers .card:visible, #hands-answers .card:visible"
 HOME, OTHER_TABS = "Explore", ("Results", "Data", "Train")
 
 # The visible views of Explore. The name of a drawn file is a hash of its content.
@@ -69,7 +70,7 @@ JS_READ_VIEW = """() => {
         section: read("#sections [role=tab][aria-selected=true]"),
         part: read("#part label:has(input:checked)"),
         photo: read("#picture .about"),
-        predictions: read("#answers .cards"),
+        predictions: read("[id$=answers] .cards"),
         drawn: last ? { run: last.run, layer: last.layer, source: last.source } : null,
         words: words(panel),
         images: panel ? find("img", panel).map((image) => image.src.split("/").at(-1)) : [],
@@ -302,7 +303,7 @@ class References:
         if again or url not in self.views:
             self.streams.clear()
             self.page.goto(url)
-            self.page.locator("#answers .card").first.wait_for()
+            self.page.locator(PREDICTIONS).first.wait_for()
             patience = (lambda: 3.0) if again else (lambda: 2.0 if self.streams else 0.5)
             self.views[url] = wait_until(lambda: self.read_settled(state), 60, patience)
             assert self.views[url], f"The page does not open {url} as the URL says."
@@ -370,7 +371,7 @@ def run_burst(page: Page, address: str, references: References, seed: int) -> st
     query, log = start.query(min(start.layers) if start.layers else None), []
     page.set_extra_http_headers({SEED_HEADER: str(seed)})
     page.goto(address + query)
-    page.locator("#answers .card").first.wait_for()
+    page.locator(PREDICTIONS).first.wait_for()
     state = make_changes(page, choose_burst(dice, start), start, log)
     errors = find_errors(page, state, references)
     errors |= {f"console {number}": text for number, text in enumerate(messages)}

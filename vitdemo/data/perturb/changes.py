@@ -100,44 +100,44 @@ class Preset:
 
 
 CHEQUERBOARD = RemovedPatches((8, 8), tuple(i for i in range(64) if (i // 8 + i % 8) % 2))
+CENTRE = RemovedPatches((8, 8), tuple(i for i in range(64) if 2 <= i // 8 < 6 and 2 <= i % 8 < 6))
 PRESETS = {
     preset.title: preset
     for preset in (
         Preset(
-            "Shuffled patches",
+            "Remove half",
+            "Every second patch is removed, but people still recognise the object. Which models "
+            "still predict its class?",
+            ImageChanges(removed=CHEQUERBOARD),
+        ),
+        Preset(
+            "Block the centre",
+            "The object is often in the centre. If a prediction stays, the rest of the image is "
+            "enough for it.",
+            ImageChanges(removed=CENTRE),
+        ),
+        Preset(
+            "Shuffle patches",
             "The pieces stay, but their arrangement is lost. A model that still predicts the class "
             "did not need the arrangement of this image.",
             ImageChanges(pieces=8),
         ),
         Preset(
-            "Half the patches removed",
-            "Every second patch is painted over, but people still recognise the object. Which "
-            "models still predict its class, and do they attend to the empty patches?",
-            ImageChanges(removed=CHEQUERBOARD),
-        ),
-        Preset(
-            "Upside down",
-            "No information is lost, but most photos in the training set are upright. Which "
-            "predictions change, and does the attention rotate with the object?",
+            "Turn upside down",
+            "No information is lost, but most training images are upright. Does the attention "
+            "rotate with the object?",
             ImageChanges(rotate=180),
         ),
         Preset(
-            "Dark and noisy",
-            "The image has low brightness and strong noise. Which models make an incorrect "
-            "prediction with high confidence?",
-            ImageChanges(brightness=0.4, noise=25),
-        ),
-        Preset(
-            "Blurred",
-            "Blur removes fine texture first and keeps coarse outlines. In contrast, shuffling "
-            "keeps fine texture.",
+            "Blur",
+            "Blur removes fine texture and keeps coarse outlines. Shuffling keeps fine texture.",
             ImageChanges(blur=4),
         ),
         Preset(
-            "Strong JPEG compression",
-            "Strong compression produces visible blocks of 8 pixels. People still recognise the "
-            "object. Which models still predict its class?",
-            ImageChanges(jpeg=8),
+            "Darken, add noise",
+            "The image has low brightness and strong noise. Which models make an incorrect "
+            "prediction with high confidence?",
+            ImageChanges(brightness=0.4, noise=25),
         ),
     )
 }

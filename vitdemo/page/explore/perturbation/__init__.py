@@ -10,43 +10,43 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.data.perturb import PERTURBATIONS
-from vitdemo.data.perturb.changes import (
-    MAX_SEED,
-    PIECE_CHOICES,
-    PRESETS,
-    SLIDER_NAMES,
-    ImageChanges,
-)
+from vitdemo.data.perturb.changes import MAX_SEED, PIECE_CHOICES, SLIDER_NAMES
 from vitdemo.page.bridge import add_view
-from vitdemo.page.explore.perturbation import attention, image, knockout, predictions
+from vitdemo.page.explore.perturbation import attention, image, knockout, predictions, presets
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.gradio_patches import UncheckedSlider
 from vitdemo.page.kit import NO_PROGRESS
 
-PAYLOADS = {part.VIEW: part.payload for part in (image, predictions, attention, knockout)}
+PAYLOADS = {part.VIEW: part.payload for part in (presets, image, predictions, attention, knockout)}
 SLIDER_STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
 MAX_PATCHES_PER_CLICK = 32  # maximum number of patches removed per click
 
-CHANGE_IMAGE_INTRO = (
-    "Remove or shuffle patches, or degrade the image. **All models receive the same changed "
-    "image**; their predictions are shown next to the original ones. If a prediction changes, the "
-    "cause can be the removed patches or the gaps themselves: compare with the same number of "
-    "random gaps. If a prediction stays, the removed patches may still matter, since other patches "
-    "can contain the same information. Attention shows only which tokens a token attends to."
+ABOUT_CHANGES = (
+    "If a prediction changes, the cause can be the removed patches or the gaps themselves: compare "
+    "with the same number of random gaps. If a prediction stays, the removed patches may still "
+    "matter, since other patches can contain the same information. Attention shows only which "
+    "tokens a token attends to, and does not explain the prediction."
 )
 
 TEXTS = {
     "patches": "Patches: press one to remove or restore it",
-    "help": "Click a patch to remove it; click again to restore it. Arrow keys move the focus.",
+    "help": "Click a patch to remove it, and again to restore it.",
+    "most": "Remove most-attended patches",
+    "random": "Remove random patches",
     "download": "Download PNG",
     "remove_patch": "Remove row {row}, column {column}",
     "removed": "{count} of {total} patches removed",
     "no_changes": "none",
     "current_changes": "Current changes: {changes}.",
     "image": "The image that all models receive. Changes: {changes}",
+    "presets": "Changes of the image",
+    "sliders": "More changes",
+    "knockout": "Attention knock-out",
+    "before": "before",
+    "now": "now",
+    "change": "change",
     "attention": "Attention of {run} to the current image. Bright: {reader} attends most to this "
-    "patch in layer {layer}, or in the rollout up to this layer. Attention does not explain the "
-    "prediction.",
+    "patch.",
     "mean": "Mean of the heads, layer {layer}",
     "rollout": "Rollout, layers 1 to {layer}",
     "rollout_of_first": "Rollout, layer {layer}",
@@ -55,23 +55,22 @@ TEXTS = {
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the section in reading order: presets, image, predictions, changes, knock-out."""
-    gr.Markdown(CHANGE_IMAGE_INTRO)
-    with gr.Row(elem_classes="vd-presets", elem_id="hands-presets"):
-        for preset in PRESETS.values():
-            button = gr.Button(preset.title, size="sm", min_width=140)
-            call_on_click(button, "apply", encode_changes(preset.changes), preset.description)
-    add_message("hands-note")
-    with gr.Row():
-        with gr.Column(scale=4, min_width=300):
+    """Lay out the section in reading order: image, presets, predictions, attention, knock-out."""
+    with gr.Row(elem_id="hands", equal_height=False):
+        with gr.Column(scale=2, min_width=260, elem_id="hands-image"):
             add_view(image.VIEW, elem_id="hands-picture")
-            look.controls |= lay_out_removal()
-        with gr.Column(scale=4, min_width=300):
+        with gr.Column(scale=3, min_width=300):
+            add_view(presets.VIEW, elem_id="hands-presets")
+            add_view("changes_fold", elem_id="hands-fold")
+            with gr.Column(elem_id="hands-more"):
+                look.controls |= lay_out_removal()
+                look.controls |= lay_out_changes()
             add_view(predictions.VIEW, elem_id="hands-answers")
             add_view(attention.VIEW, elem_id="hands-maps")
-        with gr.Column(scale=4, min_width=300):
-            look.controls |= lay_out_changes()
-    look.controls |= knockout.build()
+            add_view("knockout_fold", elem_id="knockout-fold")
+            look.controls |= knockout.build()
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_CHANGES)
 
 
 def lay_out_removal() -> dict[str, Component]:
@@ -95,14 +94,7 @@ def lay_out_removal() -> dict[str, Component]:
         value="rollout",
         label="Rank patches by",
     )
-    with gr.Row():
-        for title, elem_id, function in (
-            ("Remove most-attended patches", "hands-most", "removeMostAttended"),
-            ("Remove random patches", "hands-random", "removeRandom"),
-            ("Restore all patches", "hands-back", "restoreAll"),
-        ):
-            call_on_click(gr.Button(title, size="sm", min_width=140, elem_id=elem_id), function)
-    add_message("hands-told")
+    call_on_click(gr.Button("Restore all patches", size="sm", elem_id="hands-back"), "restoreAll")
     return {"patches": grid, "count": count, "ranking": ranking}
 
 
@@ -112,17 +104,11 @@ def lay_out_changes() -> dict[str, Component]:
         [("off", 1), *((f"{n} × {n}", n) for n in PIECE_CHOICES[1:])],
         value=1,
         label="Shuffle",
-        info=PERTURBATIONS["shuffle"].description,
         elem_id="hands-pieces",
     )
     sliders = {name: make_slider(name) for name in SLIDER_NAMES}
     seed = UncheckedSlider(0, MAX_SEED, 0, step=1, label="Shuffle and noise seed")
-    with gr.Row():
-        new_seed = gr.Button("New random seed", size="sm", min_width=100)
-        reset = gr.Button("Reset all changes", size="sm", min_width=100, elem_id="hands-reset")
-    call_on_click(new_seed, "drawSeed", MAX_SEED)
-    nothing = encode_changes(ImageChanges()) | {"seed": 0} | knockout.EMPTY_LAYER_RANGE
-    call_on_click(reset, "apply", nothing, "")
+    call_on_click(gr.Button("New random seed", size="sm"), "drawSeed", MAX_SEED)
     return {"pieces": pieces, **sliders, "seed": seed}
 
 
@@ -135,28 +121,11 @@ def make_slider(name: str) -> gr.Slider:
         change.neutral,
         step=SLIDER_STEPS[name],
         label=f"{change.title} ({change.unit})",
-        info=change.description,
         elem_id=f"hands-{name}",
     )
-
-
-def encode_changes(changes: ImageChanges) -> dict[str, object]:
-    """Return the view state of `changes`, without the seed.
-
-    The state contains the grid only if patches are removed.
-    """
-    values = {name: getattr(changes, name) for name in ("pieces", *SLIDER_NAMES)}
-    values["removed"] = changes.removed.encode
-    return values | ({"patches": str(changes.removed.grid[0])} if changes.removed.cells else {})
 
 
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:
     """Call a function of `view.js` in the browser when the user presses `button`."""
     call = f"{function}({', '.join(map(json.dumps, arguments))})"
     button.click(None, js=f"() => vitdemo.perturbation.{call}", **NO_PROGRESS)
-
-
-def add_message(elem_id: str) -> None:
-    """Add a place where `view.js` shows a message."""
-    template = '<div class="message">'
-    gr.HTML(html_template=template, apply_default_css=False, padding=False, elem_id=elem_id)

@@ -20,9 +20,8 @@ COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
 MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
-    "**Attention knock-out.** In the chosen layers, the class token of the chosen model cannot "
-    "attend to any patch. If the prediction stays the same, it does not depend on this "
-    f"attention. {KNOCKOUT_FINDING}"
+    "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
+    f"same, it does not depend on this attention. {KNOCKOUT_FINDING}"
 )
 NO_LAYER_MESSAGE = "No layer is barred. Move the second slider to bar layers 1 to that layer."
 KNOCKOUT_CAVEAT = (
@@ -31,31 +30,29 @@ KNOCKOUT_CAVEAT = (
 
 
 def build() -> dict[str, gr.Slider]:
-    """Lay out the two sliders and the result next to them; return the sliders by state key."""
-    with gr.Row(elem_id="knockout"):
-        with gr.Column(scale=1, min_width=300):
-            gr.Markdown(KNOCKOUT_INTRO)
-            with gr.Row():
-                first = UncheckedSlider(
-                    1,
-                    COMMON_DEPTH,
-                    EMPTY_LAYER_RANGE["barred_first"],
-                    step=1,
-                    label="First barred layer",
-                    elem_id="barred-first",
-                    min_width=140,
-                )
-                last = UncheckedSlider(
-                    0,
-                    COMMON_DEPTH,
-                    EMPTY_LAYER_RANGE["barred_last"],
-                    step=1,
-                    label="Last barred layer (0: none)",
-                    elem_id="barred-last",
-                    min_width=140,
-                )
-        with gr.Column(scale=1, min_width=300):
-            add_view(VIEW, elem_id="knockout-result")
+    """Lay out the two sliders and the result below them; return the sliders by state key."""
+    with gr.Column(elem_id="knockout"):
+        gr.Markdown(KNOCKOUT_INTRO)
+        with gr.Row():
+            first = UncheckedSlider(
+                1,
+                COMMON_DEPTH,
+                EMPTY_LAYER_RANGE["barred_first"],
+                step=1,
+                label="First barred layer",
+                elem_id="barred-first",
+                min_width=140,
+            )
+            last = UncheckedSlider(
+                0,
+                COMMON_DEPTH,
+                EMPTY_LAYER_RANGE["barred_last"],
+                step=1,
+                label="Last barred layer (0: none)",
+                elem_id="barred-last",
+                min_width=140,
+            )
+        add_view(VIEW, elem_id="knockout-result")
     return {"barred_first": first, "barred_last": last}
 
 

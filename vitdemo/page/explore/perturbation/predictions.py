@@ -1,4 +1,11 @@
-"""Predictions of all models before and after the changes, as a document."""
+"""Predictions of all models for the changed image.
+
+The classes are the most probable ones before and after the change. `summary` and `before` are empty
+if the image is unchanged:
+
+    {"summary": str, "models": [{"run": str, "isKept": bool, "verdict": str, "classes": [names],
+     "before": [probabilities], "now": [probabilities]}, ...], "problems": [str]}
+"""
 
 from contextlib import suppress
 
@@ -6,56 +13,45 @@ from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
 from vitdemo.data.perturb.changes import ImageChanges
 from vitdemo.errors import VitdemoError
-from vitdemo.page.bridge import ViewState, document_payload
-from vitdemo.page.components.article import DocumentBlock, Notice, ProbabilityChange, Text
+from vitdemo.page.bridge import ViewState, round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 
 VIEW = "changed_predictions"
+PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 
 
-def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document of the predictions. Raises `VitdemoError`."""
+def payload(context: AppContext, state: ViewState) -> dict:
+    """Return the predictions of all models. Raises `VitdemoError`."""
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
     with suppress(VitdemoError):  # the predictions then reuse the passes of the attention maps
         for image in (before, after):
             context.trace_image(context.find_run(state.model), image)
-    found, problems = predict_changes(context, before, after)
-    return document_payload(prediction_blocks(found, problems, changes, before.width))
+    return to_payload(*predict_changes(context, before, after), changes)
 
 
-def prediction_blocks(
-    found: list[PredictionChange], problems: list[str], changes: ImageChanges, side: int
-) -> list[DocumentBlock]:
-    """Return the number of unchanged predictions, and a card with the predictions of each model.
-
-    `side` is the side of the changed image in pixels.
-    """
-    notices = [Notice(problem) for problem in problems]
-    size = f"Predictions for the image at this size, {side} × {side} pixels"
-    if changes.is_identity:
-        words = "The image is unchanged. Change it to see which predictions change."
-        cards = [prediction_card(each, "") for each in found]
-        return [Text(f"**{words}**", told=True), Text(f"{size}.", quiet=True), *cards, *notices]
+def to_payload(found: list[PredictionChange], problems: list[str], changes: ImageChanges) -> dict:
+    """Return the payload of the predictions, with the number of unchanged predictions."""
     kept = sum(each.class_before == each.class_after for each in found)
     models = "model keeps its" if len(found) == 1 else "models keep their"
-    return [
-        Text(f"**{kept} of {len(found)} {models} prediction.**", told=True),
-        Text(f"{size}. Thin bars: original image. Thick bars: changed image.", quiet=True),
-        *(prediction_card(each, "still ") for each in found),
-        *notices,
-    ]
+    summary = f"{kept} of {len(found)} {models} prediction."
+    return {
+        "summary": "" if changes.is_identity else summary,
+        "models": [describe_model(each, changes) for each in found],
+        "problems": problems,
+    }
 
 
-def prediction_card(change: PredictionChange, still: str) -> ProbabilityChange:
-    kept = change.class_before == change.class_after
-    verdict = (
-        f"{still}{change.class_before}"
-        if kept
-        else f"{change.class_before} → **{change.class_after}**"
-    )
-    rows = [
-        (change.run.classes[i], float(change.before[i]), float(change.after[i]))
-        for i in change.top_classes()
-    ]
-    return ProbabilityChange(f"{change.run.name}: {verdict}", rows)
+def describe_model(change: PredictionChange, changes: ImageChanges) -> dict:
+    """Return the verdict on one model, and its most probable classes."""
+    before, after, shown = change.class_before, change.class_after, change.top_classes()
+    before_shares = change.before[[] if changes.is_identity else shown]
+    verdict = f"still {after}" if before == after else f"{before} → {after}"
+    return {
+        "run": change.run.name,
+        "isKept": before == after,
+        "verdict": after if changes.is_identity else verdict,
+        "classes": [change.run.classes[i] for i in shown],
+        "before": round_numbers(before_shares, PROBABILITY_DIGITS),
+        "now": round_numbers(change.after[shown], PROBABILITY_DIGITS),
+    }

@@ -1,41 +1,25 @@
-// The section "Change the image": the changed image, from which the user removes patches, the predictions of
-// all models, the attention to the image, and attention knock-out. The removed patches are a text of the view
-// state, encoded as `RemovedPatches.encode` of changes.py does: rows, columns, and one bit per patch.
+// The section "Change the image": the changed image, from which the user removes patches, the attention to the image,
+// attention knock-out, and the folds of both kinds of sliders.
 vitdemo.perturbation = (() => {
-const { fill, make, mapRow, notice, redraw, rove, saveAs, store } = vitdemo;
+const { fill, imageChanges, make, mapRow, notice, redraw, rove, saveAs, store } = vitdemo;
+const { KEYS, NEEDS, decode, encode, setRemoved } = imageChanges;
 const texts = vitdemo.texts.perturbation;
-const MAX_CODE_LENGTH = 1100; // of the text of the removed patches
-const CHANGES = ["image", "pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches"];
-const NEEDS = [...CHANGES, "model", "removed"]; // the model, since its grid may be the grid of the patches
-
-// --- removed patches ---
-
-function encode(cells, [rows, columns]) {
-  const bits = cells.reduce((sum, cell) => sum | (1n << BigInt(cell)), 0n);
-  return cells.length ? `${rows}.${columns}.${bits.toString(16)}` : "";
-}
-
-// The removed patches; none if `code` is invalid or of another grid.
-function decode(code, [rows, columns]) {
-  const [, grid, digits] = /^(\d+\.\d+)\.([0-9a-f]{1,1024})$/.exec(code) ?? [];
-  if (grid !== `${rows}.${columns}`) return [];
-  const bits = BigInt(`0x${digits}`);
-  if (bits >> BigInt(rows * columns)) return [];
-  return [...Array(rows * columns).keys()].filter((cell) => (bits >> BigInt(cell)) & 1n);
-}
-
-const setRemoved = (code) => store.set({ removed: code });
-store.defineParam("removed", { parse: (text) => text.slice(0, MAX_CODE_LENGTH) });
 
 // --- the changed image ---
 
 let shown = null; // the drawn payload
 const image = make("img", { alt: "" });
 const cells = make("div", { className: "cells", role: "group", "aria-label": texts.patches });
-const words = make("small");
-const save = make("button", { type: "button", className: "save", text: texts.download });
-const picture = make("div", { className: "changed" }, make("div", { className: "patches" }, image, cells),
-  make("p", {}, `${texts.help} `, words), save);
+const words = make("p", { className: "words" });
+const message = make("div");
+const action = (text, run, id = null) => {
+  const button = make("button", { type: "button", className: "vd-download", id, text });
+  button.addEventListener("click", run);
+  return button;
+};
+const picture = make("div", { className: "changed" }, make("div", { className: "patches" }, image, cells), words,
+  make("div", { className: "actions" }, action(texts.most, removeMostAttended, "hands-most"), action(texts.random, removeRandom, "hands-random"),
+    action(texts.download, save)), message);
 const settle = rove(cells, () => [...cells.children], () => shown.grid[1]);
 
 function buildCells([rows, columns]) {
@@ -61,9 +45,9 @@ function drawPatches() {
   const removed = removedCells();
   [...cells.children].forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
   const count = removed.length ? fill(texts.removed, { count: removed.length, total: cells.childElementCount }) : "";
-  const changes = [shown.words, count].filter(Boolean).join(", ") || texts.no_changes;
-  image.alt = fill(texts.image, { changes });
-  words.textContent = fill(texts.current_changes, { changes });
+  const changes = [shown.words, count].filter(Boolean).join(", ");
+  image.alt = fill(texts.image, { changes: changes || texts.no_changes });
+  words.textContent = changes ? fill(texts.current_changes, { changes }) : texts.help;
 }
 
 const colour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
@@ -82,7 +66,7 @@ function drawImage(element, payload) {
 }
 
 // Save the image with its removed patches, as the models receive it.
-save.addEventListener("click", async () => {
+async function save() {
   await image.decode();
   const { naturalWidth: side } = image;
   const canvas = make("canvas", { width: side, height: side });
@@ -96,13 +80,12 @@ save.addEventListener("click", async () => {
     context.fillRect(left(j), top(i), left(j + 1) - left(j), top(i + 1) - top(i));
   }
   saveAs(canvas.toDataURL("image/png"), "changed.png");
-});
+}
 
-store.define("changed_image", { skeleton: "figures", needs: [...CHANGES, "model"], follows: ["removed"], render: drawImage });
+store.define("changed_image", { skeleton: "figures", needs: [...KEYS, "model"], follows: ["removed"], render: drawImage });
 
-// --- predictions, attention maps and knock-out of the changed image ---
+// --- attention maps and knock-out of the changed image ---
 
-store.defineDocument("changed_predictions", NEEDS);
 store.defineDocument("knockout", [...NEEDS, "barred_first", "barred_last"]);
 
 const TITLES = {
@@ -128,7 +111,7 @@ const chosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order
 function drawMaps(element, data) {
   const { images, reader, run } = data;
   const layer = chosenLayer(data);
-  const intro = fill(texts.attention, { run, reader, layer });
+  const intro = fill(texts.attention, { run, reader });
   const panels = Object.keys(TITLES).flatMap((ranking) => images.map((each) => panel(each, ranking, run, layer)));
   redraw(element, mapRow({ intro, panels }));
   if (attention?.data !== data) receive({ data, key: key() });
@@ -150,13 +133,9 @@ let waiting = null; // clicks on "Remove most-attended patches" without a rankin
 
 function receive(answer) {
   attention = answer;
-  say("hands-told", "");
+  message.replaceChildren();
   if (waiting?.key === answer.key) queueMicrotask(removeRanked); // after all views have received their data
   else waiting = null; // the user has changed the image in the meantime
-}
-
-function say(place, text) {
-  document.querySelector(`#${place} .message`).replaceChildren(...(text ? [notice(text)] : []));
 }
 
 const countToRemove = () => Math.max(Math.round(store.state.count ?? 1), 1);
@@ -171,7 +150,7 @@ function removeRanked() {
   if (waiting?.key !== key() || attention?.key !== key()) return;
   const { clicks } = waiting;
   waiting = null;
-  if (attention.error) return say("hands-told", attention.error);
+  if (attention.error) return message.replaceChildren(notice(attention.error));
   const { grid, order } = attention.data;
   const removed = decode(store.state.removed, grid);
   const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) => !removed.includes(cell));
@@ -192,17 +171,36 @@ function removeRandom() {
   setRemoved(encode(order.slice(0, count), shown.grid));
 }
 
-const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
+// --- folds ---
+
+// View, and the value of the state key `hands` if the fold is open.
+const FOLDS = [["changes_fold", "sliders", texts.sliders], ["knockout_fold", "knockout", texts.knockout]];
+
+store.defineParam("hands", { parse: (text) => (FOLDS.some(([, name]) => name === text) ? text : undefined) });
+const openFold = (name) => store.set({ hands: name });
+
+for (const [view, name, text] of FOLDS) {
+  store.define(view, {
+    follows: ["hands"],
+    create(element) {
+      const button = make("button", { type: "button", className: "fold", text });
+      button.addEventListener("click", () => openFold(store.state.hands === name ? "" : name));
+      element.append(button);
+      return { render: (_, { hands }) => button.setAttribute("aria-expanded", String(hands === name)) };
+    },
+  });
+}
+
+store.watch(["hands"], ({ hands }) => { document.documentElement.dataset.hands = hands; });
+store.watch(["barred_first", "barred_last"], (state) => { if (state.barred_last >= state.barred_first) openFold("knockout"); });
+// A lesson speaks of a control in a fold.
+document.addEventListener("vitdemo:reveal", ({ target }) => {
+  if (target.closest("#hands-more")) openFold("sliders");
+  if (target.closest("#knockout")) openFold("knockout");
+});
 
 return {
-  removeMostAttended,
-  removeRandom,
   restoreAll: () => setRemoved(""),
-  drawSeed: (most) => change({ seed: Math.floor(Math.random() * (most + 1)) }),
-  apply({ removed, ...values }, note) {
-    change(values);
-    setRemoved(removed);
-    say("hands-note", note);
-  },
+  drawSeed: (most) => imageChanges.change({ seed: Math.floor(Math.random() * (most + 1)) }),
 };
 })();

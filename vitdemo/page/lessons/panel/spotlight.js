@@ -7,6 +7,7 @@ vitdemo.spotlight = (() => {
   let sought = null; // { selector, end: time in milliseconds } of the element that is scrolled into view
   let held = false; // a pressed button or finger, during which the page must not scroll
   let shade = null; // the element that darkens the page
+  let folded = ""; // the selector of an element that may be in a fold, which is opened once
 
   const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
 
@@ -17,7 +18,18 @@ vitdemo.spotlight = (() => {
   }
 
   // Scroll to an element as soon as it is visible.
-  const seek = (selector) => { sought = { selector, end: Date.now() + SEEK_TIME }; };
+  function seek(selector) {
+    sought = { selector, end: Date.now() + SEEK_TIME };
+    folded = selector;
+  }
+
+  // Let a feature open the fold that contains the element, once it is on the page.
+  function unfold() {
+    const found = folded && document.querySelector(folded);
+    if (!found) return;
+    if (!find(folded)) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
+    folded = "";
+  }
 
   // Scroll an element into the part of the window that the lesson panel does not cover.
   function reveal(found) {
@@ -53,6 +65,7 @@ vitdemo.spotlight = (() => {
     mark({});
     brighten();
     sought = null;
+    folded = "";
   }
 
   const listen = (kinds, handle) => kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));
@@ -61,6 +74,7 @@ vitdemo.spotlight = (() => {
   listen(["pointerdown"], () => { held = true; });
   listen(["pointerup", "pointercancel"], () => { held = false; });
   setInterval(() => {
+    unfold();
     const found = !held && Date.now() < sought?.end && find(sought.selector);
     if (found) reveal(found);
   }, EVERY);
