@@ -2,13 +2,16 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
 from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
-from vitdemo.page.explore.inside import architecture
+from vitdemo.page.bridge import ViewState, load_trace
+from vitdemo.page.explore.inside import architecture, residual_stream
+from vitdemo.page.image_sources import ImageRequest
 
 MODELS = {
     "ours": VIT,
@@ -51,10 +54,36 @@ def test_diagram_describes_the_convolutions_of_a_model():
     model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
     parts = {part.sizes["name"]: part for part in list_model_parts(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
-    boxes = architecture.to_payload("c", list(parts.values()))["parts"]
+    boxes = architecture.describe_parts("c", list(parts.values()))["parts"]
     texts = [box["description"] for box in boxes]
     assert "2 x 2 filters" in texts[0] and "3 channels to 24; computed from" in texts[0]
     assert "2 layers of 3 x 3 filters" in texts[2] and "8 channels to 16 (" in texts[2]
     assert texts[-1].startswith("Maps 24 numbers, one per channel, to ")
     # Two convolutions at half the side: 8 to 16 channels before the pooling, then 16 to 16.
     assert parts["groups.1"].macs == 9 * (8 * 16 * 15 * 15 + 16 * 16 * 7 * 7)
+
+
+def test_steps_of_a_transformer_are_those_of_its_trace(shown):
+    state = ViewState(ImageRequest("photo:cat"), "vit")
+    found, trace = architecture.payload(shown, state), load_trace(shown, state)
+    steps, L = found["steps"], trace.num_layers
+    assert steps["grid"] == list(trace.grid) == [4, 4]
+    np.testing.assert_allclose(steps["maps"][0], trace.head_maps(1).mean(0), atol=1e-5)
+    norms = trace.tokens[0, 1:].norm(dim=-1).reshape(4, 4)
+    np.testing.assert_allclose(steps["norms"], norms, atol=1e-4)
+    attribution = residual_stream.payload(shown, state)
+    heads = np.array(attribution["heads"][0]).sum(-1)  # of the predicted class
+    expected = heads + attribution["bias"][0] + np.array(attribution["mlps"][0])
+    np.testing.assert_allclose(steps["contributions"], expected, atol=1e-4)
+    probabilities = trace.logits.softmax(0)
+    (name, share), *_ = found["answers"]
+    assert share == pytest.approx(float(probabilities.max()), abs=1e-4)
+    assert steps["probabilities"][-1] == pytest.approx(share, abs=1e-4)
+    assert (len(steps["probabilities"]), name) == (L, trace.run.classes[probabilities.argmax()])
+    assert np.array_equal(found["seen"].pixels, trace.input_image)
+
+
+def test_convolutional_model_has_a_prediction_but_no_steps(shown):
+    found = architecture.payload(shown, ViewState(ImageRequest("photo:cat"), "resnet"))
+    assert found["steps"] is None and len(found["answers"]) == 3
+    assert found["parts"][0]["kind"] == "convolutions"

@@ -31,7 +31,7 @@ def shown(open_shared, page_url):
 
 @pytest.fixture
 def inside(shown):
-    """Shared page with the section open at its first part."""
+    """Shared page with the section open at the logit lens."""
     shown.locator("#sections").get_by_role("tab", name="Inside the model").click()
     open_part(shown, "Logit lens")
     shown.locator("#lens-patches table").first.wait_for()
@@ -81,7 +81,7 @@ def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     requests = record_model_requests(inside)
     for part, key, count in (
         ("Position embeddings", "ArrowLeft", 0),
-        ("One head, number by number", "ArrowRight", 1),
+        ("One head", "ArrowRight", 1),
     ):
         open_part(inside, part)
         inside.wait_for_timeout(1000)
@@ -310,12 +310,21 @@ def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
         return total
 
     before = check_sum()
+    bars, reading = view.locator(".parts .column"), view.locator(".reading")
+    expect(bars).to_have_count(3 + 2 * 2)  # also the total
+    expect(reading).to_contain_text("Largest contribution")
+    bars.nth(0).hover()
+    expect(reading).to_contain_text("Embedding: ")
+    view.locator(".parts").press("End")
+    expect(reading).to_contain_text(f"{before:.2f}".replace("-", "\N{MINUS SIGN}"))
     view.locator("select.other").select_option(index=2)
     expect(view.locator(".sum")).to_contain_text("minus the logit of")
     assert check_sum() != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
     open_part(inside, "Architecture")
-    inside.locator("#diagram").get_by_role("button", name="Patch embedding").click()
+    diagram = inside.locator("#diagram")
+    expect(diagram.locator(".strip").nth(1).locator("canvas")).to_have_count(2)  # a map per layer
+    diagram.get_by_role("button", name="Patch embedding").click()
     expect(inside.locator("#filters .vd-cut")).to_have_count(28)
     open_part(inside, "Architecture")
     inside.locator("#diagram").get_by_role("button", name="Classifier").press("Enter")
@@ -346,11 +355,27 @@ def test_resnet_has_filters_and_notices_for_missing_parts(inside):
     expect(inside.locator("#filters .vd-cut")).not_to_have_count(27)
 
 
+def test_every_box_of_the_diagram_opens_its_part(inside):
+    inside.set_viewport_size({"width": 1366, "height": 768})
+    diagram = inside.locator("#diagram")
+    for name, part in {
+        "Tokens and positions": "positions",
+        "Multi-head self-attention": "one_head",
+        "Residual stream": "residual_stream",
+        "Logit lens": "lens",
+    }.items():
+        open_part(inside, "Architecture")
+        diagram.get_by_role("button", name=name).click()
+        expect(inside.locator(f"#part-{part}")).to_be_visible()
+    tops = inside.locator("#part label").evaluate_all("all => all.map((each) => each.offsetTop)")
+    assert len({*tops}) == 1  # all parts are in one line
+
+
 def test_url_opens_its_part_and_invalid_values_the_first(open_page, page_url):
     page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
     expect(page.locator("#filters .vd-cut")).to_have_count(48)
     strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
-    expect(strange.locator("#lens .vd-strip")).to_be_visible()
+    expect(strange.locator("#diagram .flow")).to_be_visible()
     _, off = open_head_ablation(strange)
     expect(off).to_have_count(0)
 
@@ -358,6 +383,8 @@ def test_url_opens_its_part_and_invalid_values_the_first(open_page, page_url):
 def test_every_part_fits_a_phone(inside):
     inside.set_viewport_size({"width": 390, "height": 844})
     for part, title in {
+        "diagram": "Architecture",
+        "residual_stream": "Residual stream",
         "lens": "Logit lens",
         "ablation": "Head ablation",
         "distance": "Attention distance",

@@ -44,7 +44,7 @@ SECTIONS = {
 }
 PARTS = {
     "lens": "Logit lens",
-    "one_head": "One head, number by number",
+    "one_head": "One head",
     "residual_stream": "Residual stream",
     "ablation": "Head ablation",
     "distance": "Attention distance",
@@ -123,7 +123,7 @@ class ViewState:
     model: str = "timm"
     image: str = "cat"
     section: str = "heads"
-    part: str = "lens"
+    part: str = "diagram"
     layers: frozenset[int] | None = None
     tab: str = HOME
 
@@ -239,7 +239,7 @@ def check_controls(page: Page, state: ViewState, view: dict) -> dict[str, str]:
     query = {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
     names = {"model": state.model, "picture": f"photo:{state.image}", "tab": None}
     names |= {"section": state.section, "inside": state.part}
-    starts = {"section": "heads", "inside": "lens"}  # the URL leaves these out
+    starts = {"section": "heads", "inside": "diagram"}  # the URL leaves these out
     found |= {f"URL {name}": query.get(name, starts.get(name)) for name in names}
     wanted |= {f"URL {name}": value for name, value in names.items()}
     if layer is not None:

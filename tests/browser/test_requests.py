@@ -120,7 +120,7 @@ def open_explore_tab(page) -> None:
 
 def open_inside(page) -> None:
     page.locator("#sections").get_by_role("tab", name="Inside the model", exact=True).click()
-    expect(page.locator("#lens-patches")).to_be_visible()
+    expect(page.locator("#diagram .flow")).to_be_visible()
 
 
 def open_attention(page) -> None:
@@ -142,7 +142,7 @@ ACTIONS = {
     "section, first time": open_inside,
     "back to Attention": open_attention,
     "section, second time": open_inside,
-    "part with layers": lambda page: open_part(page, "One head, number by number", "one_head"),
+    "part with layers": lambda page: open_part(page, "One head", "one_head"),
     "layer in a part with layers": lambda page: fill_slider(page, "#layer", 3),
     "part without layers": lambda page: open_part(page, "Position embeddings", "positions"),
     **{f"{name}, first time": lambda page, name=name: open_tab(page, name) for name in TABS},

@@ -15,17 +15,17 @@ from vitdemo.page.explore.inside import (
 )
 from vitdemo.page.explore.tab import ExploreTab
 
-# Part id: title and module.
+# Part id: title and module, in the order of the forward pass after the overview.
 PARTS = {
-    "lens": ("Logit lens", logit_lens),
-    "one_head": ("One head, number by number", one_head),
-    "residual_stream": ("Residual stream", residual_stream),
-    "ablation": ("Head ablation", head_ablation),
-    "distance": ("Attention distance", attention_distance),
-    "positions": ("Position embeddings", positions),
-    "filters": ("Patch embedding", patch_embedding),
-    "epochs": ("Across epochs", epochs),
     "diagram": ("Architecture", architecture),
+    "filters": ("Patch embedding", patch_embedding),
+    "positions": ("Position embeddings", positions),
+    "one_head": ("One head", one_head),
+    "distance": ("Attention distance", attention_distance),
+    "ablation": ("Head ablation", head_ablation),
+    "residual_stream": ("Residual stream", residual_stream),
+    "lens": ("Logit lens", logit_lens),
+    "epochs": ("Across epochs", epochs),
 }
 
 PAYLOADS = {part.VIEW: part.payload for _, part in PARTS.values()}

@@ -1,23 +1,30 @@
-"""The part "Architecture": the model's parts with their sizes, linked to their explanations.
+"""The part "Architecture": the model's parts with the results of this image, and links to parts.
 
-The payload does not depend on the image:
+`parts` are the parts in the order of the forward pass. `parameters` and `macs` of a part are sums
+over all `repeats` copies. `link` names a part of "Inside the model" or a section of Explore:
 
-    {"words": str, "repeated": str, "parameters": int, "macs": int,
-     "parts": [{"title", "description", "parameters", "macs", "repeats",
-                "link": {"title", "part"} | {"title", "section"} | None}, ...]}
+    {"words": str, "repeated": str, "seen": file, "size": int,
+     "parts": [{"kind", "title", "description", "parameters", "macs", "repeats",
+                "link": {"title", "part"} | {"title", "section"} | None}, ...],
+     "answers": [[class, probability], ...], "steps": None | {"grid": [rows, columns],
+     "norms": (rows, columns), "maps": (L, rows, columns), "contributions": (L) | [],
+     "probabilities": (L) | []}}
 
-`link` names a part of "Inside the model" or a section of Explore. `parameters` and `macs` of a part
-are sums over all `repeats` copies. `repeated` is the caption of the parts with several copies.
+`steps` of a convolutional model is None. Letters: L layers.
 """
 
 from collections.abc import Sequence
 
 from vitdemo.analyses.architecture import ModelPart, load_model_parts
+from vitdemo.analyses.overview import ModelOverview, compute_overview
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.metrics import top_k_classes
+from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_square, round_numbers
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "architecture"
+DIGITS = 5
+MAX_CLASSES = 3  # classes of the prediction
 PART_TITLES = {
     "patches": "Patch embedding",
     "stem": "Convolutional stem",
@@ -31,16 +38,14 @@ PART_TITLES = {
     "layer": "Normalisation",
 }
 PART_DESCRIPTIONS = {
-    "patches": "The image of {image} x {image} pixels is cut into {rows} x {columns} patches of "
-    "{side} x {side}. Each patch becomes a token, a vector of {width} numbers.",
-    "stem": "Convolutions with overlapping receptive fields turn {image} x {image} pixels into "
-    "{rows} x {columns} tokens of {width} numbers.",
+    "patches": "{rows} x {columns} patches of {side} x {side} pixels. Each becomes a token, a "
+    "vector of {width} numbers.",
+    "stem": "Convolutions with overlapping receptive fields turn the pixels into {rows} x "
+    "{columns} tokens of {width} numbers.",
     "tokens": "{before} and {patches} patches: {tokens} tokens. A learned position embedding is "
-    "added to each.",
-    "attention": "{heads} heads of {size} numbers each. Each of the {tokens} tokens attends to all "
-    "tokens. The result is added to the token.",
-    "mlp": "Processes each token separately: {width} numbers to {hidden} and back. The result is "
-    "added to the token.",
+    "added to each. Bright: large norm.",
+    "attention": "{heads} heads of {size} numbers. Each token attends to all {tokens} tokens.",
+    "mlp": "Processes each token separately: {width} numbers to {hidden} and back.",
     "norm": "Scales the {width} numbers of a token to mean 0 and variance 1, then applies a "
     "learned scale.",
     "head": "Maps {answer} from {width} numbers to {classes} classes.",
@@ -52,8 +57,16 @@ PART_DESCRIPTIONS = {
 }
 TEXTS = {
     "open": "Open {title}",
-    "share_of_parameters": "{percent} of parameters",
-    "share_of_macs": "{percent} of multiply-adds",
+    "image": "Image",
+    "image_words": "The input of the model: {side} × {side} pixels.",
+    "residual": "Residual stream",
+    "residual_words": "Contribution of each layer to the logit of {name}.",
+    "lens": "Logit lens",
+    "lens_words": "Probability of {name} after each layer, in percent.",
+    "prediction": "Prediction",
+    "map": "Layer {layer}: attention, mean of the heads",
+    "contribution": "Layer {layer} adds {value} to the logit of {name}",
+    "probability": "After layer {layer}: {name} {probability}",
     "numbers": "Numbers: parameters and multiply-adds",
     "part": "part",
     "parameters": "parameters",
@@ -64,22 +77,12 @@ PART_LINKS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
     "stem": {"title": "Patch embedding", "part": "filters"},
     "tokens": {"title": "Position embeddings", "part": "positions"},
-    "attention": {"title": "One head, number by number", "part": "one_head"},
-    "mlp": {"title": "Residual stream", "part": "residual_stream"},
-    "norm": {"title": "Logit lens", "part": "lens"},
+    "attention": {"title": "One head", "part": "one_head"},
     "head": {"title": "Why this class?", "section": "why"},
 }
-VIT_CAPTION = (
-    "The model from the image (top) to the prediction (bottom). Bars show each part's fraction of "
-    "all parameters and of all multiply-adds per image."
-)
-CONVOLUTIONAL_CAPTION = (
-    "'{name}' is convolutional: it has no tokens and no attention. Its layers are shown from the "
-    "image (top) to the prediction, with their fractions of parameters and multiply-adds."
-)
-BLOCKS_CAPTION = (
-    "{times} blocks in sequence. Each block has these two parts, with a LayerNorm before each:"
-)
+VIT_CAPTION = "From the image to the prediction. Click a part to open it."
+CONVOLUTIONAL_CAPTION = "'{name}' is convolutional: it has no tokens and no attention."
+BLOCKS_CAPTION = "{times} layers (blocks) in sequence"
 
 
 def build(look: ExploreTab) -> None:
@@ -89,24 +92,39 @@ def build(look: ExploreTab) -> None:
 
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return the payload of the model's diagram. Raises `VitdemoError`."""
-    run = context.find_run(state.model)
-    return to_payload(run.name, load_model_parts(context, run))
+    run, image = context.find_run(state.model), load_square(context, state.image)
+    overview = compute_overview(context, run, image) if context.count_layers(run) else None
+    found = context.predict(run, image)
+    top, shares = top_k_classes(found.probabilities, min(MAX_CLASSES, len(run.classes)))
+    return describe_parts(run.name, load_model_parts(context, run)) | {
+        "seen": ImageFile(found.input_image),
+        "size": len(found.input_image),
+        "answers": [
+            [run.classes[c], round(float(p), DIGITS)] for c, p in zip(top, shares, strict=True)
+        ],
+        "steps": overview and describe_steps(overview),
+    }
 
 
-def to_payload(name: str, parts: Sequence[ModelPart]) -> dict:
-    """Return the payload of the diagram of the model `name`."""
+def describe_steps(overview: ModelOverview) -> dict:
+    """Return the results of each step of a Vision Transformer."""
+    return {
+        "grid": list(overview.token_norms.shape),
+        "norms": round_numbers(overview.token_norms, DIGITS),
+        "maps": round_numbers(overview.maps, DIGITS),
+        "contributions": round_numbers(overview.contributions, DIGITS),
+        "probabilities": round_numbers(overview.probabilities, DIGITS),
+    }
+
+
+def describe_parts(name: str, parts: Sequence[ModelPart]) -> dict:
+    """Return the captions and parts of the diagram of the model `name`."""
     if any(part.kind == "convolutions" for part in parts):
         caption, repeated = CONVOLUTIONAL_CAPTION.format(name=name), ""
     else:
         times = max(part.repeats for part in parts)
         caption, repeated = VIT_CAPTION, BLOCKS_CAPTION.format(times=times)
-    return {
-        "words": caption,
-        "repeated": repeated,
-        "parameters": sum(part.parameters for part in parts),
-        "macs": sum(part.macs for part in parts),
-        "parts": [make_box(part) for part in parts],
-    }
+    return {"words": caption, "repeated": repeated, "parts": [make_box(part) for part in parts]}
 
 
 def make_box(part: ModelPart) -> dict:
@@ -120,6 +138,7 @@ def make_box(part: ModelPart) -> dict:
         sizes["layers"] = "A layer" if count == 1 else f"{count} layers"
         sizes["frozen"] = "; computed from images, not trained" if sizes["is_frozen"] else ""
     return {
+        "kind": part.kind,
         "title": PART_TITLES[part.kind],
         "description": PART_DESCRIPTIONS[part.kind].format(**sizes),
         "parameters": part.parameters,

@@ -2,8 +2,8 @@
 
 The payload for K classes, the most probable class first:
 
-    {"run": str, "words": str, "read": str, "classes": [names], "logits": (K), "embedding": (K),
-     "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
+    {"run": str, "words": str, "about": str, "read": str, "classes": [names], "logits": (K),
+     "embedding": (K), "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
      "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
 """
 
@@ -18,11 +18,14 @@ from vitdemo.page.explore.tab import ExploreTab
 VIEW = "residual_stream"
 LOGIT_DIGITS = 5
 RESIDUAL_STREAM_CAPTION = (
+    "Direct logit attribution: the contribution of each attention and each MLP to the logit of a "
+    "class, through the final LayerNorm."
+)
+ABOUT_RESIDUAL_STREAM = (
     "Each attention and each MLP adds a vector to the tokens (the residual stream). The classifier "
-    "reads the sum, so each part contributes to the logit (direct logit attribution). Orange parts "
-    "increase the logit; purple parts decrease it. The scale of the final LayerNorm is fixed at "
-    "its value for this image. A part may matter more than its number shows, because the number "
-    "excludes its effect through later layers."
+    "reads the sum, so each part contributes to the logit. The scale of the final LayerNorm is "
+    "fixed at its value for this image. A part may matter more than its number shows, because the "
+    "number excludes its effect through later layers."
 )
 
 TEXTS = {
@@ -36,7 +39,15 @@ TEXTS = {
     "attention": "Layer {layer}, attention",
     "mlp": "Layer {layer}, MLP",
     "biases": "Biases",
-    "total": "Total",
+    "total": "Logit",
+    "waterfall": "Waterfall of the contributions to {logit}. The arrow keys choose a part.",
+    "reading": "{part}: {value}. Sum up to here: {sum}.",
+    "reading_largest": "Largest contribution: {part}, {value}. Sum up to here: {sum}.",
+    "reading_total": "Sum of all parts, {logit}: {value}.",
+    "legend_attention": "attention",
+    "legend_mlp": "MLP",
+    "legend_colours": "Orange increases the logit, purple decreases it. Numbers are layers.",
+    "about": "About",
     "heads": "Contribution of each head to {logit}. Columns are heads.",
     "row": "layer {layer}",
     "head": "Layer {layer}, head {head} adds {value} to {logit}",
@@ -70,6 +81,7 @@ def to_payload(attribution: LogitAttribution) -> dict:
     return {
         "run": attribution.run.name,
         "words": RESIDUAL_STREAM_CAPTION,
+        "about": ABOUT_RESIDUAL_STREAM,
         "read": "class token" if attribution.trace.reads_class_token else "mean of the patches",
         "classes": [attribution.run.classes[c] for c in attribution.classes],
         "logits": round_numbers(attribution.logits, LOGIT_DIGITS),
