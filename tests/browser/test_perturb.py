@@ -307,3 +307,22 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     fill_slider(page, "#barred-last", 0)
     expect(find_knockout_result(page)).to_contain_text("No layer is barred")
     assert fits_window(page)
+
+
+def test_image_stays_in_view_next_to_the_sliders(open_page, page_url):
+    page = open_section(open_page, page_url)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.locator("#hands-jpeg input[type=range]").scroll_into_view_if_needed()
+    page.mouse.wheel(0, 300)
+    page.wait_for_function("scrollY > 100")
+    image = page.locator("#hands-picture img").bounding_box()
+    assert 0 <= image["y"] < image["y"] + image["height"] <= 768
+    fold = page.get_by_role("button", name="More changes")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    fold.click()
+    expect(page.locator("#hands-jpeg")).to_be_hidden()
+    page.wait_for_url(lambda url: "hands=sliders" not in url)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator("#hands-answers").bounding_box()
+    assert box["y"] + box["height"] < 768  # image, presets and predictions are on one screen

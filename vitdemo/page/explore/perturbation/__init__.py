@@ -57,9 +57,9 @@ TEXTS = {
 def build(look: ExploreTab) -> None:
     """Lay out the section in reading order: image, presets, predictions, attention, knock-out."""
     with gr.Row(elem_id="hands", equal_height=False):
-        with gr.Column(scale=2, min_width=260, elem_id="hands-image"):
+        with gr.Column(scale=2, min_width=200, elem_id="hands-image"):
             add_view(image.VIEW, elem_id="hands-picture")
-        with gr.Column(scale=3, min_width=300):
+        with gr.Column(scale=3, min_width=260):
             add_view(presets.VIEW, elem_id="hands-presets")
             add_view("changes_fold", elem_id="hands-fold")
             with gr.Column(elem_id="hands-more"):
