@@ -18,10 +18,11 @@ RULES = {
 }
 EXPLORE_SECTIONS = ("heads", "why", "hands", "inside", "side")
 RESULTS_SECTIONS = ("per_class", "confusion", "errors", "calibration", "compare")
-INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "diagram")
+INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "lens")
 VIEWS = (
     *(f"?tab=look&section={section}" for section in EXPLORE_SECTIONS),
     *(f"?tab=look&section=inside&inside={part}" for part in INSIDE_PARTS),
+    *(f"?tab=look&section=hands&hands={fold}" for fold in ("sliders", "knockout")),
     *(f"?tab={section}" for section in RESULTS_SECTIONS),
     *("?tab=lessons", "?tab=training", "?tab=data", "?tab=own"),
 )
