@@ -6,8 +6,11 @@ import pytest
 from tests.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
+from vitdemo.page.components.article import Notice
 from vitdemo.page.explore.side_by_side import (
+    NO_MODEL,
     compute_side_by_side,
+    describe_maps,
     layer_at_depth,
     select_one_per_family,
 )
@@ -62,3 +65,11 @@ def test_unavailable_model_is_reported_and_the_others_shown(shown):
     assert "no run 'nobody'" in problems[0]
     with pytest.raises(RunError, match="choose one of attention, rollout, relevance"):
         compute_side_by_side(shown, ["vit"], IMAGE, depth=1, kind="magic")
+
+
+def test_captions_of_equal_maps_stand_once_in_the_fold(shown):
+    panels, _ = compute_side_by_side(shown, ["vit", "timm"], IMAGE, depth=1, kind="rollout")
+    row, about = describe_maps(panels, "")
+    assert [panel.caption for panel in row.panels] == ["", ""]
+    assert len(about.pieces) == 2 and about.pieces[1].text == panels[0].caption
+    assert describe_maps([], "") == [Notice(NO_MODEL)]

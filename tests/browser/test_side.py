@@ -23,7 +23,7 @@ def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):
     expect(models.get_by_role("checkbox", name="first", exact=True)).to_be_checked()
     page.get_by_label("Class (relevance, Grad-CAM)").first.click()
     page.get_by_role("option", name="j", exact=True).click()
-    page.get_by_role("radio", name="Relevance for a class").check()
+    page.get_by_role("radio", name="Relevance").check()
     expect(view).to_contain_text("Relevance for j")
     expect(view).to_contain_text("'first' has no class 'j'.")
 
@@ -50,7 +50,7 @@ def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     models = page.locator("#side-models")
     models.get_by_role("checkbox", name="timm").uncheck()
     expect(view.locator("h3")).to_have_text(["vit", "resnet"])
-    page.get_by_role("radio", name="Relevance for a class").check()
+    page.get_by_role("radio", name="Relevance").check()
     page.get_by_role("listbox", name="Class").or_(
         page.get_by_label("Class (relevance, Grad-CAM)")
     ).first.click()

@@ -2,7 +2,7 @@
 
 compute_side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 
-The payload is a document of one `MapRow`.
+The payload is a document of one `MapRow`, and of the captions of its maps.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
-from vitdemo.page.components.article import Notice
+from vitdemo.page.components.article import Details, DocumentBlock, Notice, Text
 from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
@@ -29,9 +29,9 @@ from vitdemo.runs import Run
 
 VIEW = "side_by_side"
 MAP_KINDS = {
-    "attention": "Attention of a layer",
-    "rollout": "Rollout up to a layer",
-    "relevance": "Relevance for a class",
+    "attention": "Attention",
+    "rollout": "Rollout",
+    "relevance": "Relevance",
 }
 MODEL_FAMILIES = (
     ("vit",),
@@ -40,34 +40,31 @@ MODEL_FAMILIES = (
 )  # kinds of models: from scratch, pretrained, convolutional
 PREDICTED_CLASS = "the predicted class of each"  # part of URLs, so it must not change
 NO_MODEL = "Choose a model above."
-SIDE_BY_SIDE_INTRO = (
-    "The same image in several models, at the same relative depth: 100% is the last layer of each "
-    "model. Convolutional models have no attention and are shown with Grad-CAM, which depends on "
-    "the class. Each map is scaled to its own maximum. Compare colours within a map, not between "
-    "models."
+ABOUT_MAPS = (
+    "A relative depth of 100% is the last layer of each model. Convolutional models have no "
+    "attention and are shown with Grad-CAM, which depends on the class. Each map is scaled to its "
+    "own maximum, so compare colours within a map, not between models."
 )
 
 
 def build(look: ExploreTab) -> None:
     """Lay out the section and connect its events."""
     found = look.context.explainable_runs()
-    gr.Markdown(SIDE_BY_SIDE_INTRO)
     first = [run.name for run in select_one_per_family(found)]
     chosen = RunList(group_runs(found), first, label="Models", elem_id="side-models")
-    with gr.Row():
+    with gr.Row(elem_classes="vd-filters", elem_id="side-filters"):
         kind = gr.Radio(
             [(title, name) for name, title in MAP_KINDS.items()],
             value="attention",
             label="Map",
-            min_width=300,
+            elem_id="side-map",
         )
-        depth = gr.Slider(0, 100, 100, step=5, label="Relative depth, %", min_width=300)
+        depth = gr.Slider(0, 100, 100, step=5, label="Relative depth, %")
         target = UncheckedDropdown(
             [PREDICTED_CLASS, *collect_class_names(found)],
             value=PREDICTED_CLASS,
             label="Class (relevance, Grad-CAM)",
             filterable=True,
-            min_width=300,
         )
     add_view(VIEW, elem_id="side-by-side")
     look.controls |= {"side-models": chosen, "map": kind, "depth": depth, "class": target}
@@ -87,10 +84,8 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         kind=state.read_choice("map", MAP_KINDS, "attention"),
         target=None if target == PREDICTED_CLASS else target,
     )
-    sentence = " ".join(problems)
-    blocks = [MapRow(panels, sentence=sentence)] if panels else [Notice(sentence or NO_MODEL)]
     return ViewData(
-        document_payload(blocks),
+        document_payload(describe_maps(panels, " ".join(problems))),
         {
             "side-models": {
                 "props": {"groups": group_runs(found)},
@@ -99,6 +94,16 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "class": {"choices": [(name, name) for name in classes], "value": target},
         },
     )
+
+
+def describe_maps(panels: Sequence[MapPanel], sentence: str) -> list[DocumentBlock]:
+    """Return the row of maps, and their captions in a fold, each once."""
+    if not panels:
+        return [Notice(sentence or NO_MODEL)]
+    captions = dict.fromkeys(panel.caption for panel in panels)
+    about = [Text(words, quiet=True) for words in (ABOUT_MAPS, *captions)]
+    plain = [replace(panel, caption="") for panel in panels]
+    return [MapRow(plain, sentence=sentence), Details("About", about)]
 
 
 def collect_class_names(runs: Sequence[Run]) -> list[str]:
