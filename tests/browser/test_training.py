@@ -62,6 +62,14 @@ def test_the_first_screen_shows_the_curves_and_the_form_opens_with_a_preset(open
     expect(page.get_by_role("button", name="Start training")).to_be_visible()
 
 
+def test_labels_of_plots_are_readable_on_a_phone(open_page, page_url):
+    page = open_page(f"{page_url}?tab=training", width=390)
+    label = page.locator("#plots svg text").first
+    label.wait_for()
+    scale = label.evaluate("(each) => each.getScreenCTM().a")
+    assert 11 * scale >= 9.5  # pixels
+
+
 def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page = progress
     expect(page.locator("#plots svg")).to_have_count(3)

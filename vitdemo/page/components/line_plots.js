@@ -18,8 +18,10 @@ const { csv, fill, make, notice, saveText, table } = window.vitdemo;
 const texts = window.vitdemo.texts.line_plots;
 const [LEFT, TOP] = [54, 8];
 const SIZE = [480, 240];
+const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
 const SHAPES = { large: [620, 422], wide: [620, 179] }; // sizes in a wide window
-const WIDE = 900; // pixels, minimum width of a wide window
+const [NARROW, WIDE] = [480, 900]; // pixels, maximum width of a narrow window and minimum width of a wide window
+const widthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow");
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
 
@@ -139,13 +141,13 @@ function strips(found, { right, bottom }, across, choose) {
   });
 }
 
-function frameOf({ shape }, isWide) {
-  const [width, height] = (isWide && SHAPES[shape]) || SIZE;
+function frameOf({ shape }, windowClass) {
+  const [width, height] = (windowClass === "wide" && SHAPES[shape]) || (windowClass === "narrow" ? SMALL : SIZE);
   return { width, height, right: width - 8, bottom: height - 36 };
 }
 
-function figure(plot, x, found, choose, isWide) {
-  const frame = frameOf(plot, isWide);
+function figure(plot, x, found, choose, windowClass) {
+  const frame = frameOf(plot, windowClass);
   const { width, height, right, bottom } = frame;
   const all = (name) => plot.lines.flatMap((one) => one[name]);
   const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, right], { whole: plot.whole });
@@ -198,7 +200,7 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
   let reading = ""; // the shown position
-  let isWide = false;
+  let windowClass = "";
 
   function read(at) {
     reading = at;
@@ -228,8 +230,8 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
     const before = drawn.x === value?.x ? reading : "";
     drawn = value || {};
     const { x } = drawn;
-    isWide = root.clientWidth >= WIDE;
-    root.classList.toggle("is-wide", isWide);
+    windowClass = widthClass(root.clientWidth);
+    root.classList.toggle("is-wide", windowClass === "wide");
     const all = drawn.plots ?? [];
     problem.replaceChildren(...(drawn.problems ?? []).map(notice));
     legend.replaceChildren(...(drawn.legend ?? []).map(entry));
@@ -237,7 +239,7 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
     note.hidden = !drawn.note;
     const found = all.map((plot) => (x ? readings(plot, x) : []));
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
-    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose, isWide)));
+    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose, windowClass)));
     slider.hidden = !hasSlider || !x || !all.length;
     title.textContent = fill(texts.show_values, { x: x ?? "" });
     reader.max = Math.max(0, places.length - 1);
@@ -251,7 +253,7 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   root.replaceChildren(...[problem, legend, note, hasSlider ? slider : null, plots, saving].filter(Boolean));
   draw(null);
   new ResizeObserver(() => {
-    if (root.clientWidth && root.clientWidth >= WIDE !== isWide) draw(drawn);
+    if (root.clientWidth && widthClass(root.clientWidth) !== windowClass) draw(drawn);
   }).observe(root);
   return Object.assign(draw, { readAt });
 }
