@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
+from tests.factories import (
+    TIMM,
+    TIMM_KINDS,
+    VIT,
+    make_context,
+    make_run,
+    random_model,
+    timm_spec,
+)
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
 from vitdemo.page.bridge import ViewState, load_trace
@@ -81,6 +89,14 @@ def test_steps_of_a_transformer_are_those_of_its_trace(shown):
     assert steps["probabilities"][-1] == pytest.approx(share, abs=1e-4)
     assert (len(steps["probabilities"]), name) == (L, trace.run.classes[probabilities.argmax()])
     assert np.array_equal(found["seen"].pixels, trace.input_image)
+
+
+def test_model_without_classes_has_steps_but_no_prediction(tmp_path):
+    make_run(tmp_path / "backbone", TIMM, classes=())
+    state = ViewState(ImageRequest("photo:cat"), "backbone")
+    found = architecture.payload(make_context(tmp_path), state)
+    assert found["answers"] == found["steps"]["probabilities"] == []
+    assert found["steps"]["contributions"] == [] and len(found["steps"]["maps"]) == 2
 
 
 def test_convolutional_model_has_a_prediction_but_no_steps(shown):

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from vitdemo.analyses.architecture import ModelPart, load_model_parts
 from vitdemo.analyses.overview import ModelOverview, compute_overview
-from vitdemo.context import AppContext
+from vitdemo.context import AppContext, Prediction
 from vitdemo.metrics import top_k_classes
 from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_square, round_numbers
 from vitdemo.page.explore.tab import ExploreTab
@@ -95,15 +95,19 @@ def payload(context: AppContext, state: ViewState) -> dict:
     run, image = context.find_run(state.model), load_square(context, state.image)
     overview = compute_overview(context, run, image) if context.count_layers(run) else None
     found = context.predict(run, image)
-    top, shares = top_k_classes(found.probabilities, min(MAX_CLASSES, len(run.classes)))
     return describe_parts(run.name, load_model_parts(context, run)) | {
         "seen": ImageFile(found.input_image),
         "size": len(found.input_image),
-        "answers": [
-            [run.classes[c], round(float(p), DIGITS)] for c, p in zip(top, shares, strict=True)
-        ],
+        "answers": list_answers(found) if run.classes else [],
         "steps": overview and describe_steps(overview),
     }
+
+
+def list_answers(found: Prediction) -> list[list]:
+    """Return the most probable classes with their probabilities."""
+    top, shares = top_k_classes(found.probabilities, MAX_CLASSES)
+    pairs = zip(top, shares, strict=True)
+    return [[found.run.classes[c], round(float(share), DIGITS)] for c, share in pairs]
 
 
 def describe_steps(overview: ModelOverview) -> dict:
