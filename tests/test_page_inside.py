@@ -128,10 +128,10 @@ def test_head_grid_contains_the_change_of_every_head():
     assert (payload["run"], payload["name"]) == ("vit", "airplane")
     np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
     np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
-    assert "the logit of airplane changes" in payload["words"]
+    assert "Change of the logit of airplane" in payload["words"]
     texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
     for mean_of, text in texts.items():
-        assert text in head_ablation.effects_caption(replace(effects, mean_source=mean_of))
+        assert text in head_ablation.describe_replacement(replace(effects, mean_source=mean_of))
 
 
 def test_head_list_is_cut_after_six_and_signs_are_formatted():
@@ -228,11 +228,11 @@ def test_filter_tiles_have_captions_and_channels_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
     kernels = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
-    text, tiles = patch_embedding.filter_blocks(kernels, patch_embedding.LARGEST_FILTERS)
+    text, tiles, _ = patch_embedding.filter_blocks(kernels, patch_embedding.LARGEST_FILTERS)
     assert "2 x 2 pixels" in text.text and "of 9" in text.text
     assert tiles.items[0].alt == "Filter 1: norm 2.50"
     assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # the lower left pixel of the second tile
-    _, tiles = patch_embedding.filter_blocks(kernels, patch_embedding.PRINCIPAL_COMPONENTS)
+    _, tiles, _ = patch_embedding.filter_blocks(kernels, patch_embedding.PRINCIPAL_COMPONENTS)
     assert [each.caption for each in tiles.items] == ["25.0%"]
 
 
@@ -254,7 +254,7 @@ def test_distances_have_a_plot_and_a_table_per_model():
     heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
     run = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
     distances = AttentionDistances(run, heads, 0.52, 32)
-    _, plots, numbers, problem = attention_distance.distance_blocks([distances], ["'bad'"])
+    _, plots, numbers, _, problem = attention_distance.distance_blocks([distances], ["'bad'"])
     assert plots.figures[0].words == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]

@@ -60,5 +60,8 @@ Object.assign(window.vitdemo, (() => {
     return make("p", { className: "vd-said" }, ...badge, text);
   }
 
-  return { caption, folded, fromHex, grid, painted, scale, signed };
+  // A caption that is hidden until the user opens it.
+  const about = (text) => make("details", { className: "vd-numbers" }, make("summary", { text: vitdemo.texts.grid.about }), caption(text));
+
+  return { about, caption, folded, fromHex, grid, painted, scale, signed };
 })());

@@ -18,6 +18,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "patch": "the patch in row {row}, column {column}",
     },
     "documents": {"change": "change"},
+    "grid": {"about": "About"},
     "task_panel": {
         "waiting": "Waiting for the server",
         "done": "{done} of {total} {unit}",

@@ -19,10 +19,13 @@ from vitdemo.runs import Run, find_pretraining
 
 VIEW = "attention_distance"
 DISTANCE_CAPTION = (
-    "**Attention distance** is the mean distance between a patch and the patches it attends to, in "
-    "percent of the image's side. A dot is a head, and the line is the mean of a layer. The dashed "
-    "line is a head that attends to all patches equally. The distance shows neither what a head "
-    "responds to nor whether it matters."
+    "Mean distance between a patch and the patches it attends to. A dot is a head, and the line is "
+    "the mean of a layer."
+)
+ABOUT_DISTANCE = (
+    "**Attention distance** is in percent of the image's side. The dashed line is a head that "
+    "attends to all patches equally. The distance shows neither what a head responds to nor "
+    "whether it matters."
 )
 
 
@@ -49,6 +52,7 @@ def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> lis
         Text(DISTANCE_CAPTION, quiet=True),
         Plots([distance_figure(each, top) for each in found]),
         Details("Numbers: distance of each head, in percent of the image's side", numbers),
+        Details("About", [Text(ABOUT_DISTANCE, quiet=True)]),
         *told,
     ]
 

@@ -12,19 +12,17 @@ from vitdemo.page.bridge import (
     load_square,
     load_trace,
 )
-from vitdemo.page.components.article import DocumentBlock, Notice
+from vitdemo.page.components.article import Details, DocumentBlock, Notice, Text
 from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "epochs"
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
-EPOCHS_CAPTION = (
-    "Attention of the class token to each patch in layer {layer} (mean of the heads), after "
-    "each epoch whose weights were saved. "
-    + KNOCKOUT_FINDING
-    + " A map that changes shows that the layer "
-    "changed, not that the prediction improved: compare the predictions below the maps. Each map "
-    "is scaled to its own maximum. Models without a class token show the average patch."
+EPOCHS_CAPTION = "Attention in layer {layer}, mean of the heads, after each saved epoch."
+ABOUT_EPOCHS = (
+    f"{KNOCKOUT_FINDING} A map that changes shows that the layer changed, not that the prediction "
+    "improved: compare the predictions below the maps. Each map is scaled to its own maximum. "
+    "Models without a class token show the average patch."
 )
 NO_SAVED_EPOCHS_MESSAGE = (
     "For '{name}', only the final weights were saved{others}. To save the weights of some epochs "
@@ -39,16 +37,17 @@ def build(look: ExploreTab) -> None:
 
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the maps after each saved epoch. Raises `VitdemoError`."""
-    return document_payload([epoch_block(context, state)])
+    return document_payload(epoch_blocks(context, state))
 
 
-def epoch_block(context: AppContext, state: ViewState) -> DocumentBlock:
+def epoch_blocks(context: AppContext, state: ViewState) -> list[DocumentBlock]:
     run = load_trace(context, state).run
     if not runs.list_saved_weights(run):
-        return Notice(explain_missing_epochs(run.name, names_with_epochs(context)))
+        return [Notice(explain_missing_epochs(run.name, names_with_epochs(context)))]
     image = load_square(context, state.image)
     snapshots = load_snapshots(context, run, image, MAX_EPOCHS_SHOWN)
-    return epoch_map_row(snapshots, choose_layer(context, state, run))
+    maps = epoch_map_row(snapshots, choose_layer(context, state, run))
+    return [maps, Details("About", [Text(ABOUT_EPOCHS, quiet=True)])]
 
 
 def names_with_epochs(context: AppContext) -> list[str]:

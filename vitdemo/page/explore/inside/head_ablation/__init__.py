@@ -3,7 +3,8 @@
 The state `off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1). The payload of
 the grid has the effect of each single head:
 
-    {"run": str, "name": class, "change": (L, H), "probability": (L, H), "words": str}
+    {"run": str, "name": class, "change": (L, H), "probability": (L, H), "words": str,
+     "about": str}
 
 Letters: L layers, H heads, C classes.
 """
@@ -46,12 +47,14 @@ ACCURACY_TASK = "head_ablation.accuracy"  # also the name of its view
 EFFECT_DIGITS = 7  # decimals of a change: enough for equal rounding in the browser and in Python
 MAX_OFF_LENGTH = 4000  # characters of the state `off`: more than 600 heads
 EFFECTS_CAPTION = (
-    "Each cell shows how much the logit of {name} changes if only this head is switched off. "
-    "Orange heads support the class, purple heads oppose it. A head without an effect may still "
-    "matter: other heads can compensate for it."
+    "Change of the logit of {name} if only this head is switched off. Orange heads support the "
+    "class, purple heads oppose it."
+)
+ABOUT_EFFECTS = (
+    "A head without an effect may still matter: other heads can compensate for it. {replacement}"
 )
 TEXTS = {
-    "grid": "Change of the logit when one head is switched off. Columns are heads.",
+    "grid": "Columns are heads.",
     "row": "layer {layer}",
     "off": "off",
     "head_on": "Layer {layer}, head {head}, on. Effect of switching off only this head: logit of "
@@ -111,7 +114,8 @@ def to_payload(found: AblationEffects) -> dict:
         "name": found.run.classes[found.target],
         "change": round_numbers(found.logit_change, EFFECT_DIGITS),
         "probability": round_numbers(found.probability_change, EFFECT_DIGITS),
-        "words": effects_caption(found),
+        "words": EFFECTS_CAPTION.format(name=found.run.classes[found.target]),
+        "about": describe_replacement(found),
     }
 
 
@@ -160,14 +164,14 @@ def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:
     return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
 
 
-def effects_caption(found: AblationEffects) -> str:
-    """Return the caption of the grid of effects, with the replacement of a head's output."""
+def describe_replacement(found: AblationEffects) -> str:
+    """Return the limits of the effects, with the replacement of a head's output."""
     off = (
         MEAN_ABLATION_CAPTION.format(of=found.mean_source)
         if found.mean_source
         else ZERO_ABLATION_CAPTION
     )
-    return f"{EFFECTS_CAPTION.format(name=found.run.classes[found.target])} {off}"
+    return ABOUT_EFFECTS.format(replacement=off)
 
 
 def comparison_blocks(

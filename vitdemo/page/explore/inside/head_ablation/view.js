@@ -1,7 +1,7 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 (() => {
-const { caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store, taskPanel } = vitdemo;
+const { about, caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store, taskPanel } = vitdemo;
 
 // --- the heads that are off, which belong to a model ---
 
@@ -48,7 +48,7 @@ function render(element, value, state) {
   const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
   const head = [texts.layer_column, ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 }))];
   redraw(element, caption(value.words), ...wall(value, parse(value, state.off ?? "")),
-    folded(fill(texts.numbers, { name: value.name }), head, numbers));
+    folded(fill(texts.numbers, { name: value.name }), head, numbers), about(value.about));
 }
 
 // --- the accuracy without the heads ---

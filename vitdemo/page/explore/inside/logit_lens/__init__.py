@@ -3,7 +3,8 @@
 The payload contains all layers, so `view.js` can show another layer without a request:
 
     {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
-     "classes": [names], "answers": (L+1, classes), "named": [{"name", "short", "colour"}, ...],
+     "about": str, "classes": [names], "answers": (L+1, classes),
+     "named": [{"name", "short", "colour"}, ...],
      "predicted": (L+1, P) of "named", "shares": (L+1, P)}
 
 Letters: L layers, P patches, C classes.
@@ -30,15 +31,15 @@ CLASS_COLOURS = (
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
 LENS_CAPTION = (
-    "Here the final LayerNorm and the classifier read the output of every layer. They were trained "
-    "only on the output of the last layer. The last column is the model's prediction; the other "
-    "columns are approximations, and a later approximation is not always better. Click a layer "
-    "number to choose the layer."
+    "The classifier reads the tokens after each layer. The last column is the model's prediction. "
+    "Click a layer number to choose the layer."
 )
-LENS_PATCHES_CAPTION = (
-    "The same classifier reads each patch token. In a model with a class token, it was not trained "
-    "to read patches, and each layer mixes a patch with others. The class is a hint about the "
-    "token's content, not a label of the patch."
+LENS_PATCHES_CAPTION = "The same classifier reads each patch token."
+ABOUT_LENS = (
+    "The final LayerNorm and the classifier were trained only on the output of the last layer. The "
+    "other columns are approximations, and a later approximation is not always better. In a model "
+    "with a class token, the classifier was not trained to read patches, and each layer mixes a "
+    "patch with others. The class is a hint about the token's content, not a label of the patch."
 )
 
 TEXTS = {
@@ -82,6 +83,7 @@ def to_payload(lens: LogitLens) -> dict:
         "seen": ImageFile(lens.trace.input_image),
         "grid": list(lens.trace.grid),
         "words": [LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION],
+        "about": ABOUT_LENS,
         "classes": [classes[c] for c in shown],
         "answers": round_numbers(lens.predictions[:, shown], PROBABILITY_DIGITS),
         "named": [

@@ -1,7 +1,7 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
 (() => {
-const { caption, fill, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
+const { about, caption, fill, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
 const texts = vitdemo.texts.logit_lens;
 // The text `after` for a layer, or `before` for the input of the first layer.
 const placed = (layer, after, before, values = {}) => fill(layer ? after : before, { layer, ...values });
@@ -51,7 +51,7 @@ vitdemo.store.define("logit_lens", {
     drawnLayer = state.layer;
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
-    redraw(element, caption(value.words[0], texts.approximate), strip(value, layer, choose), patches(value, layer));
+    redraw(element, caption(value.words[0], texts.approximate), strip(value, layer, choose), patches(value, layer), about(value.about));
   },
 });
 })();

@@ -9,24 +9,26 @@ import numpy as np
 from vitdemo.analyses.weights import PatchFilters, load_first_filters
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Text
+from vitdemo.page.components.article import Details, DocumentBlock, Text
 from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "patch_embedding"
 PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
 FILTER_CAPTIONS = {
+    PRINCIPAL_COMPONENTS: "Principal components of the {count} filters of {p} x {p} pixels, with "
+    "the percentage of variance that each explains.",
+    LARGEST_FILTERS: "The filters ({p} x {p} pixels) with the largest norms, out of {count} "
+    "filters. The number below a filter is its norm.",
+}
+ABOUT_FILTERS = {
     PRINCIPAL_COMPONENTS: (
-        "The first convolution has {count} filters of {p} x {p} pixels. These are their principal "
-        "components, with the percentage of variance that each explains; grey is a weight of 0. "
-        "They show which patterns the model can distinguish in a patch, not which it uses. The "
-        "sign of a component is arbitrary."
+        "Grey is a weight of 0. The components show which patterns the model can distinguish in a "
+        "patch, not which it uses. The sign of a component is arbitrary."
     ),
     LARGEST_FILTERS: (
-        "The filters ({p} x {p} pixels) with the largest norms, out of {count} filters. The number "
-        "below a filter is its norm. Each filter is scaled to its own largest weight, and grey is "
-        "0. A filter responds to patterns that resemble it. A filter with a large norm is "
-        "not necessarily important."
+        "Each filter is scaled to its own largest weight, and grey is 0. A filter responds to "
+        "patterns that resemble it. A filter with a large norm is not necessarily important."
     ),
 }
 FILTER_TILE_WIDTH = 68  # side of a tile in pixels
@@ -71,6 +73,7 @@ def filter_blocks(found: PatchFilters, which: str) -> list[DocumentBlock]:
     return [
         Text(words, quiet=True),
         ImageRow(items, concatenate_images(to_tiles(colours)), FILTER_TILE_WIDTH),
+        Details("About", [Text(ABOUT_FILTERS[which], quiet=True)]),
     ]
 
 

@@ -2,7 +2,8 @@
 
 The payload does not depend on the image. `limit` is the end of the colour scale:
 
-    {"run": str, "grid": [rows, columns], "limit": float, "words": str, "similarity": file (P, P)}
+    {"run": str, "grid": [rows, columns], "limit": float, "words": str, "about": str,
+     "similarity": file (P, P)}
 """
 
 import numpy as np
@@ -14,9 +15,10 @@ from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "position_embeddings"
 POSITIONS_CAPTION = (
-    "Cosine similarity of the chosen patch's learned position embedding to the position embeddings "
-    "of all patches; 1 for the patch itself. The similarity does not depend on the image."
+    "Cosine similarity between the chosen patch's position embedding and the position embeddings "
+    "of all patches."
 )
+ABOUT_POSITIONS = "The similarity does not depend on the image, and is 1 for the patch itself."
 INITIALISATION_CAPTIONS = {
     "random": "The embeddings were initialised with random numbers, without information about "
     "positions. Similarity between neighbours, rows and columns was learned.",
@@ -53,7 +55,8 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "run": run.name,
         "grid": list(grid),
         "limit": find_largest_cosine(similarity),
-        "words": f"{POSITIONS_CAPTION} {INITIALISATION_CAPTIONS[start]}",
+        "words": POSITIONS_CAPTION,
+        "about": f"{ABOUT_POSITIONS} {INITIALISATION_CAPTIONS[start]}",
         "similarity": NumbersFile(similarity),
     }
 

@@ -1,6 +1,6 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
 (() => {
-const { caption, fill, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
+const { about, caption, fill, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
 const texts = vitdemo.texts.positions;
 let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
@@ -58,7 +58,7 @@ function overview() {
 }
 
 function draw() {
-  if (similarity) redraw(place, caption(value.words), make("div", { className: "maps" }, map(), overview()));
+  if (similarity) redraw(place, caption(value.words), make("div", { className: "maps" }, map(), overview()), about(value.about));
 }
 
 async function load(element, payload) {

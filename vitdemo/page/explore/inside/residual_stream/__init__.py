@@ -47,7 +47,6 @@ TEXTS = {
     "legend_attention": "attention",
     "legend_mlp": "MLP",
     "legend_colours": "Orange increases the logit, purple decreases it. Numbers are layers.",
-    "about": "About",
     "heads": "Contribution of each head to {logit}. Columns are heads.",
     "row": "layer {layer}",
     "head": "Layer {layer}, head {head} adds {value} to {logit}",

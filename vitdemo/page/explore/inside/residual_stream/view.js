@@ -1,7 +1,7 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
 // the model, single heads, and the norm of the tokens after each layer.
 (() => {
-const { caption, fill, folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
+const { about, caption, fill, folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
 const texts = vitdemo.texts.residual_stream;
 const NONE = "none";
 
@@ -18,7 +18,7 @@ function waterfall(rows, name) {
   const place = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
   const reading = make("p", { className: "reading", role: "status" });
   const columns = bars.map(({ from, to, value, whole, short, kind }) => {
-    const style = `top: ${place(Math.max(from, to))}%; height: ${Math.abs(place(from) - place(to))}%; ${whole ? "" : `background-color: ${colour(value)}`}`;
+    const style = `top: ${place(Math.max(from, to))}%; height: ${Math.abs(place(from) - place(to))}%; ${whole ? "" : `--colour: ${colour(value)}`}`;
     const line = whole ? null : make("s", { style: `top: ${place(to)}%` }); // to the next bar
     return make("div", { className: `column ${kind}` }, make("i", { style }), line, make("small", { text: short }));
   });
@@ -84,8 +84,7 @@ function render(element, value) {
   const results = make("div");
   const update = () => draw(results, value, Number(target.value), other.value);
   for (const select of [target, other]) select.addEventListener("change", update);
-  const about = make("details", { className: "vd-numbers" }, make("summary", { text: texts.about }), caption(value.about));
-  element.replaceChildren(caption(value.words), make("label", {}, `${texts.target} `, target), " ", make("label", {}, `${texts.minus} `, other), results, about);
+  element.replaceChildren(caption(value.words), make("label", {}, `${texts.target} `, target), " ", make("label", {}, `${texts.minus} `, other), results, about(value.about));
   update();
 }
 
