@@ -2,7 +2,8 @@
 
 `tests/test_gradio_patches.py` fails if gradio no longer needs a workaround. More workarounds are in
 scripts: `stream.js` wraps `fetch` (lost responses), `names.js` (missing accessible names), and
-`newest` in `components/shared.js` (events with old data).
+`newest` in `components/shared.js` (events with old data). `page.css` clips the container's overflow
+(no sticky elements otherwise).
 """
 
 import asyncio
