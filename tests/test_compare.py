@@ -267,7 +267,8 @@ def test_ablation_falls_back_to_an_existing_baseline(context, tmp_path):
     control, blocks = read(context, "vit")
     assert control["value"] == "vit"
     assert control["props"]["groups"] == [("Models", ["worse", "vit"])]
-    table = next(block for block in blocks if block["kind"] == "Table")
+    pieces = [each for block in blocks for each in block.get("pieces", [block])]
+    table = next(piece for piece in pieces if piece["kind"] == "Table")
     assert [row[0] for row in table["rows"]] == ["vit", "worse"]
     assert read(context, "deleted")[0]["value"] == "worse"  # the lowest accuracy
     assert read(context, 7)[0]["value"] == "worse"

@@ -186,7 +186,8 @@ def test_gains_are_computed_from_paired_images(base):
     assert (gain.test.first_accuracy, gain.test.difference) == (198 / 200, 3 / 200)
     assert gain.test.interval[0] < 3 / 200 < gain.test.interval[1]
     assert gain.p == pytest.approx(2 * (1 + 5) / 2**5)  # two-sided binomial test of 4 and 1
-    table, exclusions = gain_table_blocks(ablation)
+    folded, exclusions = gain_table_blocks(ablation)
+    (table,) = folded.pieces
     assert [cells[0] for cells in table.rows] == ["base", "better"]
     assert table.rows[1][1:3] == ["99.00", "+1.5"]
     assert table.file == "beside-base"
@@ -212,7 +213,8 @@ def test_single_changes_come_first_sorted_by_validation_gain(base):
     assert ablation.gains[0].validation_gain == pytest.approx(0.3)
     column = [cells[5] for cells in ablation_table(ablation)[1][1:]]
     assert column == ["+30.0", "+10.0", "–", "–", "+50.0"]
-    table, others = gain_table_blocks(ablation)
+    folded, others = gain_table_blocks(ablation)
+    (table,) = folded.pieces
     assert [cells[0] for cells in table.rows] == ["base", *order[:-1]]
     assert [cells[0] for cells in others.pieces[0].rows] == ["far"]
     assert "for the 5 comparisons shown here" in str(table)

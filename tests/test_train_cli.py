@@ -26,6 +26,7 @@ from tests.factories import make_run
 from tests.serving import free_port, start_fork
 from vitdemo import data, runs, training
 from vitdemo.data import make_synthetic_images
+from vitdemo.errors import DataError
 from vitdemo.runs import reference, writer
 from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS_FILE, read_steps
@@ -200,10 +201,14 @@ def test_download_reports_an_existing_dataset(cli, three):
     assert "3 classes" in out
 
 
-def test_failed_download_is_reported_with_its_folder(cli, tmp_path):
+def test_failed_download_is_reported_in_one_line(cli, monkeypatch, tmp_path):
+    def fail(root, download):
+        raise DataError("CIFAR-10 could not be downloaded. Check the network.")
+
+    monkeypatch.setattr(data, "open_dataset", fail)
     code, _, err = cli("download", "--data", tmp_path / "new")
     assert code == 2
-    assert f"CIFAR-10 could not be downloaded into '{tmp_path / 'new'}'" in err  # no network here
+    assert err == "train.py: CIFAR-10 could not be downloaded. Check the network.\n"
 
 
 # --- a run ---------------------------------------------------------------------------------------

@@ -2,7 +2,13 @@
 (() => {
 const { fill, fillPlural, make, notice, plotScale, rove, store, svg } = vitdemo;
 const texts = vitdemo.texts.model_scatter;
-const AXES = ["parameters", "macs", "minutes"];
+const AXES = {
+  parameters: { name: texts.parameters, title: texts.parameters_axis },
+  macs: { name: texts.macs, title: texts.macs_axis },
+  minutes: { name: texts.minutes, title: texts.minutes_axis },
+};
+const KINDS = { model: texts.model, results: texts.results, ablation: texts.ablation };
+const FIRST_AXIS = Object.keys(AXES)[0];
 const X = "compare.x";
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
 const RADIUS = { model: 7, results: 5.5, ablation: 4 };
@@ -10,7 +16,7 @@ const REACH = 24; // pixels, from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
 
-store.defineParam(X, { start: AXES[0], parse: (text) => AXES.find((name) => name === text) });
+store.defineParam(X, { start: FIRST_AXIS, parse: (text) => Object.keys(AXES).find((name) => name === text) });
 
 function open({ name, kind }) {
   store.choose(kind === "model" ? "model" : "results.model", name);
@@ -56,19 +62,19 @@ function card({ name, kind, details }) {
 }
 
 function create(element) {
-  const choices = AXES.map((name) => {
-    const button = make("button", { type: "button", "data-pick": name, text: texts[name] });
-    button.addEventListener("click", () => store.set({ [X]: name }));
+  const choices = Object.entries(AXES).map(([key, { name }]) => {
+    const button = make("button", { type: "button", "data-pick": key, text: name });
+    button.addEventListener("click", () => store.set({ [X]: key }));
     return button;
   });
-  const key = (kind) => make("span", {}, make("i", { className: kind }), texts[kind]);
+  const key = (kind) => make("span", {}, make("i", { className: kind }), KINDS[kind]);
   const bar = make("div", { className: "bar" }, make("div", { className: "axes", role: "group", "aria-label": texts.choice }, ...choices),
     make("div", { className: "keys" }, ...Object.keys(RADIUS).map(key)));
   const shown = make("div", { className: "shown", "aria-hidden": "true", hidden: true });
   const plot = make("div", { className: "plot" });
   const missing = make("p", { className: "missing" });
   const failed = make("p", { className: "failed" });
-  let [value, axis, dots, marked, settle] = [null, AXES[0], [], null, null];
+  let [value, axis, dots, marked, settle] = [null, FIRST_AXIS, [], null, null];
 
   function mark(dot) {
     marked = dot;
@@ -101,7 +107,7 @@ function create(element) {
   });
   plot.addEventListener("keydown", (event) => {
     const dot = dots.find(({ mark: own }) => own === event.target);
-    if (!dot || !["Enter", " "].includes(event.key)) return;
+    if (!dot || (event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     open(dot.model);
   });
@@ -122,13 +128,13 @@ function create(element) {
     }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
     const labels = placeLabels(dots.toReversed(), right);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
-      ...axes(across, up, { width, height, right, bottom, title: texts[`${axis}_axis`] }), ...dots.map((dot) => dot.mark), ...labels);
+      ...axes(across, up, { width, height, right, bottom, title: AXES[axis].title }), ...dots.map((dot) => dot.mark), ...labels);
     plot.replaceChildren(drawn, shown);
     mark(null);
     settle ??= rove(plot, () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark), () => dots.length);
     if (dots.length) settle(dots.at(-1).mark);
     const count = value.models.length - models.length;
-    missing.textContent = count ? fillPlural(texts, "missing", count) : "";
+    missing.replaceChildren(...(count ? [fillPlural(texts, "missing", count)] : []));
   }
 
   function failedRun(model) {
