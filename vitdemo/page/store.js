@@ -262,7 +262,7 @@ vitdemo.store = (() => {
   // Hide the layer control while no visible view of Explore uses the layer.
   function showLayerControl() {
     const control = document.querySelector("#layer");
-    if (!control || !isVisible(control)) return;
+    if (!control || !isVisible(control.parentElement)) return; // another tab is open
     const usesLayer = ({ name, element }) => isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
     control.toggleAttribute("data-unused", !mounted.some(usesLayer));
   }
