@@ -15,6 +15,7 @@ const RADIUS = { model: 7, results: 5.5, ablation: 4 };
 const REACH = 24; // pixels, from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
+const GAP = 8; // pixels between two labels
 
 store.defineParam(X, { start: FIRST_AXIS, parse: (text) => Object.keys(AXES).find((name) => name === text) });
 
@@ -36,7 +37,7 @@ function placeLabels(dots, width) {
     for (const [left, top] of sides) {
       const box = { left, top, right: left + long, bottom: top + LINE };
       if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
-      taken.push(box);
+      taken.push({ ...box, left: left - GAP, right: box.right + GAP });
       return [svg("text", { class: `name ${model.kind}`, x: left, y: top + 11 }, model.name)];
     }
     return [];
@@ -126,7 +127,7 @@ function create(element) {
       const made = svg("circle", { class: `dot ${model.kind}`, cx: x, cy: y, r: radius, role: "button", tabindex: -1, "aria-label": speak(model), "data-pick": model.name });
       return { model, x, y, radius, mark: made };
     }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
-    const labels = placeLabels(dots.toReversed(), right);
+    const labels = placeLabels(dots.toSorted((a, b) => order.indexOf(a.model.kind) - order.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy), right);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
       ...axes(across, up, { width, height, right, bottom, title: AXES[axis].title }), ...dots.map((dot) => dot.mark), ...labels);
     plot.replaceChildren(drawn, shown);
