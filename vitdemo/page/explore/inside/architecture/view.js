@@ -14,8 +14,9 @@ function open({ part, section }) {
 function box({ title, description, link }, drawing = null) {
   const words = make("span", { className: "words" }, make("strong", { text: title }), make("small", {}, ...marked(description)), " ",
     link ? make("u", { text: fill(texts.open, { title: link.title }) }) : null);
-  if (!link) return make("div", { className: "part" }, drawing, words);
-  const button = make("button", { type: "button", className: "part", "data-pick": title }, drawing, words);
+  const content = drawing?.className === "strip" ? [words, drawing] : [drawing, words];
+  if (!link) return make("div", { className: "part" }, ...content);
+  const button = make("button", { type: "button", className: "part", "data-pick": title }, ...content);
   button.addEventListener("click", () => open(link));
   return button;
 }
