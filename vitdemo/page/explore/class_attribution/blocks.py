@@ -161,7 +161,7 @@ def class_map_panel(answer: ClassMaps, found: ClassMap, fill: str) -> MapPanel:
         found.values,
         answer.input_image,
         f"{method.title} of {answer.run.name} for {asked}: {describe_strongest(found)}",
-        badge="among the best" if badge else "",
+        badge="among the best on average" if badge else "",
         badge_title=explain_badge(answer, fill) if badge else "",
         signed=found.is_signed,
         fraction=not method.is_class_specific,
