@@ -216,9 +216,10 @@ def test_dots_show_a_card_and_open_their_model(address, open_page):
     expect(dots).to_have_count(0)
     scatter.get_by_role("button", name="Parameters", exact=True).click()
     scatter.locator(".dot[tabindex='0']").focus()
+    page.keyboard.press("Home")
     first = scatter.locator(".dot:focus").get_attribute("data-pick")
     expect(card.locator("strong")).to_have_text(first)
-    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowRight")
     name = scatter.locator(".dot:focus").get_attribute("data-pick")
     assert name != first
     page.keyboard.press("Enter")
