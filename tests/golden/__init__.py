@@ -35,6 +35,7 @@ THEN = datetime(2026, 1, 1)
 READ = (HERE / "read.js").read_text(encoding="utf-8")
 NOTHING = "nothing"  # name of a folder without a dataset
 OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'?/\S+/{NOTHING}'?", NOTHING))
+WAITING = "[data-view]:is([data-empty], [aria-busy=true]):visible"  # views without their data
 NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
 
 
@@ -126,6 +127,8 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
     for name in (first, *inner[1:], *others):
         label, place = name.removeprefix(f"{first} "), name.lower().replace(" ", "-").strip("?")
         open_tab(page, label)
+        if label == "Compare models":
+            page.get_by_role("button", name="Table of all models").click()
         root = "body" if name == first else f"[role=tabpanel][aria-label='{label}']"
         texts[place] = read_settled(page, root, wanted and wanted.get(place, ""))
     return texts
@@ -142,6 +145,8 @@ def read_settled(page: Page, root: str, wanted: str | None) -> str:
     while time.monotonic() < since + patience:
         page.wait_for_timeout(300)
         text = read(page, root)
+        if page.locator(root).locator(WAITING).count():
+            since = max(since, time.monotonic() - patience / 2)
         if wanted and not difference(wanted, text):
             return text
         if text != last:
