@@ -142,10 +142,11 @@ def read_settled(page: Page, root: str, wanted: str | None) -> str:
     page.locator(root).first.wait_for(state="attached")
     expect(page.locator(f"{root} [data-empty]:visible")).to_have_count(0, timeout=60_000)
     last, since, patience = "", time.monotonic(), 4 if wanted is None else 15
+    limit = since + 60
     while time.monotonic() < since + patience:
         page.wait_for_timeout(300)
         text = read(page, root)
-        if page.locator(root).locator(WAITING).count():
+        if time.monotonic() < limit and page.locator(root).locator(WAITING).count():
             since = max(since, time.monotonic() - patience / 2)
         if wanted and not difference(wanted, text):
             return text
