@@ -86,7 +86,7 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
                     min_width=110,
                     elem_id="errors-order",
                 )
-            with gr.Accordion("Pairs and confidence", open=False, elem_id="errors-more"):
+            with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
                 add_view("errors_pairs", elem_id="errors-pairs")
                 low = _percent_slider(0, "Minimum confidence, %", "errors-low")
                 high = _percent_slider(100, "Maximum confidence, %", "errors-high")
