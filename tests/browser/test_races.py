@@ -400,7 +400,7 @@ def test_burst_of_changes_ends_at_the_last_state(new_page, slow_url, references,
 def test_unchanged_values_are_not_written_to_controls(new_page, slow_url):
     """An unnecessary value would undo a layer that the user chooses at the same moment."""
     new_page.goto(f"{slow_url}?model=deep&layer=2")
-    new_page.wait_for_function("vitdemo.store?.state.layer === 2 && window.drawn.length")
+    new_page.wait_for_function("window.vitdemo?.store?.state.layer === 2 && window.drawn?.length")
     take = "(layer) => { vitdemo.store.showControl('layer', { value: layer, maximum: 5 }); "
     take += "return vitdemo.store.takeUpdates(['layer', 'model']); }"
     assert new_page.evaluate(take, 2) == [{"__type__": "update"}] * 2

@@ -23,10 +23,16 @@ vitdemo.spotlight = (() => {
     folded = selector;
   }
 
-  // Let a feature open the fold that contains the element, once it is on the page.
+  // Open the element if it is a closed accordion, whose content gradio adds later. gradio undoes a click that comes too
+  // early, so the next call checks it. Otherwise, let a feature open the fold that contains the element.
   function unfold() {
     const found = folded && document.querySelector(folded);
     if (!found) return;
+    const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
+    if (label && !label.matches(".open")) {
+      label.click();
+      return;
+    }
     if (!find(folded)) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
     folded = "";
   }
