@@ -60,6 +60,7 @@ from vitdemo.runs.writer import (
     check_folder_unused,
     create_run_folder,
     format_command,
+    lock_run_folder,
     record_stop,
 )
 from vitdemo.training import (
@@ -127,8 +128,10 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
     if args.recipe == "report":
         return write_report(args)
     stopper = Stopper(args.keep_after)
-    with stopper.handle_stop_signal():
-        return train(args, argv, stopper)
+    folder = get_run_folder(args)
+    lock = lock_run_folder(folder) if is_first_process() else nullcontext()
+    with lock, stopper.handle_stop_signal():
+        return train(args, argv, folder, stopper)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -287,9 +290,8 @@ def read_supervised_runs(folders: list[Path]) -> Iterator[runs.Run]:
             print(f"train.py: not in the report: {error}", file=sys.stderr)
 
 
-def train(args: argparse.Namespace, argv: list[str], stopper: Stopper) -> int:
+def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stopper) -> int:
     started = time.monotonic()
-    folder = get_run_folder(args)
     recipe = choose_recipe(args, folder)
     if not args.resume:
         check_folder_unused(folder, smoke=args.smoke)

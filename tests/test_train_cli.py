@@ -741,6 +741,21 @@ def test_invalid_recipe_files_are_refused(cli, tmp_path, content, options, messa
     assert code == 2 and message in err and "Traceback" not in err
 
 
+def test_two_processes_cannot_train_the_same_run(smoke, tmp_path):
+    folder = tmp_path / "run"
+    with writer.lock_run_folder(folder):
+        code, _, err = smoke()
+        assert code == 2 and f"Another process trains the run in '{folder}'" in err
+    assert not folder.exists()
+    assert smoke()[0] == 0
+    assert writer.LOCK_FILE not in [path.name for path in folder.iterdir()]
+
+
+def test_a_failed_start_leaves_no_folder(cli, tmp_path):
+    assert cli("vit-unknown", "--out", tmp_path / "run")[0] == 2
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_recipe_file_needs_a_run_folder(cli, tmp_path):
     code, _, err = cli("--config", tmp_path / "recipe.json")
     assert code == 2 and "Choose a run folder with --out" in err

@@ -6,11 +6,14 @@
 import os
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from vitdemo import data, runs
 from vitdemo.errors import RunError
@@ -19,6 +22,7 @@ from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS_FILE
 from vitdemo.training import Trainer
 
+LOCK_FILE = "train.lock"
 CHECKPOINT_INTERVAL = 20.0  # seconds between two checkpoints, if epochs are shorter
 
 
@@ -34,6 +38,30 @@ def check_folder_unused(folder: Path, *, smoke: bool) -> None:
             f"'{folder}' already contains a run: continue it with --resume, or choose another "
             "--out."
         )
+
+
+@contextmanager
+def lock_run_folder(folder: Path) -> Iterator[None]:
+    """Reserve a run folder for this process; a folder that stays empty is removed at the end.
+
+    The system releases the lock if the process is killed. Raises `RunError` if another process has
+    reserved the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise RunError(
+            f"Another process trains the run in '{folder}': wait for it, or choose another --out."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+        (folder / LOCK_FILE).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
