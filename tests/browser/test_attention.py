@@ -587,6 +587,7 @@ def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use)
         expect(hint).to_have_text("Press an arrow key to choose a patch")
         page.keyboard.press("ArrowRight")
     expect(hint).to_be_hidden()
+    page.wait_for_timeout(1000)  # a reload reports an error for each open request
     page.reload()
     wait_until_drawn(page)
     expect(hint).to_be_hidden()

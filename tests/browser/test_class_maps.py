@@ -226,8 +226,7 @@ def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, wi
         figure.hover()
         expect(lit).to_have_count(2)  # in both plots
         colour = lit.first.locator("path").first.evaluate("e => getComputedStyle(e).stroke")
-        swatch = figure.locator(".swatch").evaluate("e => getComputedStyle(e).backgroundColor")
-        assert colour == swatch
+        expect(figure.locator(".swatch")).to_have_css("background-color", colour)
     page.mouse.move(0, 0)
     expect(lit).to_have_count(0)
     figures.first.get_by_role("button", name="Save as PNG").focus()

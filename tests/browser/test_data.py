@@ -152,8 +152,9 @@ def test_every_part_without_a_dataset_offers_the_download(open_page, page_url):
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
 
 
-def test_failed_download_is_reported_in_its_cards(open_page, page_url):
-    page = open_page(f"{page_url}?tab=data")
+def test_failed_download_is_reported_in_its_cards(open_page, serve_runs, tmp_path):
+    """The page has its own server, since all users of a server see the failed download."""
+    page = open_page(f"{serve_runs(INCLUDED_RUNS, tmp_path / 'none')}?tab=data")
     card = page.locator("#class-examples .vd-dataset")
     card.get_by_role("button", name="Download").click()
     expect(card).to_contain_text("could not be downloaded, because its servers")

@@ -54,7 +54,7 @@ def test_early_click_on_a_section_stays_after_the_first_response(open_page, page
     page.goto(page_url, wait_until="commit")
     section = page.get_by_role("tab", name="Change the image")
     section.click()
-    expect(page.locator("#answers .card").first).to_be_visible()
+    expect(page.locator("#hands-answers .card, #hands-answers .row").first).to_be_visible()
     page.wait_for_timeout(500)
     expect(section).to_have_attribute("aria-selected", "true")
     page.wait_for_url(re.compile("section=hands"))

@@ -7,7 +7,7 @@ vitdemo.spotlight = (() => {
   let sought = null; // { selector, end: time in milliseconds } of the element that is scrolled into view
   let held = false; // a pressed button or finger, during which the page must not scroll
   let shade = null; // the element that darkens the page
-  let folded = ""; // the selector of an element that may be in a fold, which is opened once
+  let folded = []; // selectors of elements that may be in a fold, which is opened once
 
   const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
 
@@ -17,24 +17,31 @@ vitdemo.spotlight = (() => {
     if (cover) marks.textContent += ` ${cover}, ${cover} * { visibility: hidden !important; }`;
   }
 
-  // Scroll to an element as soon as it is visible.
-  function seek(selector) {
+  // Scroll to an element as soon as it is visible. Folds with it, or with the `control` of a task, are opened.
+  function seek(selector, control = "") {
     sought = { selector, end: Date.now() + SEEK_TIME };
-    folded = selector;
+    folded = [selector, control].filter(Boolean);
   }
 
-  // Open the element if it is a closed accordion, whose content gradio adds later. gradio undoes a click that comes too
-  // early, so the next call checks it. Otherwise, let a feature open the fold that contains the element.
+  // Open closed folds as soon as their elements are on the page.
   function unfold() {
-    const found = folded && document.querySelector(folded);
-    if (!found) return;
+    folded = folded.filter((selector) => {
+      const found = document.querySelector(selector);
+      return !found || !open(found);
+    });
+  }
+
+  // Open the element if it is a closed accordion, whose content gradio adds later; otherwise the folds that contain it.
+  // gradio undoes a click that comes too early, so the result is false until the accordion is open.
+  function open(found) {
     const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
     if (label && !label.matches(".open")) {
       label.click();
-      return;
+      return false;
     }
-    if (!find(folded)) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
-    folded = "";
+    for (let fold; (fold = found.closest("details:not([open])")); ) fold.open = true;
+    if (!found.getClientRects().length) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
+    return true;
   }
 
   // Scroll an element into the part of the window that the lesson panel does not cover.
@@ -71,7 +78,7 @@ vitdemo.spotlight = (() => {
     mark({});
     brighten();
     sought = null;
-    folded = "";
+    folded = [];
   }
 
   const listen = (kinds, handle) => kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));

@@ -135,7 +135,7 @@ function drawStep({ cover, question, ring, task, text, title }) {
   part("show").hidden = !ring;
   part("back").disabled = drawn === 1;
   document.body.classList.toggle("vd-picture", Boolean(ring && document.querySelector(ring)?.closest("#look-at")));
-  spotlight.seek(ring);
+  spotlight.seek(ring, ["press", "set", "choose"].includes(task?.kind) ? task.where : "");
   save(!task && !question);
   drawTask();
   if (question) askQuestion(part("question"), question, { covered: cover, given: isDone() ? progress().answers[savedStep()] : undefined, answered });
