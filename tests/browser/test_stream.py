@@ -23,7 +23,7 @@ def test_a_slow_stream_loses_no_response(open_page, slow_url):
 
 
 def test_a_model_chosen_while_a_section_opens_is_drawn(open_page, slow_url):
-    page = open_page(slow_url)
+    page = open_page(f"{slow_url}?inside=lens")
     wait_until_drawn(page)
     page.locator("#sections").get_by_role("tab", name="Inside the model").click()
     choose_model(page, "resnet")

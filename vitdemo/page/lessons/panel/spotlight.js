@@ -8,6 +8,7 @@ vitdemo.spotlight = (() => {
   let held = false; // a pressed button or finger, during which the page must not scroll
   let shade = null; // the element that darkens the page
   let folded = []; // selectors of elements that may be in a fold, which is opened once
+  let task = ""; // the selector of the control of the task
 
   const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
 
@@ -21,6 +22,7 @@ vitdemo.spotlight = (() => {
   function seek(selector, control = "") {
     sought = { selector, end: Date.now() + SEEK_TIME };
     folded = [selector, control].filter(Boolean);
+    task = control;
   }
 
   // Open closed folds as soon as their elements are on the page.
@@ -32,10 +34,11 @@ vitdemo.spotlight = (() => {
   }
 
   // Open the element if it is a closed accordion, whose content gradio adds later; otherwise the folds that contain it.
-  // gradio undoes a click that comes too early, so the result is false until the accordion is open.
+  // gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
+  // accordion if this is the task.
   function open(found) {
     const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
-    if (label && !label.matches(".open")) {
+    if (label && !label.matches(".open") && !(task && label.matches(task))) {
       label.click();
       return false;
     }

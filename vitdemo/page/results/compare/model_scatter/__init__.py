@@ -42,16 +42,18 @@ def build() -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the tested models, best first."""
+    """Return the tested models, best first, and the problems of other runs."""
     ablations = ablation_run_names(context)
     explainable = {run.name for run in context.explainable_runs()}
     models: dict[bool, list[dict]] = {False: [], True: []}
-    for row in model_rows(context):
+    rows = model_rows(context)
+    for row in rows:
         if row.evaluation is not None:
             is_ablation = row.name in ablations
             kind = "model" if row.name in explainable else "ablation" if is_ablation else "results"
             models[row.is_at_chance].append(describe_model(row, kind))
-    return {"models": models[False], "failed": models[True]}
+    problems = [row.problem for row in rows if row.problem]
+    return {"models": models[False], "failed": models[True], "problems": problems}
 
 
 def describe_model(row: ModelRow, kind: str) -> dict:

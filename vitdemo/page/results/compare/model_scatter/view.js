@@ -150,8 +150,9 @@ function create(element) {
       [value, axis] = [data, state[X]];
       for (const button of choices) button.ariaPressed = String(button.dataset.pick === axis);
       failed.replaceChildren(...(data.failed.length ? [texts.failed, " ", ...data.failed.map(failedRun)] : []));
-      if (!data.models.length) return element.replaceChildren(notice(texts.empty), failed);
-      element.replaceChildren(bar, plot, missing, failed);
+      const problems = data.problems.map((text) => notice(text));
+      if (!data.models.length) return element.replaceChildren(...(problems.length ? problems : [notice(texts.empty)]), failed);
+      element.replaceChildren(...problems, bar, plot, missing, failed);
       draw();
     },
   };
