@@ -223,6 +223,8 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     only.click()
     expect(legend).to_have_text([EVIL, "ema", "longer", "trivial"])
     expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
+    page.wait_for_timeout(500)  # the request of the choice has started
+    expect(page.locator("[aria-busy=true]:visible")).to_have_count(0)
     make_run(root / "newcomer", epochs=1)
     box.get_by_role("checkbox", name="model", exact=True).check()
     expect(legend).to_have_count(6)
