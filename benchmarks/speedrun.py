@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import console, runs  # noqa: E402
+from vitdemo.metrics import compute_accuracy  # noqa: E402
 
 COMPILATION = ("--compile", "reduce-overhead")
 # One epoch with PatchDropout, two with all patches and six without mixing: all compiled variants.
@@ -57,19 +58,14 @@ def train(recipe: str, options: list[str], folder: Path) -> None:
 
 def format_row(label: str, finished: list[runs.Run]) -> str:
     """Return a Markdown row: accuracies and sums of epoch times of runs with other seeds."""
-    accuracies = [100 * measure_accuracy(run) for run in finished]
-    seconds = [sum(record["epoch_seconds"] for record in run.history) for run in finished]
+    evaluations = [run.evaluation for run in finished]
+    accuracies = [100 * compute_accuracy(e.probabilities, e.labels) for e in evaluations]
+    seconds = [run.train_seconds for run in finished]
     return (
         f"| `{label}` | {len(finished)} | {statistics.mean(accuracies):.2f}% "
         f"| {min(accuracies):.2f} to {max(accuracies):.2f}% "
         f"| {statistics.mean(seconds):.1f} s | {max(seconds):.1f} s | {finished[0].device} |"
     )
-
-
-def measure_accuracy(run: runs.Run) -> float:
-    """Return the accuracy on the test images, 0 to 1."""
-    evaluation = runs.read_evaluation(run.path)
-    return float((evaluation.probabilities.argmax(1) == evaluation.labels).mean())
 
 
 if __name__ == "__main__":
