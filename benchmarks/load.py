@@ -3,11 +3,11 @@
     python benchmarks/load.py --users 10 30 50 100
 
 All users have loaded the page before the measurement starts. Each simulated user sends the same
-HTTP requests as the page in a browser: it uploads an image, triggers the event of the image
-component with the initial values of the controls, reads the response stream to its end and
-downloads the attention. The time is from the start of the upload to the last byte of the attention.
-Drawing is not included; it adds 50 to 100 ms on the user's computer. docs/how-fast.md has the
-results.
+HTTP requests as the page in a browser: it uploads an image, sends a request of the view state for
+the image, the predictions and the attention maps, reads the response stream to its end and
+downloads the files. The time is from the start of the upload to the last byte of the files. Drawing
+is not included; it adds 50 to 100 ms on the user's computer. The processor time is that of the
+server, per image. docs/how-fast.md has the results.
 """
 
 import argparse
@@ -30,10 +30,12 @@ sys.path.insert(0, str(ROOT))
 
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
+from vitdemo.page.explore import attention_maps, image_input, predictions  # noqa: E402
 
 IMAGE_INTERVAL = 10  # seconds between two images of a user
 RANDOM_IMAGE_SIDE = 1024  # pixels
 API_PREFIX = "gradio_api"
+VIEWS = [image_input.VIEW, predictions.VIEW, attention_maps.VIEW]
 
 
 def main() -> None:
@@ -69,10 +71,9 @@ async def measure_load(
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
         first = make_random_image(10**6)
-        warmup_user = SimulatedUser(client, await find_image_event(client), 0)
-        await warmup_user.send_image(first)  # loads all models
-        asked = await find_image_event(client)
-        people = [SimulatedUser(client, asked, number) for number in range(users)]
+        event = await find_request_event(client)
+        await SimulatedUser(client, event, 0).send_image(first)  # loads all models
+        people = [SimulatedUser(client, event, number) for number in range(users)]
         turns = math.ceil(seconds / IMAGE_INTERVAL)
         # Creating images would slow down the server, so they are created before the measurement.
         made = {
@@ -88,26 +89,20 @@ async def measure_load(
     return " | ".join([str(users), str(len(found)), *figures, str(len(errors))]), errors
 
 
-async def find_image_event(client: httpx.AsyncClient) -> tuple[int, list]:
-    """Return the id of the event for a new image, and the initial values of its inputs."""
+async def find_request_event(client: httpx.AsyncClient) -> int:
+    """Return the id of the event with which the page requests the data of views."""
     config = (await client.get("config")).json()
-    parts = {part["id"]: part for part in config["components"]}
-    picture = next(i for i, p in parts.items() if p["props"].get("elem_id") == "picture")
-    for event in config["dependencies"]:
-        if any(target == picture for target, _ in event["targets"]):
-            values = [parts[i]["props"].get("value") for i in event["inputs"]]
-            return event["id"], [None if parts[i]["type"] == "state" else v
-                                 for i, v in zip(event["inputs"], values, strict=True)]  # fmt: skip
-    raise RuntimeError("the page has no event for a new image")
+    bridge = next(p["id"] for p in config["components"] if p["props"].get("elem_id") == "bridge")
+    return next(e["id"] for e in config["dependencies"] if [bridge, "ask"] in e["targets"])
 
 
 class SimulatedUser:
     """One simulated user: session, response times in seconds, and errors."""
 
-    def __init__(self, client: httpx.AsyncClient, image_event: tuple[int, list], number: int):
-        self.client, self.number = client, number
-        self.event_id, self.input_values = image_event
+    def __init__(self, client: httpx.AsyncClient, event_id: int, number: int):
+        self.client, self.event_id, self.number = client, event_id, number
         self.session_hash = uuid.uuid4().hex
+        self.state: dict = {"model": ""}
         self.response_times: list[float] = []
         self.errors: list[str] = []
 
@@ -129,21 +124,34 @@ class SimulatedUser:
                 self.errors.append(f"{type(error).__name__}: {error}")
 
     async def send_image(self, content: bytes) -> None:
-        """Send a new image and download its attention. Raises `RuntimeError` if this fails."""
+        """Send a new image and download the files of its views. Raises `RuntimeError`."""
         files = {"files": ("picture.jpg", content, "image/jpeg")}
         (path,) = (
             (await self.client.post(f"{API_PREFIX}/upload", files=files)).raise_for_status().json()
         )
+        self.state["image"] = {"source": "own", "path": path, "at": 0.5}
+        answer = await self.request_views()
+        if answer["models"]:  # the first response names the models
+            self.state["models"] = answer["models"]["stamp"]
+            self.state["model"] = answer["models"]["groups"][0][1][0]
+            answer = await self.request_views()
+        errors = [view["error"] for view in answer["views"].values() if "error" in view]
+        if errors:
+            raise RuntimeError(errors[0])
+        for file in collect_files(answer):
+            (await self.client.get(f"{API_PREFIX}/file={file}")).raise_for_status()
+
+    async def request_views(self) -> dict:
+        """Request the data of `VIEWS` for the view state. Raises `RuntimeError` if this fails."""
         body = {
-            "data": self.input_values,
+            "data": [],
             "fn_index": self.event_id,
-            "event_data": {"source": "own", "path": path, "at": 0.5},
+            "event_data": {"id": 1, "state": self.state, "views": dict.fromkeys(VIEWS, "")},
             "session_hash": self.session_hash,
         }
         joined = (await self.client.post(f"{API_PREFIX}/queue/join", json=body)).raise_for_status()
-        output = await self.read_response(joined.json()["event_id"])
-        for file in collect_files(output):
-            (await self.client.get(f"{API_PREFIX}/file={file}")).raise_for_status()
+        (answer,) = await self.read_response(joined.json()["event_id"])
+        return {**json.loads(answer["text"]), "files": answer["files"]}
 
     async def read_response(self, event: str) -> list:
         address = f"{API_PREFIX}/queue/data?session_hash={self.session_hash}"

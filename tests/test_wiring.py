@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import gradio as gr
 import pytest
@@ -48,6 +49,17 @@ def test_requests_of_a_session_run_in_order(page):
         MODEL_QUEUE["concurrency_id"],
         SERIAL_QUEUE["concurrency_id"],
     }
+
+
+def test_config_holds_no_listener_of_a_component(page):
+    """Gradio copies the config at each visit, and with a bound listener also models and results."""
+    bound = [
+        (part["props"].get("elem_id"), name)
+        for part in page.get_config_file()["components"]
+        for name, value in part["props"].items()
+        if isinstance(value, partial)
+    ]
+    assert not bound
 
 
 def test_tabs_wrap_in_narrow_windows(page):

@@ -41,12 +41,15 @@ class RunList(View):
         looks: Mapping[str, dict] | None = None,
         **options,
     ):
+        # An unset attribute would be an event listener if the script contains its name in quotes.
+        # gradio would then copy the listener's component, and so the whole page, at each visit.
         self.groups, self.defaults = groups, defaults
-        looks = {"container": True, "elem_classes": "vd-choice"}
+        self.shown, self.more, self.looks = list(shown), more, dict(looks or {})
         own = {"label": label, "groups": groups, "defaults": list(defaults)}
         if more:
-            own |= {"shown": list(shown), "more": more, "looks": looks or {}}
-        super().__init__(list(value), **own, **looks | options)
+            own |= {"shown": self.shown, "more": more, "looks": self.looks}
+        style = {"container": True, "elem_classes": "vd-choice"}
+        super().__init__(list(value), **own, **style | options)
 
     def preprocess(self, payload) -> list[str]:
         """Return the run names from the browser. The runs may no longer exist."""
