@@ -11,7 +11,7 @@ from tests.factories import make_context, make_run
 from vitdemo import page, runs
 from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens
-from vitdemo.page import bridge
+from vitdemo.page import bridge, image_sources
 from vitdemo.page.bridge import (
     UNEXPECTED_ERROR_MESSAGE,
     Bridge,
@@ -21,6 +21,7 @@ from vitdemo.page.bridge import (
     ViewState,
     answer_request,
     describe_control,
+    load_prepared_image,
     load_square,
     load_trace,
     parse_view_state,
@@ -125,11 +126,21 @@ def test_a_request_reads_the_run_folders_once(tmp_path, monkeypatch):
         assert len(context.list_runs()[0]) == 3
 
 
-def test_square_of_an_image_is_loaded_once(context):
-    request = ImageRequest("photo:cat")
-    assert load_square(context, request) is load_square(context, request)
+def test_image_file_is_decoded_once_for_preview_and_models(context, monkeypatch):
+    decoded = []
+    load = image_sources.load_image
+    monkeypatch.setattr(
+        image_sources, "load_image", lambda file: decoded.append(file) or load(file)
+    )
+    request = ImageRequest("photo:cat", crop_position=0.25)  # not in the cache yet
+    square = load_square(context, request)
+    assert load_prepared_image(context, request).square is square
+    assert len(decoded) == 1
     assert load_square(context, ImageRequest("photo:bus")) is not load_square(context, request)
-    assert parse_view_state(STATE) == ViewState(request, "vit")
+
+
+def test_view_state_contains_the_image_request():
+    assert parse_view_state(STATE) == ViewState(ImageRequest("photo:cat"), "vit")
 
 
 def test_menu_without_a_run_has_an_empty_text_as_value():

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vitdemo.cache import Cache
 from vitdemo.data.image_files import image_suffixes
 from vitdemo.errors import ImageError
-from vitdemo.page import image_sources
+from vitdemo.page import bridge, image_sources
 from vitdemo.page.bridge import CachedFile, ViewState
 from vitdemo.page.explore import image_input
 from vitdemo.page.image_sources import ImageRequest, LoadedImage, parse_image_fields
@@ -60,9 +61,11 @@ def test_image_request_accepts_the_path_of_an_uploaded_file(cache):
 def preview(monkeypatch, image: Image.Image, request: ImageRequest, **options) -> dict:
     """Return the payload for `image`, as if a request had loaded it."""
     loaded = LoadedImage(request, image, "Test image 3.", "cat")
-    monkeypatch.setattr(image_input, "load_requested_image", lambda *_: loaded)
+    monkeypatch.setattr(bridge, "load_requested_image", lambda *_: loaded)
     found = [SimpleNamespace(name="resnet18")]
-    context = SimpleNamespace(load_test_image=None, list_runs=lambda: (found, []))
+    context = SimpleNamespace(
+        load_test_image=None, list_runs=lambda: (found, []), cache=Cache(2**20)
+    )
     return image_input.payload(context, ViewState(request, "vit", options))
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from vitdemo import data, models, runs
 from vitdemo.cache import Cache
 from vitdemo.data import ImageDataset, LabelledImages, TestImage, TestSet, image_files
-from vitdemo.errors import DataError, RunError, VitdemoError
+from vitdemo.errors import DataError, PretrainingError, RunError, VitdemoError
 from vitdemo.explain import forward_pass, norms
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.metrics import compute_accuracy
@@ -77,7 +77,9 @@ class AppContext:
         self.device = device
         self.cache = Cache(MAX_RESULT_BYTES)
         self._model_cache = Cache(MAX_MODEL_BYTES)
-        self._runs_by_folder: dict[Path, Run] = {}  # by folder, as the files were at the last read
+        # The last read of each folder: the stamp of its files, and the run or the error. Other
+        # errors are not kept, since they can end without a change of the files' stamps.
+        self._reads_by_folder: dict[Path, tuple[tuple, Run | PretrainingError]] = {}
         self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._thread_count = torch.get_num_threads()
         self._active_passes = 0  # number of forward passes in progress
@@ -188,10 +190,18 @@ class AppContext:
         return [self._reuse_unchanged_run(run) for run in named], problems
 
     def _read_if_changed(self, folder: Path) -> Run:
-        known = self._runs_by_folder.get(folder)
-        if known is None or known.stamp != runs.get_run_stamp(folder):
-            known = self._runs_by_folder[folder] = runs.read_run(folder)
-        return known
+        """Return the run in `folder`, read again if its files have changed. Raises `RunError`."""
+        stamp = runs.get_run_stamp(folder)
+        known, result = self._reads_by_folder.get(folder, (None, None))
+        if known != stamp:
+            try:
+                result = runs.read_run(folder)
+            except PretrainingError as error:
+                result = error
+            self._reads_by_folder[folder] = stamp, result
+        if isinstance(result, PretrainingError):
+            raise result.with_traceback(None)
+        return result
 
     def find_run(self, name: str) -> Run:
         """Return the run or timm model `name`. Raises `RunError` if the name is unknown."""

@@ -59,9 +59,10 @@ from vitdemo.page.components.run_list import RunList
 from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedSlider, session_id
 from vitdemo.page.image_sources import (
     ImageRequest,
-    crop_to_square,
+    PreparedImage,
     load_requested_image,
     parse_image_fields,
+    prepare_image,
 )
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
@@ -449,14 +450,19 @@ def parse_view_state(fields: object) -> ViewState:
     return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model, options)
 
 
-def load_square(context: AppContext, request: ImageRequest | None) -> Image.Image:
-    """Return the RGB square of an image, cached. Raises `ImageError` or `DataError`."""
+def load_prepared_image(context: AppContext, request: ImageRequest | None) -> PreparedImage:
+    """Return square and preview of an image, cached. Raises `ImageError` or `DataError`."""
     if request is None:
         raise ImageError("No image is chosen. Choose an image first.")
     return context.cache.get_or_compute(
-        (load_square, request.source, request.path, request.crop_position),
-        lambda: crop_to_square(load_requested_image(request, context.load_test_image)),
+        (load_prepared_image, request.source, request.path, request.crop_position),
+        lambda: prepare_image(load_requested_image(request, context.load_test_image)),
     )
+
+
+def load_square(context: AppContext, request: ImageRequest | None) -> Image.Image:
+    """Return the RGB square of an image, cached. Raises `ImageError` or `DataError`."""
+    return load_prepared_image(context, request).square
 
 
 def load_trace(context: AppContext, state: ViewState) -> ImageTrace:

@@ -1,6 +1,7 @@
 """Sources of the image in the Explore tab: user's photo, example photo, or test image."""
 
 import functools
+import io
 import math
 import random
 from collections.abc import Callable
@@ -22,6 +23,7 @@ PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
 NUM_TEST_EXAMPLES = 6  # number of test images shown
 THUMBNAIL_SIDE = 64  # pixels
+PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixels
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,21 @@ class LoadedImage:
     uncropped: Image.Image
     words: str
     label: str | None = None
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """Image for models and browser, from one decoding of the file.
+
+    `square` is the RGB square that models receive; its `info` has the true class if known.
+    `preview` is an encoded image of the whole image, whose original `size` is (width, height).
+    """
+
+    square: Image.Image
+    preview: bytes
+    size: tuple[int, int]
+    words: str
+    label: str | None
 
 
 def parse_image_fields(data: dict) -> ImageRequest:
@@ -80,11 +97,25 @@ def load_requested_image(
     return LoadedImage(request, load_image(file), f"Photo: {name_of(file)}.")
 
 
-def crop_to_square(shown: LoadedImage) -> Image.Image:
-    """Return the RGB square that models receive; its `info` has the true class if known."""
-    square = crop_visible_square(shown.uncropped, position=shown.request.crop_position)
-    square.info = {TRUE_CLASS_KEY: shown.label} if shown.label else {}
-    return square
+def prepare_image(loaded: LoadedImage) -> PreparedImage:
+    """Crop the square that models receive, and encode the preview."""
+    square = crop_visible_square(loaded.uncropped, position=loaded.request.crop_position)
+    square.info = {TRUE_CLASS_KEY: loaded.label} if loaded.label else {}
+    preview = encode_preview(loaded.uncropped)
+    return PreparedImage(square, preview, loaded.uncropped.size, loaded.words, loaded.label)
+
+
+def encode_preview(image: Image.Image) -> bytes:
+    """Encode the image for the browser, as PNG if it is small, else as a downscaled JPEG."""
+    buffer = io.BytesIO()
+    if max(image.size) <= 128:
+        image.save(buffer, format="PNG")
+    else:
+        scale = min(1.0, PREVIEW_SIDE / max(image.size))
+        size = tuple(max(round(scale * side), 1) for side in image.size)
+        small = image if scale == 1 else image.resize(size, Image.Resampling.BILINEAR)
+        small.save(buffer, format="JPEG", quality=85)
+    return buffer.getvalue()
 
 
 def parse_test_index(source: str | None) -> int | None:

@@ -11,17 +11,11 @@ If the server refuses an image, the script restores the previous one. The payloa
 """
 
 import hashlib
-import io
-
-from PIL import Image
 
 from vitdemo.context import AppContext
-from vitdemo.errors import ImageError
-from vitdemo.page.bridge import CachedFile, ViewState
-from vitdemo.page.image_sources import load_requested_image
+from vitdemo.page.bridge import CachedFile, ViewState, load_prepared_image
 
 VIEW = "image_input"
-PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixels
 NO_WEIGHTS_MESSAGE = (
     "The weights of {name} are not available. The results below are of other models."
 )
@@ -51,31 +45,15 @@ def payload(context: AppContext, state: ViewState) -> dict:
     The option `unavailable` is the name of a run without weights for which the image was opened, or
     of a model in the URL that does not exist.
     """
-    if state.image is None:
-        raise ImageError("No image is chosen. Choose an image first.")
-    found = load_requested_image(state.image, context.load_test_image)
+    found = load_prepared_image(context, state.image)
     name, words = state.read_text("unavailable"), found.words
     if name:
         exists = any(run.name == name for run in context.list_runs()[0])
         words += f" {(NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)}"
-    content = encode_preview(found.uncropped)
-    digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+    digest = hashlib.blake2b(found.preview, digest_size=12).hexdigest()
     return {
-        "picture": CachedFile(f"{digest}.img", lambda: content),
-        "size": list(found.uncropped.size),
+        "picture": CachedFile(f"{digest}.img", lambda: found.preview),
+        "size": list(found.size),
         "words": words,
         "label": found.label,
     }
-
-
-def encode_preview(image: Image.Image) -> bytes:
-    """Encode the image for the browser, as PNG if it is small, else as a downscaled JPEG."""
-    buffer = io.BytesIO()
-    if max(image.size) <= 128:
-        image.save(buffer, format="PNG")
-    else:
-        scale = min(1.0, PREVIEW_SIDE / max(image.size))
-        size = tuple(max(round(scale * side), 1) for side in image.size)
-        small = image if scale == 1 else image.resize(size, Image.Resampling.BILINEAR)
-        small.save(buffer, format="JPEG", quality=85)
-    return buffer.getvalue()
