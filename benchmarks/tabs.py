@@ -21,17 +21,20 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.browser.actions import open_tab  # noqa: E402
 from tests.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-TAB_SELECTORS = {  # tab -> selectors of elements that must be visible in it
+# Tab, or section of Results -> selectors of elements that must be visible in it. Results opens with
+# the per-class metrics.
+TAB_SELECTORS = {
     "Train": ["#plots svg", "#learning details"],
-    "Per-class metrics": ["#per-class .rows button", "#ranking figure"],
+    "Results": ["#per-class .rows button", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures .thumb"],
     "Calibration": ["#calibration figure"],
-    "Compare models": ["#models table", "#gains table"],
-    "Data": ["#classes figure"],
+    "Compare models": ["#model-scatter svg", "#gains figure"],
+    "Data": ["#class-examples [data-pick]", "#classes figure"],
 }
 # Clicks `button` and waits until all `places` are painted and `gone` is removed. After 30 seconds,
 # the script fails with an error that lists the missing elements.
@@ -97,7 +100,7 @@ def measure_window(browser: Browser, address: str) -> dict[str, list[float]]:
         button = page.get_by_role("tab", name=tab, exact=True).element_handle()
         found[f"tab {tab}"] = [page.evaluate(JS_CLICK_AND_WAIT, [button, places, None])]
         page.wait_for_timeout(300)
-    page.get_by_role("tab", name="Errors", exact=True).click()
+    open_tab(page, "Errors")
     page.wait_for_timeout(700)
     found["next 48 test images"] = [time_next_page(page) for _ in range(4)]
     page.close()
@@ -119,8 +122,7 @@ def time_tsne(browser: Browser, address: str, runs: list[str]) -> dict[str, list
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(300_000)
         page.goto(address)
-        page.get_by_role("tab", name="Data", exact=True).click()
-        page.get_by_role("tab", name="Similar images").click()
+        open_tab(page, "Data", "Similar images")
         page.locator("#similar-model select").select_option(run)
         page.wait_for_timeout(1000)
         started = time.perf_counter()

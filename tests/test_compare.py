@@ -40,12 +40,23 @@ def context(tmp_path_factory):
 
 def test_runs_are_sorted_by_accuracy_and_trained_runs_have_weights(context):
     rows = model_rows.model_rows(context)
-    assert context.cache.get((compute_classification_report, context.find_run(rows[0].name)))
     assert [row.name for row in rows] == ["vit", "worse", "untested"]
     assert rows[-1].evaluation is None and rows[-1].file_bytes is None
     assert [run.name for run in model_rows.list_trained_runs(context)] == ["vit", "worse"]
     with pytest.raises(RunError, match="'untested' has no weights"):
         latency.measure_run_latency(context, context.find_run("untested"), 1)
+
+
+def test_metrics_per_class_are_computed_at_their_first_use(context):
+    key = compute_classification_report, context.find_run("vit")
+    found = model_rows.model_rows(context)[0].evaluation
+    assert context.cache.get(key) is None
+    report = compute_classification_report(context.find_run("vit"))
+    assert (found.macro_f1, found.macro_roc_auc) == (report.macro["f1"], report.macro["roc_auc"])
+    assert found.accuracy_interval == tuple(report.accuracy_interval)
+    assert report.classes[np.argmin(report.columns["f1"])] == found.worst_class
+    assert found.worst_f1 == report.columns["f1"].min()
+    assert context.cache.get(key) is found.report
 
 
 def test_runs_close_to_chance_come_last(tmp_path):

@@ -4,35 +4,66 @@ for row in model_rows(context):
 print(row.name, row.evaluation.accuracy if row.evaluation else "not evaluated")
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
-from vitdemo.metrics import DASH
+from vitdemo.metrics import DASH, compute_accuracy
 from vitdemo.metrics.calibration import compute_reliability
 from vitdemo.metrics.classification_report import (
     ClassificationReport,
     compute_classification_report,
+    validated_evaluation,
 )
+from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.metrics.recipe_ablation import is_at_chance
 from vitdemo.metrics.training_progress import format_epoch_count
-from vitdemo.runs import WEIGHTS_FILE, Evaluation, Run
+from vitdemo.runs import WEIGHTS_FILE, Run
 from vitdemo.training.recipes import resolve_recipe_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EvaluationSummary:
-    """Test results of a run, as fractions from 0 to 1."""
+    """Test results of a run, as fractions from 0 to 1.
 
+    The other metrics take 25 ms per run, so they are computed at their first use: the scatter plot
+    of all runs shows only accuracies.
+    """
+
+    run: Run
     num_images: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95%
-    macro_f1: float
-    macro_roc_auc: float  # NaN if all test images have the same class
-    calibration_error: float
-    worst_class: str  # class with the lowest F1
-    worst_f1: float
+    compute_report: Callable[[], ClassificationReport]
+
+    @cached_property
+    def report(self) -> ClassificationReport:
+        return self.compute_report()
+
+    @property
+    def macro_f1(self) -> float:
+        return self.report.macro["f1"]
+
+    @property
+    def macro_roc_auc(self) -> float:
+        """NaN if all test images have the same class."""
+        return self.report.macro["roc_auc"]
+
+    @property
+    def worst_class(self) -> str:
+        """Class with the lowest F1."""
+        return self.report.classes[self.report.worst_first[0]]
+
+    @property
+    def worst_f1(self) -> float:
+        return float(self.report.columns["f1"][self.report.worst_first[0]])
+
+    @cached_property
+    def calibration_error(self) -> float:
+        found = self.run.evaluation
+        return compute_reliability(found.probabilities, found.labels).calibration_error
 
 
 @dataclass(frozen=True)
@@ -82,9 +113,7 @@ def _model_row(context: AppContext, run: Run) -> ModelRow:
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _evaluation_summary(
-                context.cache.call(compute_classification_report, run), run.evaluation
-            )
+            tested = _summarise_evaluation(context, run)
         except RunError as error:
             problem = str(error)
     path = run.path / WEIGHTS_FILE
@@ -105,16 +134,10 @@ def _model_row(context: AppContext, run: Run) -> ModelRow:
     )
 
 
-def _evaluation_summary(table: ClassificationReport, found: Evaluation) -> EvaluationSummary:
-    worst = table.worst_first[0]
-    low, high = map(float, table.accuracy_interval)
-    return EvaluationSummary(
-        num_images=len(found.labels),
-        accuracy=table.accuracy,
-        accuracy_interval=(low, high),
-        macro_f1=table.macro["f1"],
-        macro_roc_auc=table.macro["roc_auc"],
-        calibration_error=compute_reliability(found.probabilities, found.labels).calibration_error,
-        worst_class=table.classes[worst],
-        worst_f1=float(table.columns["f1"][worst]),
-    )
+def _summarise_evaluation(context: AppContext, run: Run) -> EvaluationSummary:
+    """Summarise the evaluation of `run`. Raises `RunError` if it is not valid."""
+    found = validated_evaluation(run)
+    n, accuracy = len(found.labels), compute_accuracy(found.probabilities, found.labels)
+    low, high = map(float, wilson_interval(round(accuracy * n), n))
+    report = partial(context.cache.call, compute_classification_report, run)
+    return EvaluationSummary(run, n, accuracy, (low, high), report)
