@@ -157,7 +157,7 @@ def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
         "similarity": NumbersFile(similarity),
         "exact": NumbersFile(exact, exact=True),
     }
-    value = Bridge().postprocess({"views": {"a": {"data": data}}})
+    value = Bridge().serialise({"views": {"a": {"data": data}}})
     files = {name: {"file#": i} for i, name in enumerate(data)}
     assert json.loads(value["text"]) == {"views": {"a": {"data": files}}}
     image, *numbers = (Path(file["path"]) for file in value["files"])
@@ -165,7 +165,7 @@ def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
     matrices = [unpack_matrices(file.read_bytes()) for file in numbers]
     np.testing.assert_allclose(matrices[0], similarity[None, None])
     np.testing.assert_array_equal(matrices[1], exact)
-    small = Bridge().postprocess(ImageFile(np.zeros((2, 3, 3), np.uint8), exact=False))
+    small = Bridge().serialise(ImageFile(np.zeros((2, 3, 3), np.uint8), exact=False))
     assert small["files"][0]["path"].endswith(".jpg")
 
 

@@ -72,7 +72,7 @@ def test_value_is_sent_as_json_text_with_separate_files(cache):
     images = [np.full((2, 2, 3), grey, np.uint8) for grey in (0, 255)]
     blocks = [ImageRow([ImageItem("of one", "grey")], image) for image in images]
     document = document_payload([*blocks, Table(["Name"], [["dé"]])])
-    value = Channel("", "channel").postprocess(document)
+    value = Channel("", "channel").serialise(document)
     black, white, table = json.loads(value["text"])
     for block, image in zip((black, white), images, strict=True):
         file = value["files"][block["sheet"]["file#"]]

@@ -29,7 +29,8 @@ import logging
 import math
 import queue
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -187,8 +188,16 @@ class Channel(gr.HTML):
             elem_id=elem_id,
         )
 
-    def postprocess(self, value):
-        return None if value is None else serialise_payload(value, self._serve)
+    def postprocess(self, value: dict | None) -> dict | None:
+        """Return the result of `serialise`, which a handler returns.
+
+        gradio calls this method in its event loop, where packing files would delay all other users.
+        """
+        return value
+
+    def serialise(self, value: dict) -> dict:
+        """Write the files of a response, and return the value that the browser receives."""
+        return serialise_payload(value, self._serve)
 
     def _serve(self, value: ImageFile | NumbersFile) -> FileData:
         if isinstance(value, ImageFile):
@@ -263,13 +272,15 @@ def build(
     runner = TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
-        return answer_request(context, payloads, event_payload(event))
+        return bridge.serialise(answer_request(context, payloads, event_payload(event)))
 
     def act(event: gr.EventData) -> dict:
-        return run_action(context, payloads, actions, event_payload(event))
+        return answers.serialise(run_action(context, payloads, actions, event_payload(event)))
 
     def run_task(event: gr.EventData) -> Iterator[dict]:
-        yield from runner.run(event_payload(event))
+        with closing(runner.run(event_payload(event))) as messages:
+            for message in messages:
+                yield progress.serialise(message)
 
     def cancel(event: gr.EventData) -> None:
         runner.cancel(event_payload(event).get("id"))
@@ -322,7 +333,7 @@ class TaskRunner:
         """Cancel the task `number` of this session at its next report, or before it starts."""
         self._cancelled[session_id(), repr(number)] = True
 
-    def run(self, request: dict) -> Iterator[dict]:
+    def run(self, request: dict) -> Generator[dict, None, None]:
         """Run the task of an untrusted `request`; yield its messages, see the module docstring."""
         number, task = request.get("id"), self.tasks.get(str(request.get("task")))
         key = (session_id(), repr(number))

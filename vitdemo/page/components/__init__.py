@@ -140,15 +140,15 @@ def serve_file(
 def prune_cache(folder: Path) -> None:
     """Delete the oldest files of `folder` until it holds at most `MAX_CACHE_BYTES`."""
     found = []
-    for file in folder.iterdir():
+    for entry in os.scandir(folder):
         with suppress(FileNotFoundError):  # gradio may have deleted the file
-            state = file.stat()
-            found.append((state.st_mtime, state.st_size, file))
+            state = entry.stat()
+            found.append((state.st_mtime, state.st_size, entry.path))
     too_many = sum(size for _, size, _ in found) - MAX_CACHE_BYTES
-    for changed, size, file in sorted(found):
+    for changed, size, path in sorted(found) if too_many > 0 else ():
         if too_many <= 0 or time.time() - changed < MIN_FILE_AGE_SECONDS:
             return
-        file.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         too_many -= size
 
 
