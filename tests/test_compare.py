@@ -9,10 +9,11 @@ import pytest
 from tests.factories import RESNET, VIT, make_context, make_run
 from vitdemo import runs
 from vitdemo.analyses import latency, model_rows
+from vitdemo.analyses.published_results import PUBLISHED_RESULTS
+from vitdemo.documents.table import Table
 from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.components.table import Table
 from vitdemo.page.results.compare import latency as latency_view
 from vitdemo.page.results.compare import (
     model_scatter,
@@ -20,6 +21,7 @@ from vitdemo.page.results.compare import (
     published_results,
     recipe_ablation,
 )
+from vitdemo.report import models
 from vitdemo.training.recipes import RECIPES
 
 
@@ -110,7 +112,7 @@ def test_invalid_evaluation_is_reported_and_skipped(tmp_path):
 
 
 def tables(rows, folded) -> list[Table]:
-    blocks = models_table.table_blocks(rows, {}, folded)
+    blocks = models.model_blocks(rows, {}, folded)
     return [block for block in blocks if isinstance(block, Table)]
 
 
@@ -159,7 +161,7 @@ def test_cells_match_the_run_files(tmp_path, config, expected):
     runs.write_config(run.path, run.config | {"recipe": recipe} | config)
     one_class = replace(run.evaluation, labels=np.zeros(200, dtype=np.int64))
     runs.write_evaluation(run.path, one_class)
-    header, (row,) = models_table.model_cells(model_rows.model_rows(make_context(tmp_path)))
+    header, (row,) = models.model_cells(model_rows.model_rows(make_context(tmp_path)))
     cells = dict(zip(header, row, strict=True))
     assert expected == {title: cells[title] for title in expected}
 
@@ -167,16 +169,16 @@ def test_cells_match_the_run_files(tmp_path, config, expected):
 def test_constant_columns_are_reported_once():
     header = ["Model", "Dataset", "Accuracy"]
     rows = [["a", "cifar10", "1"], ["b", "cifar10", "2"]]
-    assert models_table.constant_columns(header, rows) == {"Dataset": "cifar10"}
-    assert models_table.constant_columns(header, rows[:1]) == {}
+    assert models.constant_columns(header, rows) == {"Dataset": "cifar10"}
+    assert models.constant_columns(header, rows[:1]) == {}
 
 
 def test_missing_values_are_dashes_and_latencies_have_a_column(context):
-    header, rows = models_table.model_cells(model_rows.model_rows(context))
+    header, rows = models.model_cells(model_rows.model_rows(context))
     last = dict(zip(header, rows[-1], strict=True))
     assert last["Test accuracy (%)"] == last["Worst class"] == last["File (MB)"] == "–"
     measured = {"worse": [latency.Latency(32, 12.34, 12, 13, 5, "cpu")]}
-    header, rows = models_table.model_cells(model_rows.model_rows(context), measured)
+    header, rows = models.model_cells(model_rows.model_rows(context), measured)
     column = header.index("Latency, 32 images (ms)")
     assert [row[column] for row in rows] == ["–", "12.3", "–"]
 
@@ -184,7 +186,7 @@ def test_missing_values_are_dashes_and_latencies_have_a_column(context):
 def test_published_results_have_sources_and_known_recipes():
     _, rows = published_results.published_cells()
     assert all(all(row) for row in rows)
-    for recipe, results in published_results.PUBLISHED_RESULTS.items():
+    for recipe, results in PUBLISHED_RESULTS.items():
         note = RECIPES[recipe].note if recipe in RECIPES else ""
         if "reported elsewhere" in note:
             assert any(result.accuracy in note for result in results)

@@ -17,6 +17,11 @@ from PIL import Image
 
 from tests.factories import make_context, make_run
 from vitdemo.data.image_files import load_image
+from vitdemo.documents import Notice
+from vitdemo.documents.images import ImageItem, ImageRow
+from vitdemo.documents.maps import MapPanel, MapRow
+from vitdemo.documents.payload import blocks_to_json
+from vitdemo.documents.table import Cell, Table
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
 from vitdemo.page import components
 from vitdemo.page.bridge import Channel, document_payload
@@ -27,12 +32,8 @@ from vitdemo.page.components import (
     serve_file,
     serve_image,
 )
-from vitdemo.page.components.article import Notice, blocks_to_json
-from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
-from vitdemo.page.components.pictures import ImageItem, ImageRow
-from vitdemo.page.components.table import Cell, Table
 
 
 @pytest.fixture

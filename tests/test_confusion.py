@@ -8,7 +8,13 @@ from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.results import confusion_matrix as drawing
-from vitdemo.page.results.confusion_matrix import COUNTS, PREDICTED_PERCENTAGES, TRUE_PERCENTAGES
+from vitdemo.report.confusion import (
+    COUNTS,
+    PREDICTED_PERCENTAGES,
+    TRUE_PERCENTAGES,
+    cell_texts,
+    compute_cells,
+)
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; second: 66 4 0 / 9 21 0 / 10 0 0
 
@@ -23,23 +29,23 @@ def read(context):
     group = comparable_predictions(context, "first")
 
     def read_group(unit, other=None, errors_only=False):
-        return drawing.compute_cells(group, "first", other, unit, errors_only)
+        return compute_cells(group, "first", other, unit, errors_only)
 
     return read_group
 
 
 def test_cell_texts_of_counts_percentages_and_differences(read):
-    assert drawing.cell_texts(read(COUNTS)) == [
+    assert cell_texts(read(COUNTS)) == [
         ["60", "10", "0"],
         ["5", "25", "0"],
         ["4", "6", "0"],
     ]
-    assert drawing.cell_texts(read(TRUE_PERCENTAGES))[2] == ["40.0%", "60.0%", "0.0%"]
-    assert drawing.cell_texts(read(PREDICTED_PERCENTAGES))[0] == ["87.0%", "24.4%", "–"]
+    assert cell_texts(read(TRUE_PERCENTAGES))[2] == ["40.0%", "60.0%", "0.0%"]
+    assert cell_texts(read(PREDICTED_PERCENTAGES))[0] == ["87.0%", "24.4%", "–"]
     differences = [["−6", "+6", "0"], ["−4", "+4", "0"], ["−6", "+6", "0"]]
-    assert drawing.cell_texts(read(COUNTS, "second")) == differences
-    assert drawing.cell_texts(read(TRUE_PERCENTAGES, "second"))[2] == ["−60.0%", "+60.0%", "0.0%"]
-    assert drawing.cell_texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
+    assert cell_texts(read(COUNTS, "second")) == differences
+    assert cell_texts(read(TRUE_PERCENTAGES, "second"))[2] == ["−60.0%", "+60.0%", "0.0%"]
+    assert cell_texts(read(COUNTS, errors_only=True))[1] == ["5", "", "0"]
 
 
 def test_most_frequent_error_has_the_strongest_colour(read):

@@ -25,9 +25,9 @@ from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.recipe_ablation import ablation_table
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import count_macs, count_parameters
-from vitdemo.page.results.calibration.blocks import temperature_block
 from vitdemo.page.results.compare.recipe_ablation import compute_run_ablation
 from vitdemo.page.results.errors import KIND_TEXTS
+from vitdemo.report.calibration import temperature_block
 from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE, read_reference
 from vitdemo.training import predict_logits

@@ -21,9 +21,9 @@ from tests.factories import (
     random_model,
 )
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
+from vitdemo.documents import Text
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.components.article import Text
 from vitdemo.page.explore.perturbation import knockout as page
 from vitdemo.page.image_sources import ImageRequest
 

@@ -447,7 +447,7 @@ def read_texts(page: str) -> tuple[str, str]:
 
 
 def plain_text(text: str) -> str:
-    return " ".join(text.replace("`", "").replace("**", " ").split())
+    return " ".join(text.replace("`", " ").replace("**", " ").split())
 
 
 def list_facts(text: str, filled: str) -> set[str]:

@@ -13,7 +13,7 @@ from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.run_list import NOT_CHOSEN
 from vitdemo.page.training import curves, make_payloads, results, run_choice
 from vitdemo.page.training.curves import NO_RUN_MESSAGE, NO_SELECTION_MESSAGE, render_curves
-from vitdemo.page.training.results import stage_list
+from vitdemo.report.training import stage_list
 from vitdemo.runs import Run
 from vitdemo.runs.steps import MAX_SILENT_SECONDS
 

@@ -9,20 +9,21 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.factories import CLASSES, RESNET, VIT, make_context, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
+from vitdemo.lessons import Lesson
+from vitdemo.lessons.handout import render_handout
+from vitdemo.metrics import confusion_matrix
 from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.metrics.classification_report import compare_runs, format_three_decimals
-from vitdemo.report import (
-    ReportTable,
-    compare_pairs,
-    flatten_dict,
-    get_report_name,
-    render_report,
-    split_columns,
-)
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.results import calibration as calibration_section
+from vitdemo.report import calibration, get_report_name, render_report
+from vitdemo.report.calibration import describe_calibration, summarise_calibration
+from vitdemo.report.comparison import comparison_blocks
+from vitdemo.report.settings import MAX_RUNS_PER_TABLE, flatten_dict, provenance_blocks
 
 NOW = datetime(2026, 5, 4, 3, 2, tzinfo=timezone.utc)
 
@@ -52,6 +53,11 @@ class Reader(HTMLParser):
 def unescape_page(page: str) -> str:
     """Return the unescaped page as one line, with tags."""
     return " ".join(unescape(page).split())
+
+
+def plain(page: str) -> str:
+    """Return the text of the page as one line."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", page)).split())
 
 
 EVIL = "<script>alert(1)</script>"
@@ -110,7 +116,7 @@ def test_report_is_self_contained_and_escapes_names(page):
         for name, value in attributes.items():
             assert not name.startswith("on")
             if name in ("src", "href", "xlink:href", "action"):
-                assert value.startswith("#")
+                assert value.startswith(("#", "data:image/png;base64,"))
     assert "@import" not in page and "url(h" not in page
     assert "prefers-color-scheme: dark" in page
     assert "2026-05-04 at 03:02 UTC" in page
@@ -123,28 +129,49 @@ def test_models_are_compared_on_the_same_images(shown, page, alone):
     assert (comparison.first_only, comparison.second_only) == (6, 0)
     assert comparison.p == pytest.approx(2 / 2**6)  # 0.031, before correction
     cells = Reader(page).cells
-    assert {"vit, b", "+3.00", "6"} <= set(cells)
-    assert cells.count("p = 0.094") == 2  # after correction for three pairs
+    assert {"vit, b", "+3.0", "6"} <= set(cells)
+    assert cells.count("0.094") == 2  # after correction for three pairs
     text = unescape_page(page)
     assert "Only vit is correct on 6 images, only b on 0: the difference is not" in text
     assert text.count("were tested on different images") == 3
     assert "evaluation.npz" in text  # missing in one run
-    assert "below the validation accuracy in 3 of 3 epochs" in text
-    pairs = compare_pairs([vit, b, shown[2], vit])  # only a table, no sentences, for many pairs
-    assert len(pairs["table"].rows) == 6 and pairs["sentences"] == []
+    assert "below validation accuracy in 3 of 3 epochs" in text
+    (table,) = comparison_blocks([vit, b, shown[2], vit])  # no sentences for many pairs
+    assert len(table.rows) == 6
     assert "Pairwise comparison" in page and "Pairwise comparison" not in alone
 
 
 def test_calibration_text_with_and_without_temperature(shown, page, alone):
     report = compute_calibration_report(shown[0])
-    text = unescape_page(alone)
-    assert f"calibration error (ECE) is {100 * report.reliability.calibration_error:.2f}%" in text
-    assert "No temperature was fitted" in text
+    for sentence in (summarise_calibration(report), describe_calibration(report)):
+        assert sentence.replace("**", "") in plain(alone)
+    assert "No temperature can be fitted" in plain(alone)
     scaled = compute_calibration_report(shown[2]).scaled
-    scaling = f"temperature scaling with T = {scaled.temperature:.3f}, fitted on 200 validation"
-    assert scaling in unescape_page(page)
-    limit = f"the ECE is at most {100 * scaled.chance.max_calibration_error:.2f}%"
-    assert limit in unescape_page(page)
+    text = f"A temperature of {scaled.temperature:.3f} was fitted on the 200 validation images"
+    assert text in plain(page) and text not in plain(alone)
+
+
+def test_one_sentence_about_calibration_changes_page_report_and_handout(shown, monkeypatch):
+    """Handouts show no sentence about calibration, but the legend of the reliability diagram."""
+    context = make_context(shown[0].path.parent)
+    state = ViewState(None, "", {"results.model": "vit"})
+    lesson = Lesson("a", "A", 5, "Goal.", (), figures=("reliability",))
+
+    def render() -> dict[str, str]:
+        return {
+            "page": str(calibration_section.payload(context, state).data),
+            "report": render_report(shown[:1]),
+            "handout": render_handout(lesson, context),
+        }
+
+    before = render()
+    monkeypatch.setattr(calibration, "RELIABILITY_LEGEND", "LEGEND & MORE")
+    monkeypatch.setattr(calibration, "summarise_calibration", lambda found: "SUMMARY")
+    after = render()
+    assert not [name for name, text in before.items() if "LEGEND" in text or "SUMMARY" in text]
+    assert [name for name, text in after.items() if "LEGEND &" in unescape(text)] == [*after]
+    assert [name for name, text in after.items() if "SUMMARY" in text] == ["page", "report"]
+    assert "LEGEND &amp; MORE" in after["report"] and "LEGEND &amp; MORE" in after["handout"]
 
 
 def test_ablation_section_reports_the_gain_of_each_change(page, alone):
@@ -156,23 +183,28 @@ def test_ablation_section_reports_the_gain_of_each_change(page, alone):
 
 
 def test_different_settings_are_marked(page):
-    marked = re.findall(r'<tr class="marked"><th scope="row">([^<]+)', page)
+    marked = re.findall(r'<tr><th scope="row">([^<]+)</th><td class="words"><b>', page)
     assert {"name", "model.family", "cutout"} <= set(marked)
     assert "epochs" not in marked
     assert "not measured yet" not in page  # a note may describe another run
 
 
 def test_runs_have_the_same_colours_as_on_the_page(page):
-    colours = dict(re.findall(r"<b>(\w+)</b> <i style=.color: (#\w+)", page))
+    colours = dict(re.findall(r"<b>(\w+)</b> <span><i style=.color: (#\w+)", page))
     expected = {"c": COLOURS[1][0], "b": COLOURS[2][0], "vit": COLOURS[3][0], "d": COLOURS[4][0]}
     assert colours == expected
 
 
-def test_matrix_is_complete_and_figures_name_the_run(alone):
-    assert alone.count('<td class="right"') == len(CLASSES)
-    assert alone.count('<td class="wrong"') == len(CLASSES) * (len(CLASSES) - 1)
+def test_matrix_is_complete_and_figures_name_the_run(shown, alone):
+    evaluation = shown[0].evaluation
+    counts = confusion_matrix(evaluation.probabilities, evaluation.labels)
+    cells = Reader(alone).cells
+    first = cells.index("true \\ predicted") + 1 + len(CLASSES)
+    rows = np.array(cells[first : first + counts.size + len(CLASSES)]).reshape(len(CLASSES), -1)
+    assert rows[:, 0].tolist() == [*CLASSES]
+    assert (rows[:, 1:].astype(int) == counts).all()
     figures = [attributes for tag, attributes in Reader(alone).tags if tag == "figure"]
-    assert len(figures) == 6
+    assert len(figures) == 8
     assert all("of vit" in figure["aria-label"] for figure in figures)
 
 
@@ -189,7 +221,7 @@ def test_evaluation_with_nan_is_reported_and_the_rest_is_shown(tmp_path):
     bad = make_evaluation(0)
     bad.probabilities[4] = float("nan")
     page = render_report([make_run(tmp_path / "vit", tested=bad)])
-    assert "NaN or infinite probabilities" in page and page.count("<svg") == 4
+    assert "NaN or infinite probabilities" in page and page.count("<svg") == 5
 
 
 def test_report_names(shown):
@@ -214,8 +246,16 @@ def test_formatting_of_numbers_and_nested_dicts():
     assert formatted == ["0.999", "> 0.999", "1.000", "–"]
 
 
-def test_a_wide_table_is_split_and_repeats_its_first_column():
-    table = ReportTable(("Field", *"abcde"), [["x", *"12345"], ["y", *"67890"]], (1,))
-    first, second, third = split_columns(table, 2)
-    assert (first.header, third.header) == (("Field", "a", "b"), ("Field", "e"))
-    assert second.rows == [["x", "3", "4"], ["y", "8", "9"]] and third.marked == (1,)
+def test_a_wide_table_is_split_and_repeats_its_first_column(shown):
+    runs_of_two_tables = shown[:1] * (MAX_RUNS_PER_TABLE + 1)
+    first, second = provenance_blocks(runs_of_two_tables)
+    assert (len(first.columns), len(second.columns)) == (MAX_RUNS_PER_TABLE + 1, 2)
+    assert [row[0] for row in first.rows] == [row[0] for row in second.rows]
+
+
+def test_definitions_are_written_once(page):
+    """Require one explanation per term, although each run has a table with these columns."""
+    definitions = page[page.index("<h2>Definitions</h2>") :]
+    terms = re.findall(r"<li><b>([^<]+)</b>:", definitions)
+    assert len(terms) == len({*terms})
+    assert {"ECE (%)", "Recall", "Expected by chance", "p (Holm)", "Gain, points"} <= {*terms}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
+from vitdemo.documents import Notice
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
-from vitdemo.page.components.article import Notice
 from vitdemo.page.explore.side_by_side import (
     NO_MODEL,
     compute_side_by_side,

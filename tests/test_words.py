@@ -16,15 +16,15 @@ from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.data import patches
 from vitdemo.page.explore.class_attribution.blocks import describe_strongest
 from vitdemo.page.kit import make_cache_folder
-from vitdemo.page.results.calibration.blocks import (
+from vitdemo.page.results.compare.robustness import margin_of_error_note
+from vitdemo.page.results.errors import describe_kind
+from vitdemo.report.calibration import (
     describe_both_sides,
     describe_calibration,
     describe_label_smoothing,
     describe_scaled_error,
 )
-from vitdemo.page.results.compare.robustness import margin_of_error_note
-from vitdemo.page.results.errors import describe_kind
-from vitdemo.page.results.per_class_metrics.classes import describe_margins_of_error
+from vitdemo.report.class_metrics import describe_margins_of_error
 from vitdemo.runs import Evaluation
 
 

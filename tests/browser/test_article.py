@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import download
+from vitdemo.documents import Notice, PickList, Text
+from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.bridge import document_payload
-from vitdemo.page.components.article import Notice, PickList, Text
-from vitdemo.page.components.table import Cell, Column, Table
 
 # A button in the document shows another document.
 JS_DRAW = """

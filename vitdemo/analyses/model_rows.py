@@ -94,7 +94,12 @@ def model_rows(context: AppContext) -> list[ModelRow]:
     Runs with an accuracy close to chance, as after a training run made to fail, come last.
     """
     rows = [
-        context.cache.get_or_compute((_model_row, run), partial(_model_row, context, run))
+        context.cache.get_or_compute(
+            (make_model_row, run),
+            partial(
+                make_model_row, run, partial(context.cache.call, compute_classification_report)
+            ),
+        )
         for run in context.list_runs()[0]
     ]
     return sorted(
@@ -109,11 +114,15 @@ def list_trained_runs(context: AppContext) -> list[Run]:
     return [context.find_run(name) for name in names]
 
 
-def _model_row(context: AppContext, run: Run) -> ModelRow:
+def make_model_row(
+    run: Run,
+    compute: Callable[[Run], ClassificationReport] = compute_classification_report,
+) -> ModelRow:
+    """Return the row of a run; `compute` computes its test metrics."""
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _summarise_evaluation(context, run)
+            tested = _summarise_evaluation(run, compute)
         except RunError as error:
             problem = str(error)
     path = run.path / WEIGHTS_FILE
@@ -134,10 +143,11 @@ def _model_row(context: AppContext, run: Run) -> ModelRow:
     )
 
 
-def _summarise_evaluation(context: AppContext, run: Run) -> EvaluationSummary:
+def _summarise_evaluation(
+    run: Run, compute: Callable[[Run], ClassificationReport]
+) -> EvaluationSummary:
     """Summarise the evaluation of `run`. Raises `RunError` if it is not valid."""
     found = validated_evaluation(run)
     n, accuracy = len(found.labels), compute_accuracy(found.probabilities, found.labels)
     low, high = map(float, wilson_interval(round(accuracy * n), n))
-    report = partial(context.cache.call, compute_classification_report, run)
-    return EvaluationSummary(run, n, accuracy, (low, high), report)
+    return EvaluationSummary(run, n, accuracy, (low, high), partial(compute, run))

@@ -59,13 +59,24 @@ def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, 
     return {name: chosen[name] for name in names}
 
 
-def plot_curves(curves: Sequence[Curve], y_label: str, *, zero: bool = False) -> Figure:
-    """Plot curves over epochs. `zero` also draws the line y = 0."""
+def plot_curves(
+    curves: Sequence[Curve],
+    y_label: str,
+    *,
+    zero: bool = False,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Figure:
+    """Plot curves over epochs, and a dotted line for each of the `marks` (epoch, colour).
+
+    `zero` also draws the line y = 0.
+    """
     figure, axes = create_plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
         draw_curve(axes, curve, f"curve-{number}", **_marker_options(curve))
     if zero:
         axes.axhline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
+    for epoch, colour in marks:
+        axes.axvline(epoch, color=colour, linestyle=":", linewidth=1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
 

@@ -1,4 +1,4 @@
-"""Figure of a confusion matrix for slides and reports, on a white background."""
+"""Figure of a confusion matrix, for reports and slides."""
 
 import io
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
+from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, TEXT_COLOUR
 
 DPI = 200  # twice the resolution of a screen
 MAX_CLASSES_WITH_NUMBERS = 25  # maximum number of classes for which each cell shows its number
@@ -38,11 +38,12 @@ def plot_confusion_matrix(
     figure = Figure(figsize=(side + 1.2, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, cmap=colours, norm=norm)
-    axes.set_title(title, parse_math=False)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("true class")
+    axes.set_title(title, color=TEXT_COLOUR, parse_math=False)
+    axes.set_xlabel("predicted class", color=TEXT_COLOUR)
+    axes.set_ylabel("true class", color=TEXT_COLOUR)
     axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
     axes.set_yticks(range(c), classes, parse_math=False)
+    axes.tick_params(colors=TEXT_COLOUR)
     if c <= MAX_CLASSES_WITH_NUMBERS:
         for (row, column), lightness in np.ndenumerate(_perceived_lightness(colours(norm(values)))):
             axes.text(
@@ -54,7 +55,9 @@ def plot_confusion_matrix(
                 color="black" if lightness > 0.5 else "white",
                 fontsize=9,
             )
-    figure.colorbar(image, ax=axes, label=label, shrink=0.8, extend="both" if signed else "max")
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, extend="both" if signed else "max")
+    bar.set_label(label, color=TEXT_COLOUR)
+    bar.ax.tick_params(colors=TEXT_COLOUR)
     return figure
 
 

@@ -13,16 +13,19 @@ from collections.abc import Callable
 from vitdemo import figures
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.documents import Figure, Notice
+from vitdemo.documents.html import TEMPLATES, render_blocks
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.figures import charts, maps
-from vitdemo.figures.matrix import plot_confusion_matrix
+from vitdemo.figures.curves import choose_line_styles
 from vitdemo.lessons import Lesson
 from vitdemo.lessons.facts import LESSON_IMAGE, MissingFact, find_run
-from vitdemo.metrics import confusion_matrix
 from vitdemo.metrics.calibration_report import compute_calibration_report
-from vitdemo.metrics.error_selection import normalise_confusion
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations
-from vitdemo.report import TEMPLATES, SvgFigure, training_section
+from vitdemo.report.ablation import gain_figure
+from vitdemo.report.calibration import reliability_figure
+from vitdemo.report.confusion import confusion_figure, count_cells
+from vitdemo.report.training import PLOTS, curve_figures, legend_entries
 
 MAX_LAYERS_SHOWN = 6  # deeper models show every second or third layer
 
@@ -36,26 +39,26 @@ def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False
     return TEMPLATES.get_template("handout.html").render(
         lesson=lesson,
         answers=answers,
-        figures=[draw_figure(name, context) for name in names],
+        figures=render_blocks([draw_figure(name, context) for name in names]),
         tasks=[step for step in lesson.steps if step.task],
         questions=[step for step in lesson.steps if step.question],
     )
 
 
-def draw_figure(name: str, context: AppContext) -> SvgFigure | str:
-    """Draw the figure `name` or return an error text. Raises `LessonError` for an unknown name."""
+def draw_figure(name: str, context: AppContext) -> Figure | Notice:
+    """Draw the figure `name` or return a notice. Raises `LessonError` for an unknown name."""
     if name not in FIGURE_FUNCTIONS:
         raise LessonError(f"Unknown figure '{name}'. Use one of {', '.join(FIGURE_FUNCTIONS)}.")
     try:
         return FIGURE_FUNCTIONS[name](context)
     except MissingFact as error:
-        return f"The figure '{name}' is not available. Required: {error}."
+        return Notice(f"The figure '{name}' is not available. Required: {error}.")
     except VitdemoError as error:
-        return f"The figure '{name}' is not available. {error}"
+        return Notice(f"The figure '{name}' is not available. {error}")
 
 
-def _svg(title: str, figure) -> SvgFigure:
-    return SvgFigure(title, title, figures.figure_to_svg(figure))
+def _svg(title: str, figure) -> Figure:
+    return Figure(title, title, figures.figure_to_svg(figure))
 
 
 def _trace_lesson_image(context: AppContext, role: str):
@@ -64,19 +67,19 @@ def _trace_lesson_image(context: AppContext, role: str):
     )
 
 
-def _input(context: AppContext) -> SvgFigure:
+def _input(context: AppContext) -> Figure:
     trace = _trace_lesson_image(context, "vit")
     return _svg(f"Input of {trace.run.name}", maps.plot_input(trace.input_image))
 
 
-def _patches(context: AppContext) -> SvgFigure:
+def _patches(context: AppContext) -> Figure:
     trace = _trace_lesson_image(context, "vit")
     return _svg(
         f"Input patches of {trace.run.name}", maps.plot_patch_grid(trace.input_image, *trace.grid)
     )
 
 
-def _heads(context: AppContext) -> SvgFigure:
+def _heads(context: AppContext) -> Figure:
     trace = _trace_lesson_image(context, "vit")
     step = -(-trace.num_layers // MAX_LAYERS_SHOWN)
     layers = range(1, trace.num_layers + 1, step)
@@ -85,7 +88,7 @@ def _heads(context: AppContext) -> SvgFigure:
     return _svg(title, maps.plot_head_grid(trace.input_image, maps_by_title))
 
 
-def _rollout(context: AppContext) -> SvgFigure:
+def _rollout(context: AppContext) -> Figure:
     trace = _trace_lesson_image(context, "tuned")
     last, middle = trace.num_layers, trace.num_layers // 2
 
@@ -104,7 +107,7 @@ def _rollout(context: AppContext) -> SvgFigure:
     )
 
 
-def _distance(context: AppContext) -> SvgFigure:
+def _distance(context: AppContext) -> Figure:
     trace = _trace_lesson_image(context, "tuned")
     heads = trace.distances / trace.grid[0]  # (L, H), as fraction of the image side
     mean = float(heads.mean())
@@ -112,44 +115,34 @@ def _distance(context: AppContext) -> SvgFigure:
     return _svg(title, charts.plot_attention_distance(heads, mean, float(heads.max()) * 1.1))
 
 
-def _matrix(context: AppContext) -> SvgFigure:
-    run = find_run(context, "tested")
-    counts = confusion_matrix(run.evaluation.probabilities, run.evaluation.labels)  # (C, C)
-    title = f"Confusion matrix of {run.name} on the test set"
-    texts = [[str(count) for count in row] for row in counts]
-    return _svg(
-        title, plot_confusion_matrix(normalise_confusion(counts), texts, run.classes, "", "images")
-    )
+def _matrix(context: AppContext) -> Figure:
+    return confusion_figure(count_cells(find_run(context, "tested")))
 
 
-def _reliability(context: AppContext) -> SvgFigure:
-    report = compute_calibration_report(find_run(context, "tested"))
-    title = f"Accuracy by confidence, {report.run}; grey: 95% range for a calibrated model"
-    return _svg(title, charts.plot_reliability(report.reliability, report.chance.band))
+def _reliability(context: AppContext) -> Figure:
+    return reliability_figure(compute_calibration_report(find_run(context, "tested")))
 
 
-def _gains(context: AppContext) -> SvgFigure:
+def _gains(context: AppContext) -> Figure:
     evaluated = context.evaluated_runs()
     groups = find_ablations(evaluated)
     if not groups:
         raise LessonError("Required: an ablation study.")
     baseline, names = next(iter(groups.items()))
     others = [run for run in evaluated if run.name in names and run.name != baseline]
-    ablation = compute_ablation(context.find_run(baseline), others)
-    return _svg(f"Effect of each change to {baseline}", charts.plot_gains(ablation))
+    return gain_figure(compute_ablation(context.find_run(baseline), others))
 
 
-def _curves(context: AppContext) -> SvgFigure:
+def _curves(context: AppContext) -> Figure:
     runs = [find_run(context, role) for role in ("vit", "conv")]
-    plot = training_section(runs)["plots"][1]
-    title = (
-        f"Accuracy of {runs[0].name} (blue) and {runs[1].name} (orange); "
-        "solid: validation, dashed: training"
-    )
-    return SvgFigure(title, plot.label, plot.svg)
+    names = [run.name for run in runs]
+    styles = choose_line_styles(names, names)
+    lines = [entry for name, style in styles.items() for entry in legend_entries(style, name)]
+    (figure,) = curve_figures(runs, styles, PLOTS[:1], lines)
+    return figure
 
 
-FIGURE_FUNCTIONS: dict[str, Callable[[AppContext], SvgFigure]] = {
+FIGURE_FUNCTIONS: dict[str, Callable[[AppContext], Figure]] = {
     "input": _input,
     "patches": _patches,
     "heads": _heads,

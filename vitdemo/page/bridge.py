@@ -45,6 +45,8 @@ from PIL import Image
 from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.cache import make_key
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock
+from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import (
@@ -54,7 +56,6 @@ from vitdemo.page.components import (
     serve_image,
     serve_numbers,
 )
-from vitdemo.page.components.article import DocumentBlock, blocks_to_json
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedSlider, session_id

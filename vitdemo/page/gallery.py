@@ -24,9 +24,9 @@ from vitdemo.analyses.predictions import (
     select_by_query,
 )
 from vitdemo.context import AppContext
+from vitdemo.documents.images import tile_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import ImageFile, ViewState
-from vitdemo.page.components.pictures import tile_images
 from vitdemo.page.explore.tab import describe_opening, describe_test_image
 
 TEXTS = {

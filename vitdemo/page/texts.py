@@ -8,7 +8,7 @@ import json
 from types import ModuleType
 
 from vitdemo.page import gallery
-from vitdemo.page.components import header, maps, offers, pictures, run_list, table
+from vitdemo.page.components import header, offers, run_list
 from vitdemo.page.components import texts as components
 from vitdemo.page.custom_classes import texts as custom_classes
 from vitdemo.page.data import download, similar_images
@@ -43,9 +43,9 @@ PAGE_TEXTS = {
 MODULES: tuple[ModuleType, ...] = (
     *(architecture, attention_maps, catalog, class_attribution, confusion_matrix, cost, curves),
     *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
-    *(image_across_epochs, image_input, latency, logit_lens, maps, offers, one_head, panel),
-    *(model_scatter, per_class_metrics, perturbation, pictures, positions, predictions),
-    *(residual_stream, robustness, run_list, similar_images, table, train_model),
+    *(image_across_epochs, image_input, latency, logit_lens, offers, one_head, panel),
+    *(model_scatter, per_class_metrics, perturbation, positions, predictions),
+    *(residual_stream, robustness, run_list, similar_images, train_model),
 )
 
 

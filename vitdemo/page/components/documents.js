@@ -1,4 +1,4 @@
-// Documents: the blocks of article.py, each drawn with the function of its kind.
+// Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 Object.assign(window.vitdemo, (() => {
   const { csv, make, mapRow, marked, notice, pictures, probability, redraw, saveText, table } = window.vitdemo;
 

@@ -28,10 +28,10 @@ from vitdemo.custom_classes import (
 )
 from vitdemo.data.image_files import crop_visible_square, image_suffixes
 from vitdemo.data.image_folders import SYSTEM_NAMES
+from vitdemo.documents.images import concatenate_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import CachedFile
 from vitdemo.page.components import are_uploads
-from vitdemo.page.components.pictures import concatenate_images
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
     MODELS_VIEW,

@@ -17,8 +17,8 @@ import numpy as np
 
 from vitdemo import metrics
 from vitdemo.custom_classes import LinearProbe
+from vitdemo.documents.images import concatenate_images
 from vitdemo.page.bridge import ImageFile
-from vitdemo.page.components.pictures import concatenate_images
 from vitdemo.page.custom_classes.editor import make_thumbnails
 from vitdemo.page.custom_classes.session import CustomClassesSession
 

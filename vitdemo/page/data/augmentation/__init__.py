@@ -15,10 +15,10 @@ from vitdemo.analyses.augmentation import apply_augmentations
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import example_files, name_of
+from vitdemo.documents import DocumentBlock, Heading, Text
+from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.errors import DataError, ImageError, VitdemoError
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
-from vitdemo.page.components.article import DocumentBlock, Heading, Text
-from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.runs import Run

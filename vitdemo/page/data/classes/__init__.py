@@ -11,9 +11,7 @@ from vitdemo.analyses.class_statistics import (
     count_classes,
 )
 from vitdemo.context import AppContext
-from vitdemo.figures.dataset import plot_channel_histograms
-from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.components.article import (
+from vitdemo.documents import (
     Details,
     DocumentBlock,
     Figure,
@@ -21,8 +19,10 @@ from vitdemo.page.components.article import (
     Plots,
     Text,
 )
-from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
-from vitdemo.page.components.table import Cell, Table
+from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
+from vitdemo.documents.table import Cell, Table
+from vitdemo.figures.dataset import plot_channel_histograms
+from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.data.classes import examples
 
 VIEW = "class_statistics"

@@ -12,13 +12,13 @@ from gradio.components import Component
 from PIL import Image
 
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Heading, Text
+from vitdemo.documents.images import ImageItem, ImageRow
 from vitdemo.errors import RunError
 from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
-from vitdemo.page.components.article import DocumentBlock, Heading, Text
-from vitdemo.page.components.pictures import ImageItem, ImageRow
 from vitdemo.page.components.run_choice import (
     RunChoice,
     choose_run,

@@ -34,6 +34,14 @@ from vitdemo.analyses.features import (
     load_planes,
 )
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Heading, Text
+from vitdemo.documents.images import (
+    ImageItem,
+    ImageRow,
+    concatenate_images,
+    tile_images,
+)
+from vitdemo.documents.table import Table
 from vitdemo.metrics import DASH
 from vitdemo.page.bridge import (
     ImageFile,
@@ -45,15 +53,7 @@ from vitdemo.page.bridge import (
     load_square,
     round_numbers,
 )
-from vitdemo.page.components.article import DocumentBlock, Heading, Text
-from vitdemo.page.components.pictures import (
-    ImageItem,
-    ImageRow,
-    concatenate_images,
-    tile_images,
-)
 from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
-from vitdemo.page.components.table import Table
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import TEST_PREFIX
 from vitdemo.runs import Run

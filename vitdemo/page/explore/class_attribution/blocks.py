@@ -13,6 +13,19 @@ from vitdemo.analyses.class_maps import (
     ClassMaps,
     FaithfulnessResult,
 )
+from vitdemo.documents import (
+    Bullets,
+    Details,
+    DocumentBlock,
+    Download,
+    Figure,
+    Legend,
+    LegendEntry,
+    Plots,
+    Text,
+)
+from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
+from vitdemo.documents.table import Column, Table
 from vitdemo.explain.attributions import METHODS
 from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
@@ -25,19 +38,6 @@ from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES
 from vitdemo.metrics import DASH, format_signed
-from vitdemo.page.components.article import (
-    Bullets,
-    Details,
-    DocumentBlock,
-    Download,
-    Figure,
-    Legend,
-    LegendEntry,
-    Plots,
-    Text,
-)
-from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
-from vitdemo.page.components.table import Column, Table
 
 BADGE_HELP = (
     "On {count} {part} images, no other map of this model scored significantly higher. This map "

@@ -8,10 +8,10 @@ import gradio as gr
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING, KnockoutResult, predict_with_knockout
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import percent_text, top_k_classes
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 from vitdemo.page.gradio_patches import UncheckedSlider
 

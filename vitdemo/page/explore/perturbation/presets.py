@@ -16,8 +16,8 @@ from vitdemo.data.perturb.changes import (
     Preset,
     apply_changes,
 )
+from vitdemo.documents.images import concatenate_images
 from vitdemo.page.bridge import ImageFile, ViewState
-from vitdemo.page.components.pictures import concatenate_images
 from vitdemo.page.explore.perturbation.image import load_canvas
 
 VIEW = "change_presets"

@@ -14,13 +14,13 @@ from PIL import Image
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.context import AppContext, Prediction
+from vitdemo.documents import Details, DocumentBlock, Notice, Text
+from vitdemo.documents.maps import MapPanel, MapRow
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
-from vitdemo.page.components.article import Details, DocumentBlock, Notice, Text
-from vitdemo.page.components.maps import MapPanel, MapRow
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.explore.tab import ExploreTab

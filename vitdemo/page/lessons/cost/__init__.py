@@ -11,12 +11,12 @@ from gradio.components import Component
 
 from vitdemo.analyses.latency import time_forward_passes
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Text
+from vitdemo.documents.table import Table
 from vitdemo.errors import LessonError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import NUM_CLASSES, VitCost, compute_vit_cost
 from vitdemo.page.bridge import Report, Task, ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Text
-from vitdemo.page.components.table import Table
 
 VIEW = "cost"
 COST_TITLE = "Cost of a Vision Transformer"

@@ -3,13 +3,17 @@
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.documents import Details, DocumentBlock, Notice, Text
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Notice
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.results.calibration.blocks import calibration_blocks
 from vitdemo.page.results.models import choose_models, describe_menus
+from vitdemo.report.calibration import (
+    CALIBRATION_INTRO,
+    calibration_blocks,
+    explain_calibration,
+)
 
 VIEW = "calibration"
 
@@ -34,7 +38,8 @@ def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
         report = context.cache.call(compute_calibration_report, run)
     except VitdemoError as error:
         return [Notice(str(error))]
-    return calibration_blocks(report, str(run.path))
+    about = [Text(CALIBRATION_INTRO), *explain_calibration(report, str(run.path))]
+    return [*calibration_blocks(report), Details("About", about)]
 
 
 PAYLOADS = {VIEW: payload}

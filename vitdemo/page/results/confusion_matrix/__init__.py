@@ -11,19 +11,19 @@ The chosen cell is a text of the view state: the true and the predicted class, w
 """
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
 import numpy as np
 from gradio.components import Component
 
-from vitdemo.analyses.predictions import ComparablePredictions, ImageQuery, comparable_predictions
+from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Heading, Text
 from vitdemo.errors import RunError
-from vitdemo.figures.matrix import figure_to_png, plot_confusion_matrix
-from vitdemo.metrics import CIFAR10_NOUNS, DASH, describe_pair, most_confused_pairs
-from vitdemo.metrics.error_selection import Filters, normalise_confusion, subtract_confusion
+from vitdemo.figures.matrix import figure_to_png
+from vitdemo.metrics import CIFAR10_NOUNS, describe_pair, most_confused_pairs
+from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.bridge import (
     Payload,
     Task,
@@ -33,10 +33,21 @@ from vitdemo.page.bridge import (
     document_payload,
     round_numbers,
 )
-from vitdemo.page.components.article import DocumentBlock, Heading, Text
 from vitdemo.page.gallery import gallery_payload, read_page
 from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.results.models import MODEL, OTHER_MODEL, describe_menus, require_models
+from vitdemo.report.confusion import (
+    CORNER,
+    COUNTS,
+    MAX_PAIRS,
+    PAIRS_TITLE,
+    PREDICTED_PERCENTAGES,
+    UNITS,
+    ConfusionCells,
+    cell_texts,
+    compute_cells,
+    plot_cells,
+)
 
 CONFUSION_INTRO = (
     "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
@@ -44,19 +55,12 @@ CONFUSION_INTRO = (
     "attention in Explore."
 )
 TEXTS = {
-    "corner": "true \\ predicted",
+    "corner": CORNER,
     "no_errors": "No image was misclassified.",
     "pairs": "Most confused pairs of {run}",
     "hint": "Choose a cell to see its images.",
-    "back": "Most confused pairs",
+    "back": PAIRS_TITLE,
 }
-COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = "count", "true", "predicted"
-UNITS = {  # unit of the cells -> label
-    COUNTS: "Counts",
-    TRUE_PERCENTAGES: "Percentage of true class",
-    PREDICTED_PERCENTAGES: "Percentage of predicted class",
-}
-MAX_PAIRS = 10
 OTHER_IMAGES_MESSAGE = (
     "{name} and {other} were tested on different images, so their confusion matrices cannot be "
     "subtracted. Choose another model to compare with."
@@ -116,7 +120,7 @@ PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_c
 TASKS: dict[str, Task] = {}
 
 
-def read_matrix(context: AppContext, state: ViewState) -> "ConfusionCells":
+def read_matrix(context: AppContext, state: ViewState) -> ConfusionCells:
     """Return the confusion matrix of the view state.
 
     Raises `RunError` without an evaluated run, or if both runs have different test images.
@@ -145,60 +149,6 @@ def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
 
 
 # --- the matrix ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ConfusionCells:
-    """Confusion matrix of one model, or a difference of two; `values` (C, C) in `unit`."""
-
-    group: ComparablePredictions
-    run: str
-    other: str | None
-    unit: str
-    errors_only: bool
-    counts: np.ndarray  # (C, C), confusion matrix of `run`
-    other_counts: np.ndarray | None  # (C, C), confusion matrix of `other`
-    values: np.ndarray
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.group.classes
-
-    @property
-    def file(self) -> str:
-        return "-less-".join(filter(None, (self.run, self.other))) + "-confusion"
-
-    @property
-    def title(self) -> str:
-        return f"{self.run} minus {self.other}" if self.other else self.run
-
-    def cell_text(self, i: int, j: int) -> str:
-        if i == j and self.errors_only:
-            return ""
-        whole = {
-            COUNTS: 1,
-            TRUE_PERCENTAGES: self.counts[i].sum(),
-            PREDICTED_PERCENTAGES: self.counts[:, j].sum(),
-        }
-        if not whole[self.unit] and not self.other:
-            return DASH  # a percentage of 0 images is undefined
-        value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
-        words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
-        return words.replace("-", "−")
-
-
-def compute_cells(
-    group: ComparablePredictions, run: str, other: str | None, unit: str, errors_only: bool
-) -> ConfusionCells:
-    """Return the confusion matrix of `run`, minus the confusion matrix of `other`, if given."""
-    counts = group.confusion_matrix(run)
-    others = group.confusion_matrix(other) if other else None
-    values = (
-        normalise_confusion(counts, unit)
-        if others is None
-        else subtract_confusion(counts, others, unit)
-    )
-    return ConfusionCells(group, run, other, unit, errors_only, counts, others, values)
 
 
 def matrix_to_payload(matrix: ConfusionCells) -> dict:
@@ -235,11 +185,6 @@ def most_confused_cells(matrix: ConfusionCells) -> list[dict]:
         }
         for pair in most_confused_pairs(matrix.counts, MAX_PAIRS)
     ]
-
-
-def cell_texts(matrix: ConfusionCells) -> list[list[str]]:
-    c = range(len(matrix.classes))
-    return [[matrix.cell_text(i, j) for j in c] for i in c]
 
 
 def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
@@ -299,14 +244,6 @@ def cell_title(matrix: ConfusionCells, i: int, j: int) -> list[DocumentBlock]:
 
 def write_png(folder: Path, matrix: ConfusionCells) -> str:
     """Save the matrix in `folder` as a PNG with double resolution, and return the file's path."""
-    figure = plot_confusion_matrix(
-        np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
-        cell_texts(matrix),
-        matrix.classes,
-        matrix.title,
-        "images" if matrix.unit == COUNTS else UNITS[matrix.unit].lower(),
-        signed=matrix.other is not None,
-    )
     path = folder / f"{matrix.file.replace('/', '-')}.png"
-    path.write_bytes(figure_to_png(figure))
+    path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
     return str(path)

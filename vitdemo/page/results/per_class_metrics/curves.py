@@ -6,6 +6,18 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.context import AppContext
+from vitdemo.documents import (
+    Details,
+    DocumentBlock,
+    Download,
+    Figure,
+    Legend,
+    LegendEntry,
+    Notice,
+    Plots,
+    Text,
+)
+from vitdemo.documents.table import Column, Row, Table
 from vitdemo.errors import VitdemoError
 from vitdemo.figures import charts
 from vitdemo.figures.curves import HUES
@@ -17,20 +29,8 @@ from vitdemo.metrics.classification_report import (
 )
 from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
 from vitdemo.page.bridge import ViewData, ViewState, document_payload
-from vitdemo.page.components.article import (
-    Details,
-    DocumentBlock,
-    Download,
-    Figure,
-    Legend,
-    LegendEntry,
-    Notice,
-    Plots,
-    Text,
-)
-from vitdemo.page.components.table import Column, Row, Table
 from vitdemo.page.results.models import choose_models
-from vitdemo.page.results.per_class_metrics.classes import number_cell
+from vitdemo.report.class_metrics import number_cell
 
 VIEW = "ranking_curves"
 CLASSES = "metrics.classes"  # state key

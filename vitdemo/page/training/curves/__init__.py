@@ -12,8 +12,7 @@ A line is {"run", "name", "x": index of its history, "y": [...], "colour", "dash
 browser smooths the lines, and chooses the axes. The legend is `run_choice`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import gradio as gr
 import numpy as np
@@ -23,14 +22,13 @@ from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles
 from vitdemo.metrics.training_progress import (
     elapsed_minutes,
-    generalisation_gap,
-    list_stage_changes,
     recipe_field,
     with_lineage_history,
 )
 from vitdemo.page.bridge import ViewState, add_view
 from vitdemo.page.training.run_choice import choose_runs
-from vitdemo.runs import Run, find_pretraining, get_lineage
+from vitdemo.report.training import PLOTS, TRAINING, CurvePlot, find_stage_epochs
+from vitdemo.runs import Run, get_lineage
 
 VIEW = "training_curves"
 SMOOTHING, SCALE, AXIS = "training.smoothing", "training.scale", "training.axis"  # state keys
@@ -45,69 +43,7 @@ NO_RUN_MESSAGE = (
 NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
 NO_EPOCH_MESSAGE = "The curves appear at the end of the first epoch."
 MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation curves are drawn."
-MASKED_TITLE = "Self-supervised pretraining (MAE): error on the masked patches"
-GAP_TITLE = "Generalisation gap: training minus validation accuracy"
-VALIDATION, TRAINING = "validation", "training"
 TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
-
-
-@dataclass(frozen=True)
-class CurvePlot:
-    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history.
-
-    `shape` is "large" or "wide" for the plots of the first screen, see line_plots.js.
-    """
-
-    title: str
-    unit: str
-    columns: dict[str, Callable[[Run], Sequence[float]]]
-    decimals: int | None = None  # None: four significant digits
-    has_log_scale: bool = False  # whether the logarithmic scale applies to this plot
-    signed: bool = False  # draw a line at 0 and show a plus sign
-    find_source_run: Callable[[Run], Run | None] = lambda run: run  # run that has the history
-    shape: str | None = None
-
-
-def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
-    return lambda run: [scale * record[field] for record in run.history]
-
-
-def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
-    return {
-        VALIDATION: _column(f"val_{field}", scale),
-        TRAINING: _column(f"train_{field}", scale),
-    }
-
-
-LEARNING_RATE_COLUMN = {"learning rate": _column("learning_rate")}
-PLOTS = (
-    CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2, shape="large"),
-    CurvePlot("Loss", "loss", _train_and_validation("loss"), has_log_scale=True, shape="wide"),
-    CurvePlot(
-        GAP_TITLE,
-        "percentage points",
-        {"gap": generalisation_gap},
-        decimals=2,
-        signed=True,
-        shape="wide",
-    ),
-)
-MORE_PLOTS = (
-    CurvePlot(
-        "Learning rate at the end of each epoch",
-        "learning rate",
-        LEARNING_RATE_COLUMN,
-        has_log_scale=True,
-    ),
-    CurvePlot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
-    CurvePlot(
-        MASKED_TITLE,
-        "mean squared error",
-        _train_and_validation("loss"),
-        has_log_scale=True,
-        find_source_run=find_pretraining,
-    ),
-)
 
 
 def build(controls: dict[str, Component]) -> None:
@@ -226,11 +162,10 @@ def stage_marks(run: Run, source: Run, styles: dict[str, LineStyle]) -> list[dic
     minutes = [source.seconds_before / 60, *x["minutes"]]
     return [
         {
-            "epoch": float(stage.after),
-            "minutes": float(np.interp(stage.after, epochs, minutes)),
-            "share": 100 * stage.after / count_planned_epochs(source),
+            "epoch": float(epoch),
+            "minutes": float(np.interp(epoch, epochs, minutes)),
+            "share": 100 * epoch / count_planned_epochs(source),
             "colour": styles[run.name].colour,
         }
-        for stage in list_stage_changes(source if source.is_pretraining else run)
-        if 0 < stage.after < epochs[-1]
+        for epoch in find_stage_epochs(run, source)
     ]

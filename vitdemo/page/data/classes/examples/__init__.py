@@ -8,8 +8,8 @@ The payload, whose `sheet` contains all images in rows of `columns`:
 
 from vitdemo.analyses.class_statistics import EXAMPLES_PER_CLASS, sample_examples
 from vitdemo.context import AppContext
+from vitdemo.documents.images import tile_images
 from vitdemo.page.bridge import ImageFile, ViewState, add_view
-from vitdemo.page.components.pictures import tile_images
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.gallery import MAX_PIXELATED_SIDE
 

@@ -3,9 +3,7 @@
 from vitdemo import figures
 from vitdemo.analyses.attention_distance import AttentionDistances, compute_all_distances
 from vitdemo.context import AppContext
-from vitdemo.figures.charts import plot_attention_distance
-from vitdemo.page.bridge import ViewState, add_view, document_payload, load_square
-from vitdemo.page.components.article import (
+from vitdemo.documents import (
     Details,
     DocumentBlock,
     Figure,
@@ -13,7 +11,9 @@ from vitdemo.page.components.article import (
     Plots,
     Text,
 )
-from vitdemo.page.components.table import Table
+from vitdemo.documents.table import Table
+from vitdemo.figures.charts import plot_attention_distance
+from vitdemo.page.bridge import ViewState, add_view, document_payload, load_square
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.runs import Run, find_pretraining
 

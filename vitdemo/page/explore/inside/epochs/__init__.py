@@ -4,6 +4,8 @@ from vitdemo import runs
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snapshots
 from vitdemo.context import AppContext
+from vitdemo.documents import Details, DocumentBlock, Notice, Text
+from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
 from vitdemo.page.bridge import (
     ViewState,
     add_view,
@@ -12,8 +14,6 @@ from vitdemo.page.bridge import (
     load_square,
     load_trace,
 )
-from vitdemo.page.components.article import Details, DocumentBlock, Notice, Text
-from vitdemo.page.components.maps import MapPanel, MapRow, describe_peak
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "epochs"

@@ -24,6 +24,7 @@ from vitdemo.analyses.head_ablation import (
     predict_without_heads,
 )
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, ProbabilityChange, Text
 from vitdemo.errors import RunError
 from vitdemo.explain.checks import require_attention, to_numpy
 from vitdemo.explain.head_ablation import HeadIndex
@@ -37,7 +38,6 @@ from vitdemo.page.bridge import (
     load_square,
     round_numbers,
 )
-from vitdemo.page.components.article import DocumentBlock, ProbabilityChange, Text
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.runs import Run
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from vitdemo.analyses.weights import PatchFilters, load_first_filters
 from vitdemo.context import AppContext
+from vitdemo.documents import Details, DocumentBlock, Text
+from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.components.article import Details, DocumentBlock, Text
-from vitdemo.page.components.pictures import ImageItem, ImageRow, concatenate_images
 from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "patch_embedding"

@@ -22,10 +22,10 @@ from vitdemo.analyses.latency import (
 )
 from vitdemo.analyses.model_rows import list_trained_runs
 from vitdemo.context import AppContext
+from vitdemo.documents import DocumentBlock, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.page import space
 from vitdemo.page.bridge import Report, ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Text
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
 

@@ -1,60 +1,18 @@
 """The table of all models: cost, accuracy, calibration, and the measured latency."""
 
-from collections.abc import Collection, Mapping, Sequence
-
-import numpy as np
-
-from vitdemo.analyses.latency import LATENCY_BATCH_SIZES, Latency, find_latencies
-from vitdemo.analyses.model_rows import (
-    EvaluationSummary,
-    ModelRow,
-    list_trained_runs,
-    model_rows,
-)
+from vitdemo.analyses.latency import find_latencies
+from vitdemo.analyses.model_rows import list_trained_runs, model_rows
 from vitdemo.context import AppContext
-from vitdemo.metrics import DASH
+from vitdemo.documents import Notice
 from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.components.article import DocumentBlock, Notice, Text
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
-from vitdemo.page.components.table import Column, Table
-from vitdemo.page.results.compare.published_results import published_results
+from vitdemo.report.models import model_blocks
 
 VIEW = "models_table"
 NO_RUNS_MESSAGE = (
     "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears in this "
     "table."
 )
-FOLDED_LABEL = "ablation runs"
-COLUMN_HELP = {  # column title with unit -> help text
-    "Model": "Name of the run folder.",
-    "Test accuracy (%)": "Percentage of test images that are classified correctly.",
-    "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
-    "models, use the paired test in Per-class metrics. It is more sensitive than two intervals.",
-    "Macro F1": "Harmonic mean of precision and recall, averaged over the classes (0 to 1).",
-    "Macro ROC-AUC": "Probability that an image of a class gets a higher probability for this "
-    "class than an image of another class, averaged over the classes. The value "
-    "expected by chance is 0.5.",
-    "ECE (%)": "Expected calibration error: mean difference between confidence and accuracy, in "
-    "percentage points.",
-    "Worst class": "Class with the lowest F1, and this F1.",
-    "Parameters (million)": "Number of learned weights.",
-    "Multiply-adds (million)": "Multiply-add operations per image.",
-    "File (MB)": "Size of the weights file, in float16.",
-    "Epochs": "Number of passes over the training set. A number after a plus sign counts the "
-    "epochs of the run that provided the initial weights.",
-    "Training (minutes)": "Sum of epoch times with validation, of this run and of the run that "
-    "provided the initial weights.",
-    "Training images (thousand)": "Number of images used for training, without the validation set.",
-    "Latency, 1 image (ms)": "Median time of a forward pass on this machine. Use the button below "
-    "to measure it.",
-    "Latency, 32 images (ms)": "Median time of a forward pass of 32 images on this machine.",
-    "Recipe": "Training recipe (see `python train.py --list`), if it differs from the model name.",
-    "Dataset": "Dataset used for training and testing. Do not compare accuracies across datasets.",
-    "Training device": "Device recorded by the run.",
-    "Published results (%)": "Accuracy that others report for the same or a similar recipe. Not "
-    "measured here; see the list below the table.",
-}
-TEXT_COLUMNS = ("Model", "Worst class", "Recipe", "Dataset", "Training device")
 
 
 def build() -> None:
@@ -65,87 +23,12 @@ def build() -> None:
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the table, with the latencies measured so far."""
     rows, latencies = model_rows(context), find_latencies(context, list_trained_runs(context))
-    return document_payload(table_blocks(rows, latencies, ablation_run_names(context)))
+    if not rows:
+        return document_payload([Notice(NO_RUNS_MESSAGE)])
+    return document_payload(model_blocks(rows, latencies, ablation_run_names(context)))
 
 
 def ablation_run_names(context: AppContext) -> set[str]:
     """Return the names of the runs that run menus list under an ablation."""
     groups = context.cache.call(group_runs, context.list_runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION_PREFIX) for name in names}
-
-
-def table_blocks(
-    rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]], folded: Collection[str]
-) -> list[DocumentBlock]:
-    """Return the table of models, and the columns with the same value for all models.
-
-    The rows of the runs `folded` are hidden at first. Exports contain all rows and columns.
-    """
-    if not rows:
-        return [Notice(NO_RUNS_MESSAGE)]
-    header, texts = model_cells(rows, latencies)
-    same = constant_columns(header, texts)
-    words = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
-    aside = [i for i, row in enumerate(rows) if row.name in folded]
-    aside = aside if len(aside) < len(rows) else []
-    columns = [
-        Column(name, text, numeric=name not in TEXT_COLUMNS, hidden=name in same)
-        for name, text in COLUMN_HELP.items()
-    ]
-    return [
-        *(Notice(row.problem) for row in rows if row.problem),
-        Table(columns, texts, file="vitdemo-models", folded=aside, folded_words=FOLDED_LABEL),
-        *([Text(f"Same value for all models: {words}.", quiet=True)] if words else []),
-    ]
-
-
-def model_cells(
-    rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
-) -> tuple[list[str], list[list[str]]]:
-    """Return the table of models as header and rows of text, with "–" for missing values."""
-    return list(COLUMN_HELP), [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
-
-
-def _row_texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
-    by_batch = {found.batch: f"{found.milliseconds:.1f}" for found in latencies}
-    return [
-        row.name,
-        *_evaluation_texts(row.evaluation),
-        _format_number(row.parameters, 1e6, 2),
-        _format_number(row.macs, 1e6, 0),
-        _format_number(row.file_bytes, 1e6, 1),
-        row.epochs,
-        _format_number(row.train_seconds or None, 60, 1),
-        _format_number(row.num_training_images, 1e3, 1),
-        *(by_batch.get(batch, DASH) for batch in LATENCY_BATCH_SIZES),
-        row.recipe if row.recipe != row.name else "",
-        row.dataset_name or DASH,
-        row.device or DASH,
-        " / ".join(found.accuracy for found in published_results(row)) or DASH,
-    ]
-
-
-def constant_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return title -> text of the columns that are equal in all rows; {} for a single row."""
-    if len(rows) < 2:
-        return {}
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    return {name: texts[0] for name, texts in columns.items() if len(set(texts)) == 1}
-
-
-def _evaluation_texts(found: EvaluationSummary | None) -> list[str]:
-    if found is None:
-        return [DASH] * 6
-    low, high = found.accuracy_interval
-    return [
-        f"{100 * found.accuracy:.2f}",
-        f"{100 * low:.2f} to {100 * high:.2f}",
-        f"{found.macro_f1:.4f}",
-        DASH if np.isnan(found.macro_roc_auc) else f"{found.macro_roc_auc:.4f}",
-        f"{100 * found.calibration_error:.2f}",
-        f"{found.worst_class} ({found.worst_f1:.3f})",
-    ]
-
-
-def _format_number(value: float | None, unit: float, decimals: int) -> str:
-    return DASH if value is None else f"{value / unit:.{decimals}f}"

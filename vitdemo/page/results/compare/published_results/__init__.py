@@ -1,13 +1,13 @@
 """The list "Published results": results of others with the same or a similar recipe."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
-from vitdemo.analyses.model_rows import ModelRow, model_rows
+from vitdemo.analyses.model_rows import model_rows
+from vitdemo.analyses.published_results import PUBLISHED_RESULTS
 from vitdemo.context import AppContext
+from vitdemo.documents import Details, DocumentBlock, Heading, Text
+from vitdemo.documents.table import Column, Table
 from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.components.article import Details, DocumentBlock, Heading, Text
-from vitdemo.page.components.table import Column, Table
 
 VIEW = "published_results"
 PUBLISHED_INTRO = (
@@ -15,95 +15,6 @@ PUBLISHED_INTRO = (
     "them. Some authors selected the best epoch on the test set, which overestimates the "
     "accuracy."
 )
-
-
-@dataclass(frozen=True)
-class PublishedResult:
-    """Published result of the same or a similar recipe, which we did not measure."""
-
-    accuracy: str  # CIFAR-10 test accuracy in percent, as printed in the source
-    description: str
-    source: str
-
-
-_STUDENTS = "student notebooks, published without a paper"
-_RESNET = PublishedResult(
-    "96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"
-)
-_AIRBENCH = PublishedResult(
-    "94.0",
-    "the recipe's network, 8 epochs, 6 test views per image",
-    "KellerJordan/cifar10-airbench",
-)
-_AIRBENCH_WIDE = PublishedResult(
-    "95.0",
-    "the recipe's widths, 15 epochs, 6 test views per image",
-    "KellerJordan/cifar10-airbench",
-)
-_VIT_SMALL = PublishedResult(
-    "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"
-)
-_VIT_CIFAR = PublishedResult(
-    "90.92", "6.3 M parameters, AutoAugment, 134 minutes on a V100", "omihub777/ViT-CIFAR"
-)
-_CCT = (
-    PublishedResult(
-        "91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"
-    ),
-    PublishedResult("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
-)
-PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> published results
-    "vit-plain": (PublishedResult("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
-    "vit-deit-tiny": (
-        PublishedResult(
-            "90.9", "width 192, depth 12, 3 heads, DeiT's recipe, 300 epochs", _STUDENTS
-        ),
-    ),
-    "vit-nine-blocks": (
-        PublishedResult(
-            "86.39", "width 192, depth 9, 8 heads, RandAugment, dropout, 100 epochs", _STUDENTS
-        ),
-    ),
-    "vit-tiny-regularised": (
-        PublishedResult(
-            "86.70",
-            "width 192, depth 12, 3 heads, TrivialAugment, MixUp, CutMix, 100 epochs",
-            _STUDENTS,
-        ),
-    ),
-    "vit-scratch": (
-        PublishedResult(
-            "93.58", "192/9/12, no extra data, 100 epochs, 3 views each", "aanna0701/SPT_LSA_ViT"
-        ),
-        PublishedResult(
-            "96.41",
-            "the same recipe, after 200 epochs of self-supervised pretraining on CIFAR-10",
-            "hananshafi/vits-for-small-scale-datasets",
-        ),
-        _VIT_CIFAR,
-    ),
-    "vit-conv-stem": _CCT,
-    "vit-conv-stem-cpu": _CCT,
-    "vit-speedrun": _CCT,
-    "conv-baseline-cpu": (_AIRBENCH, _RESNET),
-    "conv-wide": (_AIRBENCH_WIDE, _RESNET),
-    "conv-baseline": (_AIRBENCH_WIDE, _RESNET),
-    "resnet18": (_RESNET,),
-    "resnet18-cpu": (_RESNET,),
-    "finetune-two-stage": (
-        PublishedResult("94.98", "ViT-S/8 at 32 pixels, 20,000 images", _STUDENTS),
-    ),
-    "vit-small-pretrained": (_VIT_CIFAR,),
-    "vit-scratch-cpu": (_VIT_CIFAR,),
-    "finetune-deit-tiny-128": (_VIT_SMALL,),
-    "finetune-deit-tiny": (_VIT_SMALL,),
-    "finetune-vit-small": (_VIT_SMALL,),
-}
-
-
-def published_results(row: ModelRow) -> tuple[PublishedResult, ...]:
-    """Return the published results for the recipe of `row`, if it was trained on CIFAR-10."""
-    return PUBLISHED_RESULTS.get(row.recipe, ()) if row.dataset_name in (None, "cifar10") else ()
 
 
 def build() -> None:

@@ -1,8 +1,18 @@
-"""Sentences, plots and table of the section Calibration."""
+"""Calibration of a run: sentences, plots and table, for the page, the report and a handout."""
 
 import numpy as np
 
 from vitdemo import figures
+from vitdemo.documents import (
+    Details,
+    DocumentBlock,
+    Figure,
+    LegendEntry,
+    Notice,
+    Plots,
+    Text,
+)
+from vitdemo.documents.table import Cell, Row, Table
 from vitdemo.figures import charts
 from vitdemo.metrics import DASH, format_signed, percent_text
 from vitdemo.metrics.calibration import (
@@ -17,21 +27,15 @@ from vitdemo.metrics.calibration_report import (
     CalibrationReport,
     ScaledCalibration,
 )
-from vitdemo.page.components.article import (
-    Details,
-    DocumentBlock,
-    Figure,
-    LegendEntry,
-    Notice,
-    Plots,
-    Text,
-)
-from vitdemo.page.components.table import Cell, Row, Table
 
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
     "class. A model is **calibrated** if its accuracy equals its confidence at every level of "
     "confidence. For example, 80% of the predictions with a confidence of 80% are correct."
+)
+RELIABILITY_LEGEND = (
+    "dotted: perfect calibration; wide bars: 95% range expected by chance for each line; larger "
+    "dots: more predictions"
 )
 CALIBRATION_TERMS = {
     "Calibration error": "Expected calibration error (ECE) in percentage points: gap between "
@@ -47,19 +51,18 @@ CALIBRATION_TERMS = {
 }
 
 
-def calibration_blocks(found: CalibrationReport, path: str) -> list[DocumentBlock]:
-    """Return one sentence, two figures, a table and texts; `path` is the run's folder."""
-    texts = [
-        Text(CALIBRATION_INTRO),
-        Text(describe_calibration(found)),
-        temperature_block(found, path),
-    ]
+def calibration_blocks(found: CalibrationReport) -> list[DocumentBlock]:
+    """Return one sentence, two figures and a table."""
     return [
         Text(summarise_calibration(found)),
-        reliability_plots(found),
+        Plots([reliability_figure(found), confidence_figure(found)]),
         Details("Table of all levels of confidence", [bins_table(found)]),
-        Details("About", texts),
     ]
+
+
+def explain_calibration(found: CalibrationReport, path: str) -> list[DocumentBlock]:
+    """Describe the calibration in detail, before and after scaling; `path` is the run's folder."""
+    return [Text(describe_calibration(found)), temperature_block(found, path)]
 
 
 def summarise_calibration(found: CalibrationReport) -> str:
@@ -187,45 +190,38 @@ def describe_temperature(scaled: ScaledCalibration) -> str:
     )
 
 
-def reliability_plots(found: CalibrationReport) -> Plots:
-    before, scaled = found.reliability, found.scaled
+def reliability_figure(found: CalibrationReport) -> Figure:
+    """Return the reliability diagram, before and after temperature scaling."""
+    scaled = found.scaled
     lines = [LegendEntry("unscaled", charts.CORRECT_COLOUR)]
     if scaled:
         lines.append(LegendEntry("temperature-scaled", charts.BETTER_COLOUR, dashed=True))
-    dots = (
-        "dotted: perfect calibration; wide bars: 95% range expected by chance for each line; "
-        "larger dots: more predictions"
-    )
     diagram = charts.plot_reliability(
-        before,
+        found.reliability,
         found.chance.band,
         *((scaled.reliability, scaled.chance.band) if scaled else ()),
     )
-    right = LegendEntry("correct predictions", charts.CORRECT_COLOUR)
-    wrong = LegendEntry("incorrect predictions", charts.INCORRECT_COLOUR)
-    return Plots(
-        [
-            calibration_figure(
-                "Reliability diagram",
-                [*lines, LegendEntry(dots)],
-                figures.figure_to_svg(diagram),
-                found.run,
-            ),
-            calibration_figure(
-                "Confidence of correct and incorrect predictions",
-                [right, wrong, LegendEntry("each of the two groups adds up to 100%")],
-                figures.figure_to_svg(
-                    charts.plot_confidence(before.edges, before.correct, before.incorrect)
-                ),
-                found.run,
-            ),
-        ]
+    return make_figure(
+        "Reliability diagram", [*lines, LegendEntry(RELIABILITY_LEGEND)], diagram, found
     )
 
 
-def calibration_figure(title: str, lines: list[LegendEntry], svg: str, run: str) -> Figure:
-    label = f"{title} of {run}; the table below has the values"
-    return Figure(title, label, svg, lines)
+def confidence_figure(found: CalibrationReport) -> Figure:
+    """Return the histogram of the confidence of correct and incorrect predictions."""
+    before = found.reliability
+    lines = [
+        LegendEntry("correct predictions", charts.CORRECT_COLOUR),
+        LegendEntry("incorrect predictions", charts.INCORRECT_COLOUR),
+        LegendEntry("each of the two groups adds up to 100%"),
+    ]
+    histogram = charts.plot_confidence(before.edges, before.correct, before.incorrect)
+    return make_figure("Confidence of correct and incorrect predictions", lines, histogram, found)
+
+
+def make_figure(title: str, lines: list[LegendEntry], plot, found: CalibrationReport) -> Figure:
+    title = f"{title} of {found.run}"
+    label = f"{title}; the table below has the values"
+    return Figure(title, label, figures.figure_to_svg(plot), lines)
 
 
 def bins_table(found: CalibrationReport) -> Table:

@@ -9,17 +9,6 @@ first cell of a row is the row's heading.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TEXTS = {
-    "copy": "Copy as Markdown",
-    "copied": "Copied.",
-    "saved": "Saved as {file}.",
-    "explanation": "Explanation of the columns",
-    "show": "Show {rows}",
-    "hide": "Hide {rows}",
-    "low_end": "{column}, low",
-    "high_end": "{column}, high",
-}
-
 
 @dataclass(frozen=True)
 class Column:

@@ -8,15 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TEXTS = {
-    "in_percent": "In percent.",
-    "in_percent_of_largest": "In percent of the largest absolute value.",
-    "numbers": "Numbers",
-    "own_maximum": "the map's own maximum",
-    "svg": "SVG",
-    "save_as_svg": "Save as SVG: {name}",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class MapPanel:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TEXTS = {"values": "Values"}
-
 
 @dataclass(frozen=True, eq=False)
 class ImageItem:

@@ -1,23 +1,17 @@
-"""Documents of headings, texts, tables, figures and images, used by most tabs.
+"""Documents of headings, texts, tables, figures and images, for the page and for files.
 
 A document is a list of blocks. A block is an instance of a class below, of `Table`, of `ImageRow`
-or of `MapRow`. `documents.js` receives each block as a JSON object of its fields, in which
-`"kind"` names the class. In `Text`, `Bullets` and the title of `ProbabilityChange`, **two stars**
-mark bold text and `backticks` mark code.
+or of `MapRow`. The same blocks are drawn by `documents.js` of the page (see `payload.py`), and
+written to the report and to handouts (see `html.py`). In `Text`, `Bullets` and the title of
+`ProbabilityChange`, **two stars** mark bold text and `backticks` mark code.
 """
 
-import dataclasses
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from vitdemo.page.components.maps import MapRow
-from vitdemo.page.components.pictures import ImageRow
-from vitdemo.page.components.table import Table
-
-VALUE_DIGITS = 6  # significant digits of a number in an array: more than colours and tables show
+from vitdemo.documents.images import ImageRow
+from vitdemo.documents.maps import MapRow
+from vitdemo.documents.table import Table
 
 
 @dataclass(frozen=True)
@@ -116,7 +110,15 @@ class Download:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that are hidden until the user clicks their `title`."""
+    """Blocks that are hidden on the page until the user clicks their `title`; open in a file."""
+
+    title: str
+    pieces: "Sequence[DocumentBlock]"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Chapter of a file: a title and blocks, whose headings are one level lower."""
 
     title: str
     pieces: "Sequence[DocumentBlock]"
@@ -134,31 +136,8 @@ DocumentBlock = (
     | PickList
     | Download
     | Details
+    | Section
     | ImageRow
     | MapRow
     | Table
 )
-
-
-def blocks_to_json(value, serve: Callable[[np.ndarray], object]):
-    """Convert blocks to JSON objects without empty fields; NaN becomes None.
-
-    An image (height, width, 3) uint8 becomes the result of `serve`.
-    """
-    if dataclasses.is_dataclass(value):
-        fields = {
-            f.name: blocks_to_json(getattr(value, f.name), serve) for f in dataclasses.fields(value)
-        }
-        said = {n: v for n, v in fields.items() if v is not None and v is not False and v != ""}
-        return {"kind": type(value).__name__, **said}
-    if isinstance(value, Mapping):
-        return [[name, blocks_to_json(each, serve)] for name, each in value.items()]
-    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        return serve(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [blocks_to_json(each, serve) for each in value]
-    if isinstance(value, np.floating):
-        return float(f"{value:.{VALUE_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value

@@ -1,0 +1,117 @@
+"""Paired tests of two models on the same test images, for the page and the report."""
+
+import itertools
+from collections.abc import Sequence
+
+from vitdemo.documents import Bullets, Details, DocumentBlock, Heading, Notice, Text
+from vitdemo.documents.table import Cell, Column, Row, Table
+from vitdemo.errors import VitdemoError
+from vitdemo.metrics import DASH, format_signed
+from vitdemo.metrics.classification_report import PairedTest, compare_runs
+from vitdemo.metrics.paired import (
+    SIGNIFICANCE_THRESHOLD,
+    McNemarResult,
+    describe_mcnemar,
+    format_p_value,
+    holm,
+)
+from vitdemo.runs import Run
+
+MAX_SENTENCES = 5  # more pairs of runs are only in the table, which is easier to read
+DIFFERENCE_HELP = (
+    "Accuracy of the first model minus accuracy of the second, in percentage points, with a 95% "
+    "confidence interval (Agresti & Min 2005). For one class, the accuracy is its recall. "
+    "Use p, not the interval, to decide whether the difference is significant."
+)
+ONE_CORRECT_HELP = (
+    "Images that only one of the two models classifies correctly. Images on which both are "
+    "correct or both are incorrect do not show which model is better."
+)
+P_VALUE_HELP = (
+    "Probability of a split at least as uneven if both models were equally good (exact McNemar "
+    "test), with Holm's correction for all comparisons shown here. If it is below "
+    f"{SIGNIFICANCE_THRESHOLD:g}, the difference is significant on these test images."
+)
+
+
+def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
+    """Return the paired test over all images, and a table of the paired tests per class."""
+    low, high = 100 * found.overall.interval
+    columns = list_columns("Class", f"Only {found.first}", f"Only {found.second}")
+    names = found.first, found.second
+    rows = [
+        [name, *list_cells(*names, found.by_class[c], float(found.adjusted[c]))]
+        for c, name in enumerate(found.classes)
+    ]
+    table = Table(columns, rows, file=f"{found.first}-against-{found.second}")
+    sentences = Bullets([found.sentence(c) for c in range(len(found.classes))])
+    return [
+        Heading(f"{found.first} and {found.second} on the same images"),
+        Text(
+            f"**{found.sentence()}** The accuracies differ by "
+            f"{format_signed(100 * found.overall.difference)} percentage points "
+            f"(95% interval {format_signed(low)} to {format_signed(high)})."
+        ),
+        Details("Paired test of each class", [table, sentences]),
+    ]
+
+
+def comparison_blocks(runs: Sequence[Run]) -> list[DocumentBlock]:
+    """Compare every two runs: a table, and a sentence for each of a few pairs.
+
+    A pair that cannot be compared has a notice.
+    """
+    tests, problems = [], []
+    for pair in itertools.combinations(runs, 2):
+        try:
+            tests.append(compare_runs(*pair))
+        except VitdemoError as error:
+            problems.append(Notice(str(error)))
+    if not tests:
+        return problems
+    p_values = holm([test.overall.p for test in tests])
+    rows, sentences = [], []
+    for test, p in zip(tests, map(float, p_values), strict=True):
+        names = test.first, test.second
+        rows.append([", ".join(names), *list_cells(*names, test.overall, p)])
+        sentences.append(describe_mcnemar(test.overall, *names, p=p))
+    table = Table(list_columns("Models", "Only first", "Only second"), rows)
+    told = [Bullets(sentences)] if len(tests) <= MAX_SENTENCES else []
+    return [table, *told, *problems]
+
+
+def list_columns(first: str, only_first: str, only_second: str) -> list[str | Column]:
+    """Return the columns of a table of paired tests, with the given titles."""
+    return [
+        first,
+        Column("Images"),
+        Column("Difference, points", DIFFERENCE_HELP),
+        Column("95% interval"),
+        Column(only_first, ONE_CORRECT_HELP),
+        Column(only_second),
+        Column("p (Holm)", P_VALUE_HELP),
+        Column("Better", numeric=False),
+    ]
+
+
+def list_cells(first: str, second: str, test: McNemarResult, p: float) -> Row:
+    """Return the cells of the models `first` and `second`; `p` is the corrected p-value."""
+    if not test.n:
+        return ["0", *[DASH] * 6]
+    low, high = 100 * test.interval
+    difference = 100 * test.difference
+    return [
+        f"{test.n:,}",
+        Cell(format_signed(difference), difference),
+        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
+        f"{test.first_only:,}",
+        f"{test.second_only:,}",
+        Cell(format_p_value(p).removeprefix("p = ").removeprefix("p "), p),
+        name_better_model(first, second, test, p),
+    ]
+
+
+def name_better_model(first: str, second: str, test: McNemarResult, p: float) -> str:
+    if p >= SIGNIFICANCE_THRESHOLD:
+        return "not significant"
+    return first if test.first_only > test.second_only else second

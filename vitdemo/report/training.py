@@ -1,0 +1,241 @@
+"""Training progress of runs: curves, milestones, stages and final results, for page and report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vitdemo import figures
+from vitdemo.documents import (
+    Bullets,
+    Details,
+    DocumentBlock,
+    Figure,
+    Heading,
+    Legend,
+    LegendEntry,
+    Plots,
+    Text,
+)
+from vitdemo.documents.table import Column, Table
+from vitdemo.figures.curves import (
+    MAX_TRAINING_CURVES,
+    LineStyle,
+    choose_line_styles,
+    plot_curves,
+)
+from vitdemo.metrics import DASH
+from vitdemo.metrics.training_progress import (
+    count_epochs_below_validation,
+    explain_low_training_accuracy,
+    format_epoch_count,
+    generalisation_gap,
+    list_stage_changes,
+    median_images_per_second,
+    milestone_rows,
+    with_lineage_history,
+)
+from vitdemo.runs import Run, find_pretraining
+
+MASKED_TITLE = "Self-supervised pretraining (MAE): error on the masked patches"
+GAP_TITLE = "Generalisation gap: training minus validation accuracy"
+VALIDATION, TRAINING = "validation", "training"
+MILESTONES_TITLE = "Time to reach a validation accuracy"
+STAGES_TITLE = "Dotted lines: stages of training"
+RESULTS_TITLE = "Final results"
+RESULT_COLUMNS = (
+    "Run",
+    "Test accuracy, %",
+    "Validation accuracy, %",
+    "Epochs",
+    "Minutes",
+    "Images/s, median epoch",
+    "Parameters, million",
+    Column("Trained on", numeric=False),
+)
+NO_EPOCH = "{name}: no epoch has ended yet."
+REASONS_TITLE = (
+    "{name}: training accuracy is below validation accuracy in {count} of {epochs} epochs. Why?"
+)
+
+
+@dataclass(frozen=True)
+class CurvePlot:
+    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history.
+
+    `shape` is "large" or "wide" for the plots of the first screen, see line_plots.js.
+    """
+
+    title: str
+    unit: str
+    columns: dict[str, Callable[[Run], Sequence[float]]]
+    decimals: int | None = None  # None: four significant digits
+    has_log_scale: bool = False  # whether the logarithmic scale applies to this plot
+    signed: bool = False  # draw a line at 0 and show a plus sign
+    find_source_run: Callable[[Run], Run | None] = lambda run: run  # run that has the history
+    shape: str | None = None
+
+
+def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
+    return lambda run: [scale * record[field] for record in run.history]
+
+
+def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
+    return {
+        VALIDATION: _column(f"val_{field}", scale),
+        TRAINING: _column(f"train_{field}", scale),
+    }
+
+
+LEARNING_RATE_COLUMN = {"learning rate": _column("learning_rate")}
+PLOTS = (
+    CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2, shape="large"),
+    CurvePlot("Loss", "loss", _train_and_validation("loss"), has_log_scale=True, shape="wide"),
+    CurvePlot(
+        GAP_TITLE,
+        "percentage points",
+        {"gap": generalisation_gap},
+        decimals=2,
+        signed=True,
+        shape="wide",
+    ),
+)
+MORE_PLOTS = (
+    CurvePlot(
+        "Learning rate at the end of each epoch",
+        "learning rate",
+        LEARNING_RATE_COLUMN,
+        has_log_scale=True,
+    ),
+    CurvePlot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
+    CurvePlot(
+        MASKED_TITLE,
+        "mean squared error",
+        _train_and_validation("loss"),
+        has_log_scale=True,
+        find_source_run=find_pretraining,
+    ),
+)
+
+
+def training_blocks(runs: Sequence[Run], order: Sequence[str]) -> list[DocumentBlock]:
+    """Return legend, plots and summary of runs; `order` lists all names, which define colours."""
+    drawn = [run for run in runs if run.history]
+    waiting = [Text(NO_EPOCH.format(name=run.name)) for run in runs if not run.history]
+    if not drawn:
+        return waiting
+    styles = choose_line_styles([run.name for run in drawn], order)
+    return [
+        curve_legend(styles),
+        Plots(curve_figures(drawn, styles)),
+        *waiting,
+        *learning_summary(drawn),
+    ]
+
+
+def curve_legend(styles: Mapping[str, LineStyle]) -> Legend:
+    """Return the legend of the plots: the lines of each run."""
+    lines = {name: legend_entries(style) for name, style in styles.items()}
+    if len(styles) > MAX_TRAINING_CURVES:
+        lines = {name: entries[:1] for name, entries in lines.items()}
+    return Legend(lines)
+
+
+def legend_entries(style: LineStyle, name: str = "") -> list[LegendEntry]:
+    """Return the legend entries of validation, with `name`, and of training."""
+    words = " ".join(filter(None, (style.symbol, name, VALIDATION)))
+    return [
+        LegendEntry(words, style.colour),
+        LegendEntry(TRAINING, style.lighter, dashed=True),
+    ]
+
+
+def curve_figures(
+    runs: Sequence[Run],
+    styles: Mapping[str, LineStyle],
+    plots: Sequence[CurvePlot] | None = None,
+    lines: Sequence[LegendEntry] = (),
+) -> list[Figure]:
+    """Return the `plots` (default: all) that at least one of the runs has; `lines` is a legend."""
+    found = []
+    for plot in (*PLOTS, *MORE_PLOTS) if plots is None else plots:
+        sources = {run.name: plot.find_source_run(with_lineage_history(run)) for run in runs}
+        sources = {name: run for name, run in sources.items() if run and run.history}
+        if not sources:
+            continue
+        curves = [
+            styles[name].curve(
+                [record["epoch"] for record in run.history],
+                column(run),
+                training=kind == TRAINING,
+            )
+            for name, run in sources.items()
+            for kind, column in plot.columns.items()
+            if kind != TRAINING or len(runs) <= MAX_TRAINING_CURVES
+        ]
+        label = f"{plot.title} of {', '.join(sources)}, by epoch"
+        marks = [
+            (epoch, styles[run.name].colour)
+            for run in runs
+            if run.name in sources
+            for epoch in find_stage_epochs(run, sources[run.name])
+        ]
+        drawing = plot_curves(curves, plot.unit, zero=plot.signed, marks=marks)
+        found.append(Figure(plot.title, label, figures.figure_to_svg(drawing), lines))
+    return found
+
+
+def find_stage_epochs(run: Run, source: Run) -> list[float]:
+    """Return the epochs at which the stage changes in the history of `source`, a plot of `run`."""
+    stages = list_stage_changes(source if source.is_pretraining else run)
+    last = source.history[-1]["epoch"]
+    return [stage.after for stage in stages if 0 < stage.after < last]
+
+
+def learning_summary(runs: Sequence[Run]) -> list[DocumentBlock]:
+    """Return texts about runs: milestones, stages, reasons for a negative gap."""
+    drawn = [run for run in runs if run.history]
+    if not drawn:
+        return []
+    return [
+        Heading(MILESTONES_TITLE),
+        Table(*milestone_rows([with_lineage_history(run) for run in drawn])),
+        *stage_list(drawn),
+        *(gap_reasons(run) for run in drawn if count_epochs_below_validation(run)),
+    ]
+
+
+def stage_list(runs: Sequence[Run]) -> list[DocumentBlock]:
+    """Return a list of the training stages, which dotted lines mark in the plots."""
+    items = [
+        f"**{run.name}**, {it.when}: {it.text}." for run in runs for it in list_stage_changes(run)
+    ]
+    return [Heading(STAGES_TITLE), Bullets(items)] if items else []
+
+
+def gap_reasons(run: Run) -> Details:
+    count, epochs = count_epochs_below_validation(run), len(run.history)
+    title = REASONS_TITLE.format(name=run.name, count=count, epochs=epochs)
+    return Details(title, [Bullets(explain_low_training_accuracy(run))])
+
+
+def final_results(
+    runs: Sequence[Run], test_accuracy: Callable[[Run], float | None]
+) -> list[DocumentBlock]:
+    """Return a table of final results, one row per run, with a dash for missing values."""
+    rows = [_final_result_row(run, test_accuracy(run)) for run in runs]
+    return [Heading(RESULTS_TITLE), Table(RESULT_COLUMNS, rows)] if rows else []
+
+
+def _final_result_row(run: Run, test: float | None) -> list[str]:
+    """Return the cells of a run, in the order of `RESULT_COLUMNS`."""
+    used, speed = run.weights_record, median_images_per_second(run)
+    parameters = run.config.get("parameters")
+    return [
+        run.name,
+        DASH if test is None else f"{100 * test:.2f}",
+        f"{100 * used['val_accuracy']:.2f}" if used else DASH,
+        format_epoch_count(run),
+        f"{run.train_seconds / 60:.1f}" if run.history else DASH,
+        f"{speed:.0f}" if speed else DASH,
+        DASH if parameters is None else f"{parameters / 1e6:.2f}",
+        run.device or DASH,
+    ]
