@@ -22,7 +22,7 @@ from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.metrics.classification_report import compare_runs
 from vitdemo.metrics.error_selection import find_label_errors
 from vitdemo.metrics.intervals import mean_interval
-from vitdemo.metrics.recipe_ablation import ablation_table
+from vitdemo.metrics.recipe_ablation import ablation_table, find_ablations
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.page.results.compare.recipe_ablation import compute_run_ablation
@@ -48,6 +48,24 @@ MIN_ACCURACIES = {
 }
 
 ABLATION_BASELINES = ("vit-plain-cpu", "vit-muon-cpu")
+PLAIN_CHANGES = "augmented decay ema longer mixed muon muon-seed-1 muon-seed-2 no-positions"
+MUON_CHANGES = "augmented augmented-seed-1 augmented-seed-2 distilled mixed pooled pooled-seed-1"
+PLAIN_MUON_RUNS = [f"vit-plain-cpu-muon{seed}" for seed in ("", "-seed-1", "-seed-2")]
+ABLATION_RUNS = {  # baseline -> runs
+    "vit-plain-cpu": [
+        "vit-plain-cpu",
+        *(f"vit-plain-cpu-{name}" for name in PLAIN_CHANGES.split()),
+        *(f"vit-plain-cpu-{name}" for name in ("one-cycle", "rate", "seed-1", "seed-2")),
+    ],
+    "vit-muon-cpu": [
+        "vit-muon-cpu",
+        *(f"vit-muon-cpu-{name}" for name in MUON_CHANGES.split()),
+        *(f"vit-muon-cpu-{name}" for name in ("pooled-seed-2", "pretrained")),
+        *(f"vit-muon-cpu-{name}" for name in ("pretrained-seed-1", "pretrained-seed-2")),
+        *(f"vit-muon-cpu-{name}" for name in ("seed-1", "seed-2")),
+        *PLAIN_MUON_RUNS,
+    ],
+}
 FAILING_RUNS = {f"vit-plain-cpu-{how}" for how in ("shuffled-labels", "too-fast")}  # no gain
 SEED_RUNS = {path.name for path in INCLUDED_RUNS if "-seed-" in path.name}  # repeated recipes
 
@@ -65,6 +83,11 @@ def trained(request, shipped) -> runs.Run:
 @pytest.fixture(scope="module")
 def tested(cifar10) -> data.LabelledImages:
     return cifar10.load("test")
+
+
+def test_included_runs_form_the_two_ablations(shipped):
+    found = find_ablations(shipped.list_runs()[0])
+    assert [*found] == [*ABLATION_RUNS] and found == ABLATION_RUNS
 
 
 def test_included_runs_are_small_and_have_no_checkpoint():

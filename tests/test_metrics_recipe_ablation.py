@@ -40,7 +40,14 @@ def untouched(tmp_path_factory):
 @pytest.fixture
 def base(tmp_path):
     """Finished run that misclassifies 5 of the 20 cats among its 200 test images."""
-    return make_run(tmp_path / "base")
+    return declare(make_run(tmp_path / "base"), "")
+
+
+def declare(run: runs.Run, change: str, baseline: str = "base") -> runs.Run:
+    """Declare in the configuration of `run` that it belongs to the ablation of `baseline`."""
+    study = {"baseline": baseline, "change": change}
+    runs.write_config(run.path, run.config | {"ablations": [study]})
+    return runs.read_run(run.path)
 
 
 def add_run(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **changes) -> None:
@@ -49,6 +56,7 @@ def add_run(base, name: str, cats: int, dogs: int = 0, validation: int = 0, **ch
     Of 10 validation images, it classifies `validation` more correctly than the baseline.
     """
     run = make_run(base.path.parent / name, recipe=changes)
+    declare(run, "; ".join(f"{k}: {v}" for k, v in changes.items() if k != "seed"))
     probabilities = make_evaluation(0).probabilities.copy()
     probabilities[60 : 60 + cats] = np.eye(10, dtype=np.float32)[3]
     probabilities[100 : 100 + dogs] = np.eye(10, dtype=np.float32)[3]
@@ -312,8 +320,7 @@ def test_repeat_with_the_most_changes_is_the_baseline(base):
         add_run(base, name, cats=1, **change)
     add_run(base, "again", cats=1, seed=1)
     add_run(base, "a again", cats=1, seed=1, epochs=9)
-    ablations = find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
-    assert ablations == {"base": ["base", "a", "a again", "again", "b", "c"]}
+    assert find_in(base) == {"base": ["base", "a", "a again", "again", "b", "c"]}
 
 
 def test_plot_shows_only_single_changes(base):
@@ -326,26 +333,33 @@ def test_plot_shows_only_single_changes(base):
     assert "augmentation: none → &lt;rand&gt;" in svg and "Cutout" not in svg
 
 
-def test_ablation_groups_a_run_with_at_least_three_similar_runs(base):
-    def ablations():
-        return find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
+def find_in(base) -> dict[str, list[str]]:
+    return find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0])
 
+
+def test_declared_runs_with_at_least_three_changes_form_an_ablation(base):
     add_run(base, "a", cats=1, policy="trivial")
     add_run(base, "b", cats=1, epochs=100)
     add_run(base, "longer still", cats=1, epochs=200)
-    assert ablations() == {}  # an ablation needs three similar runs
+    add_run(base, "again", cats=1, seed=1)
+    assert find_in(base) == {}  # two changes, one of them with two values
     add_run(base, "c", cats=1, ema_decay=0.9)
-    add_run(base, "two", cats=1, mixup=0.2, cutmix=1.0)
-    add_run(base, "three", cats=1, mixup=0.2, cutmix=1.0, flip=False)
-    add_run(base, "others", cats=1, cutout=8, flip=False)
-    group = ["a", "b", "c", "longer still", "two"]
-    assert ablations() == {"base": ["base", *group]}
-    add_run(base, "twin", cats=1)
-    assert ablations() == {"base": ["base", *group], "twin": ["twin", *group]}
+    group = ["a", "again", "b", "c", "longer still"]
+    assert find_in(base) == {"base": ["base", *group]}
+    declare(make_run(base.path.parent / "d"), "other", baseline="missing")
+    make_run(base.path.parent / "e")  # its recipe is not in the table
+    assert find_in(base) == {"base": ["base", *group]}
     for name in ("b", "c", "longer still"):
         far = runs.read_run(base.path.parent / name)
         runs.write_config(far.path, far.config | {"data": {"name": "synthetic"}})
-    assert ablations() == {}  # these runs have another dataset
+    assert find_in(base) == {}  # these runs have another dataset
+
+
+def test_damaged_declarations_are_ignored(base):
+    for number, damaged in enumerate((None, "base", [{"baseline": "base"}], ["base"], [{}])):
+        run = make_run(base.path.parent / str(number))
+        runs.write_config(run.path, run.config | {"ablations": damaged})
+    assert find_in(base) == {}
 
 
 @pytest.mark.parametrize(("count", "threshold"), [(2, 0.56), (3, 0.41), (10, 0.2)])
@@ -360,29 +374,28 @@ def test_accuracy_at_chance_is_detected_for_any_class_count(tmp_path, count, thr
         assert is_at_chance(run) != learned
 
 
-def test_ablation_with_the_most_changes_comes_first(base):
-    for seed, suffix in ((0, ""), (1, " again")):
-        add_run(base, f"another{suffix}", cats=1, epochs=100, seed=seed)
-        add_run(base, f"another a{suffix}", cats=1, epochs=100, cutout=8, seed=seed)
-        add_run(base, f"another b{suffix}", cats=1, epochs=100, policy="trivial", seed=seed)
-    add_run(base, "c", cats=1, policy="trivial")
-    add_run(base, "d", cats=1, flip=False)
-    add_run(base, "e", cats=1, ema_decay=0.9)
+def test_ablation_with_the_most_runs_of_the_baselines_seed_comes_first(base):
+    for number in range(3):
+        name = f"another {number}"
+        change = "" if not number else f"change {number}"
+        run = declare(make_run(base.path.parent / name), change, "another")
+        declare(make_run(base.path.parent / f"{run.name} again"), f"change {number + 3}", "another")
+    for name in "cde":
+        declare(make_run(base.path.parent / name), name)
+    ablations = find_in(base)
+    assert [*ablations] == ["another 0", "base"]
     context = AppContext([base.path.parent], None, CPU)
-    ablations = find_ablations(context.list_runs()[0])
-    group = ["another", "another a", "another a again", "another again", "another b"]
-    assert ablations == {
-        "base": ["base", "another", "another again", "c", "d", "e"],
-        "another": [*group, "another b again", "base"],
-    }
-    assert next(iter(ablations)) == list_baselines(context)[0].name == "base"
+    assert list_baselines(context)[0].name == "another 0"
+    for name in "fgh":
+        declare(make_run(base.path.parent / name), name)
+    assert [*find_in(base)] == ["base", "another 0"]
 
 
 def test_repeats_with_other_seeds_form_no_ablation(base):
     for seed in (1, 2, 3):
         add_run(base, f"seed-{seed}", cats=1, seed=seed)
         add_run(base, f"trivial-{seed}", cats=1, seed=seed, policy="trivial")
-    assert find_ablations(AppContext([base.path.parent], None, CPU).list_runs()[0]) == {}
+    assert find_in(base) == {}
 
 
 def test_baselines_are_sorted_by_ablation_then_rising_accuracy(base):

@@ -11,7 +11,9 @@ import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
 from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, Recipe, get_recipe
+from vitdemo.training.recipes.ablations import declare_ablations
 from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
+from vitdemo.training.recipes.table import SHARED_CHANGES
 
 ROOT = Path(__file__).parents[1]
 MODEL = ModelSpec("resnet18")
@@ -109,3 +111,47 @@ def test_included_models_match_the_recipe_of_their_name():
         trained, recipe = config["recipe"], json.loads(json.dumps(asdict(RECIPES[name])))
         fields = set(recipe) - {"summary", "note", "keep"}
         assert {k: trained.get(k, recipe[k]) for k in fields} == {k: recipe[k] for k in fields}
+
+
+def declare(name: str, **changes) -> list[tuple[str, str]]:
+    """Return (baseline, change) of each ablation of a recipe, as a run records it in JSON."""
+    fields = json.loads(json.dumps(asdict(get_recipe(name, **changes))))
+    return [(study["baseline"], study["change"]) for study in declare_ablations(fields)]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("vit-plain-cpu", {}, [("vit-plain-cpu", "")]),
+        ("vit-plain-cpu", {"seed": 3, "keep": "1"}, [("vit-plain-cpu", "")]),
+        ("vit-best", {}, [("vit-scratch", "")]),
+        ("vit-plain-cpu", {"flip": False}, [("vit-plain-cpu", "flip: False")]),
+        ("vit-plain-cpu", {"mixup": 0.1, "cutmix": 1.0}, [("vit-plain-cpu", "mixup: 0.1")]),
+        (
+            "vit-plain-cpu",
+            {"optimizer": "sgd", "learning_rate": 0.1},
+            [("vit-plain-cpu", "optimizer: sgd")],
+        ),
+        ("vit-plain-cpu", {"flip": False, "cutout": 8}, []),
+        ("vit-plain-cpu", {"name": "mine"}, []),
+        (
+            "vit-plain-cpu-muon",
+            {"seed": 1},
+            [("vit-plain-cpu", "muon"), ("vit-muon-cpu", "shorter"), ("vit-plain-cpu-muon", "")],
+        ),
+    ],
+)
+def test_recipes_declare_their_ablations(name, changes, expected):
+    assert declare(name, **changes) == expected
+
+
+def test_recipes_of_old_runs_lack_new_fields():
+    fields = asdict(get_recipe("vit-plain-cpu"))
+    del fields["cutout"]
+    assert declare_ablations(fields) == [{"baseline": "vit-plain-cpu", "change": ""}]
+    assert declare_ablations({}) == []
+
+
+def test_shared_changes_name_recipes_of_the_table():
+    names = {name for pair in SHARED_CHANGES for name in pair}
+    assert names <= RECIPES.keys()

@@ -66,7 +66,11 @@ EVIL = "<script>alert(1)</script>"
 def make_run_with_recipe(path, spec=VIT, tested=None, **recipe):
     """Create a run with the given fields of its recipe."""
     run = make_run(path, spec, tested=tested)
-    runs.write_config(path, run.config | {"recipe": run.config["recipe"] | recipe})
+    changes = {"vit": "", "b": "model", "c": "cutout", "d": "flip"}
+    change = changes.get(path.name)
+    study = [] if change is None else [{"baseline": "vit", "change": change}]
+    config = run.config | {"recipe": run.config["recipe"] | recipe, "ablations": study}
+    runs.write_config(path, config)
     return runs.read_run(path)
 
 

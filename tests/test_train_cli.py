@@ -32,6 +32,7 @@ from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS_FILE, read_steps
 from vitdemo.training import STOP_CHECK_STEPS, Processes, progress_bar
 from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_recipe, make_smoke_recipe
+from vitdemo.training.recipes.ablations import declare_ablations
 from vitdemo.training.splits import split_training_set
 
 THREE_CLASSES = {
@@ -283,6 +284,7 @@ def test_options_set_recipe_fields_and_input_size(smoke, tmp_path):
     config = runs.read_config(tmp_path / "run")
     assert (config["recipe"]["learning_rate"], config["recipe"]["label_smoothing"]) == (0.01, 0.2)
     assert config["input_size"] == 24
+    assert config["ablations"] == declare_ablations(config["recipe"])
     assert runs.load_model(runs.read_run(tmp_path / "run")).patch_embed.grid_size == (3, 3)
 
 

@@ -341,7 +341,7 @@ def _strongest_head(context: AppContext, run: Run) -> str:
 def _ablation(context: AppContext, run: Run) -> RecipeAblation:
     """Return the first ablation study that contains `run`."""
     evaluated = context.evaluated_runs()
-    for baseline, names in context.cache.call(find_ablations, evaluated).items():
+    for baseline, names in find_ablations(evaluated).items():
         if run.name in names:
             others = [context.find_run(name) for name in names if name != baseline]
             return context.cache.call(compute_ablation, context.find_run(baseline), others)

@@ -11,6 +11,7 @@ A *change* is a difference in one recipe setting (MixUp and CutMix count as one)
 change.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -33,11 +34,12 @@ from vitdemo.metrics.paired import (
 from vitdemo.metrics.training_progress import RECIPE_DEFAULTS, recipe_field, uses_mixing
 from vitdemo.models import VisionTransformer
 from vitdemo.runs import Run
+from vitdemo.training.recipes.ablations import declare_ablations
 
 MIXING_PREFIXES = ("MixUp: ", "CutMix: ")  # these two settings count as one change
 # Training has failed if (accuracy - chance) / (1 - chance) is below this fraction.
 MIN_LEARNED_FRACTION = 1 / 9
-MIN_SINGLE_CHANGES = 3  # minimum number of single changes in an ablation
+MIN_SINGLE_CHANGES = 3  # minimum number of different changes in an ablation
 # Fields without effect on training, or described by `_describe_start`
 _IGNORED_FIELDS = ("note", "pretrained", "keep")
 # Fields that have an effect only if another setting is on.
@@ -352,34 +354,44 @@ def _sort_key(gain: AblationGain) -> tuple:
 
 
 def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
-    """Find the ablations among runs: baseline -> names of the baseline and of its near runs.
+    """Return the declared ablations among runs: baseline -> names of the baseline and other runs.
 
-    A near run differs from the baseline in a single change (`is_single_change`) or only in the
-    seed. A baseline has near runs with at least `MIN_SINGLE_CHANGES` different changes (two other
-    optimizers count as one). Among runs that differ only in the seed, the run with the most near
-    runs of the same seed is the baseline. The ablations are sorted by this number, largest first,
-    then by name. Runs on different datasets are never compared. Runs that failed to train
-    (`is_at_chance`) are ignored.
+    The baseline is a run of the baseline's recipe. If there are several, it is the run whose seed
+    the most runs have. An ablation has runs with at least `MIN_SINGLE_CHANGES` different changes,
+    on the same dataset. The ablations are sorted by their number of runs with the baseline's seed,
+    largest first, then by name.
     """
-    runs = sorted((run for run in runs if not is_at_chance(run)), key=lambda run: run.name)
-    settings = {run.name: describe_settings(run) for run in runs}  # computed once per run
-    groups, ranks, repeats = {}, {}, {}
-    for base in runs:
-        dataset = base.classes, base.dataset_name
-        others = [run for run in runs if (run.classes, run.dataset_name) == dataset]
-        own = settings[base.name]
-        diffs = {run.name: _list_differences(base, run, own, settings[run.name]) for run in others}
-        single = {_changed_fields(diff) for diff in diffs.values() if is_single_change(diff)}
-        if len(single) >= MIN_SINGLE_CHANGES:
-            repeats[base.name] = [n for n, diff in diffs.items() if is_seed_only(diff)]
-            near = [n for n, diff in diffs.items() if is_single_change(diff) or is_seed_only(diff)]
-            same_seed = [n for n in near if len(_without_seed(diffs[n])) == len(diffs[n])]
-            groups[base.name], ranks[base.name] = [base.name, *near], (-len(same_seed), base.name)
-    return {
-        base: names
-        for base, names in sorted(groups.items(), key=lambda group: ranks[group[0]])
-        if ranks[base] == min(ranks[name] for name in (base, *repeats[base]) if name in ranks)
-    }
+    studies: dict[tuple, list[tuple[Run, str]]] = {}
+    for run in sorted(runs, key=lambda run: run.name):
+        for recipe, change in read_ablations(run):
+            studies.setdefault((recipe, run.classes, run.dataset_name), []).append((run, change))
+    found = []
+    for members in studies.values():
+        bases = [run for run, change in members if not change]
+        changes = {change.partition(":")[0] for _, change in members if change}
+        if not bases or len(changes) < MIN_SINGLE_CHANGES:
+            continue
+        counts = Counter(recipe_field(run, "seed") for run, _ in members)
+        rank, base = min((-counts[recipe_field(run, "seed")], run.name) for run in bases)
+        names = [base, *(run.name for run, _ in members if run.name != base)]
+        found.append((rank, base, names))
+    return {base: names for _, base, names in sorted(found)}
+
+
+def read_ablations(run: Run) -> list[tuple[str, str]]:
+    """Return the ablations that a run declares: (recipe of the baseline, name of the change).
+
+    The change is "" for a run of the baseline. Old runs have no declaration; see
+    `declare_ablations`.
+    """
+    recorded = run.config.get("ablations")
+    if not isinstance(recorded, list):
+        recorded = declare_ablations(run.config["recipe"])
+    return [
+        (str(each["baseline"]), str(each["change"]))
+        for each in recorded
+        if isinstance(each, dict) and {"baseline", "change"} <= each.keys()
+    ]
 
 
 def is_at_chance(run: Run) -> bool:
@@ -409,11 +421,6 @@ def is_seed_only(differences: Sequence[str]) -> bool:
     return len(differences) > 0 and not _without_seed(differences)
 
 
-def _changed_fields(differences: Sequence[str]) -> frozenset[str]:
-    """Return the names of the settings that differ, except the seed."""
-    return frozenset(difference.partition(": ")[0] for difference in _without_seed(differences))
-
-
 def _without_seed(differences: Sequence[str]) -> tuple[str, ...]:
     return tuple(difference for difference in differences if not difference.startswith("seed: "))
 
@@ -424,19 +431,13 @@ def list_differences(baseline: Run, run: Run) -> list[str]:
     Dependent settings are not listed separately: two optimizers also differ in the learning rate,
     and only one of them may have a momentum or betas.
     """
-    return _list_differences(baseline, run, describe_settings(baseline), describe_settings(run))
-
-
-def _list_differences(
-    base: Run, run: Run, first: dict[str, str], second: dict[str, str]
-) -> list[str]:
-    """List the differences of two runs, given their `describe_settings`."""
+    first, second = describe_settings(baseline), describe_settings(run)
     changes = {}
-    if (before := _model_name(base)) != (after := _model_name(run)):
+    if (before := _model_name(baseline)) != (after := _model_name(run)):
         changes["model"] = before, after
     else:
-        options = dict.fromkeys([*base.spec.options, *run.spec.options])
-        changes |= {o: tuple(_format_option(r, o) for r in (base, run)) for o in options}
+        options = dict.fromkeys([*baseline.spec.options, *run.spec.options])
+        changes |= {o: tuple(_format_option(r, o) for r in (baseline, run)) for o in options}
     if first["optimizer"] != second["optimizer"]:
         first, second = _merge_learning_rate(first), _merge_learning_rate(second)
     changes |= {field: (first[field], second[field]) for field in first if field in second}

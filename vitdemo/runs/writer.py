@@ -21,6 +21,7 @@ from vitdemo.models import count_macs, count_parameters
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS_FILE
 from vitdemo.training import Trainer
+from vitdemo.training.recipes.ablations import declare_ablations
 
 LOCK_FILE = "train.lock"
 CHECKPOINT_INTERVAL = 20.0  # seconds between two checkpoints, if epochs are shorter
@@ -89,6 +90,7 @@ def build_config(
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
     return get_provenance(trainer, argv) | {
         "recipe": asdict(recipe),
+        "ablations": declare_ablations(asdict(recipe)),
         "model": asdict(recipe.model),
         "classes": list(classes),
         "normalisation": {"mean": preprocessing.mean, "std": preprocessing.std},

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import gradio as gr
 
-from vitdemo.cache import Cache
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components import View
 from vitdemo.runs import Run
@@ -22,20 +21,14 @@ RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 MODELS_GROUP, UNFINISHED_GROUP = "Models", "Not finished"
 ABLATION_PREFIX = "Ablation of "  # prefix of a group's label, before the baseline's name
-GROUPS_CACHE = Cache(2**20)  # bytes
 
 
 def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """Group the runs: models, unfinished runs, each ablation, runs without weights.
 
     Each run is in one group. Models are all runs with weights, except the members of an ablation,
-    which are in the group of the ablation. Runs keep their order; empty groups are left out. The
-    result is cached, because each pair of runs is compared (75 ms for 45 runs).
+    which are in the group of the ablation. Runs keep their order; empty groups are left out.
     """
-    return GROUPS_CACHE.call(_group_runs, list(runs))
-
-
-def _group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     left = {run.name: run.has_weights for run in runs}
     tables = {}
     for base, names in find_ablations(runs).items():

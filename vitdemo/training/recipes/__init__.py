@@ -150,11 +150,14 @@ def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
         raise RecipeError(f"Unknown {field} '{value}': choose one of {', '.join(choices)}.")
 
 
+_ENTRY_KEYS = ("base", "change", "options")  # keys of an entry that are no fields of a recipe
+
+
 def _build_recipes(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
     """Build the recipes that `entries` describe; see `vitdemo.training.recipes.table`."""
     recipes: dict[str, Recipe] = {}
     for name, entry in entries.items():
-        fields = {key: value for key, value in entry.items() if key not in ("base", "options")}
+        fields = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
         if "base" not in entry:
             recipes[name] = Recipe(name, **fields)
             continue

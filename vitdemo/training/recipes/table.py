@@ -1,6 +1,7 @@
 """Table of all recipes; an entry has the fields that differ from the defaults or its `base`.
 
-`Recipe` defines the fields. `options` changes model options of the base recipe. A base recipe comes
+`Recipe` defines the fields. `options` changes model options of the base recipe. If a recipe is a
+change in an ablation study of its base, `change` is the name of the change. A base recipe comes
 before the recipes that build on it. `train.py --list` prints the recipes in this order. A `note`
 states the origin of a recipe, its results and the hardware.
 """
@@ -34,6 +35,7 @@ def ablation_entries(
     return {
         f"{base}-{name}": {
             "base": base,
+            "change": name,
             "summary": f"{base} {description}",
             "note": f"Ablation study: one change to the baseline {base}. "
             + (
@@ -311,6 +313,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
     **ablation_entries("vit-muon-cpu", FITTED_CHANGES, FITTED_ACCURACIES, "2026-11-25"),
     "vit-plain-cpu-no-positions": {
         "base": "vit-plain-cpu",
+        "change": "no-positions",
         "summary": "vit-plain-cpu without position embeddings, thus without patch positions",
         "note": "The model is worse on purpose, for a lesson. Test accuracy on CIFAR-10: 59.20%. "
         "Training took 37 minutes on one shared core of an AMD EPYC (Genoa), 2026-11-23. The "
@@ -529,3 +532,6 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "learning_rate": 2e-4,
     },
 }
+
+# Recipes that also belong to the ablation study of another baseline: (recipe, baseline) -> change
+SHARED_CHANGES = {("vit-plain-cpu-muon", "vit-muon-cpu"): "shorter"}

@@ -32,10 +32,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
     """Return the curves and the document about the chosen runs."""
     found = context.list_runs()[0]
     shown = choose_runs(found, state)
-    ablations = context.cache.call(find_ablations, found)
     blocks = [
         *learning_summary(shown),
-        *ablation_links(shown, ablations),
+        *ablation_links(shown, find_ablations(found)),
         *final_results(shown, context.test_accuracy),
         *epoch_table(shown),
     ]

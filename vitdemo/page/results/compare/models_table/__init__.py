@@ -30,5 +30,5 @@ def payload(context: AppContext, state: ViewState) -> list:
 
 def ablation_run_names(context: AppContext) -> set[str]:
     """Return the names of the runs that run menus list under an ablation."""
-    groups = context.cache.call(group_runs, context.list_runs()[0])
+    groups = group_runs(context.list_runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION_PREFIX) for name in names}

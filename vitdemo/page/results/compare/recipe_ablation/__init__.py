@@ -26,7 +26,6 @@ NO_COMPARISON_MESSAGE = (
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, and add its menu to `controls`."""
     gr.Markdown(ABLATION_TITLE)
-    # Before the first payload, only the configurations of the runs are read.
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
     controls[BASE] = RunChoice(group_runs(tested), first, label="Baseline", elem_id="gains-base")
@@ -70,7 +69,7 @@ def list_baselines(context: AppContext) -> list[Run]:
     """
     tested = context.evaluated_runs()
     found = {run.name: run for run in tested}
-    places = {name: i for i, name in enumerate(context.cache.call(find_ablations, tested))}
+    places = {name: i for i, name in enumerate(find_ablations(tested))}
     rows = [row for row in reversed(model_rows(context)) if row.evaluation]
     rows.sort(key=lambda row: (row.is_at_chance, places.get(row.name, len(places))))
     return [found[row.name] for row in rows]

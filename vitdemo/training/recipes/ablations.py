@@ -1,0 +1,79 @@
+"""Ablation studies: the baseline of a recipe, and the name of its change.
+
+    declare_ablations(asdict(get_recipe("vit-plain-cpu-muon")))
+    # [{"baseline": "vit-plain-cpu", "change": "muon"}, {"baseline": "vit-muon-cpu", ...}]
+
+A run records the result in `config.json` when it is created. For older runs, the result is computed
+from the recipe that they recorded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from vitdemo.training.recipes import RECIPES, resolve_recipe_name, table
+
+# Fields that may differ without a change of the training
+_IGNORED_FIELDS = ("name", "summary", "note", "keep", "seed")
+# Field -> field with which it counts as one change, if both differ
+_JOINT_FIELDS = {
+    "learning_rate": "optimizer",
+    "momentum": "optimizer",
+    "betas": "optimizer",
+    "cutmix": "mixup",
+    "unmixed_epochs": "mixup",
+    "whole_epochs": "patch_dropout",
+    "teacher_share": "teacher",
+    "head_learning_rate": "head_epochs",
+}
+
+
+def declare_ablations(recipe: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the ablation studies of a recipe, given as fields: baseline and change of each.
+
+    Each recipe of the table is a baseline itself, without a change, and may be a change to other
+    baselines. A recipe with one setting that differs from the table is a change to this recipe. A
+    recipe with more such settings, or with an unknown name, belongs to no study.
+    """
+    name = resolve_recipe_name(str(recipe.get("name", "")))
+    if name not in RECIPES:
+        return []
+    changes = list_changes(recipe, _table_fields(name))
+    if len(changes) > 1:
+        return []
+    if changes:
+        return [{"baseline": name, "change": changes[0]}]
+    entry = table.RECIPE_ENTRIES[name]
+    studies = [(entry["base"], entry["change"])] if "change" in entry else []
+    studies += [
+        (base, change) for (own, base), change in table.SHARED_CHANGES.items() if own == name
+    ]
+    return [{"baseline": base, "change": change} for base, change in [*studies, (name, "")]]
+
+
+def list_changes(recipe: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+    """List the settings of `recipe` that differ from `base`, such as "policy: trivial".
+
+    Fields that `recipe` lacks do not differ.
+    """
+    fields = [
+        field
+        for field, value in base.items()
+        if field not in _IGNORED_FIELDS and _plain(recipe.get(field, value)) != value
+    ]
+    main = [field for field in fields if _JOINT_FIELDS.get(field) not in fields]
+    return [f"{field}: {recipe[field]}" for field in main]
+
+
+@cache
+def _table_fields(name: str) -> dict[str, Any]:
+    """Return the fields of a recipe of the table, as JSON values."""
+    return {field: _plain(value) for field, value in asdict(RECIPES[name]).items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` as it is after a round trip through JSON."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
