@@ -1,32 +1,21 @@
-"""Regenerate `places.bin` and `names.xz` of `vitdemo.data.cifar10` from the official files.
+"""Regenerate `places.bin` of `vitdemo.data.cifar10` from the official files, and check them.
 
 python benchmarks/cifar10_places.py data
 """
 
-import lzma
-import pickle
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from torchvision.datasets import CIFAR10  # noqa: E402
-
-from vitdemo.data.cifar10 import BATCH_FILES, PACKAGE_FOLDER, hash_image  # noqa: E402
+from vitdemo.data.cifar10 import PARTS, PLACES_FILE, hash_image, load_part  # noqa: E402
 
 
 def main() -> None:
-    digests, names = [], []
-    for batch in BATCH_FILES:
-        with (Path(sys.argv[1]) / CIFAR10.base_folder / batch).open("rb") as file:
-            content = pickle.load(file, encoding="latin1")
-        images = content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)  # (N, 32, 32, 3)
-        digests += map(hash_image, images)
-        names += content["filenames"]
-    (PACKAGE_FOLDER / "places.bin").write_bytes(b"".join(digests))
-    packed = lzma.compress("\n".join(names).encode(), preset=9 | lzma.PRESET_EXTREME)
-    (PACKAGE_FOLDER / "names.xz").write_bytes(packed)
+    parts = [load_part(Path(sys.argv[1]), part)[0] for part in PARTS]  # verifies the checksums
+    digests = [hash_image(image.transpose(1, 2, 0)) for images in parts for image in images]
+    PLACES_FILE.write_bytes(b"".join(digests))
     print(f"{len(set(digests)):,} different digests of {len(digests):,} images")
 
 

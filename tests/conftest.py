@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torchvision.datasets import CIFAR10
 
 import train
 from tests.factories import RESNET, TEST_COUNTS, TIMM, VIT, make_context, make_run, make_tested_runs
@@ -61,7 +60,7 @@ def _no_download():
     """Addresses that refuse connections, so that no test downloads anything."""
     unreachable = "http://127.0.0.1:9"  # the discard port refuses connections at once
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CIFAR10, "url", f"{unreachable}/{CIFAR10.filename}")
+        patch.setattr(data.cifar10, "ARCHIVE_URL", f"{unreachable}/archive")
         patch.setenv("HF_ENDPOINT", unreachable)
         yield
 
@@ -132,7 +131,7 @@ def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
 def cifar10() -> data.ImageDataset:
     """Real CIFAR-10; its tests are skipped if it is not on this machine."""
     root = Path(os.environ.get("VITDEMO_DATA") or Path(__file__).parents[1] / "data")
-    if not (root / CIFAR10.base_folder / "test_batch").is_file():
+    if data.cifar10.find_folder(root) is None:
         pytest.skip(f"CIFAR-10 is not in '{root}': run `python train.py download` to test with it")
     return data.open_dataset(root, download=False)
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.model_selection import train_test_split
-from torchvision.datasets import CIFAR10
 
 from vitdemo import data
 from vitdemo.data import (
@@ -144,7 +143,7 @@ def test_concurrent_requests_download_the_dataset_once(monkeypatch, tmp_path):
     def fetch(root, on_bytes):
         downloads.append(root)
         time.sleep(0.2)
-        (root / CIFAR10.base_folder).mkdir()
+        (root / data.cifar10.ARRAYS_FOLDER).mkdir()
 
     def request():
         datasets.append(open_dataset(tmp_path / "data", download=True))
@@ -165,9 +164,10 @@ def test_unwritable_data_folder_is_named_in_the_error(tmp_path):
         open_dataset(tmp_path / "file" / "data", download=True)
 
 
-def test_damaged_cifar10_error_names_the_folder_to_delete(tmp_path):
-    (tmp_path / CIFAR10.base_folder).mkdir()
-    with pytest.raises(DataError, match=f"delete '.*{CIFAR10.base_folder}'"):
+@pytest.mark.parametrize("name", [data.cifar10.ARRAYS_FOLDER, data.cifar10.OFFICIAL_FOLDER])
+def test_damaged_cifar10_error_names_the_folder_to_delete(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=f"delete '.*{name}'"):
         open_dataset(tmp_path).load("train")
 
 

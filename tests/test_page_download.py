@@ -4,7 +4,6 @@ import time
 
 import pytest
 import torch
-from torchvision.datasets import CIFAR10
 
 import app
 from tests.hub import serve_hub
@@ -33,7 +32,7 @@ def rebuild(monkeypatch):
         (folder / "test_batch").touch()
 
     monkeypatch.setattr(cifar10, "iter_parquet_images", lambda file: [])
-    monkeypatch.setattr(cifar10, "rebuild_official_files", write_dataset)
+    monkeypatch.setattr(cifar10, "write_arrays", write_dataset)
 
 
 def hub_files(content: bytes = CONTENT) -> dict[str, bytes]:
@@ -64,7 +63,7 @@ def test_download_reports_its_progress_and_ends(monkeypatch, context, rebuild):
             time.sleep(0.02)
         assert "of 3 MB" in found["text"] and 0 < found["done"] <= 1
         wait_for_state(download, "ready")
-    assert (context.data_root / CIFAR10.base_folder).is_dir()
+    assert cifar10.find_folder(context.data_root)
     assert bridge.list_new_models(context, before)["stamp"] != before  # all data are requested
 
 

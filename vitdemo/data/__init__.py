@@ -23,7 +23,6 @@ import torch.nn.functional as F
 from filelock import FileLock
 from PIL import Image
 from torch import Tensor
-from torchvision.datasets import CIFAR10
 
 from vitdemo.data import cifar10
 from vitdemo.data.cifar10 import CLASSES as CIFAR10_CLASSES
@@ -182,13 +181,14 @@ def open_dataset(
         if not (root / "test").is_dir():
             raise DataError(f"'{root}' has train/ but no test/. Add the folder test/.")
         return ImageDataset(root.resolve().name, root, _list_folder_classes(root / "train"))
-    base = root / CIFAR10.base_folder
-    if not base.is_dir():
+    if cifar10.find_folder(root) is None:
         other = root.is_file() or (root.is_dir() and _has_foreign_files(root))
-        if other and not base.is_dir():  # Another process may have created `base` meanwhile.
+        # Another process may have created the folder meanwhile.
+        if other and cifar10.find_folder(root) is None:
             raise DataError(
-                f"'{root}' contains neither {CIFAR10.base_folder}/ nor image folders "
-                "train/<class>/ and test/<class>/. Set --data to another folder."
+                f"'{root}' contains neither CIFAR-10 ({cifar10.OFFICIAL_FOLDER}/ or "
+                f"{cifar10.ARRAYS_FOLDER}/) nor image folders train/<class>/ and test/<class>/. "
+                "Set --data to another folder."
             )
         if not download:
             raise DataError(_missing_dataset_message(root))
@@ -214,7 +214,7 @@ def is_dataset_missing(root: Path | str | None = None) -> bool:
 
 def _has_foreign_files(root: Path) -> bool:
     """Return whether `root` contains files other than an incomplete download of CIFAR-10."""
-    parts = (CIFAR10.filename, cifar10.PARTIAL_FOLDER, DOWNLOAD_LOCK_FILE)
+    parts = (cifar10.ARCHIVE_FILE, cifar10.PARTIAL_FOLDER, DOWNLOAD_LOCK_FILE)
     names = (entry.name for entry in root.iterdir())
     return any(name not in parts and not is_system_name(name) for name in names)
 
@@ -230,7 +230,7 @@ def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
             f"'{root}' cannot be written to ({_first_line(error)}). Set --data to another folder."
         ) from error
     with alone:
-        if not (root / CIFAR10.base_folder).is_dir():
+        if cifar10.find_folder(root) is None:
             _download_with_fallback(root, on_bytes)
     with suppress(OSError):  # On Windows, a waiting process may still have the file open.
         (root / DOWNLOAD_LOCK_FILE).unlink()
@@ -247,7 +247,7 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
             cifar10.fetch_from_official_site(root, on_bytes)
         except Stopped:
             raise
-        except Exception as error:  # can be an error of httpx, tarfile or torchvision
+        except Exception as error:  # can be an error of httpx or tarfile
             _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
             if _is_network_error(unreached) and _is_network_error(error):
                 raise DataError(NO_NETWORK_MESSAGE) from error
@@ -279,15 +279,8 @@ def _remove_empty(*folders: Path) -> None:
 
 
 def _load_cifar10(root: Path, part: str) -> LabelledImages:
-    try:
-        raw = CIFAR10(str(root), train=part == "train", download=False)
-    except Exception as error:  # unpickling a damaged file can raise any exception
-        raise DataError(
-            f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
-            f"'{root / CIFAR10.base_folder}'."
-        ) from error
-    images = torch.from_numpy(raw.data).permute(0, 3, 1, 2).contiguous()  # (N, 3, 32, 32)
-    return LabelledImages(images, torch.tensor(raw.targets))
+    images, labels = cifar10.load_part(root, part)
+    return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels).long())
 
 
 def _list_folder_classes(folder: Path) -> tuple[str, ...]:

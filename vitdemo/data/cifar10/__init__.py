@@ -1,31 +1,31 @@
-"""CIFAR-10 from the Hugging Face Hub, rebuilt into the official files byte by byte.
+"""CIFAR-10 from the Hugging Face Hub, in the official order, or from its own site.
 
 CIFAR-10's own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536). The
 Hub's copy takes seconds, but its images have no guaranteed order. Each image is therefore placed by
-its content. In the official order, `places.bin` contains four bytes of the BLAKE2b digest of every
-image, and `names.xz` contains the file names. The rebuilt files are accepted only if their MD5
-checksums are the official checksums.
+its content: in the official order, `places.bin` contains four bytes of the BLAKE2b digest of every
+image. The result is two files of arrays. They are accepted only if the SHA-256 checksums of images
+and labels equal the checksums of the official files. A folder of the official files, as torchvision
+downloads it, is read as well.
 
-    fetch_from_hub(Path("data"))  # data/cifar-10-batches-py, for torchvision
+    fetch_from_hub(Path("data"))
+    images, labels = load_part(Path("data"), "test")  # (10000, 3, 32, 32) uint8, (10000,) uint8
 
 Letters: N images.
 """
 
 import hashlib
 import io
-import lzma
 import os
+import pickle
 import shutil
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from torchvision.datasets import CIFAR10
-from torchvision.datasets.utils import check_integrity
 
-from vitdemo.data.cifar10.python2_pickle import encode_batch, encode_meta
 from vitdemo.data.downloads import OnBytes, download_file, download_from_hub
 from vitdemo.errors import DataError
 
@@ -38,16 +38,85 @@ PARQUET_FILES = (
     "plain_text/train-00000-of-00001.parquet",
     "plain_text/test-00000-of-00001.parquet",
 )
-BATCH_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
-IMAGES_PER_BATCH = 10_000  # images per batch
-IMAGE_SHAPE = (32, 32, 3)
+ARCHIVE_FILE = "cifar-10-python.tar.gz"
+ARCHIVE_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE_FILE}"
+ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"
+OFFICIAL_FOLDER = "cifar-10-batches-py"  # of the archive, with one pickle per batch
+OFFICIAL_FILES = {  # part -> name and MD5 checksum of its batches
+    "train": {
+        "data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    },
+    "test": {"test_batch": "40351d587109b95175f43aff81a1287e"},
+}
+ARRAYS_FOLDER = "cifar-10-arrays"  # with train.npz and test.npz
+PARTS = {"train": range(50_000), "test": range(50_000, 60_000)}  # places in the official order
+SHA256 = {  # of the images, then the labels, both uint8
+    "train": "1e91790dbaf241617ca1f29a9aba08eb9a62df84cc90676b47edd05ad2ab3c94",
+    "test": "9a4c74f5c8b6f2c4e13d3a1dfb43a5a8cda8a9da515e99fd620d2013a1a6287a",
+}
+IMAGE_SHAPE = (3, 32, 32)
 PARTIAL_FOLDER = ".cifar10-parts"  # folder of an incomplete download, below the root
 DIGEST_BYTES = 4  # bytes of each digest, enough to distinguish all 60,000 images
-PACKAGE_FOLDER = Path(__file__).parent
+PLACES_FILE = Path(__file__).parent / "places.bin"
+
+
+def find_folder(root: Path) -> Path | None:
+    """Return the folder of CIFAR-10 below `root`, or None."""
+    folders = (root / ARRAYS_FOLDER, root / OFFICIAL_FOLDER)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def load_part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return images (N, 3, 32, 32) and labels (N,), both uint8, of "train" or "test".
+
+    Raises `DataError` unless the checksums of the files below `root` are the official ones.
+    """
+    folder = find_folder(root)
+    try:
+        if folder is None:
+            raise DataError("there is no folder")
+        read = _read_arrays if folder.name == ARRAYS_FOLDER else _read_official_files
+        images, labels = read(folder, part)
+        if hash_arrays(images, labels) != SHA256[part]:
+            raise DataError("its checksum is wrong")
+    except (DataError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
+            f"'{folder}'."
+        ) from error
+    return images, labels
+
+
+def _read_arrays(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(folder / f"{part}.npz", allow_pickle=False) as arrays:
+        return arrays["images"], arrays["labels"]
+
+
+def _read_official_files(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    batches = []
+    for name, md5 in OFFICIAL_FILES[part].items():
+        content = (folder / name).read_bytes()
+        # Only a file with this checksum is unpickled, because a pickle can execute code.
+        if hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
+            raise DataError(f"the checksum of {name} is wrong")
+        batches.append(pickle.loads(content, encoding="latin1"))
+    images = np.concatenate([batch["data"] for batch in batches]).reshape(-1, *IMAGE_SHAPE)
+    return images, np.concatenate([np.array(batch["labels"], np.uint8) for batch in batches])
+
+
+def hash_arrays(images: np.ndarray, labels: np.ndarray) -> str:
+    """Return the SHA-256 of images (N, 3, 32, 32) and labels (N,), both uint8."""
+    digest = hashlib.sha256(np.ascontiguousarray(images))
+    digest.update(np.ascontiguousarray(labels))
+    return digest.hexdigest()
 
 
 def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download CIFAR-10 from the Hub and rebuild the official files below `root`.
+    """Download CIFAR-10 from the Hub and write it below `root` in the official order.
 
     An incomplete download is continued. The dataset folder appears only when it is complete. Raises
     `DataError` if the Hub's copy differs from the official dataset. Without a network, raises the
@@ -55,11 +124,11 @@ def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
     """
     parts = root / PARTIAL_FOLDER
     files = [download_parquet(name, parts, on_bytes) for name in PARQUET_FILES]
-    whole = parts / CIFAR10.base_folder
+    whole = parts / ARRAYS_FOLDER
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    rebuild_official_files((row for file in files for row in iter_parquet_images(file)), whole)
-    os.replace(whole, root / CIFAR10.base_folder)
+    write_arrays((row for file in files for row in iter_parquet_images(file)), whole)
+    os.replace(whole, root / ARRAYS_FOLDER)
     shutil.rmtree(parts)
 
 
@@ -70,17 +139,25 @@ def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> Non
     """
     parts = root / PARTIAL_FOLDER
     parts.mkdir(parents=True, exist_ok=True)
-    archive = parts / CIFAR10.filename
-    download_file(CIFAR10.url, archive, label="CIFAR-10 from its own site", on_bytes=on_bytes)
-    if not check_integrity(str(archive), CIFAR10.tgz_md5):
+    archive = parts / ARCHIVE_FILE
+    download_file(ARCHIVE_URL, archive, label="CIFAR-10 from its own site", on_bytes=on_bytes)
+    if _hash_md5(archive) != ARCHIVE_MD5:
         archive.unlink()  # The next attempt downloads the archive again.
         raise OSError("the received file is not the official archive")
     with tarfile.open(archive) as packed:
         if hasattr(tarfile, "data_filter"):  # rejects files outside the folder
             packed.extraction_filter = tarfile.data_filter
         packed.extractall(parts)
-    os.replace(parts / CIFAR10.base_folder, root / CIFAR10.base_folder)
+    os.replace(parts / OFFICIAL_FOLDER, root / OFFICIAL_FOLDER)
     shutil.rmtree(parts)
+
+
+def _hash_md5(file: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with file.open("rb") as stream:
+        while chunk := stream.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def download_parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
@@ -106,50 +183,45 @@ def iter_parquet_images(file: Path) -> Iterator[tuple[np.ndarray, int]]:
         raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
 
 
-def rebuild_official_files(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
-    """Write the official files into `folder` from (image, label) pairs in any order.
+def write_arrays(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
+    """Write train.npz and test.npz into `folder` from (image, label) pairs in any order.
 
-    Raises `DataError` if an image is missing or does not belong to CIFAR-10.
+    Raises `DataError` if an image is missing or does not belong to CIFAR-10, or a label is wrong.
     """
-    places, names = load_image_positions(), load_file_names()
-    pixels = np.zeros((len(names), *IMAGE_SHAPE), np.uint8)
-    labels, found = np.zeros(len(names), np.uint8), np.zeros(len(names), bool)
+    places = load_image_positions()
+    count = PARTS["test"].stop
+    images = np.zeros((count, *IMAGE_SHAPE), np.uint8)
+    labels, found = np.zeros(count, np.uint8), np.zeros(count, bool)
     stranger = None
     for number, (picture, label) in enumerate(pictures):
         free = [i for i in places.get(hash_image(picture), ()) if not found[i]]
         if not free:
             stranger = number if stranger is None else stranger
             continue
-        pixels[free[0]], labels[free[0]], found[free[0]] = picture, label, True
+        images[free[0]], labels[free[0]], found[free[0]] = picture.transpose(2, 0, 1), label, True
     if stranger is not None or not found.all():
-        raise DataError(_describe_difference(stranger, np.flatnonzero(~found), names))
-    for b, batch in enumerate(BATCH_FILES):
-        own = slice(b * IMAGES_PER_BATCH, (b + 1) * IMAGES_PER_BATCH)
-        planes = np.ascontiguousarray(pixels[own].transpose(0, 3, 1, 2))  # (N, 3, 32, 32)
-        content = encode_batch(batch, planes.tobytes(), labels[own].tolist(), names[own])
-        _write_checked(folder / batch, content)
-    _write_checked(folder / CIFAR10.meta["filename"], encode_meta(CLASSES))
+        raise DataError(_describe_difference(stranger, np.flatnonzero(~found)))
+    own = {part: slice(places.start, places.stop) for part, places in PARTS.items()}
+    for part, rows in own.items():
+        if hash_arrays(images[rows], labels[rows]) != SHA256[part]:
+            raise DataError(
+                f"The Hub's copy of CIFAR-10 differs from the official one: labels of {part}."
+            )
+    for part, rows in own.items():
+        np.savez(folder / f"{part}.npz", images=images[rows], labels=labels[rows])
 
 
-def _describe_difference(unknown_image: int | None, missing: np.ndarray, names: list[str]) -> str:
+def _describe_difference(unknown_image: int | None, missing: np.ndarray) -> str:
     words = []
     if unknown_image is not None:
         words.append(f"image number {unknown_image} does not belong to CIFAR-10")
     if len(missing):
-        first = missing[0]
+        part = next(part for part, places in PARTS.items() if missing[0] in places)
         words.append(
-            f"'{names[first]}' of {BATCH_FILES[first // IMAGES_PER_BATCH]} is missing"
+            f"image {missing[0] - PARTS[part].start} of {part} is missing"
             + (f", and {len(missing) - 1:,} more" if len(missing) > 1 else "")
         )
     return f"The Hub's copy of CIFAR-10 differs from the official one: {'; '.join(words)}."
-
-
-def _write_checked(file: Path, content: bytes) -> None:
-    official = dict([*CIFAR10.train_list, *CIFAR10.test_list])
-    official[CIFAR10.meta["filename"]] = CIFAR10.meta["md5"]
-    if hashlib.md5(content, usedforsecurity=False).hexdigest() != official[file.name]:
-        raise DataError(f"The Hub's copy of CIFAR-10 differs from the official one: {file.name}.")
-    file.write_bytes(content)
 
 
 def hash_image(picture: np.ndarray) -> bytes:
@@ -159,13 +231,8 @@ def hash_image(picture: np.ndarray) -> bytes:
 
 def load_image_positions() -> dict[bytes, list[int]]:
     """Return the official positions, 0 to 59,999, of the images with each digest."""
-    raw, places = (PACKAGE_FOLDER / "places.bin").read_bytes(), {}
+    raw, places = PLACES_FILE.read_bytes(), {}
     for place in range(len(raw) // DIGEST_BYTES):
         key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]
         places.setdefault(key, []).append(place)
     return places
-
-
-def load_file_names() -> list[str]:
-    """Return the file names of all 60,000 images in the official order."""
-    return lzma.decompress((PACKAGE_FOLDER / "names.xz").read_bytes()).decode().split("\n")
