@@ -5,7 +5,7 @@
 Each repetition times the plain pass and all maps in turn, so that other load on the machine affects
 all of them equally. The ratio is the median over the repetitions. On the CPU, processor time is
 measured instead of elapsed time. Processor time includes waiting threads, so use one thread
-(OMP_NUM_THREADS=1). The results are in LOG.md. Integrated Gradients and occlusion need dozens of
+(OMP_NUM_THREADS=1). LOG.md lists results. Integrated Gradients and occlusion need dozens of
 passes and are not in the table.
 """
 

@@ -14,7 +14,7 @@ edge map by paired differences (95% intervals over images, not over training run
 pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
 Spearman correlation of each map with the map of the runner-up class and with the maps of 19
 randomised classifier heads, and the correlation among the maps of the randomised heads.
-`faithfulness.json` is written into each run folder, for the page. Tables are in LOG.md.
+`faithfulness.json` is written into each run folder, for the page. LOG.md lists tables.
 """
 
 import argparse

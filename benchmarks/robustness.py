@@ -3,7 +3,7 @@
     python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000] [--only RUN ...]
 
 Needs the dataset. Every model receives the same images with the same changes; the neutral strength
-leaves the image unchanged. The output is Markdown; `benchmarks/LOG.md` has the results.
+leaves the image unchanged. The output is Markdown; benchmarks/LOG.md lists results.
 """
 
 import argparse

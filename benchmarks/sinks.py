@@ -17,7 +17,7 @@ columns of the Markdown table are means over the images, with 95% intervals:
   attend to the three in the last layer, and when the first, the next or any three are dropped
 
 Dropping needs tokens that each contain one patch only, so models with a convolutional stem are
-skipped. `benchmarks/LOG.md` has the results.
+skipped. benchmarks/log/2026-11-27-knockout-and-sinks.md has results.
 """
 
 import argparse

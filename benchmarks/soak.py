@@ -4,7 +4,8 @@
 
 The memory is the resident set of the server, measured every second. Its median over 500 requests is
 reported, because it varies by 100 MB during requests. The first 500 requests fill the cache of
-predictions (512 MB), so growth is measured from the second 500. benchmarks/LOG.md has the results.
+predictions (512 MB), so growth is measured from the second 500.
+benchmarks/log/2026-11-24-cpu.md has results.
 """
 
 import argparse

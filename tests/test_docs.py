@@ -26,6 +26,33 @@ def test_python_examples_run(page, monkeypatch):
             exec(example, names)
 
 
+PAGES = ["README.md", *(f"{folder}/*.md" for folder in ("docs", "benchmarks", "benchmarks/log"))]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))],
+    ids=lambda path: path.name,
+)
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_index_of_the_log_lists_each_page_once_newest_day_first():
+    index = (ROOT / "benchmarks" / "LOG.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| \[(\d{4}-\d\d-\d\d): .*\]\(log/(.*)\) \| \S", index)
+    pages = [path.name for path in (ROOT / "benchmarks" / "log").iterdir()]
+    assert sorted(name for _, name in rows) == sorted(pages)
+    assert [date for date, _ in rows] == sorted((name[:10] for name in pages), reverse=True)
+
+
+def test_code_names_existing_pages_of_the_log():
+    files = [*ROOT.glob("vitdemo/**/*.py"), *ROOT.glob("benchmarks/*.py"), *ROOT.glob("*.py")]
+    named = {name for file in files for name in re.findall(r"log/[\w-]+\.md", file.read_text())}
+    assert named and not [name for name in named if not (ROOT / "benchmarks" / name).is_file()]
+
+
 def list_defined_names() -> set[str]:
     """Return the names of all functions and classes of the package, and of what it imports."""
     names = set()

@@ -108,7 +108,7 @@ def add_patch_dropout(model: nn.Module) -> PatchDropout:
 
     The layer drops no patches until its `prob` is set. Because the blocks process only the other
     patches, training with half of the patches is about 1.8 times as fast as with all patches
-    (benchmarks/LOG.md). Raises `ModelError` if the model has no patches.
+    (benchmarks/log/2026-11-21-cpu.md). Raises `ModelError` if the model has no patches.
     """
     if not hasattr(model, "patch_drop"):
         raise ModelError("patch_dropout needs a Vision Transformer. Set patch_dropout to 0.")

@@ -83,7 +83,7 @@ def choose_fused_attention(model: nn.Module) -> None:
     This works for vitdemo's and timm's models. On the CPU, the backward pass of the fused kernel is
     slow in bfloat16: 77 ms, compared with 10 ms for explicit attention. In float32, both kinds are
     equally fast. The times are for 128 images, 4 heads of dimension 32 and 65 tokens (one core of
-    an EPYC Genoa, torch 2.15; benchmarks/LOG.md).
+    an EPYC Genoa, torch 2.15; benchmarks/log/2026-11-21-cpu.md).
     """
     device = next(model.parameters()).device
     fused = device.type != "cpu" or not supports_fast_bfloat16(device)
@@ -107,8 +107,8 @@ def release_freed_memory() -> None:
 
     The page needs this because it runs for a long time with many threads. Memory of large arrays is
     returned at once. Free space between small arrays is returned every `TRIM_INTERVAL` seconds,
-    because it otherwise grows in each thread's heap (benchmarks/LOG.md). A trim takes 30 ms in a
-    background thread.
+    because it otherwise grows in each thread's heap (benchmarks/log/2026-11-24-cpu.md). A trim
+    takes 30 ms in a background thread.
     """
     _set_malloc_options({_MMAP_THRESHOLD: MAX_RETAINED_BYTES})
     threading.Thread(target=_trim_periodically, name="trim", daemon=True).start()
@@ -145,8 +145,8 @@ def _libc_function(name: str) -> Callable | None:
 def choose_compile_mode(device: torch.device, mode: str = "auto") -> str:
     """Return a mode of `torch.compile` or "off"; "auto" compiles only on CUDA.
 
-    On the CPU, compilation does not make training faster (benchmarks/LOG.md). Raises
-    `VitdemoError` if the mode is unknown.
+    On the CPU, compilation does not make training faster (benchmarks/log/2026-11-22-cpu.md).
+    Raises `VitdemoError` if the mode is unknown.
     """
     if mode == "auto":
         return "default" if device.type == "cuda" else "off"

@@ -57,7 +57,8 @@ def build_optimizer(
     }[kind]
     if kind in ("adamw", "adam") and device.type == "mps":
         options.pop("fused")
-    # On the CPU, batches of matrices are slower than one matrix at a time (benchmarks/LOG.md).
+    # On the CPU, batches of matrices are slower than one matrix at a time
+    # (benchmarks/log/2026-11-27-gpu.md).
     batched = kind == "muon" and device.type == "cuda"
     return create_optimizer_v2(
         model,

@@ -69,7 +69,8 @@ CENTRE_BASELINE, EDGE_BASELINE = (
     "edge map",
 )  # baselines with a single order per image
 # Steps per curve. The error of a score, compared with one step per patch, has half the standard
-# deviation with 16 steps as with 8 steps: 0.016 instead of 0.031 (`benchmarks/LOG.md`).
+# deviation with 16 steps as with 8 steps: 0.016 instead of 0.031
+# (benchmarks/log/2026-11-27-faithfulness-steps.md).
 CURVE_STEPS = 16
 
 

@@ -30,7 +30,7 @@ CLASSIFIER_NAMES = (
 )  # names in ViTs (vitdemo, timm) and in a ResNet
 NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
 # Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
-# does not need a completeness gap below 1% (`benchmarks/LOG.md`).
+# does not need a completeness gap below 1% (benchmarks/log/2026-11-27-faithfulness-steps.md).
 RANDOM_HEAD_PATH_STEPS = (16,)
 
 
