@@ -79,6 +79,13 @@ def make_run(
     return runs.read_run(folder)
 
 
+def declare_ablation(run: runs.Run, change: str, baseline: str = "base") -> runs.Run:
+    """Record that `run` belongs to the ablation of `baseline`; the change is "" for a baseline."""
+    study = {"baseline": baseline, "change": change}
+    runs.write_config(run.path, run.config | {"ablations": [study]})
+    return runs.read_run(run.path)
+
+
 def record_start_weights(run: runs.Run, origin: runs.Run, epochs: int) -> runs.Run:
     """Record that `run` started from the weights of `origin` after `epochs` epochs."""
     inherited = {

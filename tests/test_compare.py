@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.factories import RESNET, VIT, make_context, make_run
+from tests.factories import RESNET, VIT, declare_ablation, make_context, make_run
 from vitdemo import runs
 from vitdemo.analyses import latency, model_rows
 from vitdemo.analyses.published_results import PUBLISHED_RESULTS
@@ -91,7 +91,7 @@ def test_scatter_plot_has_each_tested_run_once_and_failed_runs_apart(context, tm
 def test_kind_of_a_dot_depends_on_weights_and_ablations(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
-        run = make_run(tmp_path / name, recipe=change)
+        run = declare_ablation(make_run(tmp_path / name, recipe=change), "".join(change))
         if name != "base":
             (run.path / runs.WEIGHTS_FILE).unlink()
     others = {"epochs": 50, "flip": False, "cutout": 4}
@@ -119,7 +119,7 @@ def tables(rows, folded) -> list[Table]:
 def test_ablation_runs_are_folded_if_there_are_others(tmp_path):
     changes = {"base": {}, "a": {"epochs": 9}, "b": {"flip": False}, "c": {"cutout": 8}}
     for name, change in changes.items():
-        make_run(tmp_path / name, recipe=change)
+        declare_ablation(make_run(tmp_path / name, recipe=change), "".join(change))
     context = make_context(tmp_path)
     rows = model_rows.model_rows(context)
     folded = models_table.ablation_run_names(context)

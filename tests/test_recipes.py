@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -115,7 +115,7 @@ def test_included_models_match_the_recipe_of_their_name():
 
 def declare(name: str, **changes) -> list[tuple[str, str]]:
     """Return (baseline, change) of each ablation of a recipe, as a run records it in JSON."""
-    fields = json.loads(json.dumps(asdict(get_recipe(name, **changes))))
+    fields = json.loads(json.dumps(asdict(replace(get_recipe(name), **changes))))
     return [(study["baseline"], study["change"]) for study in declare_ablations(fields)]
 
 

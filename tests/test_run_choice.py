@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.factories import make_run
+from tests.factories import declare_ablation, make_run
 from vitdemo import runs
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.runs import read_run
@@ -29,6 +29,8 @@ def several(tmp_path_factory):
             recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
             runs.write_config(run.path, run.config | {"recipe": recipe})
             (run.path / runs.WEIGHTS_FILE).unlink()
+            if name != "other":
+                declare_ablation(read_run(run.path), "".join(change), "plain")
         loaded.append(read_run(run.path))
     return loaded
 

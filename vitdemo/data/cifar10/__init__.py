@@ -80,20 +80,20 @@ def load_part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         if folder is None:
             raise DataError("there is no folder")
         read = _read_arrays if folder.name == ARRAYS_FOLDER else _read_official_files
-        images, labels = read(folder, part)
-        if hash_arrays(images, labels) != SHA256[part]:
-            raise DataError("its checksum is wrong")
-    except (DataError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        return read(folder, part)
+    except (DataError, OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise DataError(
             f"CIFAR-10 in '{root}' is incomplete or damaged. To download it again, delete "
             f"'{folder}'."
         ) from error
-    return images, labels
 
 
 def _read_arrays(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     with np.load(folder / f"{part}.npz", allow_pickle=False) as arrays:
-        return arrays["images"], arrays["labels"]
+        images, labels = arrays["images"], arrays["labels"]
+    if hash_arrays(images, labels) != SHA256[part]:
+        raise DataError(f"the checksum of {part} is wrong")
+    return images, labels
 
 
 def _read_official_files(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
