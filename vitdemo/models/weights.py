@@ -12,9 +12,9 @@ import argparse
 import math
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -123,11 +123,13 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
     preferred. Tensors without the prefix of the copy are left out.
     """
     expected = model.state_dict()
-    layouts = list(_iter_layouts(content, expected))
+    anchors = [name for name in expected if not _is_head(name)]
+    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are distinctive
+    layouts = list(iter_layouts(content, anchors))
     if not layouts:
         return upcast_tensors(_strip_wrappers(_select_tensors(content)))
-    best = min(layouts, key=lambda layout: (_count_mismatches(layout[1], expected), layout[0]))
-    return upcast_tensors(best[1])
+    best = min(layouts, key=lambda found: (_count_mismatches(found.tensors, expected), found.rank))
+    return upcast_tensors(best.tensors)
 
 
 def upcast_tensors(tensors: Mapping[str, Tensor]) -> NamedTensors:
@@ -271,15 +273,21 @@ def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, i
     return sizes
 
 
-def _iter_layouts(
-    content: Mapping[str, Any], expected: Mapping[str, Tensor]
-) -> Iterator[tuple[int, NamedTensors]]:
-    """Yield each possible copy of the model in `content`, with its rank; 0 for averaged weights.
+class Layout(NamedTuple):
+    """One copy of a model in a weights file.
 
-    A copy is a group of tensors that contains a name of the model, with or without a prefix.
+    `rank` is 0 for averaged weights, and higher for less suitable copies. `tensors` are the tensors
+    of the group `around` whose names begin with `prefix`, without the prefix.
     """
-    anchors = [name for name in expected if not _is_head(name)]
-    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are distinctive
+
+    rank: int
+    tensors: NamedTensors
+    prefix: str
+    around: NamedTensors
+
+
+def iter_layouts(content: Mapping[str, Any], anchors: Sequence[str]) -> Iterator[Layout]:
+    """Yield each group of tensors in the nested `content` with an anchor, an end of a name."""
     for path, tensors in _iter_nested(content):
         tensors = _strip_wrappers(tensors)
         prefixes = dict.fromkeys(
@@ -290,7 +298,7 @@ def _iter_layouts(
         )
         for prefix in prefixes:
             copy = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-            yield _rank_layout(f"{path}.{prefix}"), copy
+            yield Layout(_rank_layout(f"{path}.{prefix}"), copy, prefix, tensors)
 
 
 def _rank_layout(path: str) -> int:
