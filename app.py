@@ -22,7 +22,8 @@ from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, JS, THEME, build_page
 from vitdemo.page.gradio_patches import session_id
-from vitdemo.runs.timm_run import MODELS_VARIABLE, TIMM_PREFIX, create_timm_run
+from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
+from vitdemo.runs.timm_run import MODELS_VARIABLE
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
@@ -37,10 +38,12 @@ def main(argv: list[str] | None = None) -> int:
         device = choose_device(args.device)
         named = [name for name in os.environ.get(MODELS_VARIABLE, "").split(",") if name.strip()]
         preset = [
-            *(f"{TIMM_PREFIX}{name.strip().removeprefix(TIMM_PREFIX)}" for name in named),
+            *(add_timm_prefix(name.strip()) for name in named),
             *args.model,
         ]
-        timm_models = [create_timm_run(text) for text in preset]
+        timm_models = [create_model_run(text) for text in preset]
+        for notice in list_notices(timm_models):
+            print(f"app.py: {notice}", file=sys.stderr)
     except VitdemoError as error:
         print(f"app.py: {error}", file=sys.stderr)
         return 2
@@ -109,9 +112,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--model",
         action="append",
         default=[],
-        metavar="timm:NAME[=FILE]",
-        help="also show timm's Vision Transformer NAME, with downloaded weights or the weights in "
-        "FILE; repeatable (or list names, separated by commas, in the variable VITDEMO_MODELS)",
+        metavar="MODEL",
+        help="also show a Vision Transformer: timm:NAME[=FILE], hf-hub:USER/NAME or local:PATH "
+        "(see docs/models.md); repeatable (or list names, separated by commas, in the variable "
+        "VITDEMO_MODELS)",
     )
     parser.add_argument(
         "--lessons",

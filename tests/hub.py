@@ -1,6 +1,8 @@
-"""Local server with the part of the Hugging Face Hub's protocol that a download needs."""
+"""Local server with the part of the Hub's protocol that downloads and uploads need."""
 
+import base64
 import hashlib
+import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,10 +11,14 @@ RESOLVE_PATH = "resolve/main/"
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """Handler of files by name, with ETags and ranges as on the Hub; `limit` truncates a body."""
+    """Handler of files by name, with ETags and ranges as on the Hub; `limit` truncates a body.
+
+    `refusal` is (status, error code) of all answers, for example of a gated repository.
+    """
 
     files: dict[str, bytes]
     requests: list[str]
+    refusal: tuple[int, str] | None = None
     limit: int | None = None
     pause = 0.0  # seconds after each MiB, until `hurry` is set
     hurry = threading.Event()
@@ -25,8 +31,8 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def respond(self, body: bool) -> None:
         content = self.files.get(self.path.partition(RESOLVE_PATH)[2])
-        if content is None:
-            self.send_error(404)
+        if self.refusal or content is None:
+            self.refuse(*(self.refusal or (404, "EntryNotFound")))
             return
         start = int((self.headers.get("Range") or "bytes=0-")[6:].partition("-")[0])
         self.requests.append(f"{self.command} {start}")
@@ -46,6 +52,43 @@ class HubHandler(BaseHTTPRequestHandler):
             for offset in range(start, min(end, len(content)), 2**20):
                 self.wfile.write(content[offset : min(offset + 2**20, end)])
                 self.hurry.wait(self.pause)
+
+    def refuse(self, status: int, code: str) -> None:
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_POST(self):
+        """Accept a new repository, and a commit whose files come in the request."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.requests.append(f"POST {self.path}")
+        if self.refusal:
+            self.refuse(*self.refusal)
+        elif "/preupload/" in self.path:
+            names = [entry["path"] for entry in json.loads(body)["files"]]
+            modes = {"uploadMode": "regular", "shouldIgnore": False}
+            self.answer({"files": [{"path": name} | modes for name in names]})
+        elif "/commit/" in self.path:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    value = line["value"]
+                    self.files[value["path"]] = base64.b64decode(value["content"])
+            self.answer({"commitUrl": f"{self.address}/commit/{40 * '0'}", "commitOid": 40 * "0"})
+        else:
+            self.answer({"url": f"{self.address}/{json.loads(body)['name']}", "name": "model"})
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def answer(self, content: dict) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *args):
         pass

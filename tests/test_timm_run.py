@@ -34,7 +34,6 @@ from vitdemo.runs.timm_run import (
     download_weights,
     find_downloaded_weights,
     get_class_names,
-    get_licence,
 )
 
 CPU = torch.device("cpu")
@@ -324,7 +323,7 @@ def test_suggested_models_are_supported_and_preloaded_in_the_space():
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     for suggestion in MODEL_SUGGESTIONS:
         run = create_timm_run(f"timm:{suggestion.name}")
-        assert get_licence(run) == "apache-2.0"
+        assert run.licence == "apache-2.0"
         assert f"\n  - timm/{suggestion.name} {timm_run.HUB_WEIGHTS_FILE}\n" in readme
 
 

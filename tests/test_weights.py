@@ -230,3 +230,14 @@ def test_rejected_weights_create_no_run_and_valid_ones_an_origin(tmp_path, capsy
     before, after = (load_file(f / "model.safetensors") for f in (source.path, folder))
     key = "blocks.0.attn.qkv.weight"
     assert torch.allclose(before[key].float(), after[key].float(), atol=0.02)  # two short epochs
+
+
+def test_header_length_that_begins_as_a_pickle_does_is_read(tmp_path):
+    """Safetensors files begin with the length of their header; pickles begin with the byte 0x80."""
+    for padding in range(512):
+        file = tmp_path / "weights.safetensors"
+        save_file({"w": torch.ones(2)}, file, metadata={"x": "x" * padding})
+        if file.read_bytes()[:1] == b"\x80":
+            break
+    assert file.read_bytes()[:1] == b"\x80"
+    assert torch.equal(read_weights_file(file)["w"], torch.ones(2))

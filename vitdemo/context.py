@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from vitdemo.metrics import compute_accuracy
 from vitdemo.models import CONVOLUTIONAL_FAMILIES, is_vision_transformer, prefix_token_names
 from vitdemo.runs import Run
 from vitdemo.runs.reference import read_reference
-from vitdemo.runs.timm_run import TimmRun, load_timm_model
+from vitdemo.runs.timm_run import TimmRun
 from vitdemo.training import Preprocessing
 
 MAX_RESULT_BYTES = 512 * 2**20  # the trace of one image takes up to 30 MB (ViT-B/16)
@@ -249,10 +250,8 @@ class AppContext:
 
         Models of other runs can be loaded at the same time. Raises `RunError`.
         """
-        load = load_timm_model if isinstance(run, TimmRun) else runs.load_model
-        return self._model_cache.get_or_compute(
-            (run.path, run.stamp), lambda: load(run, self.device)
-        )
+        load = run.load if isinstance(run, TimmRun) else partial(runs.load_model, run)
+        return self._model_cache.get_or_compute((run.path, run.stamp), lambda: load(self.device))
 
     def count_layers(self, run: Run) -> int:
         """Return the number of attention layers of `run`'s model; 0 for a convolutional model."""
@@ -374,7 +373,9 @@ class AppContext:
         self, preprocessing: Preprocessing, image: Image.Image
     ) -> tuple[np.ndarray, Tensor]:
         """Return the crop (S, S, 3) uint8 of an RGB image, and the model input (1, 3, S, S)."""
-        seen = self.cache.call(_crop_input, image, preprocessing.size)  # (3, S, S)
+        seen = self.cache.call(
+            _crop_input, image, preprocessing.size, preprocessing.crop
+        )  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
@@ -439,9 +440,9 @@ def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Te
     )
 
 
-def _crop_input(image: Image.Image, size: int) -> np.ndarray:
+def _crop_input(image: Image.Image, size: int, fraction: float) -> np.ndarray:
     """Return the centre crop (3, size, size) uint8 of an image; callers must not modify it."""
-    return image_files.to_uint8(image_files.crop_and_resize(image, size))
+    return image_files.to_uint8(image_files.crop_and_resize(image, size, fraction))
 
 
 def _load_test_sample(dataset: ImageDataset, count: int, size: int) -> LabelledImages:

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from safetensors.torch import save
 
 from tests.browser.actions import wait_until_drawn
+from tests.foreign_checkpoints import write_checkpoint
 from tests.hub import serve_hub
 from tests.serving import serve
 
@@ -117,9 +118,35 @@ def test_on_a_public_page_a_model_is_added_for_one_user(open_page, start, hurry)
     page = open_page(address)
     open_panel(page)
     expect(page.locator("#model-name")).to_be_hidden()
+    expect(page.locator("#model-labels")).to_be_hidden()
     find_model_row(page, "DeiT-Tiny").get_by_role("button", name="Add").click()
     expect(find_model_row(page, "DeiT-Tiny").locator(".state")).to_have_text("added")
     expect(page.locator(f"#model option[value='{TINY}']")).to_have_count(1)
     other = open_page(address)
     other.locator("#answers .card").first.wait_for()
     expect(other.locator(f"#model option[value='{TINY}']")).to_have_count(0)
+
+
+def test_a_local_folder_is_opened_with_labels(open_page, start, tmp_path):
+    page = open_page(start())
+    open_panel(page)
+    name = page.locator("#model-name").get_by_role("textbox")
+    name.fill(f"local:{tmp_path / 'nowhere'}")
+    page.locator("#add-model").click()
+    row = find_model_row(page, "local:.*nowhere")
+    expect(row.locator(".note")).to_contain_text("does not exist. Check the path of the model.")
+    folder = write_checkpoint(tmp_path / "deit", "deit")
+    name.fill(f"local:{folder}")
+    labels = page.locator("#model-labels").get_by_role("textbox")
+    labels.fill("one\ntwo")
+    page.locator("#add-model").click()
+    problem = page.locator("#offered-models .note").filter(has_text="There are 2 labels")
+    expect(problem).to_contain_text("but the model has 5 outputs")
+    labels.fill("one\ntwo\nthree\nfour\nfive")
+    page.locator("#add-model").click()
+    wait_until_drawn(page, run="local:deit")
+    expect(page.locator("#model select")).to_have_value("local:deit")
+    card = page.locator("#answers .card").filter(has_text="local:deit")
+    expect(card).to_contain_text(re.compile("one|two|three|four|five"))
+    find_model_row(page, "local:deit").get_by_role("button", name="Remove").click()
+    expect(card).to_have_count(0)

@@ -12,7 +12,8 @@ from vitdemo.errors import RunError
 from vitdemo.explain import embeddings
 from vitdemo.explain.checks import to_numpy
 from vitdemo.models import is_vision_transformer
-from vitdemo.runs import Run, timm_run
+from vitdemo.runs import Run
+from vitdemo.runs.timm_run import TimmRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +56,7 @@ def compute_position_similarity(
 def _position_initialisation(run: Run) -> str:
     if run.spec.options.get("init") == "mimetic":
         return "mimetic"
-    pretrained = run.config.get("recipe", {}).get("pretrained") or run.name.startswith(
-        timm_run.TIMM_PREFIX
-    )
+    pretrained = run.config.get("recipe", {}).get("pretrained") or isinstance(run, TimmRun)
     return "weights" if run.origin or pretrained else "random"
 
 

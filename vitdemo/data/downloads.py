@@ -6,7 +6,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from filelock import FileLock
@@ -21,22 +21,33 @@ OnBytes = Callable[[int, int], None]  # (done, total) bytes of a file; may raise
 
 
 def download_file(
-    url: str, file: Path, *, label: str, size: int | None = None, on_bytes: OnBytes | None = None
+    url: str,
+    file: Path,
+    *,
+    label: str,
+    size: int | None = None,
+    on_bytes: OnBytes | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     """Download `url` to `file`, or continue the download; an existing file is not changed.
 
     `size` is the size in bytes, for servers that do not send the size. `label` is the label of the
-    progress bar in the terminal. Raises httpx's exceptions without a network, and `OSError` if the
-    connection ends early.
+    progress bar in the terminal. `headers` are additional headers of the request. Raises httpx's
+    exceptions without a network, and `OSError` if the connection ends early.
     """
     # Two processes must not write to the same partial file.
     with FileLock(f"{file}.lock"):
         if not file.exists():
-            _download_unlocked(url, file, label, size, on_bytes)
+            _download_unlocked(url, file, label, size, on_bytes, headers or {})
 
 
 def _download_unlocked(
-    url: str, file: Path, label: str, size: int | None, on_bytes: OnBytes | None
+    url: str,
+    file: Path,
+    label: str,
+    size: int | None,
+    on_bytes: OnBytes | None,
+    more_headers: Mapping[str, str],
 ) -> None:
     # Imported late, because an existing file needs no download.
     import httpx
@@ -48,14 +59,15 @@ def _download_unlocked(
         os.replace(part, file)
         return
     # Without compression, a partial download is a prefix of the file.
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
+    headers = dict(more_headers) | {"Accept-Encoding": "identity"}
+    headers |= {"Range": f"bytes={done}-"} if done else {}
     stream = httpx.stream(
         "GET", url, headers=headers, follow_redirects=True, timeout=TIMEOUT_SECONDS
     )
     with stream as answer:
         if done and answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()  # The partial file is complete already, or belongs to another file.
-            _download_unlocked(url, file, label, size, on_bytes)
+            _download_unlocked(url, file, label, size, on_bytes, more_headers)
             return
         answer.raise_for_status()
         done = done if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0
@@ -79,6 +91,7 @@ def download_from_hub(
     *,
     label: str,
     repo_type: str = "model",
+    revision: str | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Path:
     """Download the file `name` of a Hugging Face Hub repository into `folder`; see `download_file`.
@@ -86,14 +99,25 @@ def download_from_hub(
     The name of the local file begins with a tag of the version, so each version has its own file.
     Without a network, this function also raises the exceptions of huggingface_hub.
     """
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers
 
     endpoint = os.environ.get("HF_ENDPOINT")
-    url = hf_hub_url(repository, name, repo_type=repo_type, endpoint=endpoint)
+    url = hf_hub_url(repository, name, repo_type=repo_type, revision=revision, endpoint=endpoint)
     remote = get_hf_file_metadata(url, timeout=TIMEOUT_SECONDS)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{remote.etag}-{Path(name).name}"
-    download_file(remote.location, file, label=label, size=remote.size, on_bytes=on_bytes)
+    # A private repository needs the user's token, which no other server may receive.
+    own = remote.location.startswith(f"{endpoint or constants.ENDPOINT}/")
+    headers = build_hf_headers() if own else None
+    download_file(
+        remote.location,
+        file,
+        label=label,
+        size=remote.size,
+        on_bytes=on_bytes,
+        headers=headers,
+    )
     return file
 
 

@@ -115,14 +115,16 @@ def crop_visible_square(
     return crop_and_resize(square, max_side) if square.width > max_side else square
 
 
-def _crop_square(image: Image.Image, position: float = 0.5) -> Image.Image:
-    side = min(image.size)
+def _crop_square(image: Image.Image, position: float = 0.5, fraction: float = 1.0) -> Image.Image:
+    side = max(1, round(fraction * min(image.size)))
     left, top = int((image.width - side) * position), int((image.height - side) * position)
     return image.crop((left, top, left + side, top + side))
 
 
-def crop_and_resize(image: Image.Image, size: int) -> Image.Image:
+def crop_and_resize(image: Image.Image, size: int, fraction: float = 1.0) -> Image.Image:
     """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
+
+    `fraction` is the side of the square divided by the shorter side of the image.
 
     The result differs by at most one grey level from `vitdemo.data.preprocess_images` (bicubic,
     antialiased). Two simpler ways differ more. With `resize(box=...)`, the filter uses pixels
@@ -131,7 +133,7 @@ def crop_and_resize(image: Image.Image, size: int) -> Image.Image:
     """
     channels = [
         band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
-        for band in _crop_square(image).split()
+        for band in _crop_square(image, fraction=fraction).split()
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))

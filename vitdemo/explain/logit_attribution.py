@@ -109,10 +109,16 @@ def _linearise_classifier(
     The function consists of directions (K, R, D) and a constant (K,). The logits are the constant
     plus the sum over R and D of directions times tokens.
     """
-    heads = [model.head, *([model.head_dist] if hasattr(model, "head_dist") else [])]
+    second = getattr(model, "head_dist", None)
+    heads = [model.head] if second is None else [model.head, second]
     if not all(isinstance(head, nn.Linear) for head in heads):
         raise TypeError(
             f"Cannot decompose {type(model).__name__}: its classifier head is not a single layer."
+        )
+    if model.head.in_features != x.shape[-1]:  # transformers' DINOv2 classifiers
+        raise TypeError(
+            f"Cannot decompose {type(model).__name__}: its classifier head reads both the class "
+            "token and the mean of the patches."
         )
     chosen = torch.as_tensor(list(classes), device=x.device)
     weight = torch.stack([upcast(head.weight[chosen]) for head in heads], dim=1) / len(heads)

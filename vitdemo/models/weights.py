@@ -52,10 +52,10 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
     try:
         with open(path, "rb") as file:
             start = file.read(32)
-        if start.startswith((_ZIP_START, _PICKLE_START)):
-            content = _load_torch(path)
-        elif start[8:9] == b"{":
+        if start[8:9] == b"{":  # checked first, because the length before it may begin with 0x80
             content = load_file(path)
+        elif start.startswith((_ZIP_START, _PICKLE_START)):
+            content = _load_torch(path)
         else:
             raise ModelError(
                 f"{_describe_file_kind(path, start)} Use a safetensors file or a file from "

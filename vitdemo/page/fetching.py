@@ -39,6 +39,10 @@ class DownloadManager:
         found = self._in_progress.get(key)
         return found.progress if found else None
 
+    def list_keys(self) -> list[Hashable]:
+        """Return the keys of the downloads in progress."""
+        return list(self._in_progress)
+
     def stop(self, key: Hashable) -> None:
         """Stop the download `key`, and wait until it has ended."""
         if found := self._in_progress.get(key):

@@ -91,6 +91,19 @@ class TimmRun(Run):
         return str(self.weights) if own else "timm's weights"
 
     @property
+    def licence(self) -> str:
+        """Licence that timm states for the weights, or ""."""
+        return get_pretrained_cfg(self.spec.name).license or ""
+
+    def load(self, device: torch.device) -> nn.Module:
+        """Build the model in evaluation mode on `device`; see `load_timm_model`."""
+        return load_timm_model(self, device)
+
+    def find_downloaded(self) -> Path | None:
+        """Return the file of an earlier download of the weights, or None."""
+        return find_downloaded_weights(self)
+
+    @property
     def has_weights(self) -> bool:
         return True
 
@@ -125,7 +138,7 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         check_has_weights(name)
     model = _build_without_weights(name)
     config = get_pretrained_cfg(name)
-    size = _choose_image_size(model, config.input_size[-1])
+    size = choose_image_size(model, config.input_size[-1])
     return TimmRun(
         path=Path(text),
         name=TIMM_PREFIX + name,
@@ -141,11 +154,6 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         weights=Path(file) if file else None,
         pretrained=pretrained,
     )
-
-
-def get_licence(run: TimmRun) -> str:
-    """Return the licence that timm states for the weights, or ""."""
-    return get_pretrained_cfg(run.spec.name).license or ""
 
 
 def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
@@ -227,7 +235,7 @@ def _build_without_weights(name: str) -> nn.Module:
     return model
 
 
-def _choose_image_size(model: nn.Module, size: int) -> int:
+def choose_image_size(model: nn.Module, size: int) -> int:
     """Round `size` down to whole patches, or reduce it if attention would need too much memory."""
     side = patch_side(model)
     patches = size // side
@@ -242,17 +250,17 @@ def get_class_names(config: PretrainedCfg) -> tuple[str, ...]:
     """
     count = config.num_classes
     if config.label_names and len(config.label_names) == count:
-        return _number_duplicate_names(
+        return number_duplicate_names(
             [(config.label_descriptions or {}).get(n, n) for n in config.label_names]
         )
     subset = infer_imagenet_subset({"num_classes": count})
     if subset is None:
         return ()
     info = ImageNetInfo(subset)
-    return _number_duplicate_names([info.index_to_description(i) for i in range(count)])
+    return number_duplicate_names([info.index_to_description(i) for i in range(count)])
 
 
-def _number_duplicate_names(names: Sequence[str]) -> tuple[str, ...]:
+def number_duplicate_names(names: Sequence[str]) -> tuple[str, ...]:
     """Add the class index to names that several classes share (ImageNet has two cranes)."""
     times = Counter(names)
     return tuple(

@@ -11,11 +11,16 @@ from vitdemo.data import preprocess_images
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Preprocessing of images: `size` of the model input in pixels, mean and std per channel."""
+    """Preprocessing of images: `size` of the model input in pixels, mean and std per channel.
+
+    `crop` is the side of the centre crop divided by the shorter side of an image. A call does not
+    crop, because its images are already squares.
+    """
 
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    crop: float = 1.0
 
     def __call__(self, images: Tensor) -> Tensor:
         """Convert uint8 or float pixels (B, 3, S, S) in 0..255 to (B, 3, size, size) float32."""

@@ -1,14 +1,17 @@
-"""The panel "More models": Vision Transformers from timm, downloaded on request.
+"""The panel "More models": Vision Transformers from timm, the Hub or this computer, on request.
 
-On a page bound to localhost, the user can add any timm model, and all users then see the model. On
-other pages, and through a proxy, users can add only suggested models, for the current session.
+On a page bound to localhost, the user can add any model, and all users then see the model. On other
+pages, and through a proxy, users can add only suggested models, for the current session. So only
+this computer's user can open paths on the server.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import gradio as gr
 from gradio.utils import LRUCache
 
+from vitdemo.data.downloads import OnBytes
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import update_run_choices
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
@@ -16,23 +19,35 @@ from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.gradio_patches import current_request, session_id
 from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT, is_local_request, show_user_errors
+from vitdemo.runs.opened_model import (
+    OpenedModel,
+    add_timm_prefix,
+    is_model_address,
+    open_model,
+    parse_labels,
+)
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
     TIMM_PREFIX,
     TimmRun,
     create_timm_run,
     download_weights,
-    find_downloaded_weights,
-    get_licence,
 )
 
 MORE_MODELS_INTRO = (
     "Adds pretrained Vision Transformers from [timm](https://huggingface.co/timm) to the list of "
     "models. Their weights are downloaded from the Hugging Face Hub."
 )
+ANY_MODEL_NOTE = (
+    " You can also open a model of your own: `hf-hub:USER/NAME` from the Hub (timm, transformers' "
+    "ViT, DeiT or DINOv2), or `local:PATH`, a folder or a weights file on this computer. Options "
+    "follow the name, for example `local:model.pth?heads=6&size=224`."
+)
+LABELS_INFO = "Optional, for a model without labels: one label per line, in the order of outputs."
 SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page."
 MODEL_ACTIONS = ("add", "stop", "remove")
 SUGGESTIONS_BY_NAME = {suggestion.name: suggestion for suggestion in MODEL_SUGGESTIONS}
+MAX_LABELS_LENGTH = 10**6  # ImageNet-22k's labels have 300,000 characters
 MAX_ERRORS = 200  # remembered failed downloads of all sessions
 MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
 
@@ -47,15 +62,24 @@ class MoreModelsPanel:
         self.errors: LRUCache[tuple, str] = LRUCache(MAX_ERRORS)
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
             self.intro = gr.Markdown(
-                MORE_MODELS_INTRO if local_only else MORE_MODELS_INTRO + SESSION_ONLY_NOTE
+                MORE_MODELS_INTRO + (ANY_MODEL_NOTE if local_only else SESSION_ONLY_NOTE)
             )
             self.model_list = TaskList(elem_id="offered-models")
             self.name_input = gr.Textbox(
-                label="Other timm model",
-                placeholder="vit_base_patch16_224",
-                max_length=200,
+                label="Other model",
+                placeholder="vit_base_patch16_224, hf-hub:USER/NAME or local:PATH",
+                max_length=1000,
                 visible=local_only,
                 elem_id="model-name",
+            )
+            self.labels_input = gr.Textbox(
+                label="Labels",
+                info=LABELS_INFO,
+                lines=2,
+                max_lines=8,
+                max_length=MAX_LABELS_LENGTH,
+                visible=local_only,
+                elem_id="model-labels",
             )
             self.add_button = gr.Button(
                 "Add model", size="sm", visible=local_only, elem_id="add-model"
@@ -63,7 +87,9 @@ class MoreModelsPanel:
 
     def wire(self) -> None:
         """Connect the events; call this after all components of `look` were created."""
-        opened = [self.model_list, self.intro, self.name_input, self.add_button]
+        opened = [
+            self.model_list, self.intro, self.name_input, self.labels_input, self.add_button
+        ]  # fmt: skip
         self.panel.expand(self.render_panel, None, opened, **REFRESH_EVENT)
         told, several = [self.model_list, self.look.model], {"trigger_mode": "multiple"}
         self.model_list.act(
@@ -72,7 +98,7 @@ class MoreModelsPanel:
         by_name = (
             [self.add_button.click, self.name_input.submit],
             self.add_entered_model,
-            self.name_input,
+            [self.name_input, self.labels_input],
             told,
         )
         gr.on(*by_name, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE)
@@ -91,7 +117,8 @@ class MoreModelsPanel:
         named = gr.update(visible=self.is_for_all_users)
         return (
             self.task_rows(),
-            MORE_MODELS_INTRO if self.is_for_all_users else MORE_MODELS_INTRO + SESSION_ONLY_NOTE,
+            MORE_MODELS_INTRO + (ANY_MODEL_NOTE if self.is_for_all_users else SESSION_ONLY_NOTE),
+            named,
             named,
             named,
         )
@@ -100,14 +127,20 @@ class MoreModelsPanel:
         """Return a task row for each suggested model, each added model and each failed download."""
         there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
         failed = [name for key, name in self.errors if (key, name) == self.download_key(name)]
-        names = dict.fromkeys([*SUGGESTIONS_BY_NAME, *there, *failed])
+        keys = self.downloads.list_keys()
+        running = [name for key, name in keys if (key, name) == self.download_key(name)]
+        names = dict.fromkeys([*SUGGESTIONS_BY_NAME, *there, *running, *failed])
         return [self.task_row(name, there.get(name)) for name in names]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
         """Return the task row of the model `name`; `added_run` is its run, or None if not added."""
-        run = added_run or self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        run = added_run
+        if run is None and not is_model_address(name):
+            run = self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
         known = SUGGESTIONS_BY_NAME.get(name)
         about = {"note": known.description if known else "", "title": known.title if known else ""}
+        if isinstance(run, OpenedModel):
+            about["note"] = " ".join(run.notices)
         if now := self.downloads.get_progress(self.download_key(name)):
             stop = [("stop", "Stop")]
             return Task(
@@ -117,10 +150,11 @@ class MoreModelsPanel:
             removable = self.context.is_removable_model(run.name, for_all=self.is_for_all_users)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
+        words = describe_timm_model(run) if run else ""
         if error := self.errors.get(self.download_key(name)):
             again = [("add", "Try again")]
-            return Task(name, "failed", describe_timm_model(run), 1.0, again, error, about["title"])
-        return Task(name, "", describe_timm_model(run), 1.0, [("add", "Add")], **about)
+            return Task(name, "failed", words, 1.0, again, error, about["title"])
+        return Task(name, "", words, 1.0, [("add", "Add")], **about)
 
     @show_user_errors
     def run_action(self, event: gr.EventData, chosen: str | None) -> Iterator[tuple]:
@@ -132,23 +166,28 @@ class MoreModelsPanel:
         if action == "stop":
             self.downloads.stop(self.download_key(name))
         else:
-            self.context.remove_timm_model(f"{TIMM_PREFIX}{name}", for_all=self.is_for_all_users)
+            self.context.remove_timm_model(add_timm_prefix(name), for_all=self.is_for_all_users)
         yield self.task_rows(), update_run_choices(self.context.explainable_runs(), chosen)[0]
 
     @show_user_errors
-    def add_entered_model(self, name: str) -> Iterator[tuple]:
-        """Add the model whose timm name the user entered."""
-        yield from self.download_and_add((name or "").strip().removeprefix(TIMM_PREFIX))
+    def add_entered_model(self, name: str, labels: str = "") -> Iterator[tuple]:
+        """Add the model whose timm name or address the user entered, with optional labels."""
+        name = (name or "").strip().removeprefix(TIMM_PREFIX)
+        yield from self.download_and_add(name, parse_labels((labels or "")[:MAX_LABELS_LENGTH]))
 
-    def download_and_add(self, name: str) -> Iterator[tuple]:
+    def download_and_add(self, name: str, labels: tuple[str, ...] = ()) -> Iterator[tuple]:
         """Download the model `name`, add it and choose it. The row of the model shows an error."""
-        run, key = self.resolve_model(name), self.download_key(name)
+        fetch, key = self.resolve_model(name, labels), self.download_key(name)
         self.errors.pop(key, None)
+        found: list[TimmRun] = []
         try:
             for _ in self.downloads.run_download(
-                key, lambda on_bytes: download_weights(run, on_bytes)
+                key, lambda on_bytes: found.append(fetch(on_bytes))
             ):
                 yield self.task_rows(), gr.skip()
+            if not found:  # another session downloads the same model
+                return
+            (run,) = found
             self.context.load_model(run)  # before adding, so that errors appear now
         except Stopped:
             yield self.task_rows(), gr.skip()
@@ -157,20 +196,44 @@ class MoreModelsPanel:
             self.errors[key] = str(error)
             yield self.task_rows(), gr.skip()
             return
+        self.replace_opened_model(run)
         self.context.add_timm_model(run, for_all=self.is_for_all_users)
         shown = next(model.name for model in self.context.timm_models if model.path == run.path)
         choice, _ = update_run_choices(self.context.explainable_runs(), shown)
         yield self.task_rows(), choice | {"value": shown}
 
-    def resolve_model(self, name: str) -> TimmRun:
-        """Return the run of a model. Raises `ModelError` if it is unknown or may not be added."""
+    def replace_opened_model(self, run: TimmRun) -> None:
+        """Remove the same model with other labels, so that the new labels are shown."""
+        for known in self.context.timm_models:
+            is_other = known.path == run.path and known.stamp != run.stamp
+            if is_other and self.context.is_removable_model(
+                known.name, for_all=self.is_for_all_users
+            ):
+                self.context.remove_timm_model(known.name, for_all=self.is_for_all_users)
+
+    def resolve_model(
+        self, name: str, labels: tuple[str, ...] = ()
+    ) -> Callable[[OnBytes], TimmRun]:
+        """Return a function that downloads a model and returns its run.
+
+        Raises `ModelError` if the model is unknown or may not be added.
+        """
         if not name:
             raise ModelError("Enter the name of a timm model, such as vit_base_patch16_224.")
-        if "=" in name or (not self.is_for_all_users and name not in SUGGESTIONS_BY_NAME):
+        is_address = is_model_address(name)
+        if not self.is_for_all_users and name not in SUGGESTIONS_BY_NAME:
             raise ModelError(f"'{name}' cannot be added here. Choose one of the listed models.")
+        if "=" in name and not is_address:
+            raise ModelError(f"'{name}' cannot be added here. Open a file with local:PATH.")
         if self.downloads.get_progress(self.download_key(name)):
             raise ModelError(f"'{name}' is already being downloaded. Wait until it is finished.")
-        return self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        if is_address:
+            return partial(open_model, name, labels)
+        if labels:
+            raise ModelError("timm knows the labels of this model. Leave the field Labels empty.")
+        return partial(
+            download_weights, self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
+        )
 
 
 def describe_timm_model(run: TimmRun) -> str:
@@ -178,7 +241,7 @@ def describe_timm_model(run: TimmRun) -> str:
     size = 4 * run.config["parameters"] / 1e6  # MB: the Hub stores 4 bytes per weight (float32)
     words = [
         f"{size:.0f} MB",
-        get_licence(run),
-        "already downloaded" if find_downloaded_weights(run) else "",
+        run.licence,
+        "already downloaded" if run.find_downloaded() else "",
     ]
     return ", ".join(word for word in words if word)

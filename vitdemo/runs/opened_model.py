@@ -1,0 +1,474 @@
+"""Vision Transformers of other projects, opened from the Hugging Face Hub or from this computer.
+
+    run = open_model("hf-hub:google/vit-base-patch16-224")  # transformers or timm
+    run = open_model("local:weights.pth?heads=6&labels=labels.txt")
+    run.notices  # assumptions, one sentence each
+    context = AppContext([], None, torch.device("cpu"), [run])
+
+No code from the model's repository is run, and pickled code is never executed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import timm
+import torch
+from timm.data.constants import (
+    IMAGENET_DEFAULT_MEAN,
+    IMAGENET_DEFAULT_STD,
+    IMAGENET_INCEPTION_MEAN,
+    IMAGENET_INCEPTION_STD,
+)
+from timm.models import PretrainedCfg
+from torch import nn
+
+from vitdemo.data.downloads import OnBytes
+from vitdemo.data.image_folders import normalize_name
+from vitdemo.errors import ModelError, RunError
+from vitdemo.models import ModelSpec, build_model, count_parameters, transformers_names
+from vitdemo.models.plain_vit import check_plain_vit
+from vitdemo.models.pretrained import build_timm, check_name
+from vitdemo.models.vit_shape import (
+    SUPPORTED_MODELS,
+    VitShape,
+    build_from_tensors,
+    choose_num_heads,
+    find_vit_tensors,
+    infer_shape,
+)
+from vitdemo.models.weights import check_fit, find_tensors, read_weights_file
+from vitdemo.runs.model_files import (
+    HUB_PREFIX,
+    LOCAL_PREFIX,
+    ModelAddress,
+    ModelFiles,
+    fetch_files,
+    parse_address,
+)
+from vitdemo.runs.timm_run import (
+    MAX_GRID_SIDE,
+    REDUCED_GRID_SIDE,
+    TIMM_PREFIX,
+    TimmRun,
+    choose_image_size,
+    create_timm_run,
+    get_class_names,
+    number_duplicate_names,
+)
+from vitdemo.training import Preprocessing
+
+OPENED_FAMILY = "opened"  # family of a model that only its tensors describe
+NUMBERED_LABEL = "class {}"
+NO_LABELS_NOTICE = "The labels are unknown, so the classes are numbered. State labels to name them."
+IMAGENET_NOTICE = "The labels are not stored with the model: ImageNet's {} labels are assumed."
+HEADS_NOTICE = "{} attention heads are assumed, 64 dimensions each. Add ?heads=N if this is wrong."
+NORMALISATION_NOTICE = (
+    "Mean and standard deviation of the pixels are not stored with the model: the usual values of "
+    "this architecture are used. Add ?mean=M&std=S to change them."
+)
+STRETCH_NOTICE = (
+    "Its own preprocessing stretches an image to a square. vitdemo uses the centre square."
+)
+CONCATENATED_NOTICE = (
+    "Its classifier reads the class token and the mean of the patches. Attention maps of the "
+    "classifier show the class token's attention."
+)
+REDUCED_NOTICE = "The input is reduced from {} to {} pixels, so that attention fits into memory."
+
+
+@dataclass(frozen=True)
+class OpenedModel(TimmRun):
+    """A model of another project as a run, without training history and evaluation.
+
+    `notices` are assumptions about the model, one sentence each. `build` builds the model on the
+    CPU.
+    """
+
+    notices: tuple[str, ...] = ()
+    build: Callable[[], nn.Module] = field(default=nn.Identity, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Address of the model, which distinguishes models of the same name."""
+        return str(self.path)
+
+    @property
+    def licence(self) -> str:
+        return ""
+
+    @property
+    def evaluation(self):
+        raise RunError(
+            f"'{self.name}' has no evaluation, because it was not trained here. Choose another "
+            "model."
+        )
+
+    def find_downloaded(self) -> Path | None:
+        return self.weights if self.name.startswith(HUB_PREFIX) else None
+
+    # Inference mode is off, because weights that are created in it can never have a gradient.
+    @torch.inference_mode(False)
+    def load(self, device: torch.device) -> nn.Module:
+        """Build the model in evaluation mode on `device`. Raises `ModelError`."""
+        return self.build().eval().to(device)
+
+
+class _Description(NamedTuple):
+    """Everything about a model that its files state: how to build it, and its input and labels."""
+
+    spec: ModelSpec
+    build: Callable[[], nn.Module]
+    num_classes: int
+    labels: tuple[str, ...]
+    preprocessing: Preprocessing
+    summary: str
+    notices: list[str]
+
+
+def create_model_run(text: str, labels: Sequence[str] = ()) -> TimmRun:
+    """Return the run of a model: "timm:NAME[=FILE]", "hf-hub:USER/NAME" or "local:PATH".
+
+    Raises `ModelError`, see `create_timm_run` and `open_model`.
+    """
+    return create_timm_run(text) if text.startswith(TIMM_PREFIX) else open_model(text, labels)
+
+
+def is_model_address(text: str) -> bool:
+    """Return whether `text` is the address of a model that `open_model` opens."""
+    schemes = (HUB_PREFIX, LOCAL_PREFIX, "hf_hub:", "local-dir:", "http://", "https://", "file://")
+    return text.strip().startswith(schemes)
+
+
+def add_timm_prefix(text: str) -> str:
+    """Return `text` with the prefix "timm:", unless it has a prefix already."""
+    return text if text.startswith(TIMM_PREFIX) or is_model_address(text) else TIMM_PREFIX + text
+
+
+def list_notices(runs: Sequence[TimmRun]) -> list[str]:
+    """Return the notices of all opened models, each with the model's name."""
+    opened = [run for run in runs if isinstance(run, OpenedModel)]
+    return [f"{run.name}: {notice}" for run in opened for notice in run.notices]
+
+
+def open_model(
+    text: str, labels: Sequence[str] = (), on_bytes: OnBytes | None = None
+) -> OpenedModel:
+    """Open a Vision Transformer of timm, transformers or vitdemo, or one from its tensors alone.
+
+    Args:
+        text: "hf-hub:USER/NAME[@revision]" or "local:PATH", with options after "?": `heads` (number
+            of attention heads), `labels` (text file, one label per line), `size` (side of the input
+            in pixels), `mean` and `std` (one or three numbers).
+        labels: names of the outputs, instead of the labels in the model's files.
+        on_bytes: is called as `on_bytes(done, total)` during a download, and may raise `Stopped`.
+
+    Raises `ModelError` with one sentence for a model that cannot be opened.
+    """
+    address = parse_address(text)
+    files = fetch_files(address, on_bytes)
+    try:
+        found = _describe(files, address)
+    except ModelError as error:
+        raise ModelError(f"'{address.location}': {error}") from error
+    given = tuple(labels) or _read_labels(address.options.get("labels"))
+    names, notices = _choose_labels(found, given)
+    with torch.inference_mode(False):
+        model = found.build()
+    status = files.weights.stat()
+    stamp = (text, names, str(files.weights), status.st_mtime_ns, status.st_size)
+    name = address.location
+    if address.prefix == LOCAL_PREFIX:
+        path = Path(address.location)
+        name = path.resolve().name if path.is_dir() else path.name
+    return OpenedModel(
+        path=Path(text),
+        name=address.prefix + name,
+        config={
+            "recipe": {"name": address.prefix + name, "summary": found.summary},
+            "parameters": count_parameters(model),
+        },
+        classes=names,
+        spec=found.spec,
+        preprocessing=found.preprocessing,
+        history=(),
+        stamp=stamp,
+        weights=files.weights,
+        notices=tuple([*found.notices, *notices]),
+        build=found.build,
+    )
+
+
+def _describe(files: ModelFiles, address: ModelAddress) -> _Description:
+    """Describe a model by the kind of its config.json: timm, transformers, vitdemo, or none."""
+    config = files.config
+    if "architecture" in config and "model_type" not in config:
+        return _describe_timm(files, address)
+    if "model_type" in config:
+        transformers_names.check_config(config)
+        return _describe_tensors(files, address)
+    if {"model", "classes", "normalisation"} <= set(config):
+        return _describe_run(files)
+    return _describe_tensors(files, address)
+
+
+def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
+    """Describe a model with timm's config.json, in its new or its flat layout."""
+    config = files.config
+    details = config.get("pretrained_cfg", config)
+    name, args = config["architecture"], dict(config.get("model_args") or {})
+    if not isinstance(name, str) or not isinstance(details, dict):
+        raise ModelError("config.json is not in timm's format.")
+    check_name(name)
+    classes = config.get("num_classes", details.get("num_classes", 0))
+    size = _first_number(args.pop("img_size", None) or details.get("input_size", [3, 224, 224]))
+    # These options are fixed by vitdemo.
+    args = {k: v for k, v in args.items() if k not in ("num_classes", "in_chans", "device")}
+    try:
+        with torch.device("meta"):
+            model = timm.create_model(name, num_classes=classes, img_size=size, **args)
+    except Exception as error:  # timm's constructors raise errors of any class
+        try:
+            with torch.device("meta"):
+                check_plain_vit(timm.create_model(name))
+        except TypeError as other:
+            raise ModelError(f"timm's '{name}' cannot be opened. {SUPPORTED_MODELS}") from other
+        raise ModelError(f"config.json does not fit timm's '{name}' ({error}).") from error
+    try:
+        check_plain_vit(model)
+    except TypeError as error:
+        raise ModelError(f"timm's '{name}' cannot be opened. {SUPPORTED_MODELS}") from error
+    chosen, notices = _stated_size(address, choose_image_size(model, size)), []
+    if chosen != size:
+        notices.append(REDUCED_NOTICE.format(size, chosen))
+    build = partial(
+        build_timm, name, classes, chosen, weights=files.weights, keep_head=True, **args
+    )
+    labels = config.get("label_names", details.get("label_names", details.get("labels")))
+    descriptions = config.get("label_descriptions", details.get("label_descriptions"))
+    labelled = PretrainedCfg(
+        num_classes=classes, label_names=labels, label_descriptions=descriptions
+    )
+    names = get_class_names(labelled)
+    if names and not labels:
+        notices.append(IMAGENET_NOTICE.format(f"{classes:,}"))
+    mode = details.get("crop_mode") or "center"
+    if mode == "squash":
+        notices.append(STRETCH_NOTICE)
+    crop = (details.get("crop_pct") or 0.875) if mode == "center" else 1.0
+    pixels = Preprocessing(
+        chosen,
+        _three_numbers(details.get("mean") or IMAGENET_DEFAULT_MEAN, "mean"),
+        _three_numbers(details.get("std") or IMAGENET_DEFAULT_STD, "std"),
+        min(float(crop), 1.0),
+    )
+    spec = ModelSpec("timm", chosen, name, args)
+    return _Description(spec, build, classes, names, pixels, f"timm's {name}", notices)
+
+
+def _describe_run(files: ModelFiles) -> _Description:
+    """Describe a run of vitdemo, whose config.json describes an architecture that timm lacks."""
+    config = files.config
+    try:
+        spec = ModelSpec(**config["model"])
+        classes = tuple(normalize_name(str(name)) for name in config["classes"])
+        mean, std = (_three_numbers(config["normalisation"][k], k) for k in ("mean", "std"))
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"config.json is not valid ({error!r}).") from error
+    recipe = config.get("recipe")
+    summary = recipe.get("summary", "") if isinstance(recipe, dict) else ""
+    build = partial(_build_run, files.weights, spec, len(classes))
+    pixels = Preprocessing(spec.image_size, mean, std)
+    return _Description(spec, build, len(classes), classes, pixels, f"vitdemo: {summary}", [])
+
+
+def _build_run(weights: Path, spec: ModelSpec, num_classes: int) -> nn.Module:
+    try:
+        model = build_model(spec, num_classes)
+    except TypeError as error:  # an unknown option
+        raise ModelError(f"config.json describes an unknown model ({error}).") from error
+    tensors = find_tensors(read_weights_file(weights), model)
+    check_fit(tensors, model, file=weights, with_head=True)
+    model.load_state_dict(tensors, strict=True)
+    return model
+
+
+def _describe_tensors(files: ModelFiles, address: ModelAddress) -> _Description:
+    """Describe a model of transformers, or a model whose files have no known config.json."""
+    config, notices = files.config, []
+    shape = infer_shape(find_vit_tensors(read_weights_file(files.weights)))
+    kind = config.get("model_type", "")
+    if kind:
+        _check_sizes(shape, config)
+    stated = _stated_number(address, "heads") or config.get("num_attention_heads", 0)
+    heads, is_assumed = choose_num_heads(shape, stated)
+    if is_assumed:
+        notices.append(HEADS_NOTICE.format(heads))
+    if "+" in shape.pooling:
+        notices.append(CONCATENATED_NOTICE)
+    pixels = _read_processor(files, kind, address, shape, notices)
+    options = {
+        "num_heads": heads,
+        "eps": float(config.get("layer_norm_eps", transformers_names.DEFAULT_EPS.get(kind, 1e-6))),
+        "activation": transformers_names.ACTIVATIONS[config.get("hidden_act", "gelu")],
+        # transformers interpolates DINOv2's position embeddings without antialiasing.
+        "antialias": kind != "dinov2",
+    }
+    build = partial(_build_tensors, files.weights, shape, pixels.size, options)
+    labels = transformers_names.get_labels(config)
+    named = f"transformers' {(config.get('architectures') or [kind])[0]}" if kind else "ViT"
+    summary = f"{named}: {shape.depth} layers, {heads} heads, width {shape.embed_dim}"
+    spec = ModelSpec(OPENED_FAMILY, pixels.size)
+    return _Description(spec, build, shape.num_classes, labels, pixels, summary, notices)
+
+
+def _build_tensors(weights: Path, shape: VitShape, image_size: int, options: dict) -> nn.Module:
+    tensors = find_vit_tensors(read_weights_file(weights))
+    return build_from_tensors(tensors, shape, image_size, **options)
+
+
+def _check_sizes(shape: VitShape, config: dict[str, Any]) -> None:
+    """Raise `ModelError` if the weights and the config of transformers disagree."""
+    sizes = {
+        "hidden_size": shape.embed_dim,
+        "num_hidden_layers": shape.depth,
+        "patch_size": shape.patch_size,
+        "image_size": shape.image_size,
+        "num_register_tokens": shape.registers,
+    }
+    # Without a classifier, the config still lists two placeholder labels.
+    if shape.num_classes and config.get("id2label"):
+        sizes["id2label"] = shape.num_classes
+    for name, size in sizes.items():
+        stated = config.get(name, size)
+        stated = len(stated) if name == "id2label" else stated
+        if stated not in (size, [size, size]):
+            what = "labels in id2label" if name == "id2label" else name
+            raise ModelError(
+                f"config.json says {stated} {what}, but the weights have {size}. The files belong "
+                "to different models."
+            )
+
+
+def _read_processor(
+    files: ModelFiles, kind: str, address: ModelAddress, shape: VitShape, notices: list[str]
+) -> Preprocessing:
+    """Read the preprocessing from preprocessor_config.json or the options of the address."""
+    processor = files.processor
+    # transformers' ViT uses 0.5 for both; DeiT and DINOv2, and most other models, ImageNet's values
+    mean, std = IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+    if kind == "vit":
+        mean, std = IMAGENET_INCEPTION_MEAN, IMAGENET_INCEPTION_STD
+    if processor.get("do_normalize", True):
+        mean, std = processor.get("image_mean") or mean, processor.get("image_std") or std
+    else:
+        mean, std = (0.0,) * 3, (1.0,) * 3
+    options = address.options
+    if "mean" in options or "std" in options:
+        mean = options["mean"].split(",") if "mean" in options else mean
+        std = options["std"].split(",") if "std" in options else std
+    elif not processor:
+        notices.append(NORMALISATION_NOTICE)
+    resized, crop = _side(processor.get("size")), _side(processor.get("crop_size"))
+    is_cropped = bool(crop and processor.get("do_center_crop"))
+    if processor and not is_cropped and "height" in (processor.get("size") or {}):
+        notices.append(STRETCH_NOTICE)
+    size = shape.image_size
+    if kind.startswith("dinov2") or not size:  # these models accept other sizes than in training
+        size = (crop if is_cropped else resized) or size
+    size = _stated_size(address, size)
+    if not size:
+        raise ModelError(
+            "The model has no position embeddings, so its input size is unknown: state it, for "
+            "example local:PATH?size=224."
+        )
+    chosen = shape.patch_size * min(size // shape.patch_size, MAX_GRID_SIDE)
+    if size // shape.patch_size > MAX_GRID_SIDE:
+        chosen = shape.patch_size * REDUCED_GRID_SIDE
+    if not chosen:
+        raise ModelError(f"{size} pixels are less than one patch of {shape.patch_size} pixels.")
+    if chosen != size:
+        notices.append(REDUCED_NOTICE.format(size, chosen))
+    fraction = min(crop / resized, 1.0) if is_cropped and resized else 1.0
+    return Preprocessing(chosen, _three_numbers(mean, "mean"), _three_numbers(std, "std"), fraction)
+
+
+def _side(size: Any) -> int:
+    """Return the side in pixels in a processor's size: a number or an object; 0 if unknown."""
+    if isinstance(size, dict):
+        size = size.get("shortest_edge") or size.get("height") or 0
+    return size if isinstance(size, int) else 0
+
+
+def _first_number(size: Any) -> int:
+    """Return the side in pixels of timm's size: a number, or (3, S, S); it must be a square."""
+    sides = [size] if isinstance(size, int) else list(size)[-2:]
+    if not all(isinstance(side, int) and side > 0 for side in sides) or len(set(sides)) != 1:
+        raise ModelError(f"config.json has the input size {size}; vitdemo needs square images.")
+    return sides[0]
+
+
+def _three_numbers(values: Any, name: str) -> tuple[float, ...]:
+    """Return one number per colour channel. Raises `ModelError` for other values."""
+    try:
+        numbers = [float(value) for value in values]
+        if len(numbers) not in (1, 3):
+            raise ValueError(f"{len(numbers)} numbers")
+        if name == "std" and min(numbers) <= 0:
+            raise ValueError("a number that is not positive")
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"'{name}' must be one or three numbers ({error}).") from error
+    return tuple(numbers * (3 // len(numbers)))
+
+
+def _stated_number(address: ModelAddress, name: str) -> int:
+    text = address.options.get(name, "")
+    if not text:
+        return 0
+    if not text.isdecimal() or not 0 < int(text) < 10_000:
+        raise ModelError(f"'{name}={text}' is not a positive number.")
+    return int(text)
+
+
+def _stated_size(address: ModelAddress, size: int) -> int:
+    return _stated_number(address, "size") or size
+
+
+def _read_labels(file: str | None) -> tuple[str, ...]:
+    """Read labels from a text file, one per line; () without a file."""
+    if not file:
+        return ()
+    try:
+        text = Path(file).expanduser().read_text("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ModelError(f"The labels file '{file}' cannot be read: {reason}.") from error
+    return parse_labels(text)
+
+
+def parse_labels(text: str) -> tuple[str, ...]:
+    """Return the labels in `text`, one per line; empty lines at the end are ignored."""
+    return tuple(normalize_name(line.strip()) for line in text.strip().splitlines())
+
+
+def _choose_labels(found: _Description, given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of the outputs, and notices about them."""
+    count = found.num_classes
+    if given and len(given) != count:
+        outputs = f"{count:,} outputs" if count else "no classifier"
+        raise ModelError(f"There are {len(given):,} labels, but the model has {outputs}.")
+    labels = tuple(given) or found.labels
+    if labels:
+        if len(labels) != count:
+            raise ModelError(
+                f"config.json has {len(labels):,} labels, but the model has {count:,} outputs."
+            )
+        return number_duplicate_names(labels), []
+    if not count:
+        return (), ["The model has no classifier, so it predicts no classes."]
+    assumed = get_class_names(PretrainedCfg(num_classes=count))
+    if assumed:
+        return assumed, [IMAGENET_NOTICE.format(f"{count:,}")]
+    return tuple(NUMBERED_LABEL.format(i) for i in range(count)), [NO_LABELS_NOTICE]
