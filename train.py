@@ -1,4 +1,4 @@
-"""Train a recipe, resume or evaluate a run, write a report, or download CIFAR-10.
+"""Train a recipe, resume, evaluate or export a run, write a report, or download CIFAR-10.
 
     python train.py --list
     python train.py vit-small-cpu
@@ -12,6 +12,8 @@
     torchrun --nproc_per_node=4 train.py vit-plain  # split each batch over four GPUs
     python train.py evaluate runs/vit-small-cpu
     python train.py report runs/vit-small-cpu --out report.html
+    python train.py push runs/vit-small-cpu USER/NAME  # upload the model to the Hugging Face Hub
+    python train.py export runs/vit-small-cpu --onnx model.onnx
     python train.py download
 
 A training run writes a run folder (see `vitdemo/runs`). The page shows it while it trains.
@@ -89,7 +91,14 @@ MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"),
 MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
 
 
-OTHER_COMMANDS = (None, "download", "evaluate", "report")  # commands that do not train
+OTHER_COMMANDS = (
+    None,
+    "download",
+    "evaluate",
+    "report",
+    "push",
+    "export",
+)  # commands that do not train
 DISK_ERROR_HINT = (
     ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
     "another --out."
@@ -127,6 +136,10 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
         return evaluate(args)
     if args.recipe == "report":
         return write_report(args)
+    if args.recipe == "push":
+        return push(args)
+    if args.recipe == "export":
+        return export(args)
     stopper = Stopper(args.keep_after)
     folder = get_run_folder(args)
     lock = lock_run_folder(folder) if is_first_process() else nullcontext()
@@ -138,7 +151,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="train.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = "`evaluate`, `report` or `download`"
+    commands = "`evaluate`, `report`, `push`, `export` or `download`"
     parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
     parser.add_argument(
         "--config",
@@ -147,7 +160,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="file with a recipe instead of its name, for example the config.json of a run",
     )
     parser.add_argument(
-        "runs", nargs="*", type=Path, help="run folder to `evaluate`, or run folders to `report` on"
+        "runs",
+        nargs="*",
+        type=Path,
+        help="run folder to `evaluate` or `export`, run folders to `report` on, or a run folder "
+        "and USER/NAME to `push`",
     )
     parser.add_argument("--list", action="store_true", help="list the recipes and exit")
     parser.add_argument(
@@ -198,6 +215,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--smoke", action="store_true", help="run a quick check on synthetic images"
+    )
+    parser.add_argument(
+        "--dry-run",
+        type=Path,
+        metavar="FOLDER",
+        help="for `push`: only write the files of the repository into this folder",
+    )
+    parser.add_argument(
+        "--private", action="store_true", help="for `push`: create a private repository"
+    )
+    parser.add_argument(
+        "--license",
+        default="",
+        metavar="ID",
+        help="for `push`: licence of the weights in the model card, for example apache-2.0",
+    )
+    parser.add_argument(
+        "--onnx", type=Path, metavar="FILE", help="for `export`: the ONNX file to write"
     )
     parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
     group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
@@ -288,6 +323,42 @@ def read_supervised_runs(folders: list[Path]) -> Iterator[runs.Run]:
             yield runs.read_run(folder)
         except PretrainingError as error:
             print(f"train.py: not in the report: {error}", file=sys.stderr)
+
+
+def push(args: argparse.Namespace) -> int:
+    """Upload a run to the Hugging Face Hub, or write the files of its repository into a folder."""
+    # Imported here, because training does not need them.
+    from vitdemo.publishing.repository import push_run, write_repository
+
+    if len(args.runs) != 2 and not (args.dry_run and len(args.runs) == 1):
+        raise RunError(
+            "push needs a run folder and a name: python train.py push runs/RUN USER/NAME."
+        )
+    run = runs.read_run(args.runs[0])
+    repository = args.runs[1].as_posix() if len(args.runs) == 2 else f"USER/{run.path.name}"
+    if args.dry_run:
+        write_repository(run, args.dry_run, repository, args.license)
+        print(f"The files of the repository are in '{args.dry_run}'.")
+        return 0
+    options = {"private": args.private, "licence": args.license}
+    address = push_run(run, repository, **options, on_step=lambda text: print(text, flush=True))
+    print(f"The model is at {address}")
+    print(f"To open it: python app.py --model hf-hub:{repository}")
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write the model of a run as an ONNX file."""
+    from vitdemo.publishing.onnx_export import export_onnx
+
+    if len(args.runs) != 1 or not args.onnx:
+        raise RunError(
+            "export needs a run folder and a file: python train.py export runs/RUN --onnx FILE."
+        )
+    names = export_onnx(runs.read_run(args.runs[0]), args.onnx)
+    attention = f" and the attention of {len(names) - 1} layers" if names[1:] else ""
+    print(f"'{args.onnx}' computes the logits{attention}.")
+    return 0
 
 
 def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stopper) -> int:

@@ -74,9 +74,15 @@ class HubHandler(BaseHTTPRequestHandler):
                 if line["key"] == "file":
                     value = line["value"]
                     self.files[value["path"]] = base64.b64decode(value["content"])
-            self.answer({"commitUrl": f"{self.address}/commit/{40 * '0'}", "commitOid": 40 * "0"})
+            repository = self.path.removeprefix("/api/models/").partition("/commit/")[0]
+            commit = {"commitUrl": f"{self.address}/{repository}/commit/{40 * '0'}"}
+            self.answer(commit | {"commitOid": 40 * "0"})
+        elif self.path.endswith("/validate-yaml"):  # of the model card
+            self.answer({"errors": [], "warnings": []})
         else:
-            self.answer({"url": f"{self.address}/{json.loads(body)['name']}", "name": "model"})
+            repository = json.loads(body)
+            owner = repository.get("organization", "me")
+            self.answer({"url": f"{self.address}/{owner}/{repository['name']}"})
 
     @property
     def address(self) -> str:

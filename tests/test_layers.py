@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = (
     "errors < console < data < models < training < runs < metrics < explain < figures < documents"
-    " < cache < context < analyses < custom_classes < jobs < report < lessons < page < app"
+    " < cache < context < analyses < publishing < custom_classes < jobs < report < lessons < page"
+    " < app"
 )
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it
@@ -21,8 +22,13 @@ ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import i
     "jinja2": ("vitdemo.documents",),
 }
 # These imports from a higher layer are allowed inside a function only, so that training does not
-# require the libraries of `train.py report`.
-LATE_IMPORTS = {("train", "vitdemo.report.render_report")}
+# require the libraries of `train.py report`, `push` and `export`.
+LATE_IMPORTS = {
+    ("train", "vitdemo.report.render_report"),
+    ("train", "vitdemo.publishing.repository.push_run"),
+    ("train", "vitdemo.publishing.repository.write_repository"),
+    ("train", "vitdemo.publishing.onnx_export.export_onnx"),
+}
 COMPONENTS_PACKAGE = "vitdemo.page.components"  # its modules may not import the tabs
 TRAIN_HEIGHT = LAYERS.index("metrics") + 0.5  # train.py may import metrics and the layers below
 

@@ -222,7 +222,7 @@ class VisionTransformer(nn.Module):
 
     def _pos_embed(self, x: Tensor) -> Tensor:
         if self.cls_token is not None:
-            cls_token = self.cls_token.expand(len(x), -1, -1)  # (B, 1, D)
+            cls_token = self.cls_token.expand(x.shape[0], -1, -1)  # (B, 1, D)
             x = torch.cat([cls_token, x], dim=1)  # (B, N, D)
         return self.pos_drop(x if self.pos_embed is None else x + self.pos_embed)
 

@@ -1,0 +1,1 @@
+"""Runs for other programs: repositories of the Hugging Face Hub, and ONNX files."""
