@@ -48,5 +48,5 @@ $(VENV)/.app: requirements.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
-	$(INSTALL) requirements-dev.txt
+	$(INSTALL) requirements.txt -r requirements-dev.txt
 	touch $@ $(VENV)/.app

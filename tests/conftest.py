@@ -11,10 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-import train
 from tests.factories import RESNET, TEST_COUNTS, TIMM, VIT, make_context, make_run, make_tested_runs
 from tests.serving import serve
 from vitdemo import data
+from vitdemo.cli import train
 from vitdemo.context import AppContext
 from vitdemo.models import ModelSpec
 from vitdemo.training.recipes import RECIPES, Recipe

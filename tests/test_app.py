@@ -14,10 +14,10 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from PIL import Image
 
-import app
 from tests.factories import noise
 from tests.serving import serve
 from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in its websockets

@@ -5,9 +5,9 @@ import time
 import pytest
 import torch
 
-import app
 from tests.hub import serve_hub
 from vitdemo import data
+from vitdemo.cli import app
 from vitdemo.context import AppContext
 from vitdemo.data import cifar10
 from vitdemo.errors import DataError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import train
+from vitdemo.cli import train
 from vitdemo.errors import RecipeError
 from vitdemo.models import ModelSpec, build_model, count_parameters
 from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, Recipe, get_recipe

@@ -12,7 +12,6 @@ from PIL import Image
 from safetensors.torch import save, save_file
 from timm.models import PretrainedCfg
 
-import app
 from benchmarks import timm_sweep
 from tests.factories import make_run
 from tests.hub import serve_hub
@@ -20,6 +19,7 @@ from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.analyses.export import compute_all_maps
 from vitdemo.analyses.head_ablation import compute_head_effects
+from vitdemo.cli import app
 from vitdemo.context import AppContext
 from vitdemo.errors import ModelError, RunError
 from vitdemo.explain import attributions

@@ -20,11 +20,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import train
 from tests.conftest import TINY_RECIPE, run_train_py, write_noise_images
 from tests.factories import make_run
 from tests.serving import free_port, start_fork
 from vitdemo import data, runs, training
+from vitdemo.cli import train
 from vitdemo.data import make_synthetic_images
 from vitdemo.errors import DataError
 from vitdemo.runs import reference, writer
@@ -38,7 +38,7 @@ from vitdemo.training.splits import split_training_set
 THREE_CLASSES = {
     f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
 }
-ROOT = Path(train.__file__).parent
+ROOT = Path(__file__).parents[1]
 WEIGHTS = runs.WEIGHTS_FILE
 
 pytestmark = pytest.mark.usefixtures("tiny_recipe")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import app
 from tests.factories import make_context, make_evaluation, make_run
+from vitdemo.cli import app
 from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain

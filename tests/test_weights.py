@@ -9,8 +9,8 @@ import timm
 import torch
 from safetensors.torch import load_file, save_file
 
-import train
 from tests.factories import VIT, make_run, timm_spec
+from vitdemo.cli import train
 from vitdemo.errors import ModelError, RunError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.masked import MaskedAutoencoder

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import expect
 
-from app import INCLUDED_RUNS
 from tests.browser.actions import fits_window, open_tab
 from tests.serving import serve
 from vitdemo import runs
+from vitdemo.installation import included_folder
 from vitdemo.report import render_report
 
 # Tab: an element that is present once the tab is rendered.
@@ -60,7 +60,7 @@ def parse_media_box(pdf: bytes) -> tuple[float, float]:
 
 
 def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
-    with serve("--runs", str(INCLUDED_RUNS), "--data", str(tmp_path / "none")) as address:
+    with serve("--runs", str(included_folder("runs")), "--data", str(tmp_path / "none")) as address:
         page = open_page(address, width=LAPTOP, scheme="dark")
         for tab, content in TABS.items():
             page.emulate_media(media="screen")
@@ -100,7 +100,7 @@ def test_every_tab_fits_laptop_phone_and_paper(open_page, tmp_path):
 
 
 def test_a_report_of_all_models_fits_on_paper(open_page, tmp_path):
-    included, _ = runs.find_runs(INCLUDED_RUNS)
+    included, _ = runs.find_runs(included_folder("runs"))
     (tmp_path / "report.html").write_text(render_report(included), encoding="utf-8")
     page = open_page((tmp_path / "report.html").as_uri(), width=PAPER)
     page.emulate_media(media="print")

@@ -38,6 +38,7 @@ from vitdemo.data.image_folders import (
     list_loose_files,
 )
 from vitdemo.errors import DataError, ImageError, Stopped
+from vitdemo.installation import TRAIN_COMMAND
 
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
 # the images' mean standard deviation, (0.2023, 0.1994, 0.2010), which is smaller.
@@ -202,7 +203,7 @@ def _missing_dataset_message(root: Path) -> str:
     named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
     return (
         f"{MISSING_DATASET}: '{root}' {state}. Set --data to a folder with train/<class>/ and "
-        f"test/<class>/ images, or download CIFAR-10 with `python train.py download{named}`."
+        f"test/<class>/ images, or download CIFAR-10 with `{TRAIN_COMMAND} download{named}`."
     )
 
 

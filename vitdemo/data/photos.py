@@ -3,8 +3,10 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from vitdemo.installation import included_folder
+
 # New users start with the first photo, so it shows a class of CIFAR-10.
-OURS = Path(__file__).parents[2] / "assets" / "photos"
+OURS = included_folder("photos")
 GRADIOS = Path(find_spec("gradio").origin).parent / "media_assets" / "images"
 EXAMPLES = (
     OURS / "cat.jpg",

@@ -1,10 +1,10 @@
 """Queue of training runs started from the page; one runs at a time, independently of the page.
 
-Each job is a process `python train.py ...` with its output in `train.log` of the run folder. In the
-same folder, `recipe.json` has the recipe, and `job.json` records the request and the process. These
-files are the queue, and a lock protects their changes. There is no other state, so a restarted or
-second page has the same queue. See `state` for the state of a job, `options` for its settings,
-`cost` for its cost.
+Each job is a process of `vitdemo.cli.train`, with its output in `train.log` of the run folder. In
+the same folder, `recipe.json` has the recipe, and `job.json` records the request and the process.
+These files are the queue, and a lock protects their changes. There is no other state, so a
+restarted or second page has the same queue. See `state` for the state of a job, `options` for its
+settings, `cost` for its cost.
 """
 
 import json
@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from vitdemo import data, runs
 from vitdemo.errors import DataError, JobError
+from vitdemo.installation import PACKAGE, TRAIN_NAME
 from vitdemo.jobs import processes
 from vitdemo.jobs.options import build_recipe, get_preset
 from vitdemo.jobs.state import (
@@ -45,7 +46,6 @@ from vitdemo.runs.steps import read_steps
 from vitdemo.training.recipes import Recipe
 from vitdemo.training.stopping import FINISH_SIGNAL
 
-PROJECT_ROOT = Path(__file__).parents[2]  # folder of train.py
 LOCK_FILE = ".jobs.lock"
 RECIPE_FILE = "recipe.json"
 IMAGES_FOLDER = "pictures"  # folder of a job's own images, in its run folder
@@ -81,7 +81,7 @@ class JobQueue:
     """Queue of training jobs in the folder `root`, on the dataset in `data_root`, on `device`.
 
     With `for_all`, every user of the page may train; otherwise only users on this computer.
-    `command` starts the training program; only tests replace `train.py`.
+    `command` starts the training program; only tests replace it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class JobQueue:
         device: str = "auto",
         limits: JobLimits | None = None,
         for_all: bool = False,
-        command: tuple[str, ...] = (sys.executable, str(PROJECT_ROOT / "train.py")),
+        command: tuple[str, ...] = (sys.executable, "-m", "vitdemo.cli.train"),
     ):
         self.root = Path(root).resolve()
         self.data_root = Path(data_root or data.default_root()).resolve()
@@ -209,7 +209,7 @@ class JobQueue:
         root = private_root or self.root
         if not processes.IS_SUPPORTED:
             raise JobError(
-                "Training from the page requires Linux or macOS. Use train.py on this system."
+                f"Training from the page requires Linux or macOS. Use {TRAIN_NAME} on this system."
             )
         record = {"process": None, "request": None} | record
         root.mkdir(parents=True, exist_ok=True)
@@ -353,7 +353,7 @@ class JobQueue:
             log.write(f"{LAUNCH_MARKER} {' '.join(arguments)}\n")
         launched = time.time()
         process = processes.launch_process(
-            [*self.command, *arguments], PROJECT_ROOT, job.path / LOG_FILE
+            [*self.command, *arguments], PACKAGE.parent, job.path / LOG_FILE
         )
         changes = {"process": process, "launched": launched, "request": request, "ends": ends}
         write_job(job.path, job.record | changes)

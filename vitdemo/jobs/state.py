@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vitdemo import runs
 from vitdemo.errors import VitdemoError
+from vitdemo.installation import TRAIN_NAME
 from vitdemo.jobs import processes
 from vitdemo.runs import JOB_FILE
 from vitdemo.runs.steps import STEPS_FILE, read_steps
@@ -166,8 +167,8 @@ def last_log_message(folder: Path) -> str:
     lines = re.split(r"[\r\n]+", log.rpartition(LAUNCH_MARKER)[2])[1:]
     if any(re.match(r"Stopped\. \d+ of \d+ epochs are saved", line) for line in lines):
         return STOPPED_OUTSIDE_MESSAGE
-    messages = [line.strip() for line in lines if line.startswith("train.py: ")]
+    messages = [line.strip() for line in lines if line.startswith(f"{TRAIN_NAME}: ")]
     errors = [line.strip() for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     if messages or errors:
-        return (errors or messages)[-1].removeprefix("train.py: ")[:MAX_MESSAGE_LENGTH]
+        return (errors or messages)[-1].removeprefix(f"{TRAIN_NAME}: ")[:MAX_MESSAGE_LENGTH]
     return UNKNOWN_FAILURE_MESSAGE if any(line.strip() for line in lines) else ""

@@ -18,6 +18,7 @@ from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, apply_changes
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.figures import SEQUENTIAL_COLOURMAP, colour_table
+from vitdemo.installation import included_folder
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.lessons.facts import LESSON_IMAGE, find_run
 from vitdemo.metrics import confusion_matrix
@@ -190,8 +191,7 @@ DRAWINGS: dict[str, Callable[[AppContext], Image.Image]] = {  # by lesson
 
 
 def main() -> None:
-    root = Path(__file__).parents[2]
-    context = AppContext([root / "assets" / "runs"], root / "data", torch.device("cpu"))
+    context = AppContext([included_folder("runs")], None, torch.device("cpu"))
     for name, draw in DRAWINGS.items():
         path = LESSONS_FOLDER / DEFAULT_LANGUAGE / f"{name}{SUFFIX}"
         draw(context).save(path, "WEBP", quality=78, method=6)

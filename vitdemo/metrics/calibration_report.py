@@ -9,6 +9,7 @@ The temperature is fitted on the run's validation set and evaluated on its test 
 from dataclasses import dataclass
 
 from vitdemo.errors import RunError
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.calibration import (
     ChanceCalibration,
     ReliabilityDiagram,
@@ -96,7 +97,7 @@ def _compute_scaled_calibration(run: Run) -> ScaledCalibration | None:
     except ValueError as error:
         raise RunError(
             f"The validation predictions of '{run.name}' are invalid: {error}. Evaluate the run "
-            "again: python train.py evaluate RUN."
+            f"again: {TRAIN_COMMAND} evaluate RUN."
         ) from error
     scaled = apply_temperature(saved.probabilities, temperature)
     return ScaledCalibration(

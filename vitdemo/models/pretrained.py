@@ -12,6 +12,7 @@ from timm.models import get_pretrained_cfg
 from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
+from vitdemo.installation import APP_NAME, TRAIN_NAME
 from vitdemo.models.weights import (
     VIT_HEAD_NAMES,
     NamedTensors,
@@ -70,8 +71,8 @@ def build_timm(
     except Exception as error:  # hub, network and safetensors errors have no common base class
         raise ModelError(
             f"The pretrained weights of '{name}' could not be loaded ({_reason(error)}). Check the "
-            "network, or use a local weights file (train.py --weights FILE, app.py --model "
-            "timm:NAME=FILE)."
+            f"network, or use a local weights file ({TRAIN_NAME} --weights FILE, {APP_NAME} "
+            "--model timm:NAME=FILE)."
         ) from error
 
 
@@ -95,7 +96,7 @@ def check_has_weights(name: str) -> None:
     if not get_pretrained_cfg(name).has_weights:
         raise ModelError(
             f"timm has no pretrained weights for '{name}': choose another model, or use a local "
-            "weights file (train.py --weights FILE, app.py --model timm:NAME=FILE)."
+            f"weights file ({TRAIN_NAME} --weights FILE, {APP_NAME} --model timm:NAME=FILE)."
         )
 
 

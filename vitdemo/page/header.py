@@ -6,6 +6,7 @@ from pathlib import Path
 import gradio as gr
 import torch
 
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.components.header import HeaderContent, HeaderView
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.runs import Run
@@ -40,7 +41,7 @@ def header_content(
     if not found:
         places = " or ".join(f"'{root}'" for root in roots)
         way_out = (
-            f"There are no runs in {places} yet. Train one with `python train.py vit-small-cpu`, "
+            f"There are no runs in {places} yet. Train one with `{TRAIN_COMMAND} vit-small-cpu`, "
             "or pass the folder that contains your runs with --runs."
         )
         problems = [*problems, way_out]

@@ -15,6 +15,7 @@ import torch
 from gradio.components import Component
 
 from vitdemo.errors import JobError, VitdemoError
+from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JobQueue
 
 # At most one model request per core runs at a time, and their forward passes share the cores (see
@@ -42,11 +43,11 @@ REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
 NO_EVALUATION_MESSAGE = (
     "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
-    "again, use `python train.py evaluate runs/NAME`."
+    f"again, use `{TRAIN_COMMAND} evaluate runs/NAME`."
 )
 NO_OTHER_MODEL_LABEL = "no other model"
 TRAINING_NOT_ALLOWED_MESSAGE = (
-    "Only this computer can train models. To allow others, start app.py with --allow-training."
+    f"Only this computer can train models. To allow others, start {APP_NAME} with --allow-training."
 )
 
 

@@ -14,6 +14,7 @@ from vitdemo.documents import (
 )
 from vitdemo.documents.table import Cell, Row, Table
 from vitdemo.figures import charts
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics import DASH, format_signed, percent_text
 from vitdemo.metrics.calibration import (
     TEMPERATURE_RANGE,
@@ -156,7 +157,7 @@ def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
     if found.scaled is None:
         return Notice(
             f"No temperature can be fitted, because '{found.run}' has no predictions for "
-            f"validation images. To compute them, run `python train.py evaluate {path}` (needs the "
+            f"validation images. To compute them, run `{TRAIN_COMMAND} evaluate {path}` (needs the "
             "dataset). The test set must not be used to fit a temperature, because the test "
             "results would then look too good."
         )

@@ -9,6 +9,7 @@ from vitdemo.analyses.model_rows import EvaluationSummary, ModelRow
 from vitdemo.analyses.published_results import published_results
 from vitdemo.documents import DocumentBlock, Notice, Text
 from vitdemo.documents.table import Column, Table
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics import DASH
 
 FOLDED_LABEL = "ablation runs"
@@ -35,7 +36,7 @@ COLUMN_HELP = {  # column title with unit -> help text
     "Latency, 1 image (ms)": "Median time of a forward pass on this machine. Use the button below "
     "to measure it.",
     "Latency, 32 images (ms)": "Median time of a forward pass of 32 images on this machine.",
-    "Recipe": "Training recipe (see `python train.py --list`), if it differs from the model name.",
+    "Recipe": f"Training recipe (see `{TRAIN_COMMAND} --list`), if it differs from the model name.",
     "Dataset": "Dataset used for training and testing. Do not compare accuracies across datasets.",
     "Training device": "Device recorded by the run.",
     "Published results (%)": "Accuracy that others report for the same or a similar recipe. Not "

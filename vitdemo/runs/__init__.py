@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from vitdemo.data.image_folders import normalize_name
 from vitdemo.errors import PretrainingError, RunError, VitdemoError
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
 from vitdemo.runs.provenance import shorten_device_name
@@ -202,7 +203,7 @@ class Run:
                 raise RunError(
                     f"'{self.path / EVALUATION_FILE}' has probabilities of shape "
                     f"{probabilities.shape}, but the run has {len(self.classes)} classes. Run "
-                    f"`python train.py evaluate {self.path}`."
+                    f"`{TRAIN_COMMAND} evaluate {self.path}`."
                 )
         return evaluation
 
@@ -369,7 +370,7 @@ def read_evaluation(folder: Path) -> Evaluation:
             f"'{folder}' has no {EVALUATION_FILE}: the run is not finished. Resume it (--resume)."
         ) from error
     except Exception as error:  # errors of zipfile, zlib and numpy have no common base class
-        raise RunError(f"'{path}' is damaged: run `python train.py evaluate {folder}`.") from error
+        raise RunError(f"'{path}' is damaged: run `{TRAIN_COMMAND} evaluate {folder}`.") from error
 
 
 def read_checkpoint(folder: Path) -> dict:

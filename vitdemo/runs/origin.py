@@ -7,6 +7,7 @@ import torch
 
 from vitdemo import runs
 from vitdemo.errors import RunError
+from vitdemo.installation import find_included
 from vitdemo.models import ModelSpec
 from vitdemo.training import Teacher
 from vitdemo.training.recipes import Recipe
@@ -103,12 +104,13 @@ def load_teacher(
     """
     if not recipe.teacher:
         return None
-    if not (Path(recipe.teacher) / runs.WEIGHTS_FILE).is_file():
+    folder = find_included(recipe.teacher)
+    if not (folder / runs.WEIGHTS_FILE).is_file():
         raise RunError(
             f"There is no teacher model in '{recipe.teacher}'. Train the teacher, or choose "
             "another run folder with --teacher."
         )
-    run = runs.read_run(recipe.teacher)
+    run = runs.read_run(folder)
     if run.classes != classes:
         raise RunError(
             f"The teacher '{run.path}' has other classes ({', '.join(run.classes[:4])}, ...) than "

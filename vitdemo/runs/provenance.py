@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from vitdemo.installation import IS_INSTALLED
+
 PACKAGES = ("torch", "torchvision", "timm", "numpy")
 
 
@@ -44,6 +46,8 @@ def cpu_name() -> str:
 
 def git_commit() -> str | None:
     """Return the current commit, with "+" if tracked files have changes; None outside a clone."""
+    if IS_INSTALLED:  # the environment may be in a clone of another project
+        return None
     folder = Path(__file__).parent
     try:
         git = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=40"]

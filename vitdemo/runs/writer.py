@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from vitdemo import data, runs
 from vitdemo.errors import RunError
+from vitdemo.installation import TRAIN_COMMAND, TRAIN_TARGET
 from vitdemo.models import count_macs, count_parameters
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS_FILE
@@ -128,8 +129,9 @@ def get_provenance(trainer: Trainer, argv: list[str]) -> dict:
 def format_command(argv: list[str]) -> str:
     """Return the command that starts this program with `argv` in as many processes as now."""
     count = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    start = ["python"] if count == "1" else ["torchrun", f"--nproc_per_node={count}"]
-    return shlex.join([*start, "train.py", *argv])
+    if count == "1":
+        return shlex.join([*TRAIN_COMMAND.split(), *argv])
+    return shlex.join(["torchrun", f"--nproc_per_node={count}", *TRAIN_TARGET, *argv])
 
 
 class EpochSaver:

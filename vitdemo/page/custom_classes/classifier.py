@@ -10,6 +10,7 @@ from pathlib import Path
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import LinearProbe, ReportProgress, fit_linear_probe, write_probe_run
 from vitdemo.errors import JobError, RunError
+from vitdemo.installation import APP_NAME
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
 from vitdemo.page.bridge import CachedFile, Report, ViewState
@@ -30,7 +31,9 @@ MODEL_REPLACED_MESSAGE = " The previously published model '{name}' was deleted."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."
 ALREADY_DELETED_MESSAGE = "'{name}' was already deleted in the tab Train."
 NOT_PUBLISHED_MESSAGE = "You have not published a model. Press 'Publish to all users' first."
-NO_TRAINING_MESSAGE = "Training from this page is disabled. Start app.py with --allow-training."
+NO_TRAINING_MESSAGE = (
+    f"Training from this page is disabled. Start {APP_NAME} with --allow-training."
+)
 MODEL = "own.model"  # state key
 RUN_NAME_PREFIX = "own-"
 

@@ -20,6 +20,7 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.training_progress import (
     elapsed_minutes,
     recipe_field,
@@ -38,7 +39,7 @@ SCALES = [("Linear", "linear"), ("Logarithmic", "log")]
 AXES = [("Epochs", "epoch"), ("Minutes", "minutes"), ("Percentage of the run", "share")]
 AXIS_UNITS = {"epoch": "epoch", "minutes": "minutes", "share": "percent of the run"}
 NO_RUN_MESSAGE = (
-    "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears here."
+    f"There are no runs yet. Start one with `{TRAIN_COMMAND} vit-small-cpu`; it appears here."
 )
 NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
 NO_EPOCH_MESSAGE = "The curves appear at the end of the first epoch."

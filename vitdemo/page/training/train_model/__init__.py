@@ -11,6 +11,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.state import find_followed_job
 from vitdemo.page.bridge import ViewData, ViewState, add_view
@@ -30,7 +31,7 @@ JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
 PANEL_TITLE = "Train a model"
 TRAINING_DISABLED_MESSAGE = (
     "Training from this page is disabled because other computers can reach it. To enable it, "
-    "start `app.py` with `--allow-training`. Runs started with `python train.py` appear below."
+    f"start `{APP_NAME}` with `--allow-training`. Runs started with `{TRAIN_COMMAND}` appear below."
 )
 TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
 QUEUED_NOTE = "Another training run is in progress; a new run starts after it."

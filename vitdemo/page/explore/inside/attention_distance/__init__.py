@@ -13,6 +13,7 @@ from vitdemo.documents import (
 )
 from vitdemo.documents.table import Table
 from vitdemo.figures.charts import plot_attention_distance
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.bridge import ViewState, add_view, document_payload, load_square
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.runs import Run, find_pretraining
@@ -44,7 +45,7 @@ def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> lis
     """Return a plot per model, all with the same scale, and a table per model."""
     told = [Notice(problem) for problem in problems]
     if not found:
-        nothing = "No Vision Transformer is available. Train one: `python train.py vit-small-cpu`."
+        nothing = f"No Vision Transformer is available. Train one: `{TRAIN_COMMAND} vit-small-cpu`."
         return told or [Notice(nothing)]
     top = 1.08 * max(max(d.heads.max(), d.uniform) for d in found)
     numbers = [piece for each in found for piece in distance_table(each)]

@@ -6,6 +6,7 @@ from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snap
 from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Notice, Text
 from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.bridge import (
     ViewState,
     add_view,
@@ -26,7 +27,7 @@ ABOUT_EPOCHS = (
 )
 NO_SAVED_EPOCHS_MESSAGE = (
     "For '{name}', only the final weights were saved{others}. To save the weights of some epochs "
-    "in a new training run, use `python train.py RECIPE --keep 1,2,4,8`."
+    f"in a new training run, use `{TRAIN_COMMAND} RECIPE --keep 1,2,4,8`."
 )
 
 

@@ -4,13 +4,14 @@ from vitdemo.analyses.latency import find_latencies
 from vitdemo.analyses.model_rows import list_trained_runs, model_rows
 from vitdemo.context import AppContext
 from vitdemo.documents import Notice
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
 from vitdemo.report.models import model_blocks
 
 VIEW = "models_table"
 NO_RUNS_MESSAGE = (
-    "There are no runs yet. Start one with `python train.py vit-small-cpu`; it appears in this "
+    f"There are no runs yet. Start one with `{TRAIN_COMMAND} vit-small-cpu`; it appears in this "
     "table."
 )
 

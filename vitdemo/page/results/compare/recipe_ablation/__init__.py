@@ -8,6 +8,7 @@ from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Notice
 from vitdemo.errors import VitdemoError
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.recipe_ablation import RecipeAblation, compute_ablation, find_ablations
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.components.run_choice import RunChoice, group_runs
@@ -19,7 +20,7 @@ BASE = "compare.base"  # state key
 PLOT_WIDTH = 11  # inches
 ABLATION_TITLE = "## Ablation: the effect of each change to the recipe"
 NO_COMPARISON_MESSAGE = (
-    "No run has been evaluated yet. To evaluate a run, use `python train.py evaluate runs/NAME`."
+    f"No run has been evaluated yet. To evaluate a run, use `{TRAIN_COMMAND} evaluate runs/NAME`."
 )
 
 

@@ -1,0 +1,132 @@
+"""The built wheel in an environment of its own, started from another folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.page_requests import read_script, read_views
+from tests.serving import ROOT, free_port, run_server
+from vitdemo import __version__
+from vitdemo.installation import find_included
+from vitdemo.lessons import LESSONS_FOLDER
+
+BUILD_FILES = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "README.md", "LICENSE")
+NOT_INCLUDED = shutil.ignore_patterns("__pycache__", "*.pyi")
+MAX_WHEEL_MB = 75
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Wheel of this checkout, built without network access."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in BUILD_FILES:
+        shutil.copy(ROOT / name, source)
+    for name in ("vitdemo", "assets"):
+        shutil.copytree(ROOT / name, source / name, ignore=NOT_INCLUDED)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
+    command += ["--no-index", "-w", str(target), str(source)]
+    subprocess.run(command, check=True)
+    return next(target.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def programs(wheel, tmp_path_factory):
+    """Folder of the commands of an environment with the wheel and this environment's libraries."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=os.name != "nt")
+    paths = {"base": str(folder), "platbase": str(folder)}
+    packages = Path(sysconfig.get_path("purelib", "venv", paths))
+    programs = Path(sysconfig.get_path("scripts", "venv", paths))
+    (packages / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "-q"]
+    subprocess.run([*command, "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
+    return programs
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = os.environ | {"PYTHONPATH": ""}
+    texts = [str(text) for text in command]
+    return subprocess.run(
+        texts, cwd=cwd, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def list_project_files(folder: str) -> set[str]:
+    files = (file for file in (ROOT / folder).rglob("*") if file.is_file())
+    return {
+        file.relative_to(ROOT).as_posix()
+        for file in files
+        if file.suffix not in (".pyc", ".pyi") and file.name != ".jobs.lock"
+    }
+
+
+def test_the_wheel_contains_all_files_of_the_package_and_no_others(wheel):
+    expected = list_project_files("vitdemo")
+    for folder in ("assets/runs", "assets/photos"):
+        expected |= {f"vitdemo/{name}" for name in list_project_files(folder)}
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == expected
+    assert wheel.stat().st_size < MAX_WHEEL_MB * 1e6
+
+
+def test_the_metadata_names_the_same_dependencies_as_requirements_txt(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    assert f"\nVersion: {__version__}\n" in metadata
+    for file, extra in (("requirements.txt", False), ("requirements-dev.txt", True)):
+        lines = (ROOT / file).read_text("utf-8").splitlines()
+        names = [re.match(r"[\w-]+", line)[0] for line in lines if line[0] != "#"]
+        wanted = {name.replace("_", "-") for name in names}
+        found = re.findall(r"^Requires-Dist: ([\w-]+)(.*)$", metadata, re.M)
+        assert {name for name, rest in found if ("extra ==" in rest) == extra} == wanted
+
+
+def test_the_installed_page_is_served_from_another_folder(programs, tmp_path):
+    port = free_port()
+    command = [str(programs / "vitdemo"), "--device", "cpu", "--port", str(port)]
+    variables = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+    with run_server(command, port, tmp_path, variables, 120) as address:
+        assert "defineDocument" in read_script(address, "store.js")
+        views = read_views(address, "lesson_panel", "models_table", lesson="1-tokens")
+    lesson = (LESSONS_FOLDER / "en" / "1-tokens.md").read_text("utf-8")
+    assert f"title: {views['lesson_panel']['lesson']['title']}\n" in lesson
+    assert "vit-scratch" in json.dumps(views["models_table"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_installed_training_program_writes_into_the_current_folder(programs, tmp_path):
+    command = (programs / "vitdemo-train", "vit-small-cpu", "--smoke", "--device", "cpu")
+    run(*command, "--epochs", 1, cwd=tmp_path)
+    config = json.loads((tmp_path / "runs" / "vit-small-cpu-smoke" / "config.json").read_text())
+    assert config["command"] == "vitdemo-train vit-small-cpu --smoke --device cpu --epochs 1"
+    assert config["git_commit"] is None
+    assert [entry.name for entry in tmp_path.iterdir()] == ["runs"]
+
+
+def test_messages_of_the_installed_programs_name_the_installed_commands(programs, tmp_path):
+    help_text = run(programs / "vitdemo-train", "--help", cwd=tmp_path)
+    assert "vitdemo-train vit-small-cpu --resume" in help_text
+    assert "torchrun --nproc_per_node=4 -m vitdemo.cli.train vit-plain" in help_text
+    assert "train.py" not in help_text and "vitdemo-train [-h]" in help_text
+    assert "vitdemo [-h]" in run(programs / "vitdemo", "--help", cwd=tmp_path)
+
+
+def test_included_files_are_found_from_any_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = find_included("assets/runs/conv-baseline")
+    assert (found / "model.safetensors").is_file()
+    assert find_included("runs/conv-baseline") == Path("runs/conv-baseline")
+    own = tmp_path / "assets" / "runs" / "conv-baseline"
+    own.mkdir(parents=True)
+    assert find_included("assets/runs/conv-baseline").resolve() == own

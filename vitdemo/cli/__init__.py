@@ -1,0 +1,1 @@
+"""Programs of the command line: `app` (the command `vitdemo`) and `train` (`vitdemo-train`)."""

@@ -1,0 +1,164 @@
+"""Start the web page: run `python app.py` or `vitdemo`, then open the printed address.
+
+Without arguments, the page shows the included models and all runs in `runs/`. The models run on
+CUDA, MPS or the CPU. Gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...)
+also work.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # must be set before gradio is imported
+if os.environ.get("SPACES_ZERO_GPU"):
+    import spaces  # noqa: F401 - installed only in a Space; must be imported before torch
+
+from vitdemo import console
+from vitdemo.context import AppContext
+from vitdemo.data import DEFAULT_ROOT, default_root
+from vitdemo.errors import VitdemoError
+from vitdemo.installation import APP_NAME, included_folder
+from vitdemo.jobs import JobQueue
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
+from vitdemo.page import CSS, HEAD, JS, THEME, build_page
+from vitdemo.page.gradio_patches import session_id
+from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
+from vitdemo.runs.timm_run import MODELS_VARIABLE
+from vitdemo.training import choose_device
+from vitdemo.training.devices import release_freed_memory
+
+MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
+
+
+def main(argv: list[str] | None = None) -> int:
+    console.escape_unprintable()
+    args = build_parser().parse_args(argv)
+    try:
+        device = choose_device(args.device)
+        named = [name for name in os.environ.get(MODELS_VARIABLE, "").split(",") if name.strip()]
+        preset = [
+            *(add_timm_prefix(name.strip()) for name in named),
+            *args.model,
+        ]
+        timm_models = [create_model_run(text) for text in preset]
+        for notice in list_notices(timm_models):
+            print(f"app.py: {notice}", file=sys.stderr)
+    except VitdemoError as error:
+        print(f"{APP_NAME}: {error}", file=sys.stderr)
+        return 2
+    roots = args.runs or [included_folder("runs"), Path("runs")]
+    jobs = None
+    alone = is_local_only(args)
+    if args.allow_training or alone:
+        jobs = JobQueue(roots[-1], args.data, device.type, for_all=args.allow_training)
+        jobs.start_watching()
+    release_freed_memory()
+    context = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
+    lessons = [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons]
+    downloads = may_download(args)
+    page = build_page(context, jobs, lessons, local_only=alone, downloads_dataset=downloads)
+    page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # requests cannot bypass the queue
+    try:
+        page.launch(
+            theme=THEME,
+            css_paths=CSS,
+            js=JS,
+            head=HEAD,
+            server_name=args.host,
+            server_port=args.port,
+            share=args.share or None,
+            max_file_size="60mb",
+            footer_links=["api", "settings"],
+            run_history=False,
+            ssr_mode=False,
+            _frontend=False,  # otherwise, gradio stops if a busy machine responds after over 3 s
+        )
+    except OSError as error:  # for example, the port is already in use
+        print(f"{APP_NAME}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def is_local_only(args: argparse.Namespace) -> bool:
+    """Return whether arguments and environment bind the page to localhost."""
+    host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+    shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")
+    passed_on = os.environ.get("GRADIO_ROOT_PATH") or "SPACE_ID" in os.environ
+    return host in ("127.0.0.1", "localhost", "::1") and not shared and not passed_on
+
+
+def may_download(args: argparse.Namespace) -> bool:
+    """Return whether the start of the page downloads a missing CIFAR-10.
+
+    Without `--download` or `--no-download`, only a Space does. A folder that the user names must
+    exist, so that a typing error does not create a folder.
+    """
+    wanted = "SPACE_ID" in os.environ if args.download is None else args.download
+    root = args.data or default_root()
+    return wanted and (root == Path(DEFAULT_ROOT) or root.is_dir())
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=APP_NAME, description="Start the vitdemo web page.")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="folder that contains run folders; repeatable (default: the included "
+        "runs, and the folder runs in the current folder)",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="also show a Vision Transformer: timm:NAME[=FILE], hf-hub:USER/NAME or local:PATH "
+        "(see docs/models.md); repeatable (or list names, separated by commas, in the variable "
+        "VITDEMO_MODELS)",
+    )
+    parser.add_argument(
+        "--lessons",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder that contains your own lessons (see docs/teaching.md); repeatable",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of the dataset (default: data in the current folder)",
+    )
+    parser.add_argument(
+        "--download",
+        action=argparse.BooleanOptionalAction,
+        help="download a missing CIFAR-10 (170 MB) in the background (default: only in a Hugging "
+        "Face Space; the page has a button)",
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        help="port to listen on (default: GRADIO_SERVER_PORT, or the first free port from 7860 on)",
+    )
+    parser.add_argument(
+        "--host",
+        help="address to listen on (default: 127.0.0.1, only this computer; 0.0.0.0: all computers "
+        "on the network)",
+    )
+    parser.add_argument(
+        "--allow-training",
+        action="store_true",
+        help="let all users start training runs in the page (default: only users of this computer)",
+    )
+    parser.add_argument(
+        "--share", action="store_true", help="create a public link through gradio.live"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

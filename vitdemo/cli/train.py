@@ -1,0 +1,605 @@
+"""Train a recipe, resume, evaluate or export a run, write a report, or download CIFAR-10.
+
+    python train.py --list
+    python train.py vit-small-cpu
+    python train.py vit-small-cpu --resume
+    python train.py vit-small-cpu --resume --epochs 8   # resume, but train 8 epochs in total
+    python train.py --config runs/mine/config.json --seed 1 --out runs/mine-1
+    python train.py vit-plain --minutes 8.5         # stop between epochs; continue with --resume
+    python train.py first-steps --keep-after 3      # stop after 3 minutes and evaluate the model
+    python train.py vit-scratch-masked                 # self-supervised pretraining, then:
+    python train.py vit-scratch --weights runs/vit-scratch-masked/model.safetensors
+    torchrun --nproc_per_node=4 train.py vit-plain  # split each batch over four GPUs
+    python train.py evaluate runs/vit-small-cpu
+    python train.py report runs/vit-small-cpu --out report.html
+    python train.py push runs/vit-small-cpu USER/NAME  # upload the model to the Hugging Face Hub
+    python train.py export runs/vit-small-cpu --onnx model.onnx
+    python train.py download
+
+A training run writes a run folder (see `vitdemo/runs`). The page shows it while it trains.
+"""
+
+import argparse
+import json
+import math
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+
+from vitdemo import console, data, runs
+from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
+from vitdemo.installation import TRAIN_COMMAND, TRAIN_NAME, TRAIN_TARGET
+from vitdemo.metrics import compute_accuracy
+from vitdemo.models import build_model
+from vitdemo.runs.evaluate import check_same_classes, evaluate_run, split_of
+from vitdemo.runs.origin import (
+    check_origin_split,
+    check_same_heads,
+    has_same_classes,
+    load_teacher,
+    origin_entry,
+    read_origin,
+)
+from vitdemo.runs.reference import compute_reference, write_reference
+from vitdemo.runs.resume import (
+    get_resume_recipe,
+    prepare_resumed_folder,
+    read_recipe_file,
+    read_resume_checkpoint,
+)
+from vitdemo.runs.steps import StepLog
+from vitdemo.runs.writer import (
+    EpochSaver,
+    build_config,
+    check_folder_unused,
+    create_run_folder,
+    format_command,
+    lock_run_folder,
+    record_stop,
+)
+from vitdemo.training import (
+    Trainer,
+    choose_compile_mode,
+    choose_device,
+    is_first_process,
+    join_processes,
+)
+from vitdemo.training.devices import retain_freed_memory
+from vitdemo.training.pretraining import make_trainer
+from vitdemo.training.progress_bar import create_progress_bar, format_epoch_line
+from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, make_smoke_recipe
+from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
+from vitdemo.training.splits import get_preprocessing, split_training_set
+from vitdemo.training.stopping import Stopper
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+RECIPE_OPTIONS = tuple(
+    field
+    for field in fields(Recipe)
+    if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
+)
+# Options of `VisionTransformer`; models of other families do not have these options.
+MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"), int)
+MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
+
+
+OTHER_COMMANDS = (
+    None,
+    "download",
+    "evaluate",
+    "report",
+    "push",
+    "export",
+)  # commands that do not train
+DISK_ERROR_HINT = (
+    ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
+    "another --out."
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; exit codes: 0 done, 2 error with a message, 130 stopped and resumable."""
+    argv = sys.argv[1:] if argv is None else argv
+    console.escape_unprintable()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    args = build_parser().parse_args(argv)
+    try:
+        return run_command(args, argv)
+    except VitdemoError as error:
+        print(f"{TRAIN_NAME}: {error}", file=sys.stderr)
+    except OSError as error:  # for example, for a full disk or a missing permission
+        location = f" '{error.filename}'" if error.filename else ""
+        hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
+        print(f"{TRAIN_NAME}: {error.strerror or error}{location}{hint}", file=sys.stderr)
+    except KeyboardInterrupt:  # raised by Ctrl-C before the first step or during evaluation
+        print(f"{TRAIN_NAME}: stopped.", file=sys.stderr)
+        return 130
+    return 2
+
+
+def run_command(args: argparse.Namespace, argv: list[str]) -> int:
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    if args.list or (args.recipe is None and not args.config and not args.resume):
+        return list_recipes()
+    if args.recipe == "download":
+        return download(args)
+    if args.recipe == "evaluate":
+        return evaluate(args)
+    if args.recipe == "report":
+        return write_report(args)
+    if args.recipe == "push":
+        return push(args)
+    if args.recipe == "export":
+        return export(args)
+    stopper = Stopper(args.keep_after)
+    folder = get_run_folder(args)
+    lock = lock_run_folder(folder) if is_first_process() else nullcontext()
+    with lock, stopper.handle_stop_signal():
+        return train(args, argv, folder, stopper)
+
+
+def describe_commands() -> str:
+    """Return the examples of this module with the commands of this installation."""
+    torchrun = f"torchrun --nproc_per_node=4 {' '.join(TRAIN_TARGET)}"
+    return __doc__.replace("python train.py", TRAIN_COMMAND).replace(
+        "torchrun --nproc_per_node=4 train.py", torchrun
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=TRAIN_NAME,
+        description=describe_commands(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = "`evaluate`, `report`, `push`, `export` or `download`"
+    parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with a recipe instead of its name, for example the config.json of a run",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        type=Path,
+        help="run folder to `evaluate` or `export`, run folders to `report` on, or a run folder "
+        "and USER/NAME to `push`",
+    )
+    parser.add_argument("--list", action="store_true", help="list the recipes and exit")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of CIFAR-10, or of your own images in train/ and test/ (default: data in "
+        "the current folder)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="run folder (default: runs/RECIPE in the current folder); for a "
+        "report, its file (default: report.html)",
+    )
+    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="number of CPU threads (default: one per core)"
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="file with the weights to start from"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue the run in --out")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="stop after the last epoch that fits into this time; continue with --resume",
+    )
+    parser.add_argument(
+        "--keep-after",
+        type=float,
+        default=0.0,
+        metavar="MINUTES",
+        help="stop after this time, save the model and evaluate it; the signal SIGUSR1 does the "
+        "same immediately",
+    )
+    parser.add_argument(
+        "--compile",
+        default="auto",
+        metavar="MODE",
+        help="mode of torch.compile: auto (only on CUDA), off, default, reduce-overhead or "
+        "max-autotune (default: auto)",
+    )
+    parser.add_argument(
+        "--no-compile",
+        dest="compile",
+        action="store_const",
+        const="off",
+        help="the same as --compile off",
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="run a quick check on synthetic images"
+    )
+    parser.add_argument(
+        "--dry-run",
+        type=Path,
+        metavar="FOLDER",
+        help="for `push`: only write the files of the repository into this folder",
+    )
+    parser.add_argument(
+        "--private", action="store_true", help="for `push`: create a private repository"
+    )
+    parser.add_argument(
+        "--license",
+        default="",
+        metavar="ID",
+        help="for `push`: licence of the weights in the model card, for example apache-2.0",
+    )
+    parser.add_argument(
+        "--onnx", type=Path, metavar="FILE", help="for `export`: the ONNX file to write"
+    )
+    parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
+    group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
+    for field in RECIPE_OPTIONS:
+        option = "--" + field.name.replace("_", "-")
+        kind = {"type": field.type, "metavar": "VALUE"}
+        if field.type is bool:
+            kind = {"action": argparse.BooleanOptionalAction, "default": None}
+        group.add_argument(option, dest=f"set_{field.name}", help=RECIPE_HELP[field.name], **kind)
+    group = parser.add_argument_group("settings of a ViT from scratch (default: as in the recipe)")
+    for name, kind in MODEL_OPTIONS.items():
+        option = "--" + name.replace("_", "-")
+        group.add_argument(
+            option, dest=f"set_{name}", type=kind, metavar="VALUE", help=MODEL_HELP[name]
+        )
+    return parser
+
+
+def list_recipes() -> int:
+    width = max(map(len, RECIPES))
+    for recipe in RECIPES.values():
+        print(f"{recipe.name:<{width}}  {recipe.summary}")
+    return 0
+
+
+def download(args: argparse.Namespace) -> int:
+    source = data.open_dataset(args.data, download=True)
+    print(f"The dataset '{source.name}' with {len(source.classes)} classes is in '{source.root}'.")
+    return 0
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    if len(args.runs) != 1:
+        raise RunError(f"evaluate needs one run folder: {TRAIN_COMMAND} evaluate runs/NAME.")
+    run = runs.read_run(args.runs[0])
+    source = data.find_dataset(args.data)
+    check_same_classes(run, source)
+    print_notes(source)
+    parts = split_of(run, source)
+    if parts is None:
+        print(f"{TRAIN_NAME}: '{run.path}' was trained with another training set than the images "
+              f"in '{source.root}', or with another split. So the validation set is not evaluated.",
+              file=sys.stderr)  # fmt: skip
+    write_evaluation(run, source, parts and parts[1], args.device)
+    if parts:
+        add_reference(run, *parts, args.device)
+    return 0
+
+
+def add_reference(
+    run: runs.Run, train: data.LabelledImages, validation: data.LabelledImages, device: str
+) -> None:
+    """Write `reference_features.npz`, with which the page detects unfamiliar images."""
+    reference = compute_reference(run, train, validation, choose_device(device))
+    if reference:
+        write_reference(run.path, reference, run.config["data"]["fingerprint"])
+
+
+def write_evaluation(
+    run: runs.Run, source: data.ImageDataset, validation: data.LabelledImages | None, device: str
+) -> None:
+    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
+    test = source.load("test", run.spec.image_size)
+    evaluation = evaluate_run(run, test, validation, choose_device(device))
+    runs.write_evaluation(run.path, evaluation)
+    result = {"test_accuracy": compute_accuracy(evaluation.probabilities, evaluation.labels)}
+    print(json.dumps({"run": str(run.path)} | result | {"test_pictures": len(test)}))
+
+
+def write_report(args: argparse.Namespace) -> int:
+    """Write a report on finished or unfinished runs as one HTML file."""
+    if not args.runs:
+        raise RunError(f"report needs run folders: {TRAIN_COMMAND} report runs/NAME runs/OTHER.")
+    # Imported here, so that training neither waits for matplotlib nor needs it.
+    from vitdemo.report import render_report
+
+    path = args.out or Path("report.html")
+    html = render_report(runs.disambiguate_names(read_supervised_runs(args.runs)))
+    runs.write_atomically(path, lambda file: file.write(html.encode(errors="replace")))
+    print(f"The report is in '{path}': open it in a browser.")
+    return 0
+
+
+def read_supervised_runs(folders: list[Path]) -> Iterator[runs.Run]:
+    """Yield the runs to report on; print a message for each pretraining run in `folders`."""
+    for folder in folders:
+        try:
+            yield runs.read_run(folder)
+        except PretrainingError as error:
+            print(f"{TRAIN_NAME}: not in the report: {error}", file=sys.stderr)
+
+
+def push(args: argparse.Namespace) -> int:
+    """Upload a run to the Hugging Face Hub, or write the files of its repository into a folder."""
+    # Imported here, because training does not need them.
+    from vitdemo.publishing.repository import push_run, write_repository
+
+    if len(args.runs) != 2 and not (args.dry_run and len(args.runs) == 1):
+        raise RunError(
+            f"push needs a run folder and a name: {TRAIN_COMMAND} push runs/RUN USER/NAME."
+        )
+    run = runs.read_run(args.runs[0])
+    repository = args.runs[1].as_posix() if len(args.runs) == 2 else f"USER/{run.path.name}"
+    if args.dry_run:
+        write_repository(run, args.dry_run, repository, args.license)
+        print(f"The files of the repository are in '{args.dry_run}'.")
+        return 0
+    options = {"private": args.private, "licence": args.license}
+    address = push_run(run, repository, **options, on_step=lambda text: print(text, flush=True))
+    print(f"The model is at {address}")
+    print(f"To open it: python app.py --model hf-hub:{repository}")
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write the model of a run as an ONNX file."""
+    from vitdemo.publishing.onnx_export import export_onnx
+
+    if len(args.runs) != 1 or not args.onnx:
+        raise RunError(
+            f"export needs a run folder and a file: {TRAIN_COMMAND} export runs/RUN --onnx FILE."
+        )
+    names = export_onnx(runs.read_run(args.runs[0]), args.onnx)
+    attention = f" and the attention of {len(names) - 1} layers" if names[1:] else ""
+    print(f"'{args.onnx}' computes the logits{attention}.")
+    return 0
+
+
+def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stopper) -> int:
+    started = time.monotonic()
+    recipe = choose_recipe(args, folder)
+    if not args.resume:
+        check_folder_unused(folder, smoke=args.smoke)
+    device = choose_device(args.device)
+    retain_freed_memory()
+    compile = choose_compile_mode(device, args.compile)
+    source = (
+        data.SYNTHETIC_DATASET if args.smoke and args.data is None else data.find_dataset(args.data)
+    )
+    samples, classes = source.load("train", recipe.model.image_size), source.classes
+    train_idx, val_idx = split_training_set(samples, recipe, classes)
+    fingerprint = data.compute_fingerprint(samples, classes)
+    state = (
+        read_resume_checkpoint(folder, fingerprint, len(val_idx), recipe) if args.resume else None
+    )
+    if is_first_process():
+        source.check_images("test")  # fail now instead of after the last epoch
+        print_notes(source, note_on_split(recipe, len(val_idx), len(samples)))
+    processes, device = join_processes(device)
+    origin = read_origin(args.weights)
+    check_same_heads(origin, recipe.model)
+    check_origin_split(origin, recipe, classes, fingerprint)
+    torch.manual_seed(recipe.seed)
+    model = build_model(
+        recipe.model,
+        len(classes),
+        pretrained=recipe.pretrained and state is None and not args.smoke,
+        weights=None if state else args.weights,  # a resumed run loads its checkpoint
+        keep_head=has_same_classes(origin, classes),
+    ).to(device)
+    trainer = make_trainer(
+        model,
+        recipe,
+        samples.subset(train_idx),
+        samples.subset(val_idx),
+        num_classes=len(classes),
+        preprocessing=get_preprocessing(recipe, source, samples),
+        on_note=lambda note: print(f"{TRAIN_NAME}: {note}", file=sys.stderr),
+        stop=stopper.should_stop,
+        pause=stopper.should_pause,
+        compile=compile,
+        processes=processes,
+        teacher=load_teacher(recipe, classes, fingerprint, device),
+    )
+    if state:
+        trainer.load_state_dict(state)
+    if processes.is_first:
+        if state:
+            prepare_resumed_folder(folder, trainer, argv)
+        else:
+            config = build_config(trainer, model, classes, source.name, fingerprint, argv)
+            create_run_folder(folder, trainer, config | origin_entry(origin))
+    deadline = started + 60 * args.minutes if args.minutes else None
+    stopper.start_timer()
+    pause_signals = nullcontext() if processes.count > 1 else stopper.handle_pause_signals()
+    with pause_signals:
+        finished = train_and_save(trainer, folder, deadline)
+    if not processes.is_first:
+        return 0  # with another exit code, torchrun would stop the first process
+    if not finished:
+        print(f"Stopped. {describe_checkpoint(folder, recipe)} are saved in '{folder}'; "
+              f"continue with: {resume_command(args, folder)}")  # fmt: skip
+        return 130
+    if trainer.stopped_step is not None:
+        record_stop(folder, trainer)
+    runs.write_weights(folder, trainer.final_weights())
+    if recipe.mask_ratio:
+        print(f"The encoder is trained. To start a recipe of the same model from it, use --weights "
+              f"{folder / runs.WEIGHTS_FILE}")  # fmt: skip
+        return 0
+    evaluate_trained(args, folder, source, trainer)
+    return 0
+
+
+def print_notes(source: data.ImageDataset, *more: str) -> None:
+    """Print notes on left-out files and classes of the dataset, and `more` notes."""
+    for note in filter(None, (*source.list_notes(), *more)):
+        print(note, file=sys.stderr)
+
+
+def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
+    """Return a sentence if more images are held out than the recipe specifies; otherwise ""."""
+    if validation_count <= math.ceil(recipe.validation_share * count):
+        return ""
+    return (
+        f"{validation_count} of {count} images are held out for validation, because "
+        f"--validation-share {recipe.validation_share:g} is too small for one image per class."
+    )
+
+
+def evaluate_trained(
+    args: argparse.Namespace, folder: Path, source: data.ImageDataset, trainer: Trainer
+) -> None:
+    """Evaluate the run in `folder` at the end of its training.
+
+    Raises `DataError` with the command for a later evaluation if the test set has changed during
+    training and cannot be read.
+    """
+    try:
+        run = runs.read_run(folder)
+        write_evaluation(run, source, trainer.validation, args.device)
+        add_reference(run, trainer.train, trainer.validation, args.device)
+    except (VitdemoError, KeyboardInterrupt) as error:
+        command = [*TRAIN_COMMAND.split(), "evaluate", str(folder), "--data", str(source.root)]
+        message = (
+            f"The training is finished and its weights are saved in '{folder}'. Evaluate the run "
+            f"with: {shlex.join(command)}"
+        )
+        if isinstance(error, KeyboardInterrupt):
+            print(message, file=sys.stderr)
+            raise
+        raise DataError(f"{error} {message}") from error
+
+
+def describe_checkpoint(folder: Path, recipe: Recipe) -> str:
+    """Describe the saved epochs and steps; after a hard stop, the last epochs may be missing."""
+    state = runs.read_checkpoint(folder)
+    progress = state.get("progress")
+    steps = f" and {progress['step']} steps of the next epoch" if progress else ""
+    return f"{state['epoch']} of {recipe.total_epochs} epochs{steps}"
+
+
+def resume_command(args: argparse.Namespace, folder: Path) -> str:
+    """Return the command that resumes the run in `folder` on the same dataset."""
+    dataset = ["--data", str(args.data)] if args.data else []
+    smoke = ["--smoke"] if args.smoke else []
+    recipe = [args.recipe] if args.recipe else []
+    return format_command([*recipe, *smoke, *dataset, "--out", str(folder), "--resume"])
+
+
+def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
+    """Return the recipe with the command line's options; with --resume, the run's own recipe."""
+    settings = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    size = {"image_size": args.image_size} if args.image_size else {}
+    options = {name: getattr(args, f"set_{name}") for name in MODEL_OPTIONS}
+    options = {name: value for name, value in options.items() if value is not None}
+    if args.resume:
+        return get_resume_recipe(folder, args.recipe, **settings, **size, **options)
+    if args.config and args.recipe:
+        raise RecipeError(f"Give the recipe '{args.recipe}' or --config, but not both.")
+    recipe = read_recipe_file(args.config) if args.config else get_recipe(args.recipe)
+    recipe = make_smoke_recipe(recipe, **settings) if args.smoke else replace(recipe, **settings)
+    if options and recipe.model.family != "vit":
+        raise RecipeError(f"{recipe.name} is not a ViT from scratch: omit --{next(iter(options))}.")
+    model = replace(recipe.model, options={**recipe.model.options, **options})
+    return replace(recipe, model=replace(model, **size))
+
+
+def get_run_folder(args: argparse.Namespace) -> Path:
+    """Return `--out`, or runs/RECIPE by default. Raises `RecipeError` without both."""
+    if args.out:
+        return args.out
+    if not args.recipe:
+        raise RecipeError("Choose a run folder with --out, for example --out runs/mine.")
+    return Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
+
+
+def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
+    """Train and save all epochs; return False if a pause, a signal or the deadline ended them."""
+    is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
+    with create_progress_bar(trainer) as bar:
+        if is_first:
+            log, update_bar = StepLog(folder, trainer), trainer.on_step
+            trainer.on_step = lambda progress: (update_bar(progress), log.add(progress))
+        try:
+            for record in trainer.fit():
+                if is_first:
+                    saver.save(record)
+                    bar.write(format_epoch_line(record))
+                if (
+                    deadline
+                    and not trainer.is_finished
+                    and would_exceed_deadline(trainer, record, deadline)
+                ):
+                    return False
+            if trainer.epoch_progress:
+                saver.save_pause()
+                return False
+        except KeyboardInterrupt:
+            return False
+        finally:
+            with ignore_stop_signals():
+                saver.flush()
+    trainer.processes.destroy_group()
+    return True
+
+
+@contextmanager
+def ignore_stop_signals() -> Iterator[None]:
+    """Ignore Ctrl-C and SIGTERM in this context, because torchrun sends them twice."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bool:
+    """Return whether an epoch as long as the epoch of `record` would end after the deadline."""
+    seconds = record["epoch_seconds"] - trainer.compile_seconds
+    is_late = time.monotonic() + seconds > deadline
+    return trainer.processes.broadcast_flag(is_late, trainer.device)
+
+
+def exit_process(code: int) -> NoReturn:
+    """End this program with an exit code.
+
+    With several processes, Python's normal shutdown is skipped. A thread of gloo may still hold
+    tensors of the last all-reduce, and releasing them during shutdown aborts the process
+    (pytorch/pytorch#179291). `torchrun` would then stop the first process while it writes.
+    """
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def run() -> NoReturn:
+    """Run the command line and end this program."""
+    exit_process(main())
+
+
+if __name__ == "__main__":
+    run()
