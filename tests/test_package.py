@@ -40,16 +40,26 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def programs(wheel, tmp_path_factory):
-    """Folder of the commands of an environment with the wheel and this environment's libraries."""
-    folder = tmp_path_factory.mktemp("environment")
+    """Folder of the commands of an environment with the wheel."""
+    programs = create_environment(tmp_path_factory.mktemp("environment"))
+    install(programs, wheel)
+    return programs
+
+
+def create_environment(folder: Path) -> Path:
+    """Create an environment that sees this environment's libraries; return its commands' folder."""
     venv.create(folder, symlinks=os.name != "nt")
     paths = {"base": str(folder), "platbase": str(folder)}
     packages = Path(sysconfig.get_path("purelib", "venv", paths))
-    programs = Path(sysconfig.get_path("scripts", "venv", paths))
     (packages / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return Path(sysconfig.get_path("scripts", "venv", paths))
+
+
+def install(programs: Path, project: Path) -> None:
+    """Install a wheel or a source folder without its dependencies and without network access."""
     command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "-q"]
-    subprocess.run([*command, "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
-    return programs
+    offline = ("--no-deps", "--no-index", "--no-compile", "--no-build-isolation")
+    subprocess.run([*command, *offline, str(project)], check=True)
 
 
 def run(*command: object, cwd: Path) -> str:

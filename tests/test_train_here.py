@@ -131,6 +131,7 @@ def test_browser_events_and_guesses_are_checked():
         ("--host localhost", {}, True),
         ("--host 0.0.0.0", {}, False),
         ("--share", {}, False),
+        ("--root-path /vitdemo", {}, False),
         ("", {"GRADIO_SERVER_NAME": "0.0.0.0"}, False),
         ("", {"GRADIO_SHARE": "True"}, False),
         ("", {"SPACE_ID": "me/mine"}, False),

@@ -67,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
             head=HEAD,
             server_name=args.host,
             server_port=args.port,
+            root_path=args.root_path,
             share=args.share or None,
             max_file_size="60mb",
             footer_links=["api", "settings"],
@@ -84,7 +85,8 @@ def is_local_only(args: argparse.Namespace) -> bool:
     """Return whether arguments and environment bind the page to localhost."""
     host = args.host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
     shared = args.share or os.environ.get("GRADIO_SHARE", "").lower() in ("true", "1")
-    passed_on = os.environ.get("GRADIO_ROOT_PATH") or "SPACE_ID" in os.environ
+    root_path = args.root_path or os.environ.get("GRADIO_ROOT_PATH")
+    passed_on = root_path or "SPACE_ID" in os.environ
     return host in ("127.0.0.1", "localhost", "::1") and not shared and not passed_on
 
 
@@ -148,6 +150,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--host",
         help="address to listen on (default: 127.0.0.1, only this computer; 0.0.0.0: all computers "
         "on the network)",
+    )
+    parser.add_argument(
+        "--root-path",
+        metavar="PATH",
+        help="path of the page behind a reverse proxy that removes this path, for example /vitdemo "
+        "(default: GRADIO_ROOT_PATH)",
     )
     parser.add_argument(
         "--allow-training",
