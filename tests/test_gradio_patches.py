@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import gradio as gr
 import pytest
-from gradio import route_utils
+from gradio import networking, route_utils
 from gradio.components.image import ImageData
 from gradio.state_holder import SessionState
 from PIL import UnidentifiedImageError
@@ -223,3 +223,16 @@ def test_functions_without_the_state_as_input_know_its_value(run):
     with pytest.raises(RunError, match="needs a browser session"):
         run(ask_for_count(gr.Blocks))
     assert (current_request(), session_id()) == (None, None)
+
+
+def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):
+    """Require `_frontend=False` in `cli/app.py` (gradio-app/gradio#9817)."""
+    monkeypatch.setattr(networking, "url_ok", lambda url: False)  # as after several timeouts
+    with gr.Blocks() as page:
+        gr.Textbox()
+    options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
+    with pytest.raises(ValueError, match="localhost is not accessible"):
+        page.launch(**options)
+    page.close()
+    page.launch(**options, _frontend=False)
+    page.close()

@@ -47,6 +47,23 @@ def wait_until_drawn(page: Page, **expected) -> dict:
     return get_last_draw(page)
 
 
+def wait_for_frames(page: Page, count: int = 3) -> None:
+    """Wait for frames of the browser, within which gradio still sets the values of new content."""
+    page.evaluate(
+        """async (count) => {
+            for (let i = 0; i < count; i++) await new Promise(requestAnimationFrame);
+        }""",
+        count,
+    )
+
+
+def open_fold(page: Page, name: str, content: str) -> None:
+    """Open a closed accordion, and wait until its elements `content` keep the user's changes."""
+    page.get_by_role("button", name=name).click()
+    page.locator(content).first.wait_for()
+    wait_for_frames(page)
+
+
 def get_last_draw(page: Page) -> dict:
     """Return the last draw: run, layer, head, token, direction, source and `values` (P,)."""
     draw = page.evaluate("({...drawn.at(-1), values: Array.from(drawn.at(-1).values)})")

@@ -12,6 +12,7 @@ from tests.browser.actions import (
     fill_slider,
     fits_window,
     get_last_draw,
+    open_fold,
     open_tab,
     wait_for_new_values,
     wait_until_drawn,
@@ -282,9 +283,7 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     both_directions = errors.get_by_role("checkbox", name="Both directions")
     both_directions.check()
     expect_image_count(errors, "errors-pictures", 5 + 10 + 6)  # true bees and predicted bees
-    errors.get_by_role("button", name="Confused pairs and confidence").click()
-    errors.locator("#errors-high input").first.wait_for()
-    errors.wait_for_timeout(500)  # gradio undoes changes within the first moments of new content
+    open_fold(errors, "Confused pairs and confidence", "#errors-high input")
     fill_slider(errors, "#errors-high", 40)
     expect_image_count(errors, "errors-pictures", 0)
     fill_slider(errors, "#errors-low", 50)

@@ -1,9 +1,17 @@
-"""Workarounds for gradio 6.31, each with its reason and the issue number, if there is an issue.
+"""Workarounds for gradio 6, each with its reason and the upstream issue, if there is one.
 
-`tests/test_gradio_patches.py` fails if gradio no longer needs a workaround. More workarounds are in
-scripts: `stream.js` wraps `fetch` (lost responses), `names.js` (missing accessible names), and
-`newest` in `components/shared.js` (events with old data). `page.css` clips the container's overflow
-(no sticky elements otherwise).
+`tests/test_gradio_patches.py` and `tests/browser/test_plain_gradio.py` reproduce each fault with
+plain gradio. A test that fails names the workaround that can be removed. These workarounds are
+elsewhere, and no upstream issue is known without a number:
+
+- `stream.js` wraps `fetch`, because responses to requests are lost while the stream closes.
+- `names.js` adds accessible names of tab panels and groups.
+- `newest` in `components/shared.js`: the last of several quick events has the data of the first.
+- `lessons/panel/spotlight.js` repeats a click on a new accordion, because the first one is lost.
+- `page.css` clips the container's overflow, since no element is sticky otherwise (gradio#7540).
+- `print.css` is in the head, because gradio drops media rules for elements outside its container.
+  Nested rules with `.dark` are not possible, because gradio moves `.dark` to the outer rule.
+- `_frontend=False` in `cli/app.py`: the launch fails if a busy machine responds late (gradio#9817).
 """
 
 import asyncio
