@@ -132,7 +132,7 @@ def test_the_container_serves_the_page_and_is_healthy(image, tmp_path):
     check = arguments_of("HEALTHCHECK")[0].replace(PORT, port)
     check = json.loads(check[check.index("CMD ") + len("CMD ") :])
     check[0] = str(programs / check[0])
-    variables = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1", "HF_HOME": str(tmp_path / "models")}
+    variables = {"PYTHONPATH": "", "HF_HOME": str(tmp_path / "models")}
     assert subprocess.run(check, capture_output=True).returncode != 0
     command[0] = str(programs / command[0])
     with run_server(command, int(port), tmp_path, variables, 120) as address:

@@ -105,7 +105,7 @@ def test_the_metadata_names_the_same_dependencies_as_requirements_txt(wheel):
 def test_the_installed_page_is_served_from_another_folder(programs, tmp_path):
     port = free_port()
     command = [str(programs / "vitdemo"), "--device", "cpu", "--port", str(port)]
-    variables = {"PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+    variables = {"PYTHONPATH": ""}
     with run_server(command, port, tmp_path, variables, 120) as address:
         assert "defineDocument" in read_script(address, "store.js")
         views = read_views(address, "lesson_panel", "models_table", lesson="1-tokens")
