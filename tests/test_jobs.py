@@ -89,6 +89,15 @@ def test_a_job_finishes_with_low_cpu_priority(jobs):
     assert wait_for(jobs, name, "finished").epoch == 8
 
 
+def test_a_run_folder_that_cannot_be_written_is_reported(jobs, tmp_path):
+    (tmp_path / "file").touch()
+    jobs.root = tmp_path / "file" / "runs"
+    with pytest.raises(
+        JobError, match=r"written to .*/runs' \(Not a directory\).*--runs DIR"
+    ):
+        jobs.start("first-steps", {})
+
+
 def test_pause_resume_and_stop_keep_the_progress(jobs):
     name, pid = start_training_job(jobs)
     jobs.pause(name)

@@ -49,10 +49,11 @@ def programs(wheel, tmp_path_factory):
 def create_environment(folder: Path) -> Path:
     """Create an environment that sees this environment's libraries; return its commands' folder."""
     venv.create(folder, symlinks=os.name != "nt")
-    paths = {"base": str(folder), "platbase": str(folder)}
-    packages = Path(sysconfig.get_path("purelib", "venv", paths))
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    print_path = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(programs / "python", "-c", print_path, cwd=folder).strip())
     (packages / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return Path(sysconfig.get_path("scripts", "venv", paths))
+    return programs
 
 
 def install(programs: Path, project: Path) -> None:

@@ -212,8 +212,7 @@ class JobQueue:
                 f"Training from the page requires Linux or macOS. Use {TRAIN_NAME} on this system."
             )
         record = {"process": None, "request": None} | record
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".pictures-", dir=root) as staging:
+        with _create_staging(root) as staging:
             if write:  # needs no lock, because the folder is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
             (Path(staging) / RECIPE_FILE).write_text(json.dumps(asdict(recipe)), encoding="utf-8")
@@ -386,6 +385,18 @@ class JobQueue:
             raise JobError(
                 f"The disk has less than {limits.free_mib:,} MB of free space. Delete some files."
             )
+
+
+def _create_staging(root: Path) -> tempfile.TemporaryDirectory:
+    """Create a temporary folder in `root`. Raises `JobError` if `root` cannot be written."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=".pictures-", dir=root)
+    except OSError as error:
+        raise JobError(
+            f"Runs cannot be written to '{root}' ({error.strerror}). Start the page in another "
+            "folder, or with --runs DIR."
+        ) from error
 
 
 def _new_folder(root: Path, stem: str) -> Path:
