@@ -27,13 +27,14 @@ from vitdemo.page import components
 from vitdemo.page.bridge import Channel, document_payload
 from vitdemo.page.components import (
     COMPONENTS_FOLDER,
-    encode_colour_map,
+    View,
     serialise_payload,
     serve_file,
     serve_image,
 )
 from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
+from vitdemo.page.modules import encode_colour_map
 
 
 @pytest.fixture
@@ -107,16 +108,14 @@ def test_templates_contain_no_placeholder(part):
     assert "${" not in text and "{{" not in text and "`" not in text and "\\" not in text
 
 
-@pytest.mark.parametrize(
-    "script", sorted(COMPONENTS_FOLDER.glob("*.js")), ids=lambda path: path.stem
-)
-def test_scripts_quote_no_parameter_name_of_gradio_html(script):
+@pytest.mark.parametrize("component", View.__subclasses__(), ids=lambda each: each.__name__)
+def test_scripts_quote_no_parameter_name_of_gradio_html(component):
     # gradio takes a quoted name for an event if its HTML component has no such attribute. It then
     # reads each constructor parameter and copies it, with the component, at every page load.
     attributes = vars(gr.HTML(""))
     parameters = [name for name in signature(gr.HTML.__init__).parameters if name not in attributes]
     assert "every" in parameters
-    text = script.read_text("utf-8")
+    text = component().js_on_load
     assert not [name for name in parameters if re.search(f"[\"'`]{name}[\"'`]", text)]
 
 

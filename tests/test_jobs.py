@@ -92,9 +92,7 @@ def test_a_job_finishes_with_low_cpu_priority(jobs):
 def test_a_run_folder_that_cannot_be_written_is_reported(jobs, tmp_path):
     (tmp_path / "file").touch()
     jobs.root = tmp_path / "file" / "runs"
-    with pytest.raises(
-        JobError, match=r"written to .*/runs' \(Not a directory\).*--runs DIR"
-    ):
+    with pytest.raises(JobError, match=r"written to .*/runs' \(Not a directory\).*--runs DIR"):
         jobs.start("first-steps", {})
 
 

@@ -11,13 +11,16 @@ from vitdemo.documents import Notice, PickList, Text
 from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.bridge import document_payload
+from vitdemo.page.modules import APP_OPTIONS
 
 # A button in the document shows another document.
 JS_DRAW = """
-const place = element.querySelector("div");
-place.className = "article";
-const draw = vitdemo.documentIn(place, (name) => draw(window.documents[name]));
-draw(window.documents.NAME);
+vitdemo.loaded.then(({ documentIn }) => {
+  const place = element.querySelector("div");
+  place.className = "article";
+  const draw = documentIn(place, (name) => draw(window.documents[name]));
+  draw(window.documents.NAME);
+});
 """
 
 
@@ -53,7 +56,7 @@ def address():
             gr.HTML(html_template="<div>", js_on_load=js, elem_id=name)
     head = f"{HEAD}<script>window.documents = {json.dumps(payloads)};</script>"
     launch_options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    _, url, _ = page.launch(**launch_options, head=head, css_paths=CSS)
+    _, url, _ = page.launch(**launch_options, head=head, css_paths=CSS, app_kwargs=APP_OPTIONS)
     yield url
     page.close()
 

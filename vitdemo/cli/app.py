@@ -21,8 +21,9 @@ from vitdemo.errors import VitdemoError
 from vitdemo.installation import APP_NAME, included_folder
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
-from vitdemo.page import CSS, HEAD, JS, THEME, build_page
+from vitdemo.page import CSS, HEAD, THEME, build_page
 from vitdemo.page.gradio_patches import session_id
+from vitdemo.page.modules import APP_OPTIONS
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
 from vitdemo.training import choose_device
@@ -63,8 +64,8 @@ def main(argv: list[str] | None = None) -> int:
         page.launch(
             theme=THEME,
             css_paths=CSS,
-            js=JS,
             head=HEAD,
+            app_kwargs=APP_OPTIONS,
             server_name=args.host,
             server_port=args.port,
             root_path=args.root_path,

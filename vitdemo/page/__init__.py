@@ -19,14 +19,13 @@ from vitdemo.page import (
     results,
     training,
 )
-from vitdemo.page.components import COMPONENTS_FOLDER as COMPONENTS
-from vitdemo.page.components import SHARED_SCRIPTS, build_head_script
+from vitdemo.page.components import View
 from vitdemo.page.data import download
 from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
-from vitdemo.page.texts import build_texts_script
+from vitdemo.page.modules import PRINT_STYLESHEET, build_head
 
 # System fonts: the page needs no web fonts, so it also loads without a network.
 THEME = gr.themes.Soft(
@@ -73,31 +72,10 @@ THEME = gr.themes.Soft(
     checkbox_background_color_selected="*primary_600",
     checkbox_background_color_selected_dark="*primary_600",
 )
-# Each component with its own script loads its style sheet, so `CSS` does not contain these files.
-COMPONENT_STYLESHEETS = {
-    file.with_suffix(".css") for file in COMPONENTS.glob("*.js") if file.name not in SHARED_SCRIPTS
-}
-PRINT_STYLESHEET = Path(__file__).parent / "print.css"
+# A component of Python loads its own style sheet, so `CSS` does not contain these files.
+COMPONENT_STYLESHEETS = {component.part("css") for component in View.__subclasses__()}
 CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
-JS = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
-GLOBAL_SCRIPTS = [
-    Path(__file__).parent / name for name in ("texts.js", "stream.js", "waiting.js", "names.js")
-]
-# The scripts of a folder with a view, of which "view.js" is the last.
-FEATURE_SCRIPTS = [
-    script
-    for view in sorted(Path(__file__).parent.rglob("view.js"))
-    for script in sorted(view.parent.glob("*.js"))
-]
-VIEW_SCRIPTS = [Path(__file__).parent / "store.js", *FEATURE_SCRIPTS]
-SCRIPTS = [
-    build_texts_script(),
-    *(file.read_text(encoding="utf-8") for file in GLOBAL_SCRIPTS),
-    build_head_script(),
-    *(file.read_text(encoding="utf-8") for file in VIEW_SCRIPTS),
-]
-HEAD = "".join(f"<script>{script}</script>" for script in SCRIPTS)
-HEAD += f'<style media="print">{PRINT_STYLESHEET.read_text(encoding="utf-8")}</style>'
+HEAD = build_head()
 
 # Modules with the payload functions of their views, and perhaps tasks.
 FEATURES = (explore, results, data)
@@ -117,8 +95,8 @@ def build_page(
 
     With `jobs`, users can start training runs from the page. `local_only` means that the page is
     bound to localhost; then users may download any timm model. `downloads_dataset` downloads a
-    missing CIFAR-10 in the background. Pass THEME, CSS (paths), JS and HEAD
-    to `Blocks.launch`.
+    missing CIFAR-10 in the background. Pass THEME, CSS (paths), HEAD and
+    `modules.APP_OPTIONS` to `Blocks.launch`.
     """
     dataset = DatasetDownload(context)
     if downloads_dataset and context.is_dataset_missing():

@@ -79,11 +79,20 @@ MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
 MAX_NAMES = 1000  # maximum number of names in a list of a request
 MAX_CANCELLED = 2000  # remembered tasks: more than can wait (app.py) or run at the same time
 MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
-JS_CONNECT = "vitdemo.store.connect({ trigger, watch, props }, CONTROLS);"
+JS_CONNECT = (
+    "vitdemo.loaded.then(({ store }) => store.connect({ trigger, watch, props }, CONTROLS));"
+)
+JS_CONNECT_TASKS = "vitdemo.loaded.then(({ store }) => store.connectTasks({ watch, props }));"
+JS_CONNECT_ACTIONS = "vitdemo.loaded.then(({ store }) => store.connectActions({ watch, props }));"
 # gradio recognises an event by its quoted name.
-JS_MOUNT = "vitdemo.store.mount(NAME, element, { upload, trigger, events: EVENTS });"
+JS_MOUNT = (
+    "vitdemo.loaded.then(({ store }) => "
+    "store.mount(NAME, element, { upload, trigger, events: EVENTS }));"
+)
 # An empty field has the initial value of its control.
-JS_SET_STATE = "value => { vitdemo.store.takeInput(NAME, value ?? INITIAL); }"
+JS_SET_STATE = (
+    "value => vitdemo.loaded.then(({ store }) => store.takeInput(NAME, value ?? INITIAL))"
+)
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
@@ -268,8 +277,8 @@ def build(
     """
     descriptions = {name: describe_control(each) for name, each in controls.items()}
     bridge = Bridge(descriptions)
-    progress = Channel("vitdemo.store.connectTasks({ watch, props });", "tasks")
-    answers = Channel("vitdemo.store.connectActions({ watch, props });", "actions")
+    progress = Channel(JS_CONNECT_TASKS, "tasks")
+    answers = Channel(JS_CONNECT_ACTIONS, "actions")
     runner = TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:

@@ -1,26 +1,24 @@
 // Adds accessible names, which gradio leaves out: each tab panel is named by its tab, and each group
 // of radio buttons or checkboxes by its label.
-(() => {
-  const name = () => {
-    for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
-      if (!panel.offsetParent) continue; // skip hidden panels, since the selected tab is another tab
-      let place = panel.parentElement;
-      while (place && !place.querySelector("[role=tablist]")) place = place.parentElement;
-      const tab = place?.querySelector("[role=tablist] [aria-selected=true]");
-      if (tab) panel.setAttribute("aria-label", tab.textContent.trim());
-    }
-    for (const group of document.querySelectorAll("fieldset.block:not([aria-label])")) {
-      const words = group.querySelector("[data-testid=block-info]")?.textContent.trim();
-      if (words) group.setAttribute("aria-label", words);
-    }
-  };
-  let waiting = false;
-  new MutationObserver(() => {
-    if (waiting) return; // handle all changes of one redraw together
-    waiting = true;
-    setTimeout(() => {
-      waiting = false;
-      name();
-    }, 200);
-  }).observe(document.documentElement, { childList: true, subtree: true });
-})();
+const name = () => {
+  for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
+    if (!panel.offsetParent) continue; // skip hidden panels, since the selected tab is another tab
+    let place = panel.parentElement;
+    while (place && !place.querySelector("[role=tablist]")) place = place.parentElement;
+    const tab = place?.querySelector("[role=tablist] [aria-selected=true]");
+    if (tab) panel.setAttribute("aria-label", tab.textContent.trim());
+  }
+  for (const group of document.querySelectorAll("fieldset.block:not([aria-label])")) {
+    const words = group.querySelector("[data-testid=block-info]")?.textContent.trim();
+    if (words) group.setAttribute("aria-label", words);
+  }
+};
+let waiting = false;
+new MutationObserver(() => {
+  if (waiting) return; // handle all changes of one redraw together
+  waiting = true;
+  setTimeout(() => {
+    waiting = false;
+    name();
+  }, 200);
+}).observe(document.documentElement, { childList: true, subtree: true });

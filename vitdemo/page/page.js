@@ -1,104 +1,104 @@
-// Runs once when the page has loaded. Adds a button to every figure that saves it as PNG with double
+// Adds a button to every figure that saves it as PNG with double
 // resolution, and prints in light colours.
-() => {
-  const texts = vitdemo.texts.page;
-  const SCALE = 2;
-  const layers = (figure) =>
-    [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
-      (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
-    );
+import { fill, TEXTS } from "./texts.js";
 
-  const asImage = (part) =>
-    new Promise((resolve, reject) => {
-      if (part.tagName !== "svg") return resolve(part);
-      const image = new Image();
-      image.onload = () => resolve(image);
-      image.onerror = reject;
-      const { width, height } = part.getBoundingClientRect();
-      const copy = part.cloneNode(true);
-      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-      copy.setAttribute("width", SCALE * width);
-      copy.setAttribute("height", SCALE * height);
-      const style = getComputedStyle(part);
-      copy.style.color = style.color; // "currentColor" is undefined outside the page
-      copy.style.fontFamily = style.fontFamily;
-      image.src =
-        "data:image/svg+xml;charset=utf-8," +
-        encodeURIComponent(new XMLSerializer().serializeToString(copy));
-    });
+const texts = TEXTS.page;
+const SCALE = 2;
+const layers = (figure) =>
+  [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
+    (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
+  );
 
-  async function draw(figure) {
-    const parts = layers(figure);
-    const boxes = parts.map((part) => part.getBoundingClientRect());
-    const left = Math.min(...boxes.map((box) => box.left));
-    const top = Math.min(...boxes.map((box) => box.top));
-    const canvas = document.createElement("canvas");
-    canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
-    canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
-    const context = canvas.getContext("2d");
-    if (parts.some((part) => part.tagName === "svg")) {
-      context.fillStyle = getComputedStyle(document.body).backgroundColor; // SVGs have no background
-      context.fillRect(0, 0, canvas.width, canvas.height);
-    }
-    for (const [i, part] of parts.entries()) {
-      const style = getComputedStyle(part);
-      context.globalAlpha = Number(style.opacity);
-      context.imageSmoothingEnabled = style.imageRendering !== "pixelated";
-      context.drawImage(
-        await asImage(part),
-        SCALE * (boxes[i].left - left),
-        SCALE * (boxes[i].top - top),
-        SCALE * boxes[i].width,
-        SCALE * boxes[i].height,
-      );
-    }
-    return canvas;
-  }
-
-  const nameOf = (figure) => {
-    const words = figure.getAttribute("aria-label") || layers(figure).find((part) => part.alt)?.alt || "figure";
-    const plain = words.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    return "vitdemo-" + plain.slice(0, 60).replace(/^-+|-+$/g, "") + ".png";
-  };
-
-  async function save(figure) {
-    const link = document.createElement("a");
-    link.download = nameOf(figure);
-    link.href = (await draw(figure)).toDataURL("image/png");
-    link.click();
-  }
-
-  function offer(figure) {
-    // The component of a canvas over an image has its own button.
-    if (figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")) return;
-    const button = document.createElement("button");
-    button.className = "vd-save";
-    button.type = "button";
-    button.textContent = texts.png;
-    button.title = texts.save_figure;
-    button.setAttribute("aria-label", vitdemo.fill(texts.save_as_png, { name: nameOf(figure) }));
-    button.addEventListener("click", () => save(figure));
-    figure.append(button);
-  }
-
-  const offerAll = () => document.querySelectorAll("figure").forEach(offer);
-  let waiting = false;
-  new MutationObserver(() => {
-    if (waiting) return; // handle all changes of one redraw together
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      offerAll();
-    });
-  }).observe(document.body, { childList: true, subtree: true });
-  offerAll();
-
-  // Switch to the light theme while printing.
-  const { classList } = document.body;
-  let dark = false;
-  addEventListener("beforeprint", () => {
-    dark = classList.contains("dark");
-    classList.remove("dark");
+const asImage = (part) =>
+  new Promise((resolve, reject) => {
+    if (part.tagName !== "svg") return resolve(part);
+    const image = new Image();
+    image.onload = () => resolve(image);
+    image.onerror = reject;
+    const { width, height } = part.getBoundingClientRect();
+    const copy = part.cloneNode(true);
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", SCALE * width);
+    copy.setAttribute("height", SCALE * height);
+    const style = getComputedStyle(part);
+    copy.style.color = style.color; // "currentColor" is undefined outside the page
+    copy.style.fontFamily = style.fontFamily;
+    image.src =
+      "data:image/svg+xml;charset=utf-8," +
+      encodeURIComponent(new XMLSerializer().serializeToString(copy));
   });
-  addEventListener("afterprint", () => classList.toggle("dark", dark));
+
+async function draw(figure) {
+  const parts = layers(figure);
+  const boxes = parts.map((part) => part.getBoundingClientRect());
+  const left = Math.min(...boxes.map((box) => box.left));
+  const top = Math.min(...boxes.map((box) => box.top));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
+  canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
+  const context = canvas.getContext("2d");
+  if (parts.some((part) => part.tagName === "svg")) {
+    context.fillStyle = getComputedStyle(document.body).backgroundColor; // SVGs have no background
+    context.fillRect(0, 0, canvas.width, canvas.height);
+  }
+  for (const [i, part] of parts.entries()) {
+    const style = getComputedStyle(part);
+    context.globalAlpha = Number(style.opacity);
+    context.imageSmoothingEnabled = style.imageRendering !== "pixelated";
+    context.drawImage(
+      await asImage(part),
+      SCALE * (boxes[i].left - left),
+      SCALE * (boxes[i].top - top),
+      SCALE * boxes[i].width,
+      SCALE * boxes[i].height,
+    );
+  }
+  return canvas;
 }
+
+const nameOf = (figure) => {
+  const words = figure.getAttribute("aria-label") || layers(figure).find((part) => part.alt)?.alt || "figure";
+  const plain = words.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  return "vitdemo-" + plain.slice(0, 60).replace(/^-+|-+$/g, "") + ".png";
+};
+
+async function save(figure) {
+  const link = document.createElement("a");
+  link.download = nameOf(figure);
+  link.href = (await draw(figure)).toDataURL("image/png");
+  link.click();
+}
+
+function offer(figure) {
+  // The component of a canvas over an image has its own button.
+  if (figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")) return;
+  const button = document.createElement("button");
+  button.className = "vd-save";
+  button.type = "button";
+  button.textContent = texts.png;
+  button.title = texts.save_figure;
+  button.setAttribute("aria-label", fill(texts.save_as_png, { name: nameOf(figure) }));
+  button.addEventListener("click", () => save(figure));
+  figure.append(button);
+}
+
+const offerAll = () => document.querySelectorAll("figure").forEach(offer);
+let waiting = false;
+new MutationObserver(() => {
+  if (waiting) return; // handle all changes of one redraw together
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    offerAll();
+  });
+}).observe(document.body, { childList: true, subtree: true });
+offerAll();
+
+// Switch to the light theme while printing.
+const { classList } = document.body;
+let dark = false;
+addEventListener("beforeprint", () => {
+  dark = classList.contains("dark");
+  classList.remove("dark");
+});
+addEventListener("afterprint", () => classList.toggle("dark", dark));

@@ -12,663 +12,659 @@
 // - A view without `needs` requests no data: it is drawn from the state.
 // - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles" or "figures".
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
-vitdemo.store = (() => {
-  const state = {};
-  const views = {};
-  const versions = {}; // how often each view was invalidated
-  const listeners = []; // { keys, listen }
-  let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer, hidden (content of `element` during an error) }
-  let bridge = null;
-  let queued = false;
-  let isStarted = false;
-  let hasAnswer = false;
-  let count = 0;
-  const request = vitdemo.newest();
+import { documentIn } from "./components/documents.js";
+import { newest, notice, received } from "./components/shared.js";
 
-  let mirror = null; // properties of the component whose value is the image
+export const state = {};
+const views = {};
+const versions = {}; // how often each view was invalidated
+const listeners = []; // { keys, listen }
+let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer, hidden (content of `element` during an error) }
+let bridge = null;
+let queued = false;
+let isStarted = false;
+let hasAnswer = false;
+let count = 0;
+const request = newest();
 
-  // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
-  const valueOf = (key) => (key === "layer" ? chosenLayer : key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key]);
-  const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
-  const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
-  const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
-  const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
-  const isStale = (each) => isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
+let mirror = null; // properties of the component whose value is the image
 
-  // With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
-  function set(changes, { isCorrection = false } = {}) {
-    if (changes.layer) chosenLayer = changes.layer;
-    const before = { ...state };
-    Object.assign(state, changes);
-    settleLayer();
-    if (mirror && "image" in changes) mirror.value = state.image;
-    const changed = Object.keys(state).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(before[key]));
-    if (!changed.length) return;
-    const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
-    if (includesChange(task?.needs) && !isCorrection) cancelTask();
-    for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
-    drawFollowers(changed);
+// Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
+const valueOf = (key) => (key === "layer" ? chosenLayer : key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key]);
+const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
+const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
+const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
+const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
+const isStale = (each) => isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
+
+// With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
+export function set(changes, { isCorrection = false } = {}) {
+  if (changes.layer) chosenLayer = changes.layer;
+  const before = { ...state };
+  Object.assign(state, changes);
+  settleLayer();
+  if (mirror && "image" in changes) mirror.value = state.image;
+  const changed = Object.keys(state).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(before[key]));
+  if (!changed.length) return;
+  const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
+  if (includesChange(task?.needs) && !isCorrection) cancelTask();
+  for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
+  drawFollowers(changed);
+  refresh();
+}
+
+// Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
+// keys that were set together, with their values.
+export const watch = (keys, listen) => listeners.push({ keys, listen });
+
+const isDrawn = ({ data, name }) => data || !views[name].needs;
+
+// Draw the views that follow one of `keys`.
+function drawFollowers(keys) {
+  for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
+}
+
+// Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
+async function render(each) {
+  const { name, element, view, data } = each;
+  if (each.hidden) element.replaceChildren(...each.hidden);
+  each.hidden = null;
+  await (view ? view.render(data, state) : views[name].render(element, data, state));
+  delete element.dataset.empty;
+}
+
+// Write the URL, and send one request for all stale views, in the next frame. The request includes views with
+// a pending request: of several quick events, gradio handles only the last event.
+function refresh() {
+  if (queued || !isStarted) return;
+  queued = true;
+  requestAnimationFrame(() => {
+    queued = false;
+    writeUrl();
+    mounted = mounted.filter(({ element }) => element.isConnected);
+    showLayerControl();
+    const stale = mounted.filter(isStale);
+    const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
+    if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
+    asksForModels = false;
+    // The request of a view that is hidden meanwhile may be dropped, so it is sent again when the view is visible.
+    for (const each of mounted) if (!stale.includes(each)) each.asked = null;
+    for (const each of stale) {
+      each.asked = keyOf(each.name);
+      if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
+      if (each.key === null && views[each.name].skeleton) each.element.dataset.empty = views[each.name].skeleton;
+    }
+    bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
+  });
+}
+
+const requestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
+
+function receive() {
+  const answer = received(bridge.props);
+  if (!answer) return;
+  if (answer.models) takeModels(answer.models);
+  if (answer.model?.name === state.model) takeDepth(answer.model);
+  // A refused image restores the previous one, so it comes before views of the image.
+  take(answer, mounted.filter(({ name }) => views[name].isFirst));
+  take(answer, mounted.filter(({ name }) => !views[name].isFirst));
+  if (depth?.name === state.model) reviseChoice();
+  if (!hasAnswer) {
+    requestAnimationFrame(scrollToSection);
+    if (task) sendTask();
+  }
+  hasAnswer = true;
+  for (const each of mounted) if (isCurrent(each)) each.element.ariaBusy = null;
+  refresh();
+}
+
+function take(answer, places) {
+  const current = places.filter((each) => answer.views[each.name]?.key === keyOf(each.name));
+  for (const each of places) if (each.asked && each.asked === answer.views[each.name]?.key) each.asked = null;
+  for (const { name } of current) updateControls(answer.views[name].controls ?? {});
+  for (const each of current) {
+    const { data = null, error } = answer.views[each.name];
+    if (data || !views[each.name].isFirst) Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+    schedulePoll(each);
+    each.element.ariaBusy = null;
+    if (data) render(each);
+    else if (each.view?.showError) each.view.showError(error);
+    else if (views[each.name].showError) views[each.name].showError(each.element, error);
+    else showError(each, error);
+    if (!data) delete each.element.dataset.empty;
+  }
+}
+
+// Show a message instead of the content of a view, until the next data arrive.
+function showError(each, error) {
+  each.hidden ??= [...each.element.childNodes];
+  each.element.replaceChildren(notice(error));
+}
+
+function schedulePoll(each) {
+  clearTimeout(each.timer);
+  each.isDue = false;
+  const seconds = each.data && views[each.name].pollSeconds?.(each.data);
+  if (!seconds) return;
+  each.timer = setTimeout(() => {
+    each.isDue = true;
     refresh();
-  }
+  }, 1000 * seconds);
+}
 
-  // Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
-  // keys that were set together, with their values.
-  const watch = (keys, listen) => listeners.push({ keys, listen });
+export function connect(connection, described) {
+  bridge = connection;
+  for (const [name, control] of Object.entries(described)) defineControl(name, control);
+  bridge.watch("value", receive);
+}
 
-  const isDrawn = ({ data, name }) => data || !views[name].needs;
+// Called whenever gradio adds the element of a view to the page, which may happen several times.
+export function mount(name, root, gradio) {
+  const element = root.querySelector("div");
+  element.dataset.view = name;
+  const view = views[name].create?.(element, gradio);
+  const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null, hidden: null };
+  mounted.push(each);
+  if (!views[name].needs) render(each);
+  new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
+  refresh();
+}
 
-  // Draw the views that follow one of `keys`.
-  function drawFollowers(keys) {
-    for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
-  }
+export const define = (name, view) => { views[name] = view; };
 
-  // Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
-  async function render(each) {
-    const { name, element, view, data } = each;
-    if (each.hidden) element.replaceChildren(...each.hidden);
-    each.hidden = null;
-    await (view ? view.render(data, state) : views[name].render(element, data, state));
-    delete element.dataset.empty;
-  }
+// Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
+// which is called with the name of a pressed button.
+export function defineDocument(name, needs, options = {}) {
+  define(name, {
+    ...options,
+    needs,
+    create(element) {
+      element.classList.add("article");
+      const draw = documentIn(element, options.pick);
+      return { render: (blocks) => draw(blocks) };
+    },
+  });
+}
 
-  // Write the URL, and send one request for all stale views, in the next frame. The request includes views with
-  // a pending request: of several quick events, gradio handles only the last event.
-  function refresh() {
-    if (queued || !isStarted) return;
-    queued = true;
-    requestAnimationFrame(() => {
-      queued = false;
-      writeUrl();
-      mounted = mounted.filter(({ element }) => element.isConnected);
-      showLayerControl();
-      const stale = mounted.filter(isStale);
-      const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
-      if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
-      asksForModels = false;
-      // The request of a view that is hidden meanwhile may be dropped, so it is sent again when the view is visible.
-      for (const each of mounted) if (!stale.includes(each)) each.asked = null;
-      for (const each of stale) {
-        each.asked = keyOf(each.name);
-        if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
-        if (each.key === null && views[each.name].skeleton) each.element.dataset.empty = views[each.name].skeleton;
-      }
-      bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
-    });
-  }
+// Keep the value of a component of gradio equal to the image, as input of handlers in Python.
+export function mirrorImage(properties) {
+  mirror = properties;
+  mirror.value = state.image ?? null;
+}
 
-  const requestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
+// Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
+export const follow = (name, other) => { leaders[name] = other; };
+const leaders = {};
+const followersOf = (leader) => Object.keys(leaders).filter((name) => leaders[name] === leader);
 
-  function receive() {
-    const answer = vitdemo.received(bridge.props);
+// Set a key to the user's choice, and the keys that follow it.
+export function choose(name, value) {
+  const changes = { [name]: value, ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])) };
+  const leader = leaders[name];
+  const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
+  if (leader && (leader !== "model" || isModel)) changes[leader] = value;
+  if (name === "model") changes.unavailable = "";
+  set(changes);
+  for (const [key, chosen] of Object.entries(changes)) if (key !== name) showControl(key, { value: chosen });
+}
+
+// Request the data of a view again, for example after a task has changed them.
+export function invalidate(name) {
+  versions[name] = (versions[name] ?? 0) + 1;
+  refresh();
+}
+
+// Draw the view `name` again after a change of data that are saved in the browser.
+export function redraw(name) {
+  for (const each of mounted) if (each.name === name && isDrawn(each)) render(each);
+}
+
+// --- the layer: the user's choice, or the layer of the model's most faithful map ---
+
+let chosenLayer = 0; // 0: not chosen
+let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with
+let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
+
+function settleLayer() {
+  if (depth?.name === state.model) state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
+}
+
+function takeDepth(found) {
+  depth = found;
+  const before = state.layer;
+  settleLayer();
+  showControl("layer", found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false });
+  if (state.layer !== before) drawFollowers(["layer"]);
+}
+
+// Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
+// begins with its own layer. The data of views are the same for the new choice.
+function reviseChoice() {
+  const current = mounted.filter(({ key, name }) => key === keyOf(name));
+  if (isFromUrl && chosenLayer === depth.layer) chosenLayer = 0;
+  else if (depth.layers) chosenLayer = Math.min(chosenLayer, depth.layers);
+  isFromUrl = false;
+  for (const each of current) each.key = keyOf(each.name);
+}
+
+// Choose the layer of all views, and move the slider to it.
+export function chooseLayer(layer) {
+  set({ layer });
+  showControl("layer", { value: state.layer });
+}
+
+// Take a number from the layer control. The control shows the nearest layer instead of another number.
+export function takeLayer(number) {
+  noteValue("layer", number);
+  if (!Number.isFinite(number)) return; // the box is empty while the user types
+  set({ layer: Math.max(Math.round(number), 1) });
+  if (state.layer !== number) showControl("layer", { value: state.layer });
+}
+
+// Hide the layer control while no visible view of Explore uses the layer.
+function showLayerControl() {
+  const control = document.querySelector("#layer");
+  if (!control || !isVisible(control.parentElement)) return; // another tab is open
+  const usesLayer = ({ name, element }) => isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
+  control.toggleAttribute("data-unused", !mounted.some(usesLayer));
+}
+
+// --- the models to choose from ---
+
+let modelNames = []; // of the menu, in its order
+let asksForModels = false; // whether a request is sent even if no visible view is stale
+
+// Request the list of models, which may have changed.
+export function checkModels() {
+  asksForModels = true;
+  refresh();
+}
+
+// Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced:
+// before the first answer, it is from the URL; later, it was removed. Keys that follow the model keep a run of `others`.
+function takeModels({ stamp, groups, others }) {
+  modelNames = groups.flatMap(([, names]) => names);
+  showControl("model", { props: { groups } });
+  set({ models: stamp });
+  if (modelNames.includes(state.model)) return;
+  const kept = others.includes(state.model) ? followersOf("model").map((key) => [key, state[key] || state.model]) : [];
+  if (state.model) set({ unavailable: state.model, ...Object.fromEntries(kept) });
+  set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
+  showControl("model", { value: state.model });
+}
+
+// --- long computations ---
+
+let channel = null;
+let task = null; // the running task: { id, name, listen, needs, isRunning (on the server), isStopping }
+const taskRequest = newest();
+
+// Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
+// { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
+// stopped also sends { isStopping } until it has ended. A change of a state key in `needs` cancels the task at once.
+export function startTask(name, listen, needs = []) {
+  cancelTask();
+  task = { id: ++count, name, listen, needs };
+  listen({ done: 0, total: 1, text: "" });
+  if (hasAnswer) sendTask();
+  else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
+}
+
+const sendTask = () => bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
+
+const CANCELLED = { end: true, cancelled: true, data: null, error: null };
+
+export function cancelTask() {
+  if (!task) return;
+  const { id, listen } = task;
+  task = null;
+  bridge.trigger("cancel", { id });
+  listen(CANCELLED);
+}
+
+// Cancel the task on the user's request. A task that runs ends at its next step.
+export function stopTask() {
+  if (!task?.isRunning) return cancelTask();
+  task.isStopping = true;
+  bridge.trigger("cancel", { id: task.id });
+  task.listen({ isStopping: true });
+}
+
+export function connectTasks(connection) {
+  channel = connection;
+  channel.watch("value", () => {
+    const message = received(channel.props);
+    if (!message || message.id !== task?.id) return;
+    const { listen, isStopping } = task;
+    task.isRunning = true;
+    if (message.end) task = null;
+    if (!isStopping) listen(message);
+    else if (message.end) listen(CANCELLED);
+  });
+}
+
+// --- short changes of the user's data on the server ---
+
+const actions = {}; // by id: { listen, keys (of the views' data when the action was sent) }
+
+// Run an action of bridge.py; the server runs the actions of a session one by one, in their order. The answer has the
+// data of the views that the action changed. `listen` receives an error message, or null.
+export function act(name, fields = {}, listen = () => {}) {
+  actions[++count] = { listen, keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])) };
+  bridge.trigger("act", { id: count, action: name, fields, state: requestedState() });
+}
+
+export function connectActions(connection) {
+  connection.watch("value", () => {
+    const answer = received(connection.props);
     if (!answer) return;
-    if (answer.models) takeModels(answer.models);
-    if (answer.model?.name === state.model) takeDepth(answer.model);
-    // A refused image restores the previous one, so it comes before views of the image.
-    take(answer, mounted.filter(({ name }) => views[name].isFirst));
-    take(answer, mounted.filter(({ name }) => !views[name].isFirst));
-    if (depth?.name === state.model) reviseChoice();
-    if (!hasAnswer) {
-      requestAnimationFrame(scrollToSection);
-      if (task) sendTask();
-    }
-    hasAnswer = true;
-    for (const each of mounted) if (isCurrent(each)) each.element.ariaBusy = null;
+    const { listen, keys } = actions[answer.id] ?? { listen: () => {}, keys: {} };
+    delete actions[answer.id];
+    // Data for an older state, or from before a later change, are requested again.
+    const current = Object.entries(answer.views).filter(([name]) => keys[name] === keyOf(name));
+    for (const name of Object.keys(answer.views)) versions[name] = (versions[name] ?? 0) + 1;
+    take({ views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) }, mounted);
+    listen(answer.error);
     refresh();
-  }
-
-  function take(answer, places) {
-    const current = places.filter((each) => answer.views[each.name]?.key === keyOf(each.name));
-    for (const each of places) if (each.asked && each.asked === answer.views[each.name]?.key) each.asked = null;
-    for (const { name } of current) updateControls(answer.views[name].controls ?? {});
-    for (const each of current) {
-      const { data = null, error } = answer.views[each.name];
-      if (data || !views[each.name].isFirst) Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
-      schedulePoll(each);
-      each.element.ariaBusy = null;
-      if (data) render(each);
-      else if (each.view?.showError) each.view.showError(error);
-      else if (views[each.name].showError) views[each.name].showError(each.element, error);
-      else showError(each, error);
-      if (!data) delete each.element.dataset.empty;
-    }
-  }
-
-  // Show a message instead of the content of a view, until the next data arrive.
-  function showError(each, error) {
-    each.hidden ??= [...each.element.childNodes];
-    each.element.replaceChildren(vitdemo.notice(error));
-  }
-
-  function schedulePoll(each) {
-    clearTimeout(each.timer);
-    each.isDue = false;
-    const seconds = each.data && views[each.name].pollSeconds?.(each.data);
-    if (!seconds) return;
-    each.timer = setTimeout(() => {
-      each.isDue = true;
-      refresh();
-    }, 1000 * seconds);
-  }
-
-  function connect(connection, described) {
-    bridge = connection;
-    for (const [name, control] of Object.entries(described)) defineControl(name, control);
-    bridge.watch("value", receive);
-  }
-
-  // Called whenever gradio adds the element of a view to the page, which may happen several times.
-  function mount(name, root, gradio) {
-    const element = root.querySelector("div");
-    element.dataset.view = name;
-    const view = views[name].create?.(element, gradio);
-    const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null, hidden: null };
-    mounted.push(each);
-    if (!views[name].needs) render(each);
-    new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
-    refresh();
-  }
-
-  const define = (name, view) => { views[name] = view; };
-
-  // Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
-  // which is called with the name of a pressed button.
-  function defineDocument(name, needs, options = {}) {
-    define(name, {
-      ...options,
-      needs,
-      create(element) {
-        element.classList.add("article");
-        const draw = vitdemo.documentIn(element, options.pick);
-        return { render: (blocks) => draw(blocks) };
-      },
-    });
-  }
-
-  // Keep the value of a component of gradio equal to the image, as input of handlers in Python.
-  function mirrorImage(properties) {
-    mirror = properties;
-    mirror.value = state.image ?? null;
-  }
-
-  // Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
-  const follow = (name, other) => { leaders[name] = other; };
-  const leaders = {};
-  const followersOf = (leader) => Object.keys(leaders).filter((name) => leaders[name] === leader);
-
-  // Set a key to the user's choice, and the keys that follow it.
-  function choose(name, value) {
-    const changes = { [name]: value, ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])) };
-    const leader = leaders[name];
-    const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
-    if (leader && (leader !== "model" || isModel)) changes[leader] = value;
-    if (name === "model") changes.unavailable = "";
-    set(changes);
-    for (const [key, chosen] of Object.entries(changes)) if (key !== name) showControl(key, { value: chosen });
-  }
-
-  // Request the data of a view again, for example after a task has changed them.
-  function invalidate(name) {
-    versions[name] = (versions[name] ?? 0) + 1;
-    refresh();
-  }
-
-  // Draw the view `name` again after a change of data that are saved in the browser.
-  function redraw(name) {
-    for (const each of mounted) if (each.name === name && isDrawn(each)) render(each);
-  }
-
-  // --- the layer: the user's choice, or the layer of the model's most faithful map ---
-
-  let chosenLayer = 0; // 0: not chosen
-  let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with
-  let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
-
-  function settleLayer() {
-    if (depth?.name === state.model) state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
-  }
-
-  function takeDepth(found) {
-    depth = found;
-    const before = state.layer;
-    settleLayer();
-    showControl("layer", found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false });
-    if (state.layer !== before) drawFollowers(["layer"]);
-  }
-
-  // Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
-  // begins with its own layer. The data of views are the same for the new choice.
-  function reviseChoice() {
-    const current = mounted.filter(({ key, name }) => key === keyOf(name));
-    if (isFromUrl && chosenLayer === depth.layer) chosenLayer = 0;
-    else if (depth.layers) chosenLayer = Math.min(chosenLayer, depth.layers);
-    isFromUrl = false;
-    for (const each of current) each.key = keyOf(each.name);
-  }
-
-  // Choose the layer of all views, and move the slider to it.
-  function chooseLayer(layer) {
-    set({ layer });
-    showControl("layer", { value: state.layer });
-  }
-
-  // Take a number from the layer control. The control shows the nearest layer instead of another number.
-  function takeLayer(number) {
-    noteValue("layer", number);
-    if (!Number.isFinite(number)) return; // the box is empty while the user types
-    set({ layer: Math.max(Math.round(number), 1) });
-    if (state.layer !== number) showControl("layer", { value: state.layer });
-  }
-
-  // Hide the layer control while no visible view of Explore uses the layer.
-  function showLayerControl() {
-    const control = document.querySelector("#layer");
-    if (!control || !isVisible(control.parentElement)) return; // another tab is open
-    const usesLayer = ({ name, element }) => isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
-    control.toggleAttribute("data-unused", !mounted.some(usesLayer));
-  }
-
-  // --- the models to choose from ---
-
-  let modelNames = []; // of the menu, in its order
-  let asksForModels = false; // whether a request is sent even if no visible view is stale
-
-  // Request the list of models, which may have changed.
-  function checkModels() {
-    asksForModels = true;
-    refresh();
-  }
-
-  // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced:
-  // before the first answer, it is from the URL; later, it was removed. Keys that follow the model keep a run of `others`.
-  function takeModels({ stamp, groups, others }) {
-    modelNames = groups.flatMap(([, names]) => names);
-    showControl("model", { props: { groups } });
-    set({ models: stamp });
-    if (modelNames.includes(state.model)) return;
-    const kept = others.includes(state.model) ? followersOf("model").map((key) => [key, state[key] || state.model]) : [];
-    if (state.model) set({ unavailable: state.model, ...Object.fromEntries(kept) });
-    set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
-    showControl("model", { value: state.model });
-  }
-
-  // --- long computations ---
-
-  let channel = null;
-  let task = null; // the running task: { id, name, listen, needs, isRunning (on the server), isStopping }
-  const taskRequest = vitdemo.newest();
-
-  // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
-  // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
-  // stopped also sends { isStopping } until it has ended. A change of a state key in `needs` cancels the task at once.
-  function startTask(name, listen, needs = []) {
-    cancelTask();
-    task = { id: ++count, name, listen, needs };
-    listen({ done: 0, total: 1, text: "" });
-    if (hasAnswer) sendTask();
-    else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
-  }
-
-  const sendTask = () => bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
-
-  const CANCELLED = { end: true, cancelled: true, data: null, error: null };
-
-  function cancelTask() {
-    if (!task) return;
-    const { id, listen } = task;
-    task = null;
-    bridge.trigger("cancel", { id });
-    listen(CANCELLED);
-  }
-
-  // Cancel the task on the user's request. A task that runs ends at its next step.
-  function stopTask() {
-    if (!task?.isRunning) return cancelTask();
-    task.isStopping = true;
-    bridge.trigger("cancel", { id: task.id });
-    task.listen({ isStopping: true });
-  }
-
-  function connectTasks(connection) {
-    channel = connection;
-    channel.watch("value", () => {
-      const message = vitdemo.received(channel.props);
-      if (!message || message.id !== task?.id) return;
-      const { listen, isStopping } = task;
-      task.isRunning = true;
-      if (message.end) task = null;
-      if (!isStopping) listen(message);
-      else if (message.end) listen(CANCELLED);
-    });
-  }
-
-  // --- short changes of the user's data on the server ---
-
-  const actions = {}; // by id: { listen, keys (of the views' data when the action was sent) }
-
-  // Run an action of bridge.py; the server runs the actions of a session one by one, in their order. The answer has the
-  // data of the views that the action changed. `listen` receives an error message, or null.
-  function act(name, fields = {}, listen = () => {}) {
-    actions[++count] = { listen, keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])) };
-    bridge.trigger("act", { id: count, action: name, fields, state: requestedState() });
-  }
-
-  function connectActions(connection) {
-    connection.watch("value", () => {
-      const answer = vitdemo.received(connection.props);
-      if (!answer) return;
-      const { listen, keys } = actions[answer.id] ?? { listen: () => {}, keys: {} };
-      delete actions[answer.id];
-      // Data for an older state, or from before a later change, are requested again.
-      const current = Object.entries(answer.views).filter(([name]) => keys[name] === keyOf(name));
-      for (const name of Object.keys(answer.views)) versions[name] = (versions[name] ?? 0) + 1;
-      take({ views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) }, mounted);
-      listen(answer.error);
-      refresh();
-    });
-  }
-
-  // --- controls of gradio, whose values are part of the state ---
-
-  const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
-  const updated = {}; // last update of each control as JSON
-  let updates = {}; // updates that gradio has not received yet
-
-  function defineControl(name, control) {
-    controls[name] = control;
-    const { kind, start, low, high, choices } = control;
-    const parsers = {
-      flag: (text) => ({ true: true, false: false })[text],
-      number: (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined),
-      choice: (text) => choices.find((value) => String(value) === text),
-      names: (text) => (text ? readNames(text) : undefined),
-      text: (text) => text.slice(0, MAX_TEXT),
-    };
-    defineParam(name, { start, parse: parsers[kind], format: kind === "names" ? writeNames : String });
-  }
-
-  // A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
-  const writeNames = (names) => names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
-  const readNames = (text) => text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
-
-  // While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
-  const defaults = {}; // choices of the server, by name
-  const isUnset = (name) => JSON.stringify(state[name]) === '[""]';
-  const shownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
-
-  // Change properties of controls, given by name. A new value also changes the state, if the user has chosen one.
-  function updateControls(changes) {
-    for (const [name, properties] of Object.entries(changes)) {
-      const isSameValue = JSON.stringify(properties.value ?? state[name]) === JSON.stringify(state[name]);
-      if (updated[name] === JSON.stringify(properties) && isSameValue) continue;
-      updated[name] = JSON.stringify(properties);
-      if (isUnset(name) && properties.value) defaults[name] = properties.value;
-      showControl(name, properties);
-    }
-    const values = Object.entries(changes).filter(([name, properties]) => "value" in properties && !isUnset(name));
-    set(Object.fromEntries(values.map(([name, { value }]) => [name, value])), { isCorrection: true });
-  }
-
-  // Change properties of a control, but not the state.
-  function showControl(name, properties) {
-    updates[name] = { ...updates[name], ...properties };
-    sendUpdates();
-  }
-
-  // New choices would discard the text that the user types into a list, so updates wait until the
-  // list loses the focus.
-  function sendUpdates() {
-    const isTyping = document.activeElement?.matches("input[role=combobox]");
-    if (Object.keys(updates).length && !isTyping) bridge.trigger("controls");
-  }
-  document.addEventListener("focusout", () => requestAnimationFrame(sendUpdates));
-
-  function takeUpdates(names) {
-    const taken = updates;
-    updates = {};
-    for (const [name, update] of Object.entries(taken)) {
-      if ("value" in update) update.value = shownValue(name); // a later choice stays
-      taken[name] = keepNewProperties(name, update);
-    }
-    return names.map((name) => ({ __type__: "update", ...taken[name] }));
-  }
-
-  // Take the value that the user has given a control.
-  function takeInput(name, value) {
-    noteValue(name, value);
-    choose(name, value);
-  }
-
-  // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
-  // user. A list needs its value with new choices, and events in Python also change the model.
-  const shown = {}; // properties of the controls by name, as JSON
-  const noteValue = (name, value) => { (shown[name] ??= {}).value = JSON.stringify(value); };
-
-  function keepNewProperties(name, update) {
-    if (name === "model") return update;
-    const before = (shown[name] ??= {});
-    const changed = Object.entries(update).filter(([key, value]) => JSON.stringify(value) !== before[key] || (key === "value" && "choices" in update));
-    for (const [key, value] of changed) before[key] = JSON.stringify(value);
-    return Object.fromEntries(changed);
-  }
-
-  // --- the URL ---
-
-  const MAX_QUERY = 4000; // characters of a URL that are read
-  const MAX_TEXT = 200; // characters of a text in the URL
-  const params = {}; // URL parameters by state key: { start, parse(text), format(value), isKept (when a script opens another view) }
-  const former = {}; // former name of a parameter -> name
-
-  // Read the parameter `old` of former links as `name`, and remove it from the URL.
-  const renameParam = (old, name) => { former[old] = name; };
-
-  // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
-  function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {}) {
-    params[name] = { start, parse, format, isKept };
-    state[name] ??= start;
-  }
-
-  const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
-
-  // Parse a query; invalid and missing parameters are left out.
-  function readQuery(search) {
-    const query = new URLSearchParams(search.slice(0, MAX_QUERY));
-    const found = {};
-    for (const [name, { parse }] of Object.entries(params)) {
-      const value = query.has(name) ? parse(query.getAll(name).at(-1)) : undefined;
-      if (value !== undefined) found[name] = value;
-    }
-    readFormer(query, found);
-    if (query.get("picture")) found.image = { source: query.get("picture").slice(0, MAX_TEXT), path: null, at: fraction(query.get("crop") ?? 0.5) };
-    if (query.get("model")) found.model = query.get("model");
-    if (query.get("section") === "rollout") Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
-    const layer = Math.round(Number(query.get("layer") ?? 0));
-    if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
-    return found;
-  }
-
-  // Former links have a parameter per tab; the parameter of the open tab counts.
-  function readFormer(query, found) {
-    const isOfTab = (old) => old.startsWith(`${query.get("tab")}.`);
-    const names = Object.keys(former).sort((a, b) => isOfTab(b) - isOfTab(a));
-    for (const old of names) if (query.has(old)) found[former[old]] ??= query.get(old).slice(0, MAX_TEXT);
-    for (const [tab, ids] of Object.entries(sectionsOf)) if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
-  }
-
-  function currentParams() {
-    const { image, model } = state;
-    const own = image?.source === "own";
-    const found = {
-      model,
-      layer: state.layer || chosenLayer || null,
-      picture: own ? null : image?.source,
-      crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
-    };
-    for (const [name, { start, format }] of Object.entries(params)) {
-      const text = format(state[name] ?? start);
-      found[name] = text === format(start) ? null : text;
-    }
-    for (const [name, leader] of Object.entries(leaders)) if (state[name] === state[leader]) found[name] = null;
-    for (const tab of Object.keys(sectionsOf)) found[tab] = null;
-    if (state.tab in sectionsOf) found.tab = state[state.tab];
-    for (const old of Object.keys(former)) found[old] = null;
-    return found;
-  }
-
-  // The text of a URL's query: the parameters of the state, and unknown parameters of `search`. The tab comes last.
-  function queryText(search) {
-    const query = new URLSearchParams(search.slice(0, MAX_QUERY));
-    for (const [name, value] of Object.entries(currentParams())) {
-      if (value === null || value === undefined || value === "") query.delete(name);
-      else query.set(name, value);
-    }
-    const tab = query.get("tab");
-    query.delete("tab");
-    if (tab) query.append("tab", tab);
-    return query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
-  }
-
-  function writeUrl({ search = window.location.search, adds = false } = {}) {
-    const text = queryText(search);
-    if (!adds && text === window.location.search.slice(1)) return;
-    history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
-  }
-
-  // Open the view that a query names. Without an image in the query, the current image stays; all other
-  // parameters that the query lacks are reset.
-  function open(search) {
-    const query = new URLSearchParams(search);
-    const found = readQuery(search);
-    const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map(([name, { start }]) => [name, start]);
-    chosenLayer = 0;
-    isFromUrl = Boolean(found.layer);
-    set({ ...Object.fromEntries(starts), model: modelNames[0] ?? null, ...found });
-    for (const [name, { isKept }] of Object.entries(params)) if (isKept && state[name]) query.set(name, state[name]);
-    showState();
-    writeUrl({ search: `?${query}` });
-  }
-
-  // Open the tab Explore with an image; `model` is null if the current model stays.
-  function openImage({ image, model, section, unavailable }) {
-    set({ image, unavailable, ...(model ? { model } : {}) });
-    if (model) showControl("model", { value: model });
-    openTab(strips[0].first, { section });
-    // Move the keyboard focus to the open tab. If the map is below the window, as on a phone, scroll.
-    requestAnimationFrame(() => {
-      window.scrollTo(0, 0);
-      const sections = document.querySelector("#sections");
-      if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
-      document.querySelector("#tabs [role=tab]").focus({ preventScroll: true });
-    });
-  }
-
-  // Open the tab or the section `id`; `others` are further open sections. This is one step of the history.
-  function openTab(id, others = {}) {
-    const [tab] = Object.entries(sectionsOf).find(([, ids]) => ids.includes(id)) ?? [id];
-    set({ ...others, tab, ...(tab === id ? {} : { [tab]: id }) });
-    writeUrl({ adds: true });
-    checkModels();
-    for (const strip of strips.toReversed()) strip.open(state[strip.key]);
-  }
-
-  // Show the state in the controls and tabs.
-  function showState() {
-    for (const [name, { choices, kind }] of Object.entries(controls)) {
-      const value = shownValue(name);
-      const isNew = kind === "text" && choices && !choices.includes(value);
-      showControl(name, isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value });
-    }
-    showControl("model", { value: state.model });
-    if (state.layer) showControl("layer", { value: state.layer });
-    for (const strip of strips) strip.open(state[strip.key]);
-  }
-
-  // --- tabs ---
-
-  // A URL that names a section scrolls to it if it is below the window, as on a phone.
-  function scrollToSection() {
-    const sections = document.querySelector("#sections");
-    if (!new URLSearchParams(window.location.search).has("section")) return;
-    if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
-  }
-
-  const strips = [];
-  const sectionsOf = {}; // tab whose sections are values of the parameter `tab` -> ids of its sections
-
-  // Tabs of gradio in `selector`, whose open tab is the state's value of `key`. `labels` are the tabs' labels by id.
-  // gradio adds inner tabs to the page when the outer tab is opened first.
-  function tabStrip(key, selector, labels) {
-    let strip = null;
-    const first = Object.keys(labels)[0];
-    // On a narrow page, some tabs are menu buttons without an id.
-    const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
-    function shown() {
-      const tab = strip.querySelector("[aria-selected=true]");
-      const label = menu().find((button) => button.matches(".selected"))?.textContent.trim();
-      return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
-    }
-    function show(id) {
-      if (!strip || id === shown()) return;
-      const inMenu = (button) => button.textContent.trim() === labels[id];
-      (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
-    }
-    // Change the state as soon as another tab is visible, since gradio's own event comes too late.
-    const observer = new MutationObserver(() => {
-      if (shown() === state[key]) return;
-      set({ [key]: shown() });
-      writeUrl({ adds: true });
-      if (key !== "section") checkModels(); // a tab may show new runs; the sections of Explore show one model
-    });
-    function attach() {
-      strip ??= document.querySelector(`${selector} [role=tablist]`);
-      if (strip) observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
-      return Boolean(strip);
-    }
-    if (attach()) return { key, first, open: show };
-    const waiting = new MutationObserver(() => {
-      if (!attach()) return;
-      waiting.disconnect();
-      show(state[key]);
-    });
-    waiting.observe(document.querySelector("#tabs"), { subtree: true, childList: true });
-    return { key, first, open: show };
-  }
-
-  // --- start ---
-
-  let firstImage = null;
-  const initialImage = () => firstImage;
-
-  // Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
-  function start({ tabs, image }) {
-    firstImage = image;
-    for (const [key, { labels, inTab }] of Object.entries(tabs)) {
-      const ids = Object.keys(labels);
-      if (inTab) sectionsOf[key] = ids;
-      defineParam(key, { start: ids[0], parse: (text) => (ids.includes(text) ? text : undefined) });
-      state[key] = ids[0];
-    }
-    const found = readQuery(window.location.search);
-    isFromUrl = Boolean(found.layer);
-    isStarted = true;
-    set({ image, ...found });
-    for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
-    showState();
-    window.addEventListener("popstate", () => {
-      const found = readQuery(window.location.search);
-      set(Object.fromEntries(strips.map(({ key, first }) => [key, found[key] ?? first])));
-      writeUrl();
-      for (const strip of strips) strip.open(state[strip.key]);
-      // Move the focus if it is in a tab that was closed.
-      requestAnimationFrame(() => {
-        if (!document.activeElement?.offsetParent) document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
-      });
-    });
-    document.dispatchEvent(new CustomEvent("vitdemo:started"));
-    refresh();
-  }
-
-  return {
-    act, cancelTask, checkModels, choose, chooseLayer, connect, connectActions, connectTasks, define, defineDocument, defineParam, follow, initialImage, invalidate, mirrorImage, mount, open, openImage, openTab, redraw, renameParam, set, showControl, start,
-    startTask, state, stopTask, takeInput, takeLayer, takeUpdates, updateControls, watch,
+  });
+}
+
+// --- controls of gradio, whose values are part of the state ---
+
+const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
+const updated = {}; // last update of each control as JSON
+let updates = {}; // updates that gradio has not received yet
+
+function defineControl(name, control) {
+  controls[name] = control;
+  const { kind, start, low, high, choices } = control;
+  const parsers = {
+    flag: (text) => ({ true: true, false: false })[text],
+    number: (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined),
+    choice: (text) => choices.find((value) => String(value) === text),
+    names: (text) => (text ? readNames(text) : undefined),
+    text: (text) => text.slice(0, MAX_TEXT),
   };
-})();
+  defineParam(name, { start, parse: parsers[kind], format: kind === "names" ? writeNames : String });
+}
+
+// A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
+const writeNames = (names) => names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
+const readNames = (text) => text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
+
+// While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
+const defaults = {}; // choices of the server, by name
+const isUnset = (name) => JSON.stringify(state[name]) === '[""]';
+const shownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
+
+// Change properties of controls, given by name. A new value also changes the state, if the user has chosen one.
+export function updateControls(changes) {
+  for (const [name, properties] of Object.entries(changes)) {
+    const isSameValue = JSON.stringify(properties.value ?? state[name]) === JSON.stringify(state[name]);
+    if (updated[name] === JSON.stringify(properties) && isSameValue) continue;
+    updated[name] = JSON.stringify(properties);
+    if (isUnset(name) && properties.value) defaults[name] = properties.value;
+    showControl(name, properties);
+  }
+  const values = Object.entries(changes).filter(([name, properties]) => "value" in properties && !isUnset(name));
+  set(Object.fromEntries(values.map(([name, { value }]) => [name, value])), { isCorrection: true });
+}
+
+// Change properties of a control, but not the state.
+export function showControl(name, properties) {
+  updates[name] = { ...updates[name], ...properties };
+  sendUpdates();
+}
+
+// New choices would discard the text that the user types into a list, so updates wait until the
+// list loses the focus.
+function sendUpdates() {
+  const isTyping = document.activeElement?.matches("input[role=combobox]");
+  if (Object.keys(updates).length && !isTyping) bridge.trigger("controls");
+}
+document.addEventListener("focusout", () => requestAnimationFrame(sendUpdates));
+
+export function takeUpdates(names) {
+  const taken = updates;
+  updates = {};
+  for (const [name, update] of Object.entries(taken)) {
+    if ("value" in update) update.value = shownValue(name); // a later choice stays
+    taken[name] = keepNewProperties(name, update);
+  }
+  return names.map((name) => ({ __type__: "update", ...taken[name] }));
+}
+
+// Take the value that the user has given a control.
+export function takeInput(name, value) {
+  noteValue(name, value);
+  choose(name, value);
+}
+
+// Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
+// user. A list needs its value with new choices, and events in Python also change the model.
+const shown = {}; // properties of the controls by name, as JSON
+const noteValue = (name, value) => { (shown[name] ??= {}).value = JSON.stringify(value); };
+
+function keepNewProperties(name, update) {
+  if (name === "model") return update;
+  const before = (shown[name] ??= {});
+  const changed = Object.entries(update).filter(([key, value]) => JSON.stringify(value) !== before[key] || (key === "value" && "choices" in update));
+  for (const [key, value] of changed) before[key] = JSON.stringify(value);
+  return Object.fromEntries(changed);
+}
+
+// --- the URL ---
+
+const MAX_QUERY = 4000; // characters of a URL that are read
+const MAX_TEXT = 200; // characters of a text in the URL
+const params = {}; // URL parameters by state key: { start, parse(text), format(value), isKept (when a script opens another view) }
+const former = {}; // former name of a parameter -> name
+
+// Read the parameter `old` of former links as `name`, and remove it from the URL.
+export const renameParam = (old, name) => { former[old] = name; };
+
+// Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
+export function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {}) {
+  params[name] = { start, parse, format, isKept };
+  state[name] ??= start;
+}
+
+const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
+
+// Parse a query; invalid and missing parameters are left out.
+function readQuery(search) {
+  const query = new URLSearchParams(search.slice(0, MAX_QUERY));
+  const found = {};
+  for (const [name, { parse }] of Object.entries(params)) {
+    const value = query.has(name) ? parse(query.getAll(name).at(-1)) : undefined;
+    if (value !== undefined) found[name] = value;
+  }
+  readFormer(query, found);
+  if (query.get("picture")) found.image = { source: query.get("picture").slice(0, MAX_TEXT), path: null, at: fraction(query.get("crop") ?? 0.5) };
+  if (query.get("model")) found.model = query.get("model");
+  if (query.get("section") === "rollout") Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+  const layer = Math.round(Number(query.get("layer") ?? 0));
+  if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
+  return found;
+}
+
+// Former links have a parameter per tab; the parameter of the open tab counts.
+function readFormer(query, found) {
+  const isOfTab = (old) => old.startsWith(`${query.get("tab")}.`);
+  const names = Object.keys(former).sort((a, b) => isOfTab(b) - isOfTab(a));
+  for (const old of names) if (query.has(old)) found[former[old]] ??= query.get(old).slice(0, MAX_TEXT);
+  for (const [tab, ids] of Object.entries(sectionsOf)) if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
+}
+
+function currentParams() {
+  const { image, model } = state;
+  const own = image?.source === "own";
+  const found = {
+    model,
+    layer: state.layer || chosenLayer || null,
+    picture: own ? null : image?.source,
+    crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
+  };
+  for (const [name, { start, format }] of Object.entries(params)) {
+    const text = format(state[name] ?? start);
+    found[name] = text === format(start) ? null : text;
+  }
+  for (const [name, leader] of Object.entries(leaders)) if (state[name] === state[leader]) found[name] = null;
+  for (const tab of Object.keys(sectionsOf)) found[tab] = null;
+  if (state.tab in sectionsOf) found.tab = state[state.tab];
+  for (const old of Object.keys(former)) found[old] = null;
+  return found;
+}
+
+// The text of a URL's query: the parameters of the state, and unknown parameters of `search`. The tab comes last.
+function queryText(search) {
+  const query = new URLSearchParams(search.slice(0, MAX_QUERY));
+  for (const [name, value] of Object.entries(currentParams())) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const tab = query.get("tab");
+  query.delete("tab");
+  if (tab) query.append("tab", tab);
+  return query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
+}
+
+function writeUrl({ search = window.location.search, adds = false } = {}) {
+  const text = queryText(search);
+  if (!adds && text === window.location.search.slice(1)) return;
+  history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
+}
+
+// Open the view that a query names. Without an image in the query, the current image stays; all other
+// parameters that the query lacks are reset.
+export function open(search) {
+  const query = new URLSearchParams(search);
+  const found = readQuery(search);
+  const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map(([name, { start }]) => [name, start]);
+  chosenLayer = 0;
+  isFromUrl = Boolean(found.layer);
+  set({ ...Object.fromEntries(starts), model: modelNames[0] ?? null, ...found });
+  for (const [name, { isKept }] of Object.entries(params)) if (isKept && state[name]) query.set(name, state[name]);
+  showState();
+  writeUrl({ search: `?${query}` });
+}
+
+// Open the tab Explore with an image; `model` is null if the current model stays.
+export function openImage({ image, model, section, unavailable }) {
+  set({ image, unavailable, ...(model ? { model } : {}) });
+  if (model) showControl("model", { value: model });
+  openTab(strips[0].first, { section });
+  // Move the keyboard focus to the open tab. If the map is below the window, as on a phone, scroll.
+  requestAnimationFrame(() => {
+    window.scrollTo(0, 0);
+    const sections = document.querySelector("#sections");
+    if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
+    document.querySelector("#tabs [role=tab]").focus({ preventScroll: true });
+  });
+}
+
+// Open the tab or the section `id`; `others` are further open sections. This is one step of the history.
+export function openTab(id, others = {}) {
+  const [tab] = Object.entries(sectionsOf).find(([, ids]) => ids.includes(id)) ?? [id];
+  set({ ...others, tab, ...(tab === id ? {} : { [tab]: id }) });
+  writeUrl({ adds: true });
+  checkModels();
+  for (const strip of strips.toReversed()) strip.open(state[strip.key]);
+}
+
+// Show the state in the controls and tabs.
+function showState() {
+  for (const [name, { choices, kind }] of Object.entries(controls)) {
+    const value = shownValue(name);
+    const isNew = kind === "text" && choices && !choices.includes(value);
+    showControl(name, isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value });
+  }
+  showControl("model", { value: state.model });
+  if (state.layer) showControl("layer", { value: state.layer });
+  for (const strip of strips) strip.open(state[strip.key]);
+}
+
+// --- tabs ---
+
+// A URL that names a section scrolls to it if it is below the window, as on a phone.
+function scrollToSection() {
+  const sections = document.querySelector("#sections");
+  if (!new URLSearchParams(window.location.search).has("section")) return;
+  if (sections.getBoundingClientRect().top > window.innerHeight) sections.scrollIntoView();
+}
+
+const strips = [];
+const sectionsOf = {}; // tab whose sections are values of the parameter `tab` -> ids of its sections
+
+// Tabs of gradio in `selector`, whose open tab is the state's value of `key`. `labels` are the tabs' labels by id.
+// gradio adds inner tabs to the page when the outer tab is opened first.
+function tabStrip(key, selector, labels) {
+  let strip = null;
+  const first = Object.keys(labels)[0];
+  // On a narrow page, some tabs are menu buttons without an id.
+  const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
+  function shown() {
+    const tab = strip.querySelector("[aria-selected=true]");
+    const label = menu().find((button) => button.matches(".selected"))?.textContent.trim();
+    return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
+  }
+  function show(id) {
+    if (!strip || id === shown()) return;
+    const inMenu = (button) => button.textContent.trim() === labels[id];
+    (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
+  }
+  // Change the state as soon as another tab is visible, since gradio's own event comes too late.
+  const observer = new MutationObserver(() => {
+    if (shown() === state[key]) return;
+    set({ [key]: shown() });
+    writeUrl({ adds: true });
+    if (key !== "section") checkModels(); // a tab may show new runs; the sections of Explore show one model
+  });
+  function attach() {
+    strip ??= document.querySelector(`${selector} [role=tablist]`);
+    if (strip) observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+    return Boolean(strip);
+  }
+  if (attach()) return { key, first, open: show };
+  const waiting = new MutationObserver(() => {
+    if (!attach()) return;
+    waiting.disconnect();
+    show(state[key]);
+  });
+  waiting.observe(document.querySelector("#tabs"), { subtree: true, childList: true });
+  return { key, first, open: show };
+}
+
+// --- start ---
+
+let firstImage = null;
+export const initialImage = () => firstImage;
+
+// Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
+export function start({ tabs, image }) {
+  firstImage = image;
+  for (const [key, { labels, inTab }] of Object.entries(tabs)) {
+    const ids = Object.keys(labels);
+    if (inTab) sectionsOf[key] = ids;
+    defineParam(key, { start: ids[0], parse: (text) => (ids.includes(text) ? text : undefined) });
+    state[key] = ids[0];
+  }
+  const found = readQuery(window.location.search);
+  isFromUrl = Boolean(found.layer);
+  isStarted = true;
+  set({ image, ...found });
+  for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
+  showState();
+  window.addEventListener("popstate", () => {
+    const found = readQuery(window.location.search);
+    set(Object.fromEntries(strips.map(({ key, first }) => [key, found[key] ?? first])));
+    writeUrl();
+    for (const strip of strips) strip.open(state[strip.key]);
+    // Move the focus if it is in a tab that was closed.
+    requestAnimationFrame(() => {
+      if (!document.activeElement?.offsetParent) document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
+    });
+  });
+  document.dispatchEvent(new CustomEvent("vitdemo:started"));
+  refresh();
+}

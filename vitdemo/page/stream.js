@@ -4,7 +4,7 @@
 // (queue/join) may be on its way at that moment. If its receipt reaches the browser before the closing
 // message, gradio's client assumes that the stream is still open, and waits forever. So this script
 // passes the closing message on only if no request is open. Otherwise it reconnects the stream, which
-// the client does not notice.
+// the client does not notice. This script is no module, since it must run before the client's first request.
 (() => {
   const asked = window.fetch;
   const sessions = new Map(); // session hash -> its open requests
@@ -36,10 +36,15 @@
     return found.msg !== "close_stream" || own.sent + own.open.size === 0;
   }
 
+  async function describeEnd({ status }) {
+    const { fill, TEXTS } = await vitdemo.loaded;
+    return fill(TEXTS.page.stream_ended, { status });
+  }
+
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
     for (let response = first; ; response = await asked(request.clone())) {
-      if (!response.ok) throw new Error(vitdemo.fill(vitdemo.texts.page.stream_ended, { status: response.status }));
+      if (!response.ok) throw new Error(await describeEnd(response));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       let goesOn = false;

@@ -1,31 +1,28 @@
-// Functions for texts. The page's head sets `vitdemo.language` and `vitdemo.texts`, the texts by feature (see
-// texts.py). A text has placeholders, as "Layer {layer}". Plural forms are separate texts, as "images_one" and
-// "images_other", with the number as {count}.
-Object.assign(window.vitdemo, (() => {
-  const { language } = window.vitdemo;
-  const rules = new Intl.PluralRules(language);
-  const format = new Intl.NumberFormat(language);
+// Texts, which Python defines by feature (see texts.py), and functions for them. A text has placeholders, as "Layer {layer}".
+// Plural forms are separate texts, as "images_one" and "images_other", with the number as {count}.
+import { LANGUAGE, TEXTS } from "./generated.js";
 
-  // The text as strings and values in turns. A value may be an element.
-  function fillParts(text, values) {
-    return text.split(/\{(\w+)\}/).map((part, i) => {
-      if (i % 2 === 0) return part;
-      if (values[part] === undefined) throw new Error(`no value for {${part}} of "${text}"`);
-      return values[part];
-    });
-  }
-  const fill = (text, values) => fillParts(text, values).join("");
+export { LANGUAGE, TEXTS };
+const rules = new Intl.PluralRules(LANGUAGE);
+const format = new Intl.NumberFormat(LANGUAGE);
 
-  // The text `name` of `texts` in the plural form of `count`.
-  function fillPlural(texts, name, count, values = {}) {
-    const text = texts[`${name}_${rules.select(count)}`] ?? texts[`${name}_other`];
-    return fill(text, { count: format.format(count), ...values });
-  }
+// The text as strings and values in turns. A value may be an element.
+export function fillParts(text, values) {
+  return text.split(/\{(\w+)\}/).map((part, i) => {
+    if (i % 2 === 0) return part;
+    if (values[part] === undefined) throw new Error(`no value for {${part}} of "${text}"`);
+    return values[part];
+  });
+}
+export const fill = (text, values) => fillParts(text, values).join("");
 
-  // HTML with escaped values, as html`<p>${text}</p>`.
-  const ESCAPED = { "&": "&amp;", "<": "&lt;", '"': "&quot;" };
-  const escape = (value) => String(value).replace(/[&<"]/g, (letter) => ESCAPED[letter]);
-  const html = (parts, ...values) => String.raw({ raw: parts }, ...values.map(escape));
+// The text `name` of `texts` in the plural form of `count`.
+export function fillPlural(texts, name, count, values = {}) {
+  const text = texts[`${name}_${rules.select(count)}`] ?? texts[`${name}_other`];
+  return fill(text, { count: format.format(count), ...values });
+}
 
-  return { fill, fillParts, fillPlural, html };
-})());
+// HTML with escaped values, as html`<p>${text}</p>`.
+const ESCAPED = { "&": "&amp;", "<": "&lt;", '"': "&quot;" };
+const escape = (value) => String(value).replace(/[&<"]/g, (letter) => ESCAPED[letter]);
+export const html = (parts, ...values) => String.raw({ raw: parts }, ...values.map(escape));

@@ -1,10 +1,9 @@
-"""Texts that the browser composes: `TEXTS` of each feature, which scripts read as `vitdemo.texts`.
+"""Texts that the browser composes: `TEXTS` of each feature, which scripts import from texts.js.
 
 A feature defines `TEXTS` in its module, or in a module `texts` of its folder. A text contains
 placeholders, as "Layer {layer}"; texts.js fills them in.
 """
 
-import json
 from types import ModuleType
 
 from vitdemo.page import gallery
@@ -59,9 +58,3 @@ TEXTS: dict[str, dict[str, str]] = {
     **components.TEXTS,
     **{feature_name(module): module.TEXTS for module in MODULES},
 }
-
-
-def build_texts_script() -> str:
-    """Return the script that defines `vitdemo.texts`. It can stand in a script element."""
-    values = json.dumps({"language": LANGUAGE, "texts": TEXTS}, ensure_ascii=False)
-    return f"window.vitdemo = {values.replace('<', chr(92) + 'u003c')};"

@@ -1,40 +1,39 @@
 // Shows the queue position of a request that has waited for more than a second.
-(() => {
-  const { fill, fillPlural } = vitdemo;
-  const texts = vitdemo.texts.page;
-  const SHOWN_AFTER = 1000;
-  const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
-  const waiting = new Map(); // event id -> {since, heard, rank, eta}
-  let timer = null;
+import { fill, fillPlural, TEXTS } from "./texts.js";
 
-  function words({ rank, eta }) {
-    const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
-    return rank ? fillPlural(texts, "busy", rank, { wait }) : fill(texts.busy_next, { wait });
+const texts = TEXTS.page;
+const SHOWN_AFTER = 1000;
+const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
+const waiting = new Map(); // event id -> {since, heard, rank, eta}
+let timer = null;
+
+function words({ rank, eta }) {
+  const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
+  return rank ? fillPlural(texts, "busy", rank, { wait }) : fill(texts.busy_next, { wait });
+}
+
+function draw() {
+  const now = Date.now();
+  for (const [id, one] of waiting) if (now - one.heard > FORGOTTEN_AFTER) waiting.delete(id);
+  const late = [...waiting.values()].filter(({ since }) => now - since > SHOWN_AFTER);
+  let line = document.querySelector(".vd-waiting");
+  if (late.length && !line) {
+    line = Object.assign(document.createElement("p"), { className: "vd-waiting", role: "status" });
+    document.querySelector(".gradio-container").append(line);
   }
-
-  function draw() {
-    const now = Date.now();
-    for (const [id, one] of waiting) if (now - one.heard > FORGOTTEN_AFTER) waiting.delete(id);
-    const late = [...waiting.values()].filter(({ since }) => now - since > SHOWN_AFTER);
-    let line = document.querySelector(".vd-waiting");
-    if (late.length && !line) {
-      line = Object.assign(document.createElement("p"), { className: "vd-waiting", role: "status" });
-      document.querySelector(".gradio-container").append(line);
-    }
-    const text = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
-    if (line && line.textContent !== text) line.textContent = text;
-    if (!waiting.size) {
-      clearInterval(timer);
-      timer = null;
-    }
+  const text = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
+  if (line && line.textContent !== text) line.textContent = text;
+  if (!waiting.size) {
+    clearInterval(timer);
+    timer = null;
   }
+}
 
-  document.addEventListener("vitdemo:queue", ({ detail }) => {
-    const { msg, event_id: id, rank, rank_eta: eta } = detail;
-    const now = Date.now();
-    if (msg !== "estimation") waiting.delete(id);
-    else waiting.set(id, { since: waiting.get(id)?.since ?? now, heard: now, rank: rank ?? 0, eta });
-    if (waiting.size) timer ??= setInterval(draw, 500);
-    draw();
-  });
-})();
+document.addEventListener("vitdemo:queue", ({ detail }) => {
+  const { msg, event_id: id, rank, rank_eta: eta } = detail;
+  const now = Date.now();
+  if (msg !== "estimation") waiting.delete(id);
+  else waiting.set(id, { since: waiting.get(id)?.since ?? now, heard: now, rank: rank ?? 0, eta });
+  if (waiting.size) timer ??= setInterval(draw, 500);
+  draw();
+});

@@ -1,12 +1,11 @@
 """Components that the browser draws, each with the files NAME.py, .css and .js.
 
-Python sends the result of `to_payload` as JSON. The script reads it with `vitdemo.received(props)`
-and draws it. gradio evaluates a template as a JavaScript template literal, so it would execute a
-value that contains `${...}`. Therefore the templates contain no values, and the scripts insert
-names and numbers as text. The page's head contains `SHARED_SCRIPTS`, and their style sheets.
+Python sends the result of `to_payload` as JSON. The script reads it with `received(props)` and
+draws it. gradio evaluates a template as a JavaScript template literal, so it would execute a value
+that contains `${...}`. Therefore the templates contain no values, and the scripts insert names and
+numbers as text. The other scripts of this folder are for several views.
 """
 
-import base64
 import hashlib
 import io
 import itertools
@@ -26,7 +25,6 @@ from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.page.components.matrix_file import pack_matrices
 
 COMPONENTS_FOLDER = Path(__file__).parent
@@ -41,21 +39,9 @@ CACHE_FULL_MESSAGE = (
     "The server cannot save this result. Free disk space on the server and try again."
 )
 _file_counter = itertools.count(1)  # number of written files
-SHARED_SCRIPTS = (
-    "shared.js",
-    "matrices.js",
-    "table.js",
-    "pictures.js",
-    "grid.js",
-    "map_files.js",
-    "maps.js",
-    "documents.js",
-    "gallery.js",
-    "line_plots.js",
-    "task_panel.js",
-    "task_rows.js",
-    "map_words.js",
-    "head_rows.js",
+JS_MOUNT = (
+    "vitdemo.loaded.then(({ components }) => "
+    "components.NAME.mount({ element, props, trigger, watch }));"
 )
 
 
@@ -67,20 +53,24 @@ class View(gr.HTML):
     """
 
     def __init__(self, value=None, **options):
-        name = type(self).__module__.rpartition(".")[2]
-
-        def read(ending: str) -> str:
-            file = COMPONENTS_FOLDER / f"{name}.{ending}"
-            return file.read_text(encoding="utf-8") if file.exists() else ""
-
         own = {
-            "html_template": read("html") or "<div>",
-            "css_template": read("css"),
-            "js_on_load": read("js"),
+            "html_template": self.read_part("html") or "<div>",
+            "css_template": self.read_part("css"),
+            "js_on_load": JS_MOUNT.replace("NAME", self.part("js").stem),
             "apply_default_css": False,
             "padding": False,
         }
         super().__init__(value, **own | options)
+
+    @classmethod
+    def part(cls, ending: str) -> Path:
+        """Return the path of the file next to the module of the class."""
+        return COMPONENTS_FOLDER / f"{cls.__module__.rpartition('.')[2]}.{ending}"
+
+    @classmethod
+    def read_part(cls, ending: str) -> str:
+        file = cls.part(ending)
+        return file.read_text(encoding="utf-8") if file.exists() else ""
 
     def preprocess(self, payload):
         """Return None, since handlers read the user's choices from the event."""
@@ -202,18 +192,3 @@ def are_uploads(paths: Sequence[str]) -> bool:
     except gr.Error:
         return False
     return True
-
-
-def build_head_script() -> str:
-    """Return the scripts that all components share, with the colour maps inserted."""
-    script = "\n".join(
-        (COMPONENTS_FOLDER / name).read_text(encoding="utf-8") for name in SHARED_SCRIPTS
-    )
-    return script.replace("SEQUENTIAL", encode_colour_map(SEQUENTIAL_COLOURMAP)).replace(
-        "DIVERGING", encode_colour_map(DIVERGING_COLOURMAP)
-    )
-
-
-def encode_colour_map(name: str) -> str:
-    """Return the 256 colours of the colour map `name` as base64 of RGB bytes."""
-    return base64.b64encode(colour_table(name).tobytes()).decode()

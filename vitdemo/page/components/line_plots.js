@@ -13,9 +13,11 @@
 //
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
-Object.assign(window.vitdemo, (() => {
-const { csv, fill, make, notice, saveText, table } = window.vitdemo;
-const texts = window.vitdemo.texts.line_plots;
+import { fill, TEXTS } from "../texts.js";
+import { csv, make, notice, saveText } from "./shared.js";
+import { table } from "./table.js";
+
+const texts = TEXTS.line_plots;
 const [LEFT, TOP] = [54, 8];
 const SIZE = [480, 240];
 const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
@@ -25,7 +27,7 @@ const widthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" :
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
 
-function svg(tag, properties = {}, ...children) {
+export function svg(tag, properties = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(properties)) if (value !== null) made.setAttribute(name, value);
   made.append(...children);
@@ -53,7 +55,7 @@ function ticks(low, high, { log, whole }) {
 
 // Smooth values with an exponential moving average. Dividing by the sum of the weights avoids a bias of the first
 // values towards zero (Kingma & Ba 2015, section 3). Missing values stay missing.
-function smoothCurve(values, weight) {
+export function smoothCurve(values, weight) {
   let [sum, total] = [0, 0];
   return values.map((value) => {
     [sum, total] = [weight * sum, weight * total];
@@ -190,12 +192,12 @@ function entry({ name, colour, lighter, sign }) {
 
 // Return a function `draw` that draws a payload in `root`. `draw.readAt(x)` shows the values near a position, or none
 // for "". The user's choice of a position calls `listen(x)`. Without a slider, only the plots are clicked.
-function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
+export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) => make("div", { className }));
   const note = make("p", { className: "note" });
   const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
   const slider = make("label", { className: "reader" }, title, " ", reader);
-  const save = make("button", { type: "button", className: "csv", text: vitdemo.texts.shared.download_csv });
+  const save = make("button", { type: "button", className: "csv", text: TEXTS.shared.download_csv });
   const saving = make("p", { className: "save" }, save);
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
@@ -258,5 +260,4 @@ function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
   return Object.assign(draw, { readAt });
 }
 
-return { plotScale: scale, svg, linePlotsIn, smoothCurve };
-})());
+export { scale as plotScale };

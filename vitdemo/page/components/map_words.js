@@ -1,100 +1,100 @@
 // Texts and tables of attention maps. A `look` is as in matrices.js. A `view` identifies the map:
 // {of, layer, head, incoming}, as in attention.js. `values` (N) are the weights of one token.
-Object.assign(window.vitdemo, (() => {
-  const { fill, largest, lineOf, make, patchOf, percent, plainName, table } = window.vitdemo;
-  const texts = window.vitdemo.texts.attention_maps;
-  const patchesOf = (look, values) => values.subarray(look.prefix.length);
-  const isNorm = (of) => of === "norm" || of === "norm-head";
-  const total = (map) => map.reduce((sum, value) => sum + value, 0);
+import { fill, TEXTS } from "../texts.js";
+import { lineOf, patchOf } from "./matrices.js";
+import { largest, make, percent, plainName } from "./shared.js";
+import { table } from "./table.js";
 
-  function mapTitle(look, { of, layer, head, incoming }, token) {
-    const first = look.rollout.first;
-    const map = {
-      head: texts.map_head,
-      mean: texts.map_mean,
-      norm: texts.map_norm,
-      "norm-head": texts.map_norm_head,
-      rollout: layer > first ? texts.map_rollout : texts.map_rollout_of_layer,
-      similar: texts.map_similar,
-    }[of];
-    const [outgoing, received] = isNorm(of) ? [texts.title_norm_outgoing, texts.title_norm_incoming] : [texts.title_outgoing, texts.title_incoming];
-    const title = of === "similar" ? texts.title_similar : incoming ? received : outgoing;
-    return fill(title, { map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }), token: token.name });
-  }
+const texts = TEXTS.attention_maps;
+export const patchesOf = (look, values) => values.subarray(look.prefix.length);
+const isNorm = (of) => of === "norm" || of === "norm-head";
+const total = (map) => map.reduce((sum, value) => sum + value, 0);
 
-  // The fraction of one token's attention that all patches together receive; 1 without special tokens.
-  function shareOfPatches(look, { of, incoming }, values) {
-    return of === "similar" || incoming || !look.prefix.length ? 1 : total(patchesOf(look, values));
-  }
+export function mapTitle(look, { of, layer, head, incoming }, token) {
+  const first = look.rollout.first;
+  const map = {
+    head: texts.map_head,
+    mean: texts.map_mean,
+    norm: texts.map_norm,
+    "norm-head": texts.map_norm_head,
+    rollout: layer > first ? texts.map_rollout : texts.map_rollout_of_layer,
+    similar: texts.map_similar,
+  }[of];
+  const [outgoing, received] = isNorm(of) ? [texts.title_norm_outgoing, texts.title_norm_incoming] : [texts.title_outgoing, texts.title_incoming];
+  const title = of === "similar" ? texts.title_similar : incoming ? received : outgoing;
+  return fill(title, { map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }), token: token.name });
+}
 
-  // The patches with the highest values, and their fraction of the sum over all patches.
-  function strongest(map, few = 3) {
-    const first = [...map.keys()].sort((a, b) => map[b] - map[a]).slice(0, few);
-    return [first, shareOf(map, first)];
-  }
-  const shareOf = (map, chosen) => chosen.reduce((sum, i) => sum + map[i], 0) / total(map);
+// The fraction of one token's attention that all patches together receive; 1 without special tokens.
+export function shareOfPatches(look, { of, incoming }, values) {
+  return of === "similar" || incoming || !look.prefix.length ? 1 : total(patchesOf(look, values));
+}
 
-  // A note if three patches have a third of the attention weights: they may still pass on little.
-  function wordsOnFew(look, { of, layer, incoming }, token, values) {
-    if (!["mean", "norm"].includes(of) || incoming || token !== look.tokens.answering) return "";
-    const weights = of === "mean" ? values : lineOf(look, "mean", layer, 1, token, false);
-    const map = weights && patchesOf(look, weights);
-    if (!map || map.length < 60) return "";
-    const [first, share] = strongest(map);
-    if (share < 1 / 3) return "";
-    if (of === "norm") return fill(texts.few_norms, { percent: percent(share), norms: percent(shareOf(patchesOf(look, values), first)) });
-    return fill(texts.few_patches, { patches: map.length, percent: percent(share) });
-  }
+// The patches with the highest values, and their fraction of the sum over all patches.
+function strongest(map, few = 3) {
+  const first = [...map.keys()].sort((a, b) => map[b] - map[a]).slice(0, few);
+  return [first, shareOf(map, first)];
+}
+const shareOf = (map, chosen) => chosen.reduce((sum, i) => sum + map[i], 0) / total(map);
 
-  function largestWords(look, map) {
-    const best = map.indexOf(Math.max(...map));
-    return fill(texts.largest, { row: Math.floor(best / look.grid[1]) + 1, column: (best % look.grid[1]) + 1, percent: percent(largest(map)) });
-  }
+// A note if three patches have a third of the attention weights: they may still pass on little.
+export function wordsOnFew(look, { of, layer, incoming }, token, values) {
+  if (!["mean", "norm"].includes(of) || incoming || token !== look.tokens.answering) return "";
+  const weights = of === "mean" ? values : lineOf(look, "mean", layer, 1, token, false);
+  const map = weights && patchesOf(look, weights);
+  if (!map || map.length < 60) return "";
+  const [first, share] = strongest(map);
+  if (share < 1 / 3) return "";
+  if (of === "norm") return fill(texts.few_norms, { percent: percent(share), norms: percent(shareOf(patchesOf(look, values), first)) });
+  return fill(texts.few_patches, { patches: map.length, percent: percent(share) });
+}
 
-  // The weight between the patch under the pointer (its number, or null) and the class token.
-  function pointedWords(look, { of, layer, head, incoming }, pointed) {
-    if (pointed === null || of === "similar") return "";
-    const { answering } = look.tokens;
-    const own = lineOf(look, of, layer, head, answering, incoming);
-    const [row, column] = patchOf(look, pointed).code.split(",");
-    if (!own) return fill(texts.pointed, { row, column });
-    const [received, sent] = isNorm(of) ? [texts.pointed_receives, texts.pointed_passes] : [texts.pointed_attends, texts.pointed_receives];
-    return fill(incoming ? received : sent, { row, column, percent: percent(own[look.prefix.length + pointed]), token: answering.name });
-  }
+function largestWords(look, map) {
+  const best = map.indexOf(Math.max(...map));
+  return fill(texts.largest, { row: Math.floor(best / look.grid[1]) + 1, column: (best % look.grid[1]) + 1, percent: percent(largest(map)) });
+}
 
-  function mapWords(look, view, values, pointed) {
-    const map = patchesOf(look, values);
-    if (view.of === "similar") return texts.similarity;
-    const most = { pointed: pointedWords(look, view, pointed), largest: largestWords(look, map) };
-    if (view.incoming) return fill(isNorm(view.of) ? texts.maximum_norms_incoming : texts.maximum_incoming, most);
-    const maximum = fill(isNorm(view.of) ? texts.maximum_norms : texts.maximum, most);
-    return look.prefix.length ? `${maximum} ${allPatchesWords(look, view, values)}` : maximum;
-  }
+// The weight between the patch under the pointer (its number, or null) and the class token.
+function pointedWords(look, { of, layer, head, incoming }, pointed) {
+  if (pointed === null || of === "similar") return "";
+  const { answering } = look.tokens;
+  const own = lineOf(look, of, layer, head, answering, incoming);
+  const [row, column] = patchOf(look, pointed).code.split(",");
+  if (!own) return fill(texts.pointed, { row, column });
+  const [received, sent] = isNorm(of) ? [texts.pointed_receives, texts.pointed_passes] : [texts.pointed_attends, texts.pointed_receives];
+  return fill(incoming ? received : sent, { row, column, percent: percent(own[look.prefix.length + pointed]), token: answering.name });
+}
 
-  function allPatchesWords(look, view, values) {
-    const share = shareOfPatches(look, view, values);
-    if (isNorm(view.of)) return fill(texts.all_patches, { percent: percent(share) });
-    const rest = look.prefix.length > 1 ? texts.rest_special : texts.rest_class;
-    return fill(share < 0.2 ? texts.all_receive_little : texts.all_receive, { percent: percent(share), rest });
-  }
+export function mapWords(look, view, values, pointed) {
+  const map = patchesOf(look, values);
+  if (view.of === "similar") return texts.similarity;
+  const most = { pointed: pointedWords(look, view, pointed), largest: largestWords(look, map) };
+  if (view.incoming) return fill(isNorm(view.of) ? texts.maximum_norms_incoming : texts.maximum_incoming, most);
+  const maximum = fill(isNorm(view.of) ? texts.maximum_norms : texts.maximum, most);
+  return look.prefix.length ? `${maximum} ${allPatchesWords(look, view, values)}` : maximum;
+}
 
-  // Tables with captions: the numbers of the map, and the measurements of all heads.
-  function mapTables(look, view, token, values) {
-    const map = patchesOf(look, values);
-    const columns = look.grid[1];
-    const number = (value) => (view.of === "similar" ? value.toFixed(3) : (100 * value).toFixed(2));
-    const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)]);
-    const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [fill(texts.head_row, { layer: l + 1, head: h + 1 }), distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
-    const title = mapTitle(look, view, token);
-    const file = (text) => `vitdemo-${plainName(fill(text, { run: look.run, map: title }))}`;
-    const caption = view.of === "similar" ? texts.table_similarity : isNorm(view.of) ? texts.table_norms : texts.table_percent;
-    return [
-      make("p", { text: fill(caption, { title }) }),
-      table({ columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(texts.map_file), tall: true }),
-      make("p", { text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }) }),
-      table({ columns: [texts.head_column, texts.distance_column, texts.entropy_column], rows: heads, file: file(texts.heads_table_file), tall: true }),
-    ];
-  }
+function allPatchesWords(look, view, values) {
+  const share = shareOfPatches(look, view, values);
+  if (isNorm(view.of)) return fill(texts.all_patches, { percent: percent(share) });
+  const rest = look.prefix.length > 1 ? texts.rest_special : texts.rest_class;
+  return fill(share < 0.2 ? texts.all_receive_little : texts.all_receive, { percent: percent(share), rest });
+}
 
-  return { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew };
-})());
+// Tables with captions: the numbers of the map, and the measurements of all heads.
+export function mapTables(look, view, token, values) {
+  const map = patchesOf(look, values);
+  const columns = look.grid[1];
+  const number = (value) => (view.of === "similar" ? value.toFixed(3) : (100 * value).toFixed(2));
+  const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)]);
+  const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [fill(texts.head_row, { layer: l + 1, head: h + 1 }), distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
+  const title = mapTitle(look, view, token);
+  const file = (text) => `vitdemo-${plainName(fill(text, { run: look.run, map: title }))}`;
+  const caption = view.of === "similar" ? texts.table_similarity : isNorm(view.of) ? texts.table_norms : texts.table_percent;
+  return [
+    make("p", { text: fill(caption, { title }) }),
+    table({ columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(texts.map_file), tall: true }),
+    make("p", { text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }) }),
+    table({ columns: [texts.head_column, texts.distance_column, texts.entropy_column], rows: heads, file: file(texts.heads_table_file), tall: true }),
+  ];
+}

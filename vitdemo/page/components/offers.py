@@ -9,7 +9,9 @@ group in one row.
 
 from dataclasses import dataclass
 
+import gradio as gr
 import numpy as np
+from gradio.events import EventListener
 
 from vitdemo.page.components import View, serve_image
 
@@ -40,6 +42,8 @@ class Examples:
 
 class ExampleImages(View):
     """Example images; for the event `others`, see the module docstring."""
+
+    EVENTS = (*gr.HTML.EVENTS, EventListener("others"))
 
     def to_payload(self, value: Examples) -> dict:
         groups = {"photos": self._group(value.photos), "tests": self._group(value.tests)}

@@ -1,202 +1,202 @@
 // Functions shared by the components: map colours, number formats, HTML elements.
-Object.assign(window.vitdemo, (() => {
-  const texts = window.vitdemo.texts.shared;
-  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const COLOURS = { plain: bytes("SEQUENTIAL"), signed: bytes("DIVERGING") }; // 256 x RGB
-  // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
-  function shade(share, signed = true) {
+import { COLOUR_MAPS } from "../generated.js";
+import { TEXTS } from "../texts.js";
+
+const texts = TEXTS.shared;
+const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const COLOURS = { plain: bytes(COLOUR_MAPS.sequential), signed: bytes(COLOUR_MAPS.diverging) }; // 256 x RGB
+// The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
+export function shade(share, signed = true) {
+  const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
+  return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
+}
+
+// Colour scales: the position in the colour map of a value from 0 to 1. The logarithmic scale has three decades.
+const DECADES = 3;
+const SCALES = { linear: (share) => share, root: Math.sqrt, log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0) };
+export const middleOf = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
+export const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
+
+// Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
+// to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey. Signed values have a
+// linear scale.
+export function paint(canvas, values, [rows, columns], { top = null, signed = false, scale = "linear" } = {}) {
+  if (canvas.width !== columns || canvas.height !== rows) {
+    canvas.width = columns;
+    canvas.height = rows;
+  }
+  const colours = signed ? COLOURS.signed : COLOURS.plain;
+  const limit = top ?? largest(values);
+  // Small images that change with every pointer move are faster in memory than on a GPU.
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const image = context.createImageData(columns, rows);
+  for (let i = 0; i < values.length; i++) {
+    let share = limit > 0 ? values[i] / limit : 0;
+    share = signed ? (share + 1) / 2 : SCALES[scale](share);
     const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
-    return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
+    for (let c = 0; c < 3; c++) image.data[4 * i + c] = colours[at + c] ?? 128;
+    image.data[4 * i + 3] = 255;
   }
+  context.putImageData(image, 0, 0);
+}
 
-  // Colour scales: the position in the colour map of a value from 0 to 1. The logarithmic scale has three decades.
-  const DECADES = 3;
-  const SCALES = { linear: (share) => share, root: Math.sqrt, log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0) };
-  const middleOf = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
-  const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
+export function largest(values) {
+  let top = 0;
+  for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
+  return top;
+}
 
-  // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
-  // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey. Signed values have a
-  // linear scale.
-  function paint(canvas, values, [rows, columns], { top = null, signed = false, scale = "linear" } = {}) {
-    if (canvas.width !== columns || canvas.height !== rows) {
-      canvas.width = columns;
-      canvas.height = rows;
-    }
-    const colours = signed ? COLOURS.signed : COLOURS.plain;
-    const limit = top ?? largest(values);
-    // Small images that change with every pointer move are faster in memory than on a GPU.
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    const image = context.createImageData(columns, rows);
-    for (let i = 0; i < values.length; i++) {
-      let share = limit > 0 ? values[i] / limit : 0;
-      share = signed ? (share + 1) / 2 : SCALES[scale](share);
-      const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
-      for (let c = 0; c < 3; c++) image.data[4 * i + c] = colours[at + c] ?? 128;
-      image.data[4 * i + 3] = 255;
-    }
-    context.putImageData(image, 0, 0);
+// The colour map as a CSS background.
+export function ramp(signed) {
+  const colours = signed ? COLOURS.signed : COLOURS.plain;
+  const stops = [...Array(17).keys()].map((i) => {
+    const at = 3 * Math.min(16 * i, 255);
+    return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
+  });
+  return `linear-gradient(to right, ${stops.join(", ")})`;
+}
+
+// A class probability, as "12.3%".
+export const probability = (share) => `${(100 * share).toFixed(1)}%`;
+
+// A percentage with enough digits for small values, as "12.3%" or "0.041%".
+export function percent(share) {
+  const number = 100 * share;
+  if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
+  return `${Number(number.toPrecision(2))}%`;
+}
+
+// Create an element with properties and children; all scripts create HTML with this function.
+export function make(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "text") made.textContent = value;
+    else if (name === "style") made.style.cssText = value;
+    else if (name in made && !name.startsWith("aria")) made[name] = value;
+    else made.setAttribute(name, value === true ? "" : value);
   }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
 
-  function largest(values) {
-    let top = 0;
-    for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
-    return top;
-  }
+// Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
+export function received({ value }) {
+  if (!value) return null;
+  return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
+}
 
-  // The colour map as a CSS background.
-  function ramp(signed) {
-    const colours = signed ? COLOURS.signed : COLOURS.plain;
-    const stops = [...Array(17).keys()].map((i) => {
-      const at = 3 * Math.min(16 * i, 255);
-      return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
-    });
-    return `linear-gradient(to right, ${stops.join(", ")})`;
-  }
+// Replace the content of `place`, and restore the focused button and the open folds.
+export function redraw(place, ...children) {
+  const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
+  const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+  place.replaceChildren(...children);
+  for (const summary of place.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
+  if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
+}
 
-  // A class probability, as "12.3%".
-  const probability = (share) => `${(100 * share).toFixed(1)}%`;
+// Convert **bold** and `code` to elements; everything else stays text.
+export function marked(text) {
+  return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
+    if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
+    return /^`.+`$/.test(part) ? make("code", { text: part.slice(1, -1) }) : part;
+  });
+}
 
-  // A percentage with enough digits for small values, as "12.3%" or "0.041%".
-  function percent(share) {
-    const number = 100 * share;
-    if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
-    return `${Number(number.toPrecision(2))}%`;
-  }
+// Messages that are shown as a card, for example with a download: { matches(sentence), create() }.
+export const cards = [];
 
-  // Create an element with properties and children; all scripts create HTML with this function.
-  function make(tag, properties = {}, ...children) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties)) {
-      if (value === null || value === undefined || value === false) continue;
-      if (name === "text") made.textContent = value;
-      else if (name === "style") made.style.cssText = value;
-      else if (name in made && !name.startsWith("aria")) made[name] = value;
-      else made.setAttribute(name, value === true ? "" : value);
-    }
-    made.append(...children.filter((child) => child !== null));
-    return made;
-  }
+// A highlighted message, or its card; text in `backticks` is shown as code.
+export function notice(sentence) {
+  const card = cards.find(({ matches }) => matches(sentence));
+  if (card) return card.create();
+  const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
+  return make("p", { className: "vd-notice", role: "status" }, ...parts);
+}
 
-  // Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
-  function received({ value }) {
-    if (!value) return null;
-    return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
-  }
+export function saveAs(url, name) {
+  make("a", { href: url, download: name }).click();
+}
 
-  // Replace the content of `place`, and restore the focused button and the open folds.
-  function redraw(place, ...children) {
-    const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
-    const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
-    place.replaceChildren(...children);
-    for (const summary of place.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
-    if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
-  }
+export function saveText(text, name, type) {
+  const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  saveAs(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
 
-  // Convert **bold** and `code` to elements; everything else stays text.
-  function marked(text) {
-    return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
-      if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
-      return /^`.+`$/.test(part) ? make("code", { text: part.slice(1, -1) }) : part;
-    });
-  }
+export const csv = (rows) =>
+  rows
+    .map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(","))
+    .join("\n") + "\n";
 
-  // A highlighted message; text in `backticks` is shown as code. A message about the missing dataset is a card with its download.
-  function notice(sentence) {
-    if (vitdemo.isMissingDataset(sentence)) return vitdemo.datasetCard();
-    const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
-    return make("p", { className: "vd-notice", role: "status" }, ...parts);
-  }
+export const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
-  function saveAs(url, name) {
-    make("a", { href: url, download: name }).click();
-  }
-
-  function saveText(text, name, type) {
-    const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
-    saveAs(url, name);
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
-  }
-
-  const csv = (rows) =>
-    rows
-      .map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(","))
-      .join("\n") + "\n";
-
-  const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
-
-  // Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
-  // reaches only one button. With `flows` (wrapped rows), the end of a row leads to the next row.
-  function rove(place, buttons, columns, flows = false) {
-    const settle = (chosen) => {
-      for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
-    };
-    place.addEventListener("focusin", (event) => {
-      if (buttons().includes(event.target)) settle(event.target);
-    });
-    place.addEventListener("keydown", (event) => {
-      const all = buttons();
-      const at = all.indexOf(event.target);
-      if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
-      const across = columns();
-      const column = at % across;
-      const next = {
-        ArrowLeft: flows || column > 0 ? at - 1 : at,
-        ArrowRight: flows || column < across - 1 ? at + 1 : at,
-        ArrowUp: at - across,
-        ArrowDown: at + across,
-        Home: at - column,
-        End: Math.min(at - column + across - 1, all.length - 1),
-      }[event.key];
-      if (next === undefined) return;
-      event.preventDefault();
-      all[next]?.focus();
-    });
-    return settle;
-  }
-
-  // Show a camera in `video`. `open()` returns whether it works, and calls `say` with the reason if not;
-  // `still(type)` promises the current image; `close()` releases the camera.
-  function camera(video, say) {
-    let stream = null;
-    function close() {
-      for (const track of stream?.getTracks() ?? []) track.stop();
-      stream = null;
-    }
-    async function open() {
-      if (!navigator.mediaDevices?.getUserMedia) {
-        say(texts.camera_blocked);
-        return false;
-      }
-      try {
-        stream ??= await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
-        video.srcObject = stream;
-        await video.play();
-        return true;
-      } catch (error) {
-        close();
-        say(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
-        return false;
-      }
-    }
-    async function still(type) {
-      if (!video.videoWidth) await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
-      const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
-      canvas.getContext("2d").drawImage(video, 0, 0);
-      return new Promise((done) => canvas.toBlob(done, type, 0.9));
-    }
-    return { close, open, still };
-  }
-
-  // Of several quick events, gradio handles the first and the last, but with the data of the first
-  // event. Therefore all events of a kind share one object, which contains the newest data.
-  function newest() {
-    const data = {};
-    return (fields) => Object.assign(data, fields);
-  }
-
-  return {
-    camera, csv, largest, lowestOf, make, marked, middleOf, newest, notice, paint, percent, plainName, probability, ramp, received, redraw, rove, saveAs, saveText,
-    shade,
+// Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
+// reaches only one button. With `flows` (wrapped rows), the end of a row leads to the next row.
+export function rove(place, buttons, columns, flows = false) {
+  const settle = (chosen) => {
+    for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
   };
-})());
+  place.addEventListener("focusin", (event) => {
+    if (buttons().includes(event.target)) settle(event.target);
+  });
+  place.addEventListener("keydown", (event) => {
+    const all = buttons();
+    const at = all.indexOf(event.target);
+    if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+    const across = columns();
+    const column = at % across;
+    const next = {
+      ArrowLeft: flows || column > 0 ? at - 1 : at,
+      ArrowRight: flows || column < across - 1 ? at + 1 : at,
+      ArrowUp: at - across,
+      ArrowDown: at + across,
+      Home: at - column,
+      End: Math.min(at - column + across - 1, all.length - 1),
+    }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    all[next]?.focus();
+  });
+  return settle;
+}
+
+// Show a camera in `video`. `open()` returns whether it works, and calls `say` with the reason if not;
+// `still(type)` promises the current image; `close()` releases the camera.
+export function camera(video, say) {
+  let stream = null;
+  function close() {
+    for (const track of stream?.getTracks() ?? []) track.stop();
+    stream = null;
+  }
+  async function open() {
+    if (!navigator.mediaDevices?.getUserMedia) {
+      say(texts.camera_blocked);
+      return false;
+    }
+    try {
+      stream ??= await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+      video.srcObject = stream;
+      await video.play();
+      return true;
+    } catch (error) {
+      close();
+      say(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
+      return false;
+    }
+  }
+  async function still(type) {
+    if (!video.videoWidth) await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
+    const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
+    canvas.getContext("2d").drawImage(video, 0, 0);
+    return new Promise((done) => canvas.toBlob(done, type, 0.9));
+  }
+  return { close, open, still };
+}
+
+// Of several quick events, gradio handles the first and the last, but with the data of the first
+// event. Therefore all events of a kind share one object, which contains the newest data.
+export function newest() {
+  const data = {};
+  return (fields) => Object.assign(data, fields);
+}

@@ -1,12 +1,13 @@
 // Rows of tasks (training runs, downloads) with state, progress and buttons; see task_list.py. Only changed rows are
 // redrawn, so that a focused or hovered button stays in place.
-Object.assign(window.vitdemo, (() => {
-const { fill, make, newest } = window.vitdemo;
-const texts = window.vitdemo.texts.task_rows;
+import { fill, TEXTS } from "../texts.js";
+import { make, newest } from "./shared.js";
+
+const texts = TEXTS.task_rows;
 
 // Return a function that draws rows in `root`, or the text `empty` without rows. A pressed button calls
 // `act({ action, name })`; the action "discard" asks for confirmation.
-function taskRowsIn(root, empty, act) {
+export function taskRowsIn(root, empty, act) {
   const none = make("p", { className: "none" });
   const list = make("ul");
   const wish = newest();
@@ -29,7 +30,7 @@ function taskRowsIn(root, empty, act) {
     if (asking === name)
       return [make("span", { className: "words", text: texts.confirm }),
         button(texts.delete, fill(texts.delete_task, { task: title || name }), () => choose("discard", name)),
-        button(window.vitdemo.texts.task_panel.cancel, fill(texts.keep_task, { task: title || name }), () => { asking = null; draw(rows); })];
+        button(TEXTS.task_panel.cancel, fill(texts.keep_task, { task: title || name }), () => { asking = null; draw(rows); })];
     return actions.map(([action, label]) => button(label, `${label}: ${title || name}`, () => {
       if (action !== "discard") return choose(action, name);
       asking = name;
@@ -72,6 +73,3 @@ function taskRowsIn(root, empty, act) {
   root.replaceChildren(none, list);
   return draw;
 }
-
-return { taskRowsIn };
-})());

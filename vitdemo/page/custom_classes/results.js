@@ -1,8 +1,11 @@
 // Results of the classifier: accuracy, coloured confusion matrix, and the misclassified images next to it. A click on a
 // cell of the matrix shows only its images.
-(() => {
-const { fill, fillPlural, make, marked, notice, redraw, rove, store, table } = vitdemo;
-const texts = vitdemo.texts.custom_classes;
+import { make, marked, notice, redraw, rove } from "../components/shared.js";
+import { table } from "../components/table.js";
+import * as store from "../store.js";
+import { fill, fillPlural, TEXTS } from "../texts.js";
+
+const texts = TEXTS.custom_classes;
 const STRONGEST = 55; // percent of colour, so that the text has a contrast above 5 in both themes
 
 const shade = (isCorrect, share) => {
@@ -90,4 +93,3 @@ store.define("custom_classes_result", {
     };
   },
 });
-})();

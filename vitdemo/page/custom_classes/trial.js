@@ -1,7 +1,9 @@
 // The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
-(() => {
-const { camera, fill, html, make, probability, store } = vitdemo;
-const texts = vitdemo.texts.custom_classes;
+import { camera, make, probability } from "../components/shared.js";
+import * as store from "../store.js";
+import { fill, html, TEXTS } from "../texts.js";
+
+const texts = TEXTS.custom_classes;
 const SIDE = 224; // pixels of a photo that is sent
 const QUALITY = 0.85;
 const PAUSE = 300; // least milliseconds between an answer and the next photo; a slow server gets longer pauses
@@ -120,4 +122,3 @@ function create(element, { upload }) {
 }
 
 store.define("custom_classes_trial", { needs: [], create });
-})();

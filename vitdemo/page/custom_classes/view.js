@@ -1,8 +1,13 @@
 // The columns "Images" and "Train": an editor of classes and images, and buttons that train, save, share and fine-tune models.
 // Each step of the editor is one action, so that no step is lost.
-(() => {
-const { camera, fill, fillPlural, html, make, notice, progressLine, redraw, saveAs, store } = vitdemo;
-const texts = vitdemo.texts.custom_classes;
+import "./results.js";
+import "./trial.js";
+import { camera, make, notice, redraw, saveAs } from "../components/shared.js";
+import { progressLine } from "../components/task_panel.js";
+import * as store from "../store.js";
+import { fill, fillPlural, html, TEXTS } from "../texts.js";
+
+const texts = TEXTS.custom_classes;
 const [EDITOR, MODELS, RESULT, TRIAL] = ["custom_classes", "custom_classes_models", "custom_classes_result", "custom_classes_trial"];
 const ACTIONS = ["can_save", "can_publish", "can_unpublish", "can_fine_tune"]; // fields of the models' data, folded under "More"
 const MODEL = "own.model";
@@ -12,7 +17,7 @@ const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
 const POLL_SECONDS = 2; // seconds between two requests for the progress of fine-tuning
 
-const CANCEL = vitdemo.texts.task_panel.cancel;
+const CANCEL = TEXTS.task_panel.cancel;
 const AUDIENCES = {
   me: [texts.only_user, texts.only_user_help],
   all: [texts.all_users, texts.all_users_help],
@@ -332,4 +337,3 @@ function createModels(element) {
 store.state[AUDIENCE] = "me";
 store.define(EDITOR, { needs: [], create: createEditor });
 store.define(MODELS, { needs: [MODEL], pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0), create: createModels });
-})();

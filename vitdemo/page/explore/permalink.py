@@ -12,7 +12,8 @@ JS_COPY_LINK = """async () => {
   } catch { // without HTTPS there is no clipboard
     return ["NOT_COPIED"];
   }
-  return [vitdemo.store.state.image?.source === "own" ? "own" : ""];
+  const { store } = await vitdemo.loaded;
+  return [store.state.image?.source === "own" ? "own" : ""];
 }""".replace("NOT_COPIED", COPY_FAILED)
 
 

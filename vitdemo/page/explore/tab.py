@@ -18,8 +18,8 @@ from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-JS_SET_LAYER = "layer => { vitdemo.store.takeLayer(layer); }"
-JS_START = "() => { vitdemo.store.start(SETTINGS); }"
+JS_SET_LAYER = "layer => vitdemo.loaded.then(({ store }) => store.takeLayer(layer))"
+JS_START = "() => vitdemo.loaded.then(({ store }) => store.start(SETTINGS))"
 
 
 class CurrentImage(gr.HTML):
@@ -33,7 +33,7 @@ class CurrentImage(gr.HTML):
     def __init__(self):
         super().__init__(
             html_template="<i>",
-            js_on_load="vitdemo.store.mirrorImage(props);",
+            js_on_load="vitdemo.loaded.then(({ store }) => store.mirrorImage(props));",
             apply_default_css=False,
             padding=False,
             elem_id="current-image",

@@ -32,7 +32,9 @@ AUGMENTATION_INTRO = (
     "always gives the same result."
 )
 MAX_SEED = 2**31 - 1
-JS_NEXT_SEED = "() => vitdemo.augmentation.chooseNextSeed(MAX_SEED)"
+JS_NEXT_SEED = (
+    "() => vitdemo.loaded.then(({ augmentation }) => augmentation.chooseNextSeed(MAX_SEED))"
+)
 DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: it has every step
 IMAGES_SHOWN = 6  # number of images per row
 

@@ -1,11 +1,8 @@
-vitdemo.augmentation = (() => {
-const { store } = vitdemo;
+import * as store from "../../store.js";
 
-function chooseNextSeed(maxSeed) {
+export function chooseNextSeed(maxSeed) {
   const seed = store.state["data.seed"];
   store.updateControls({ "data.seed": { value: seed < maxSeed ? seed + 1 : 0 } });
 }
 
 store.defineDocument("augmentation", ["image", "data.recipe", "data.seed"], { skeleton: "tiles" });
-return { chooseNextSeed };
-})();

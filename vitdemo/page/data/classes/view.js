@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("class_statistics", [], { skeleton: "rows" });
+import { defineDocument } from "../../store.js";
+
+defineDocument("class_statistics", [], { skeleton: "rows" });

@@ -1,8 +1,10 @@
 // The download of CIFAR-10: a banner above all tabs, and cards, which `notice` draws instead of messages about the
 // missing dataset. All have the same state.
-Object.assign(vitdemo, (() => {
-const { fill, make, store } = vitdemo;
-const texts = vitdemo.texts.download;
+import { cards, make } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.download;
 const READY_MS = 6000; // how long the banner reports the end of a download
 const CARD = ".vd-dataset";
 const buttonTexts = { missing: texts.download, stopped: texts.continue, failed: texts.again };
@@ -32,7 +34,7 @@ function draw(card) {
 }
 
 // A card with one sentence, the progress, and a button that starts or stops the download.
-function datasetCard(className = "") {
+export function datasetCard(className = "") {
   const button = (name, action, text) => {
     const made = make("button", { type: "button", className: name, text });
     made.addEventListener("click", () => store.act(action));
@@ -45,7 +47,9 @@ function datasetCard(className = "") {
   return card;
 }
 
-const isMissingDataset = (message) => message.includes(texts.missing);
+export const isMissingDataset = (message) => message.includes(texts.missing);
+
+cards.push({ matches: isMissingDataset, create: () => datasetCard() });
 
 store.define("dataset", {
   needs: [],
@@ -76,5 +80,3 @@ store.define("dataset_card", {
 store.watch(["tab"], () => {
   if (!["ready", "running"].includes(shown.state)) store.invalidate("dataset");
 });
-return { datasetCard, isMissingDataset };
-})());

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("patches", ["image", "data.model"], { skeleton: "tiles" });
+import { defineDocument } from "../../store.js";
+
+defineDocument("patches", ["image", "data.model"], { skeleton: "tiles" });

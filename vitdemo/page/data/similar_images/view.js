@@ -1,9 +1,13 @@
 // Scatter plots of test images, and the nearest neighbours of the current image. One sheet holds all thumbnails;
 // each dot shows its part of it.
-(() => {
-const { documentIn, make, notice, rove, store, taskPanel } = vitdemo;
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
+import { documentIn } from "../../components/documents.js";
+import { make, notice, rove } from "../../components/shared.js";
+import { taskPanel } from "../../components/task_panel.js";
+import * as store from "../../store.js";
+import { fill, fillPlural, TEXTS } from "../../texts.js";
+
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
 const SHAPES = ["circle(46%)", "inset(10%)", "polygon(50% 0, 100% 100%, 0 100%)",
   "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)", "polygon(0 0, 100% 0, 50% 100%)"];
@@ -14,8 +18,7 @@ const openTestImage = ({ source, ...others }, number) => store.openImage({ ...ot
 
 // --- the scatter plots ---
 
-const { fill, fillPlural } = vitdemo;
-const texts = vitdemo.texts.similar_images;
+const texts = TEXTS.similar_images;
 
 function dot(value, i, [x, y]) {
   const [label, number] = [value.labels[i], value.numbers[i]];
@@ -110,4 +113,3 @@ store.define(NEIGHBOURS, {
     return { render };
   },
 });
-})();

@@ -1,55 +1,55 @@
 // Figures for slides, of the large map and of the grid of all heads: see map_files.js.
-Object.assign(window.vitdemo, (() => {
-  const { columnNames, fill, percent } = window.vitdemo;
-  const texts = window.vitdemo.texts.attention_maps;
-  const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
-  const WIDE = 1.6; // width over height of the grid, about that of a slide
+import { columnNames } from "../../components/head_rows.js";
+import { percent } from "../../components/shared.js";
+import { fill, TEXTS } from "../../texts.js";
 
-  const opacityOf = (canvas) => Number(getComputedStyle(canvas).opacity);
-  const modelOf = ({ run, grid: [rows, columns] }) => fill(texts.file_model, { run, rows, columns });
+const texts = TEXTS.attention_maps;
+const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
+const WIDE = 1.6; // width over height of the grid, about that of a slide
 
-  // `kind` names a colour scale that is not linear.
-  const notesOf = (look, kind) => [modelOf(look), ...(kind ? [kind] : [])];
+const opacityOf = (canvas) => Number(getComputedStyle(canvas).opacity);
+const modelOf = ({ run, grid: [rows, columns] }) => fill(texts.file_model, { run, rows, columns });
 
-  // `from` and `to` are the labels of the colours.
-  function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
-    const cells = [{ canvas, x: 0, y: 0, width: LARGE, height: LARGE }];
-    return { title, notes: notesOf(look, kind), width: LARGE, height: LARGE, image, cells, scale: { from, to, signed }, opacity: opacityOf(canvas) };
+// `kind` names a colour scale that is not linear.
+const notesOf = (look, kind) => [modelOf(look), ...(kind ? [kind] : [])];
+
+// `from` and `to` are the labels of the colours.
+export function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
+  const cells = [{ canvas, x: 0, y: 0, width: LARGE, height: LARGE }];
+  return { title, notes: notesOf(look, kind), width: LARGE, height: LARGE, image, cells, scale: { from, to, signed }, opacity: opacityOf(canvas) };
+}
+
+// Number of blocks of layers next to each other whose figure is closest to a slide's shape.
+function countBlocks(rows, width, rowHeight) {
+  const misfit = (count) => Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
+  return [1, 2, 3, 4].filter((count) => count <= rows).reduce((best, each) => (misfit(each) < misfit(best) ? each : best));
+}
+
+// `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
+// maximum of a common colour scale, or null. `set` is "head" or "norm-head".
+export function headsFigure(look, { thumbnails, columns, isSorted, token, incoming, set, top, image, kind }) {
+  const rows = Math.ceil(thumbnails.length / columns);
+  const rowHeight = SIDE + GAP + (isSorted ? HEADING : 0);
+  const side = isSorted ? 0 : LEFT; // room for the layers' names
+  const blockWidth = side + columns * (SIDE + GAP);
+  const count = countBlocks(rows, blockWidth + APART, rowHeight);
+  const each = Math.ceil(rows / count);
+  const [cells, labels] = [[], []];
+  for (const [i, { button, canvas, layer, head, of }] of thumbnails.entries()) {
+    const [row, column] = [Math.floor(i / columns), i % columns];
+    const left = Math.floor(row / each) * (blockWidth + APART) + side;
+    const y = HEADING + (row % each) * rowHeight;
+    const x = left + column * (SIDE + GAP);
+    const isHead = of === set;
+    const name = isHead ? fill(texts.source_head, { head }) : columnNames[of];
+    if (!button.classList.contains("waits")) cells.push({ canvas, x, y, width: SIDE, height: SIDE });
+    if (isSorted && isHead) labels.push({ text: fill(texts.cell_label, { layer, head }), x: x + SIDE / 2, y: y - HEADING / 2, size: 10 });
+    else if (row % each === 0) labels.push({ text: name, x: x + SIDE / 2, y: y - HEADING / 2 });
+    if (!isSorted && column === 0) labels.push({ text: fill(texts.row, { layer }), x: left - side / 2, y: y + SIDE / 2 });
   }
-
-  // Number of blocks of layers next to each other whose figure is closest to a slide's shape.
-  function countBlocks(rows, width, rowHeight) {
-    const misfit = (count) => Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
-    return [1, 2, 3, 4].filter((count) => count <= rows).reduce((best, each) => (misfit(each) < misfit(best) ? each : best));
-  }
-
-  // `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
-  // maximum of a common colour scale, or null. `set` is "head" or "norm-head".
-  function headsFigure(look, { thumbnails, columns, isSorted, token, incoming, set, top, image, kind }) {
-    const rows = Math.ceil(thumbnails.length / columns);
-    const rowHeight = SIDE + GAP + (isSorted ? HEADING : 0);
-    const side = isSorted ? 0 : LEFT; // room for the layers' names
-    const blockWidth = side + columns * (SIDE + GAP);
-    const count = countBlocks(rows, blockWidth + APART, rowHeight);
-    const each = Math.ceil(rows / count);
-    const [cells, labels] = [[], []];
-    for (const [i, { button, canvas, layer, head, of }] of thumbnails.entries()) {
-      const [row, column] = [Math.floor(i / columns), i % columns];
-      const left = Math.floor(row / each) * (blockWidth + APART) + side;
-      const y = HEADING + (row % each) * rowHeight;
-      const x = left + column * (SIDE + GAP);
-      const isHead = of === set;
-      const name = isHead ? fill(texts.source_head, { head }) : columnNames[of];
-      if (!button.classList.contains("waits")) cells.push({ canvas, x, y, width: SIDE, height: SIDE });
-      if (isSorted && isHead) labels.push({ text: fill(texts.cell_label, { layer, head }), x: x + SIDE / 2, y: y - HEADING / 2, size: 10 });
-      else if (row % each === 0) labels.push({ text: name, x: x + SIDE / 2, y: y - HEADING / 2 });
-      if (!isSorted && column === 0) labels.push({ text: fill(texts.row, { layer }), x: left - side / 2, y: y + SIDE / 2 });
-    }
-    const title = set === "norm-head" ? texts.heads_norm : incoming ? texts.heads_incoming : texts.heads_outgoing;
-    return {
-      title: fill(title, { token: token.name }), notes: notesOf(look, kind), width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP,
-      cells, labels, image, scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false }, opacity: opacityOf(thumbnails[0].canvas),
-    };
-  }
-  return { headsFigure, mapFigure };
-})());
+  const title = set === "norm-head" ? texts.heads_norm : incoming ? texts.heads_incoming : texts.heads_outgoing;
+  return {
+    title: fill(title, { token: token.name }), notes: notesOf(look, kind), width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP,
+    cells, labels, image, scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false }, opacity: opacityOf(thumbnails[0].canvas),
+  };
+}

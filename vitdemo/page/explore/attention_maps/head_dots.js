@@ -1,7 +1,8 @@
 // Dot plot of all heads: the layer on the x axis, the attention distance on the y axis.
-Object.assign(window.vitdemo, (() => {
-const { fill, make, rove } = vitdemo;
-const texts = vitdemo.texts.attention_maps;
+import { make, rove } from "../../components/shared.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.attention_maps;
 
 // A round number of at least `value`: 1, 2, 3, 4, 5, 6, 8 or 10 times a power of ten.
 function roundUp(value) {
@@ -10,7 +11,7 @@ function roundUp(value) {
 }
 
 // Draw in `place`. A click on a dot calls `choose({layer, head})`.
-function headDots(place, choose) {
+export function headDots(place, choose) {
   const plot = make("div", { className: "plot" });
   place.append(make("figcaption", { text: texts.dots }), plot);
   let dots = []; // { button, layer, head }
@@ -54,6 +55,3 @@ function headDots(place, choose) {
   }
   return { build, press };
 }
-
-return { headDots };
-})());

@@ -1,7 +1,8 @@
 // A hint on the large map, until the user has used the map once. The browser remembers this.
-Object.assign(window.vitdemo, (() => {
-const { make } = vitdemo;
-const texts = vitdemo.texts.attention_maps;
+import { make } from "../../components/shared.js";
+import { TEXTS } from "../../texts.js";
+
+const texts = TEXTS.attention_maps;
 const KEY = "vitdemo-map-used"; // of localStorage
 const ENOUGH = 3; // patches at which the user has pointed; a pointer that only crosses a corner shows fewer
 
@@ -14,7 +15,7 @@ function isUsed() {
 }
 
 // Return the `hint`, `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
-function mapHint(map) {
+export function mapHint(map) {
   const hint = make("p", { className: "hint", hidden: isUsed() });
   const patches = new Set();
 
@@ -40,6 +41,3 @@ function mapHint(map) {
   }
   return { hint, point, use };
 }
-
-return { mapHint };
-})());

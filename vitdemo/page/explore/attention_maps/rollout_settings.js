@@ -1,7 +1,9 @@
 // The settings of attention rollout, in a fold next to the menu of maps. Their state keys are FIELDS.
-Object.assign(window.vitdemo, (() => {
-const { fill, make, store } = vitdemo;
-const texts = vitdemo.texts.attention_maps;
+import { make } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.attention_maps;
 const FUSIONS = { mean: texts.fusion_mean, max: texts.fusion_max, min: texts.fusion_min };
 const MAX_DISCARD = 0.95;
 const number = (low, high) => (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
@@ -14,7 +16,7 @@ const FIELDS = {
 for (const [name, param] of Object.entries(FIELDS)) store.defineParam(name, param);
 
 // Return the `fold`, and `show(state, layers)`, which updates it.
-function rolloutSettings() {
+export function rolloutSettings() {
   const help = (text) => make("small", { text });
   const radios = Object.entries(FUSIONS).map(([value, text]) => {
     const radio = make("input", { type: "radio", name: "fusion", value });
@@ -54,5 +56,4 @@ function rolloutSettings() {
   return { fold, show };
 }
 
-return { ROLLOUT_FIELDS: Object.keys(FIELDS), rolloutSettings };
-})());
+export const ROLLOUT_FIELDS = Object.keys(FIELDS);

@@ -1,10 +1,18 @@
 // Interactive attention maps of one image. The server sends matrices; views that need only these
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
-(() => {
-const { fileOf, fill, headWall, html, largest, lineOf, make, matrices, paint, patchOf, percent, ramp, saveMaps, store, tokenNamed, tokensOf } = vitdemo;
-const { headsFigure, mapFigure, mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } = vitdemo;
-const { headDots, lowestOf, mapHint, middleOf, ROLLOUT_FIELDS, rolloutSettings } = vitdemo;
-const texts = vitdemo.texts.attention_maps;
+import { headWall } from "../../components/head_rows.js";
+import { saveMaps } from "../../components/map_files.js";
+import { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } from "../../components/map_words.js";
+import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
+import { largest, lowestOf, make, middleOf, paint, percent, ramp } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, html, TEXTS } from "../../texts.js";
+import { headsFigure, mapFigure } from "./figures.js";
+import { headDots } from "./head_dots.js";
+import { mapHint } from "./map_hint.js";
+import { ROLLOUT_FIELDS, rolloutSettings } from "./rollout_settings.js";
+
+const texts = TEXTS.attention_maps;
 const SOURCES = { mean: texts.source_mean, rollout: texts.source_rollout, similar: texts.source_similar, norm: texts.source_norm };
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: texts.order_entropy };
@@ -471,4 +479,3 @@ store.define("attention", {
   follows: ["layer", ...Object.keys(PARAMS)],
   create,
 });
-})();

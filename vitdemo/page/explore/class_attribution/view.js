@@ -1,8 +1,13 @@
 // Attribution maps of a class in one row, with their faithfulness scores as bars, and the curves of the test. The view
 // has two elements: #why-maps has the maps and the tasks, #why-meter the curves, numbers and explanations.
-(() => {
-const { documentIn, fill, make, mapRow, notice, redraw, store, taskPanel } = vitdemo;
-const texts = vitdemo.texts.class_attribution;
+import { documentIn } from "../../components/documents.js";
+import { mapRow } from "../../components/maps.js";
+import { make, notice, redraw } from "../../components/shared.js";
+import { taskPanel } from "../../components/task_panel.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.class_attribution;
 const VIEW = "class_attribution";
 const NEEDS = ["image", "model", "why", "not", "fill"];
 const starts = [
@@ -101,4 +106,3 @@ store.define(VIEW, {
   needs: NEEDS,
   create: (element) => (element.closest("#why-meter") ? createResults : createMaps)(element),
 });
-})();

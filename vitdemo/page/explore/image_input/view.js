@@ -1,8 +1,11 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
-(() => {
-const { camera, fill, fillParts, html, make } = vitdemo;
-const texts = vitdemo.texts.image_input;
+import { camera, make } from "../../components/shared.js";
+import { datasetCard, isMissingDataset } from "../../data/download/view.js";
+import * as store from "../../store.js";
+import { fill, fillParts, html, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.image_input;
 const HTML = html`
 <div class="given">
   <div class="frame" data-state="picture">
@@ -23,7 +26,7 @@ const HTML = html`
 function create(element, { upload }) {
 element.innerHTML = HTML;
 const part = (name) => element.querySelector("." + name);
-const choose = (image, options) => vitdemo.store.set({ image, unavailable: "" }, options);
+const choose = (image, options) => store.set({ image, unavailable: "" }, options);
 const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
 const MOST = 60e6; // bytes, the same limit as on the server
 let at = 0.5; // position of the square along the longer side, 0 to 1
@@ -163,11 +166,11 @@ function render({ label, picture, size, words }, state) {
 
 // The server refused the image: restore the previous one, or the first photo.
 function showError(text) {
-  const before = shown ?? vitdemo.store.initialImage();
-  const isOther = JSON.stringify(before) !== JSON.stringify(vitdemo.store.state.image);
+  const before = shown ?? store.initialImage();
+  const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
   refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
   say(refusal);
-  if (vitdemo.isMissingDataset(text)) part("say").replaceChildren(vitdemo.datasetCard("compact"));
+  if (isMissingDataset(text)) part("say").replaceChildren(datasetCard("compact"));
   if (before && isOther) choose(before, { isCorrection: true });
 }
 
@@ -175,6 +178,5 @@ new ResizeObserver(place).observe(frame);
 return { render, showError };
 }
 
-vitdemo.store.define("image_input", { needs: ["image", "unavailable"], isFirst: true, create });
-vitdemo.store.state.unavailable = "";
-})();
+store.define("image_input", { needs: ["image", "unavailable"], isFirst: true, create });
+store.state.unavailable = "";

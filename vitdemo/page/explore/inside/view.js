@@ -1,7 +1,6 @@
 // Shows the chosen part of the section "Inside the model".
-(() => {
-const { store } = vitdemo;
+import * as store from "../../store.js";
+
 const show = ({ inside }) => { document.documentElement.dataset.part = inside; };
 store.watch(["inside"], show);
 document.addEventListener("vitdemo:started", () => show(store.state));
-})();

@@ -128,4 +128,5 @@ def make_slider(name: str) -> gr.Slider:
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:
     """Call a function of `view.js` in the browser when the user presses `button`."""
     call = f"{function}({', '.join(map(json.dumps, arguments))})"
-    button.click(None, js=f"() => vitdemo.perturbation.{call}", **NO_PROGRESS)
+    js = f"() => vitdemo.loaded.then(({{ perturbation }}) => perturbation.{call})"
+    button.click(None, js=js, **NO_PROGRESS)

@@ -1,20 +1,20 @@
 // The changes of the image in the view state, as encoded by changes.py. The removed patches are the text `removed`:
 // rows, columns, and one bit per patch.
-vitdemo.imageChanges = (() => {
-const { store } = vitdemo;
+import * as store from "../../store.js";
+
 const MAX_CODE_LENGTH = 1100; // of the text of the removed patches
-const KEYS = ["image", "pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches"];
-const NEEDS = [...KEYS, "model", "removed"]; // the model, since its grid may be the grid of the patches
+export const KEYS = ["image", "pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches"];
+export const NEEDS = [...KEYS, "model", "removed"]; // the model, since its grid may be the grid of the patches
 
 store.defineParam("removed", { parse: (text) => text.slice(0, MAX_CODE_LENGTH) });
 
-function encode(cells, [rows, columns]) {
+export function encode(cells, [rows, columns]) {
   const bits = cells.reduce((sum, cell) => sum | (1n << BigInt(cell)), 0n);
   return cells.length ? `${rows}.${columns}.${bits.toString(16)}` : "";
 }
 
 // The removed patches; none if `code` is invalid or of another grid.
-function decode(code, [rows, columns]) {
+export function decode(code, [rows, columns]) {
   const [, grid, digits] = /^(\d+\.\d+)\.([0-9a-f]{1,1024})$/.exec(code) ?? [];
   if (grid !== `${rows}.${columns}`) return [];
   const bits = BigInt(`0x${digits}`);
@@ -22,18 +22,15 @@ function decode(code, [rows, columns]) {
   return [...Array(rows * columns).keys()].filter((cell) => (bits >> BigInt(cell)) & 1n);
 }
 
-const setRemoved = (code) => store.set({ removed: code });
+export const setRemoved = (code) => store.set({ removed: code });
 
 // Set the controls of changes.
-const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
+export const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
-function apply({ removed, ...values }) {
+export function apply({ removed, ...values }) {
   change(values);
   setRemoved(removed);
 }
 
 // Whether the state has these changes, with any seed.
-const isApplied = ({ seed, ...values }) => Object.entries(values).every(([name, value]) => String(store.state[name]) === String(value));
-
-return { KEYS, NEEDS, apply, change, decode, encode, isApplied, setRemoved };
-})();
+export const isApplied = ({ seed, ...values }) => Object.entries(values).every(([name, value]) => String(store.state[name]) === String(value));

@@ -1,8 +1,11 @@
 // The predictions of all models for the changed image, the chosen model first. If the image is changed, a thin bar is the
 // probability before the change.
-(() => {
-const { fill, imageChanges, make, notice, probability, redraw, store } = vitdemo;
-const texts = vitdemo.texts.perturbation;
+import { make, notice, probability, redraw } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+import * as imageChanges from "./changes.js";
+
+const texts = TEXTS.perturbation;
 
 function points(before, now) {
   const difference = 100 * (now - before);
@@ -34,4 +37,3 @@ function render(element, { summary, models, problems }, state) {
 }
 
 store.define("changed_predictions", { skeleton: "rows", needs: imageChanges.NEEDS, render });
-})();

@@ -1,8 +1,11 @@
 // The original image and the presets of its changes, as buttons with small images. The button of the current changes is
 // pressed, and its description is shown below.
-(() => {
-const { imageChanges, make, redraw, rove } = vitdemo;
-const texts = vitdemo.texts.perturbation;
+import { make, redraw, rove } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
+import * as imageChanges from "./changes.js";
+
+const texts = TEXTS.perturbation;
 
 function tile({ title, changes }, at, { presets, sheet }) {
   const along = (100 * at) / (presets.length - 1);
@@ -21,5 +24,4 @@ function render(element, data) {
   redraw(element, row, make("p", { id: "hands-note", role: "status", text: current?.description ?? "" }));
 }
 
-vitdemo.store.define("change_presets", { skeleton: "tiles", needs: ["image"], follows: [...imageChanges.KEYS, "removed"], render });
-})();
+store.define("change_presets", { skeleton: "tiles", needs: ["image"], follows: [...imageChanges.KEYS, "removed"], render });

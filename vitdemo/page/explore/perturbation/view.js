@@ -1,9 +1,15 @@
 // The section "Change the image": the changed image, from which the user removes patches, the attention to the image,
 // attention knock-out, and the folds of both kinds of sliders.
-vitdemo.perturbation = (() => {
-const { fill, imageChanges, make, mapRow, notice, redraw, rove, saveAs, store } = vitdemo;
+import "./predictions.js";
+import "./presets.js";
+import { mapRow } from "../../components/maps.js";
+import { make, notice, redraw, rove, saveAs } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+import * as imageChanges from "./changes.js";
+
 const { KEYS, NEEDS, decode, encode, setRemoved } = imageChanges;
-const texts = vitdemo.texts.perturbation;
+const texts = TEXTS.perturbation;
 
 // --- the changed image ---
 
@@ -199,8 +205,5 @@ document.addEventListener("vitdemo:reveal", ({ target }) => {
   if (target.closest("#knockout")) openFold("knockout");
 });
 
-return {
-  restoreAll: () => setRemoved(""),
-  drawSeed: (most) => imageChanges.change({ seed: Math.floor(Math.random() * (most + 1)) }),
-};
-})();
+export const restoreAll = () => setRemoved("");
+export const drawSeed = (most) => imageChanges.change({ seed: Math.floor(Math.random() * (most + 1)) });

@@ -1,9 +1,11 @@
 // The predictions: the chosen model's first, with its classes, then each other model's in one line that can be opened.
 // The true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
 // screen readers.
-(() => {
-const { fill, html, make, probability } = vitdemo;
-const texts = vitdemo.texts.predictions;
+import { make, notice, probability } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, html, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.predictions;
 const HTML = html`
 <div class="answers">
   <div class="cards"></div>
@@ -49,9 +51,8 @@ function create(element) {
     part("problems").replaceChildren(...problems.map((text) => make("p", { className: "vd-notice", text, role: "status" })));
     part("notes").lastElementChild.replaceChildren(...notes.map((text) => make("p", { text })));
   };
-  const showError = (text) => part("problems").replaceChildren(vitdemo.notice(text));
+  const showError = (text) => part("problems").replaceChildren(notice(text));
   return { render, showError };
 }
 
-vitdemo.store.define("predictions", { skeleton: "rows", needs: ["image"], follows: ["model"], create });
-})();
+store.define("predictions", { skeleton: "rows", needs: ["image"], follows: ["model"], create });

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("side_by_side", ["image", "side-models", "map", "depth", "class"], { skeleton: "figures" });
+import { defineDocument } from "../../store.js";
+
+defineDocument("side_by_side", ["image", "side-models", "map", "depth", "class"], { skeleton: "figures" });

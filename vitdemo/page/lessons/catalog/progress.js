@@ -1,33 +1,32 @@
 // The progress in each lesson, which is saved in this browser only.
-vitdemo.lessonProgress = (() => {
-  const KEY = "vitdemo-lessons"; // of localStorage; the value maps the name of each lesson to its progress
-  // Steps count from 0 here: the current step, all completed steps, answers by step, and whether the first answer to
-  // each question was correct.
-  const START = { step: 0, done: [], answers: {}, right: {} };
+import * as store from "../../store.js";
 
-  let unsaved = null; // the progress in this window, if it cannot be saved
+const KEY = "vitdemo-lessons"; // of localStorage; the value maps the name of each lesson to its progress
+// Steps count from 0 here: the current step, all completed steps, answers by step, and whether the first answer to
+// each question was correct.
+const START = { step: 0, done: [], answers: {}, right: {} };
 
-  function readAll() {
-    if (unsaved) return unsaved;
-    try {
-      return JSON.parse(localStorage.getItem(KEY)) ?? {};
-    } catch {
-      return {}; // localStorage is blocked, or its content is damaged
-    }
+let unsaved = null; // the progress in this window, if it cannot be saved
+
+function readAll() {
+  if (unsaved) return unsaved;
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+  } catch {
+    return {}; // localStorage is blocked, or its content is damaged
   }
+}
 
-  const read = (name) => ({ ...START, ...readAll()[name] });
+export const read = (name) => ({ ...START, ...readAll()[name] });
 
-  function write(name, changes) {
-    const all = { ...readAll(), [name]: { ...read(name), ...changes } };
-    try {
-      localStorage.setItem(KEY, JSON.stringify(all));
-    } catch {
-      unsaved = all; // localStorage is blocked or full
-    }
-    vitdemo.store.redraw("lesson_catalog");
+export function write(name, changes) {
+  const all = { ...readAll(), [name]: { ...read(name), ...changes } };
+  try {
+    localStorage.setItem(KEY, JSON.stringify(all));
+  } catch {
+    unsaved = all; // localStorage is blocked or full
   }
+  store.redraw("lesson_catalog");
+}
 
-  const clear = (name) => write(name, START);
-  return { clear, read, write };
-})();
+export const clear = (name) => write(name, START);

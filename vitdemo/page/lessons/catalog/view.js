@@ -1,8 +1,12 @@
 // Lessons as numbered cards, with the progress that is saved in this browser. Only the lesson to do next has a primary
 // button.
-(() => {
-const { fill, fillPlural, lessonProgress, make, notice, redraw, store } = vitdemo;
-const texts = vitdemo.texts.catalog;
+import { make, notice, redraw } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, fillPlural, TEXTS } from "../../texts.js";
+import * as lessonPanel from "../panel/view.js";
+import * as lessonProgress from "./progress.js";
+
+const texts = TEXTS.catalog;
 
 function button(text, properties, click) {
   const made = make("button", { type: "button", text, ...properties });
@@ -30,9 +34,9 @@ function buttons({ name, title, step, isBegun, isFinished }, isNext) {
   const label = isBegun ? texts.continue : isFinished ? texts.repeat : texts.start;
   const startOver = (teach) => {
     lessonProgress.clear(name);
-    vitdemo.lessonPanel.begin(name, 1, teach);
+    lessonPanel.begin(name, 1, teach);
   };
-  const start = (teach) => (isBegun ? vitdemo.lessonPanel.begin(name, step, teach) : startOver(teach));
+  const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
   return make("div", { className: "buttons" },
     button(label, { className: isNext ? "begin next" : "begin", "data-pick": name, "aria-label": `${label}: ${title}` }, () => start()),
     button(texts.teach, { "data-pick": `${name} teach`, "aria-label": `${texts.teach}: ${title}` }, () => start("1")),
@@ -67,4 +71,3 @@ store.define("lesson_catalog", {
     };
   },
 });
-})();

@@ -1,7 +1,11 @@
 // The cost of a model as a table, with buttons that measure its latency and make it the baseline.
-(() => {
-const { documentIn, make, progressLine, store } = vitdemo;
-const texts = vitdemo.texts.cost;
+import { documentIn } from "../../components/documents.js";
+import { make } from "../../components/shared.js";
+import { progressLine } from "../../components/task_panel.js";
+import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
+
+const texts = TEXTS.cost;
 const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
 const BASELINE = "cost.baseline";
 store.defineParam(BASELINE);
@@ -14,7 +18,7 @@ function create(element) {
   };
   const [table, latency] = [make("div", { className: "article" }), make("div", { className: "article" })];
   const [drawTable, drawLatency] = [table, latency].map((place) => documentIn(place));
-  const cancel = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.task_panel.cancel });
+  const cancel = make("button", { type: "button", className: "vd-download", text: TEXTS.task_panel.cancel });
   const progress = progressLine("", cancel);
   const measure = button("cost-measure", texts.measure, () => store.startTask("cost.measure", listen, SIZES));
   const keep = button("cost-keep", texts.keep, () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }));
@@ -39,4 +43,3 @@ function create(element) {
 }
 
 store.define("cost", { needs: [...SIZES, BASELINE], create });
-})();

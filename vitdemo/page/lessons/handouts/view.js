@@ -1,7 +1,10 @@
 // Buttons that save the handout of the chosen lesson.
-(() => {
-const { make, progressLine, saveText, store } = vitdemo;
-const texts = vitdemo.texts.handouts;
+import { make, saveText } from "../../components/shared.js";
+import { progressLine } from "../../components/task_panel.js";
+import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
+
+const texts = TEXTS.handouts;
 const BUTTONS = { // by the name of the task
   handouts: { id: "hand-out", text: texts.save },
   "handouts.answers": { id: "answers-out", text: texts.save_answers },
@@ -9,7 +12,7 @@ const BUTTONS = { // by the name of the task
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const cancel = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.task_panel.cancel });
+  const cancel = make("button", { type: "button", className: "vd-download", text: TEXTS.task_panel.cancel });
   const progress = progressLine("", cancel);
 
   function listen(message) {
@@ -35,4 +38,3 @@ function create(element) {
 }
 
 store.define("handouts", { needs: [], create });
-})();

@@ -1,60 +1,60 @@
 // Lesson question as a form: multiple choice, a number, or a free text answer.
-vitdemo.askQuestion = (() => {
-  const { fill, make, marked } = vitdemo;
-  const texts = vitdemo.texts.panel;
-  const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
+import { make, marked } from "../../components/shared.js";
+import { fill, TEXTS } from "../../texts.js";
 
-  function describe(question, isCovered) {
-    const { tolerance } = question;
-    const notes = [isCovered ? texts.covered : "", Number(tolerance) ? fill(texts.tolerance, { tolerance }) : ""].filter(Boolean);
-    return [make("p", {}, ...marked(question.words)), ...(notes.length ? [make("small", { text: notes.join(" ") })] : [])];
-  }
+const texts = TEXTS.panel;
+const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
 
-  function makeField({ words, choices, free }) {
-    if (choices.length) return make("div", { role: "radiogroup", "aria-label": words }, ...choices.map((text, i) =>
-      make("label", {}, make("input", { type: "radio", name: "answer", value: i }), make("span", {}, ...marked(text)))));
-    return free
-      ? make("textarea", { rows: 3, "aria-label": words })
-      : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
-  }
+function describe(question, isCovered) {
+  const { tolerance } = question;
+  const notes = [isCovered ? texts.covered : "", Number(tolerance) ? fill(texts.tolerance, { tolerance }) : ""].filter(Boolean);
+  return [make("p", {}, ...marked(question.words)), ...(notes.length ? [make("small", { text: notes.join(" ") })] : [])];
+}
 
-  function checkChoice({ right }, field) {
-    const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
-    if (given < 0) return { missing: texts.no_choice };
-    field.querySelectorAll("label").forEach((label, i) => {
-      label.classList.toggle("right", i === right);
-      label.classList.toggle("wrong", i === given && i !== right);
-    });
-    return { given, right: given === right, answer: "" };
-  }
+function makeField({ words, choices, free }) {
+  if (choices.length) return make("div", { role: "radiogroup", "aria-label": words }, ...choices.map((text, i) =>
+    make("label", {}, make("input", { type: "radio", name: "answer", value: i }), make("span", {}, ...marked(text)))));
+  return free
+    ? make("textarea", { rows: 3, "aria-label": words })
+    : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
+}
 
-  // Check an answer: { missing: message } if it is incomplete, otherwise { given, right, answer }. `right`
-  // is null for free text.
-  function check(question, field) {
-    if (question.choices.length) return checkChoice(question, field);
-    const given = field.value;
-    if (!given.trim()) return { missing: texts.no_text };
-    if (question.free) return { given, right: null, answer: question.free };
-    const [value, wanted] = [parseNumber(given), parseNumber(question.number)];
-    if (!Number.isFinite(value)) return { missing: fill(texts.no_number, { text: given }) };
-    // Allow a little more than the tolerance because of rounding errors.
-    const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
-    return { given, right, answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }) };
-  }
+function checkChoice({ right }, field) {
+  const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
+  if (given < 0) return { missing: texts.no_choice };
+  field.querySelectorAll("label").forEach((label, i) => {
+    label.classList.toggle("right", i === right);
+    label.classList.toggle("wrong", i === given && i !== right);
+  });
+  return { given, right: given === right, answer: "" };
+}
 
-  // Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an
-  // answer `given` before.
-  return function askQuestion(form, question, { covered, given, answered }) {
-    const field = makeField(question);
-    const button = make("button", { type: "submit", text: question.free ? texts.compare : texts.check });
-    form.replaceChildren(...describe(question, covered), field, button);
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      answered(check(question, field));
-    };
-    if (given === undefined) return;
-    if (question.choices.length) field.querySelectorAll("input")[given]?.click();
-    else field.value = given;
+// Check an answer: { missing: message } if it is incomplete, otherwise { given, right, answer }. `right`
+// is null for free text.
+function check(question, field) {
+  if (question.choices.length) return checkChoice(question, field);
+  const given = field.value;
+  if (!given.trim()) return { missing: texts.no_text };
+  if (question.free) return { given, right: null, answer: question.free };
+  const [value, wanted] = [parseNumber(given), parseNumber(question.number)];
+  if (!Number.isFinite(value)) return { missing: fill(texts.no_number, { text: given }) };
+  // Allow a little more than the tolerance because of rounding errors.
+  const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
+  return { given, right, answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }) };
+}
+
+// Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an
+// answer `given` before.
+export function askQuestion(form, question, { covered, given, answered }) {
+  const field = makeField(question);
+  const button = make("button", { type: "submit", text: question.free ? texts.compare : texts.check });
+  form.replaceChildren(...describe(question, covered), field, button);
+  form.onsubmit = (event) => {
+    event.preventDefault();
     answered(check(question, field));
   };
-})();
+  if (given === undefined) return;
+  if (question.choices.length) field.querySelectorAll("input")[given]?.click();
+  else field.value = given;
+  answered(check(question, field));
+}

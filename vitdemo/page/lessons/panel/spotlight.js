@@ -1,99 +1,97 @@
 // Outlines the element of the page that a lesson step points at, scrolls to it, and hides elements that would reveal
 // an answer.
-vitdemo.spotlight = (() => {
-  const SEEK_TIME = 8000; // milliseconds that the parts of a view may need to appear
-  const EVERY = 300; // milliseconds between two searches for the element
-  const marks = document.head.appendChild(document.createElement("style"));
-  let sought = null; // { selector, end: time in milliseconds } of the element that is scrolled into view
-  let held = false; // a pressed button or finger, during which the page must not scroll
-  let shade = null; // the element that darkens the page
-  let folded = []; // selectors of elements that may be in a fold, which is opened once
-  let task = ""; // the selector of the control of the task
+import { make } from "../../components/shared.js";
 
-  const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
+const SEEK_TIME = 8000; // milliseconds that the parts of a view may need to appear
+const EVERY = 300; // milliseconds between two searches for the element
+const marks = document.head.appendChild(document.createElement("style"));
+let sought = null; // { selector, end: time in milliseconds } of the element that is scrolled into view
+let held = false; // a pressed button or finger, during which the page must not scroll
+let shade = null; // the element that darkens the page
+let folded = []; // selectors of elements that may be in a fold, which is opened once
+let task = ""; // the selector of the control of the task
 
-  // Outline the element `ring`, and hide the element `cover`; both are CSS selectors.
-  function mark({ ring, cover }) {
-    marks.textContent = ring ? `${ring} { outline: 3px solid #f59e0b; outline-offset: 2px; border-radius: 6px; }` : "";
-    if (cover) marks.textContent += ` ${cover}, ${cover} * { visibility: hidden !important; }`;
+const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
+
+// Outline the element `ring`, and hide the element `cover`; both are CSS selectors.
+export function mark({ ring, cover }) {
+  marks.textContent = ring ? `${ring} { outline: 3px solid #f59e0b; outline-offset: 2px; border-radius: 6px; }` : "";
+  if (cover) marks.textContent += ` ${cover}, ${cover} * { visibility: hidden !important; }`;
+}
+
+// Scroll to an element as soon as it is visible. Folds with it, or with the `control` of a task, are opened.
+export function seek(selector, control = "") {
+  sought = { selector, end: Date.now() + SEEK_TIME };
+  folded = [selector, control].filter(Boolean);
+  task = control;
+}
+
+// Open closed folds as soon as their elements are on the page.
+function unfold() {
+  folded = folded.filter((selector) => {
+    const found = document.querySelector(selector);
+    return !found || !open(found);
+  });
+}
+
+// Open the element if it is a closed accordion, whose content gradio adds later; otherwise the folds that contain it.
+// gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
+// accordion if this is the task.
+function open(found) {
+  const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
+  if (label && !label.matches(".open") && !(task && label.matches(task))) {
+    label.click();
+    return false;
   }
+  for (let fold; (fold = found.closest("details:not([open])")); ) fold.open = true;
+  if (!found.getClientRects().length) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
+  return true;
+}
 
-  // Scroll to an element as soon as it is visible. Folds with it, or with the `control` of a task, are opened.
-  function seek(selector, control = "") {
-    sought = { selector, end: Date.now() + SEEK_TIME };
-    folded = [selector, control].filter(Boolean);
-    task = control;
-  }
+// Scroll an element into the part of the window that the lesson panel does not cover.
+function reveal(found) {
+  const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
+  const free = panel.width < window.innerWidth ? window.innerHeight : panel.top;
+  const { top, bottom, height } = found.getBoundingClientRect();
+  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is visible already
+  // Scroll as little as necessary, so that the context above it stays visible.
+  window.scrollBy({ top: top < 0 || height > free - 40 ? top - 20 : bottom - free + 20 });
+}
 
-  // Open closed folds as soon as their elements are on the page.
-  function unfold() {
-    folded = folded.filter((selector) => {
-      const found = document.querySelector(selector);
-      return !found || !open(found);
-    });
-  }
+// Darken everything except an element until `brighten`; return whether the element is visible.
+export function show(selector) {
+  brighten();
+  const found = find(selector);
+  if (!found) return false;
+  reveal(found);
+  requestAnimationFrame(() => {
+    const { left, top, width, height } = found.getBoundingClientRect();
+    shade = make("div", { className: "vd-dim", style: `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px` });
+    document.body.append(shade);
+  });
+  return true;
+}
 
-  // Open the element if it is a closed accordion, whose content gradio adds later; otherwise the folds that contain it.
-  // gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
-  // accordion if this is the task.
-  function open(found) {
-    const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
-    if (label && !label.matches(".open") && !(task && label.matches(task))) {
-      label.click();
-      return false;
-    }
-    for (let fold; (fold = found.closest("details:not([open])")); ) fold.open = true;
-    if (!found.getClientRects().length) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
-    return true;
-  }
+export function brighten() {
+  shade?.remove();
+  shade = null;
+}
 
-  // Scroll an element into the part of the window that the lesson panel does not cover.
-  function reveal(found) {
-    const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
-    const free = panel.width < window.innerWidth ? window.innerHeight : panel.top;
-    const { top, bottom, height } = found.getBoundingClientRect();
-    if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is visible already
-    // Scroll as little as necessary, so that the context above it stays visible.
-    window.scrollBy({ top: top < 0 || height > free - 40 ? top - 20 : bottom - free + 20 });
-  }
+// End all effects.
+export function clear() {
+  mark({});
+  brighten();
+  sought = null;
+  folded = [];
+}
 
-  // Darken everything except an element until `brighten`; return whether the element is visible.
-  function show(selector) {
-    brighten();
-    const found = find(selector);
-    if (!found) return false;
-    reveal(found);
-    requestAnimationFrame(() => {
-      const { left, top, width, height } = found.getBoundingClientRect();
-      shade = vitdemo.make("div", { className: "vd-dim", style: `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px` });
-      document.body.append(shade);
-    });
-    return true;
-  }
-
-  function brighten() {
-    shade?.remove();
-    shade = null;
-  }
-
-  // End all effects.
-  function clear() {
-    mark({});
-    brighten();
-    sought = null;
-    folded = [];
-  }
-
-  const listen = (kinds, handle) => kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));
-  // The user scrolls now. Enter does not count, since it may have started this step.
-  listen(["wheel", "touchmove", "pointerdown", "keydown"], ({ key }) => { if (key !== "Enter") sought = null; });
-  listen(["pointerdown"], () => { held = true; });
-  listen(["pointerup", "pointercancel"], () => { held = false; });
-  setInterval(() => {
-    unfold();
-    const found = !held && Date.now() < sought?.end && find(sought.selector);
-    if (found) reveal(found);
-  }, EVERY);
-
-  return { brighten, clear, mark, seek, show };
-})();
+const listen = (kinds, handle) => kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));
+// The user scrolls now. Enter does not count, since it may have started this step.
+listen(["wheel", "touchmove", "pointerdown", "keydown"], ({ key }) => { if (key !== "Enter") sought = null; });
+listen(["pointerdown"], () => { held = true; });
+listen(["pointerup", "pointercancel"], () => { held = false; });
+setInterval(() => {
+  unfold();
+  const found = !held && Date.now() < sought?.end && find(sought.selector);
+  if (found) reveal(found);
+}, EVERY);

@@ -1,9 +1,15 @@
 // Panel with the chosen lesson, next to all tabs. The lesson and its step are the state keys `lesson` and `step`. Steps
 // count from 1; the step after the last one is the end of the lesson. The user completes tasks by clicks and changes
 // anywhere on the page; nothing about them is sent to the server.
-vitdemo.lessonPanel = (() => {
-const { askQuestion, fill, fillPlural, html, lessonProgress, make, marked, notice, spotlight, store, watchTasks } = vitdemo;
-const texts = vitdemo.texts.panel;
+import { make, marked, notice } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, fillPlural, html, TEXTS } from "../../texts.js";
+import * as lessonProgress from "../catalog/progress.js";
+import { askQuestion } from "./questions.js";
+import * as spotlight from "./spotlight.js";
+import { watchTasks } from "./tasks.js";
+
+const texts = TEXTS.panel;
 const HTML = html`
 <aside class="lesson" aria-label="${texts.lesson}">
   <header>
@@ -45,7 +51,7 @@ const isDone = () => progress().done.includes(savedStep());
 // --- navigation ---
 
 // Open a lesson; `teach` is "1" in teach mode, which lasts until the lesson is closed.
-function begin(lesson, step, teach = store.state.teach) {
+export function begin(lesson, step, teach = store.state.teach) {
   leave(); // so that the same lesson starts again, too
   store.set({ lesson, step, teach });
 }
@@ -250,5 +256,3 @@ document.addEventListener("keydown", (event) => {
 store.watch(["lesson"], clear);
 store.watch(["teach"], ({ teach }) => document.documentElement.classList.toggle("vd-teach", teach === "1"));
 store.define("lesson_panel", { needs: ["lesson"], follows: ["lesson", "step"], create });
-return { begin };
-})();

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("calibration", ["results.model"], { skeleton: "figures" });
+import { defineDocument } from "../../store.js";
+
+defineDocument("calibration", ["results.model"], { skeleton: "figures" });

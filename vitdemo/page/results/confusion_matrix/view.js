@@ -1,14 +1,18 @@
 // Confusion matrix of buttons with arrow-key navigation. At its right are the images of the chosen cell; without a
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
-(() => {
-const { csv, documentIn, fill, galleryIn, make, notice, redraw, rove, saveText, store } = vitdemo;
-const texts = vitdemo.texts.confusion_matrix;
+import { documentIn } from "../../components/documents.js";
+import { defineGallery, galleryIn } from "../../components/gallery.js";
+import { csv, make, notice, redraw, rove, saveText } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.confusion_matrix;
 const MODELS = ["results.model", "results.other"];
 const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
 const MAX_CELL = 400; // characters of the two class names
 
 store.defineParam("confusion.cell", { parse: (text) => text.slice(0, MAX_CELL) });
-vitdemo.defineGallery("confusion", [...MODELS, "confusion.cell"]);
+defineGallery("confusion", [...MODELS, "confusion.cell"]);
 
 const encode = ({ classes }, i, j) => `${classes[i]},${classes[j]}`;
 let scrolls = false; // whether the user has chosen a cell whose images have not arrived yet
@@ -50,7 +54,7 @@ function table(value) {
 }
 
 function save(value) {
-  const made = make("button", { type: "button", className: "vd-download", text: vitdemo.texts.shared.download_csv });
+  const made = make("button", { type: "button", className: "vd-download", text: TEXTS.shared.download_csv });
   const rows = [[texts.corner, ...value.classes], ...value.classes.map((name, i) => [name, ...value.values[i]])];
   made.addEventListener("click", () => saveText(csv(rows), `${value.file}.csv`, "text/csv"));
   return made;
@@ -123,4 +127,3 @@ store.define("confusion_cell", {
     };
   },
 });
-})();

@@ -1,7 +1,10 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
-(() => {
-const { fillParts, galleryIn, make, notice, redraw, rove, store } = vitdemo;
-const texts = vitdemo.texts.errors;
+import { defineGallery, galleryIn } from "../../components/gallery.js";
+import { make, notice, redraw, rove } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fillParts, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.errors;
 const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_errors"];
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
@@ -11,7 +14,7 @@ const FILTERS = [...MODEL, ...Object.keys(NO_FILTER)];
 const number = new Intl.NumberFormat("en");
 
 store.defineParam("errors.kind", { start: KINDS[0], parse: (text) => KINDS.find((kind) => kind === text) });
-vitdemo.defineGallery("errors", [...FILTERS, "errors.kind", "errors.order"]);
+defineGallery("errors", [...FILTERS, "errors.kind", "errors.order"]);
 
 const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
@@ -115,4 +118,3 @@ store.define("errors_pictures", {
     return { render: draw, showError: () => draw(null) }; // errors_kinds shows the message
   },
 });
-})();

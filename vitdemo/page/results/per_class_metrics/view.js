@@ -1,7 +1,10 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
-(() => {
-const { documentIn, make, rove, store } = vitdemo;
-const texts = vitdemo.texts.per_class_metrics;
+import { documentIn } from "../../components/documents.js";
+import { make, rove } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
+
+const texts = TEXTS.per_class_metrics;
 const MODELS = ["results.model", "results.other"];
 const CLASSES = "metrics.classes";
 
@@ -97,4 +100,3 @@ store.define("class_metrics", {
     };
   },
 });
-})();

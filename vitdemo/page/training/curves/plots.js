@@ -1,6 +1,8 @@
 // Plots of training curves: smoothing and axes without a request. All plots and the animation show the same epoch.
-vitdemo.trainingPlots = (() => {
-const { fill, linePlotsIn, smoothCurve, store } = vitdemo;
+import { linePlotsIn, smoothCurve } from "../../components/line_plots.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
 const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) => `training.${name}`);
 
 // The original curve is faint below the smoothed curve.
@@ -18,7 +20,7 @@ function plotsOf({ message, note, axes, x: positions, plots }, state) {
   const unit = axes[axis];
   const plotOf = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
     ...plot,
-    label: fill(vitdemo.texts.curves.plot_by_axis, { plot: label, axis: unit }),
+    label: fill(TEXTS.curves.plot_by_axis, { plot: label, axis: unit }),
     x: unit,
     whole: axis === "epoch",
     log: hasLogScale && scale === "log",
@@ -30,7 +32,7 @@ function plotsOf({ message, note, axes, x: positions, plots }, state) {
 }
 
 // Return a function that draws the data of curves in `root`, or only a message.
-function trainingPlotsIn(root, options = {}) {
+export function trainingPlotsIn(root, options = {}) {
   const listen = (at) => { if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at }); };
   const draw = linePlotsIn(root, { ...options, listen });
   const readEpoch = (state) => { if (state[AXIS] === "epoch") draw.readAt(state[EPOCH] || ""); };
@@ -41,5 +43,4 @@ function trainingPlotsIn(root, options = {}) {
   };
 }
 
-return { follows: [SMOOTHING, SCALE, AXIS], trainingPlotsIn };
-})();
+export const follows = [SMOOTHING, SCALE, AXIS];

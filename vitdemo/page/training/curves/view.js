@@ -1,10 +1,13 @@
 // Accuracy, loss and generalisation gap of the chosen runs.
-vitdemo.store.define("training_curves", {
+import * as store from "../../store.js";
+import * as trainingPlots from "./plots.js";
+
+store.define("training_curves", {
   skeleton: "figures",
   needs: ["runs"],
-  follows: vitdemo.trainingPlots.follows,
+  follows: trainingPlots.follows,
   create(element) {
-    const draw = vitdemo.trainingPlots.trainingPlotsIn(element);
+    const draw = trainingPlots.trainingPlotsIn(element);
     return { render: draw, showError: (message) => draw({ message }) };
   },
 });

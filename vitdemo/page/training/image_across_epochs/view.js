@@ -1,7 +1,9 @@
 // Shows the epochs of the animation one at a time, without requests to the server.
-(() => {
-const { fill, make, notice, paint, probability, store } = vitdemo;
-const texts = vitdemo.texts.image_across_epochs;
+import { make, notice, paint, probability } from "../../components/shared.js";
+import * as store from "../../store.js";
+import { fill, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.image_across_epochs;
 const FRAME_MS = 700; // milliseconds per epoch
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // an empty value: the last epoch or layer
 const number = (text) => (Number(text) > 0 ? Math.round(Number(text)) : undefined);
@@ -108,4 +110,3 @@ function create(element) {
 }
 
 store.define("image_across_epochs", { needs: ["image", "training.animated"], follows: Object.values(KEYS), create });
-})();

@@ -37,7 +37,7 @@ TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
 QUEUED_NOTE = "Another training run is in progress; a new run starts after it."
 OFFER = "Train a model yourself: the recipe 'First steps' takes about 3 minutes."
 OFFER_LABEL = "Set up the training"
-JS_OPEN_FORM = "() => vitdemo.trainingJobs.openForm()"
+JS_OPEN_FORM = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.openForm())"
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
 TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 

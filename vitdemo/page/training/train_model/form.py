@@ -33,7 +33,7 @@ GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
 START_LABEL = "Start training"
 STARTED_MESSAGE = "{name} is {state}."
 MEASURING_COST_MESSAGE = "Measuring the training time on this machine …"
-JS_UPDATE_JOBS = "() => vitdemo.trainingJobs.update()"
+JS_UPDATE_JOBS = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.update())"
 
 
 class TrainingForm:

@@ -1,7 +1,11 @@
 // The training runs that were started on the page, and live curves of one run.
-vitdemo.trainingJobs = (() => {
-const { linePlotsIn, make, store, taskRowsIn } = vitdemo;
-const texts = vitdemo.texts.train_model;
+import { linePlotsIn } from "../../components/line_plots.js";
+import { make } from "../../components/shared.js";
+import { taskRowsIn } from "../../components/task_rows.js";
+import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
+
+const texts = TEXTS.train_model;
 const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress, and while others may start one
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
@@ -26,21 +30,18 @@ store.define("live_curves", {
 });
 
 // Request the runs again, after the user started or changed one.
-const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
+export const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
 
-function openPanel() {
+export function openPanel() {
   const label = document.querySelector("#train-here .label-wrap");
   if (label && !label.matches(".open")) label.click();
 }
 
 // Open the form with its first recipe. gradio adds the form when the panel is opened.
-function openForm() {
+export function openForm() {
   openPanel();
   const preset = document.querySelector("#preset input");
   if (!preset) return requestAnimationFrame(openForm);
   if (!preset.checked) preset.click();
   preset.focus({ preventScroll: true });
 }
-
-return { openForm, openPanel, update };
-})();

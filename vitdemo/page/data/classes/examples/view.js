@@ -1,7 +1,9 @@
 // Rows of example images, one row per class. All images are parts of one sheet.
-(() => {
-const { fill, fillPlural, make, rove, store } = vitdemo;
-const texts = vitdemo.texts.examples;
+import { make, rove } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, fillPlural, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.examples;
 
 function button(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
@@ -37,4 +39,3 @@ store.define("class_examples", {
     };
   },
 });
-})();

@@ -1,8 +1,11 @@
 // The parts of a model from the image to the prediction, drawn with the results of this image. A click on a part opens
 // its explanation by clicking the page's own controls.
-(() => {
-const { caption, fill, folded, largest, make, marked, paint, probability, redraw, shade, signed } = vitdemo;
-const texts = vitdemo.texts.architecture;
+import { caption, folded, signed } from "../../../components/grid.js";
+import { largest, make, marked, paint, probability, redraw, shade } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.architecture;
 const number = (value) => value.toLocaleString("en");
 
 function open({ part, section }) {
@@ -101,5 +104,4 @@ function draw(place, value) {
   redraw(place, caption(value.words), make("ol", { className: "flow" }, ...(value.steps ? transformer : convolutional)(value)), sizes(value));
 }
 
-vitdemo.store.define("architecture", { skeleton: "figures", needs: ["image", "model"], render: draw });
-})();
+store.define("architecture", { skeleton: "figures", needs: ["image", "model"], render: draw });

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("attention_distance", ["image"], { skeleton: "figures" });
+import { defineDocument } from "../../../store.js";
+
+defineDocument("attention_distance", ["image"], { skeleton: "figures" });

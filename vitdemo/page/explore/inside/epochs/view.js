@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles" });
+import { defineDocument } from "../../../store.js";
+
+defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles" });

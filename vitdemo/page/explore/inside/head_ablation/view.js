@@ -1,7 +1,10 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
-(() => {
-const { about, caption, folded, grid, largest, make, marked, notice, redraw, scale, shade, signed, store, taskPanel } = vitdemo;
+import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
+import { largest, make, marked, notice, redraw, shade } from "../../../components/shared.js";
+import { taskPanel } from "../../../components/task_panel.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
 
 // --- the heads that are off, which belong to a model ---
 
@@ -24,8 +27,7 @@ function toggle(value, pick) {
 
 // --- the grid of effects ---
 
-const { fill } = vitdemo;
-const texts = vitdemo.texts.head_ablation;
+const texts = TEXTS.head_ablation;
 
 function wall(value, heads) {
   const { name, change, probability } = value;
@@ -70,4 +72,3 @@ store.define(TASK, {
 store.watch(["model"], (state, changes) => {
   if (!("off" in changes)) switchOff(""); // the user chose another model
 });
-})();

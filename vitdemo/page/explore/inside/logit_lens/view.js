@@ -1,8 +1,11 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
-(() => {
-const { about, caption, fill, folded, fromHex, grid, make, painted, probability, redraw, shade } = vitdemo;
-const texts = vitdemo.texts.logit_lens;
+import { about, caption, folded, fromHex, grid, painted } from "../../../components/grid.js";
+import { make, probability, redraw, shade } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.logit_lens;
 // The text `after` for a layer, or `before` for the input of the first layer.
 const placed = (layer, after, before, values = {}) => fill(layer ? after : before, { layer, ...values });
 let drawnLayer = null;
@@ -37,15 +40,15 @@ function patches(value, layer) {
 
 let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
 
-vitdemo.store.define("logit_lens", {
+store.define("logit_lens", {
   skeleton: "rows",
   needs: ["image", "model"],
   follows: ["layer"],
   render(element, value, state) {
     const choose = (layer) => {
-      if (layer) vitdemo.store.chooseLayer(layer);
+      if (layer) store.chooseLayer(layer);
       isBeforeFirst = !layer;
-      this.render(element, value, vitdemo.store.state);
+      this.render(element, value, store.state);
     };
     if (state.layer !== drawnLayer) isBeforeFirst = false;
     drawnLayer = state.layer;
@@ -54,4 +57,3 @@ vitdemo.store.define("logit_lens", {
     redraw(element, caption(value.words[0], texts.approximate), strip(value, layer, choose), patches(value, layer), about(value.about));
   },
 });
-})();

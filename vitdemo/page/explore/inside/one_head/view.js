@@ -1,8 +1,12 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
 // Another head, query or key is computed here; another layer needs one request.
-(() => {
-const { caption, fill, floats, folded, largest, make, matrices, notice, paint, percent, redraw, signed } = vitdemo;
-const texts = vitdemo.texts.one_head;
+import { caption, folded, signed } from "../../../components/grid.js";
+import { floats, matrices } from "../../../components/matrices.js";
+import { largest, make, notice, paint, percent, redraw } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.one_head;
 const STRONGEST = 5;
 let place = null; // the element of the view
 let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
@@ -184,5 +188,4 @@ function showError(element, message) {
   element.replaceChildren(notice(message));
 }
 
-vitdemo.store.define("one_head", { skeleton: "figures", needs: ["image", "model", "layer"], render: load, showError });
-})();
+store.define("one_head", { skeleton: "figures", needs: ["image", "model", "layer"], render: load, showError });

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("patch_embedding", ["model", "filters"], { skeleton: "tiles" });
+import { defineDocument } from "../../../store.js";
+
+defineDocument("patch_embedding", ["model", "filters"], { skeleton: "tiles" });

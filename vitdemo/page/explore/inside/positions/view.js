@@ -1,7 +1,11 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
-(() => {
-const { about, caption, fill, floats, folded, grid, largest, make, matrices, notice, paint, redraw, scale, shade, signed } = vitdemo;
-const texts = vitdemo.texts.positions;
+import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
+import { floats, matrices } from "../../../components/matrices.js";
+import { largest, make, notice, paint, redraw, shade } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.positions;
 let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
 let value = {}; // the drawn payload
@@ -78,5 +82,4 @@ function showError(element, message) {
   element.replaceChildren(notice(message));
 }
 
-vitdemo.store.define("position_embeddings", { skeleton: "tiles", needs: ["model"], render: load, showError });
-})();
+store.define("position_embeddings", { skeleton: "tiles", needs: ["model"], render: load, showError });

@@ -1,8 +1,11 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
 // the model, single heads, and the norm of the tokens after each layer.
-(() => {
-const { about, caption, fill, folded, grid, largest, make, redraw, scale, shade, signed } = vitdemo;
-const texts = vitdemo.texts.residual_stream;
+import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
+import { largest, make, redraw, shade } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.residual_stream;
 const NONE = "none";
 
 const colour = (value) => `rgb(${shade(value > 0 ? 0.84 : 0.16).join(" ")})`;
@@ -88,5 +91,4 @@ function render(element, value) {
   update();
 }
 
-vitdemo.store.define("residual_stream", { skeleton: "rows", needs: ["image", "model"], render });
-})();
+store.define("residual_stream", { skeleton: "rows", needs: ["image", "model"], render });

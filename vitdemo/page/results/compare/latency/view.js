@@ -1,7 +1,11 @@
 // Buttons that measure the latency, and the description of the latencies. The table of models shows them, too.
-(() => {
-const { documentIn, make, store, taskPanel } = vitdemo;
-const texts = vitdemo.texts.latency;
+import { documentIn } from "../../../components/documents.js";
+import { make } from "../../../components/shared.js";
+import { taskPanel } from "../../../components/task_panel.js";
+import * as store from "../../../store.js";
+import { TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.latency;
 const starts = [
   { id: "latency-here", text: texts.measure, task: "latency.here" },
   { id: "latency-gpu", text: texts.measure_on_gpu, task: "latency.gpu" },
@@ -22,4 +26,3 @@ store.define("latency", {
     };
   },
 });
-})();

@@ -1,7 +1,10 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
-(() => {
-const { fill, fillPlural, make, notice, plotScale, rove, store, svg } = vitdemo;
-const texts = vitdemo.texts.model_scatter;
+import { plotScale, svg } from "../../../components/line_plots.js";
+import { make, notice, rove } from "../../../components/shared.js";
+import * as store from "../../../store.js";
+import { fill, fillPlural, TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.model_scatter;
 const AXES = {
   parameters: { name: texts.parameters, title: texts.parameters_axis },
   macs: { name: texts.macs, title: texts.macs_axis },
@@ -159,4 +162,3 @@ function create(element) {
 }
 
 store.define("model_scatter", { skeleton: "figures", needs: [], follows: [X], create });
-})();

@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("models_table", [], { skeleton: "rows" });
+import { defineDocument } from "../../../store.js";
+
+defineDocument("models_table", [], { skeleton: "rows" });

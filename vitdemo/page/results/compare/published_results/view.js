@@ -1,1 +1,3 @@
-vitdemo.store.defineDocument("published_results", [], { skeleton: "rows" });
+import { defineDocument } from "../../../store.js";
+
+defineDocument("published_results", [], { skeleton: "rows" });

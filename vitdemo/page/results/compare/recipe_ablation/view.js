@@ -1,6 +1,5 @@
 // The ablation of a baseline.
-(() => {
-const { store } = vitdemo;
+import * as store from "../../../store.js";
 
 store.defineDocument("recipe_ablation", ["compare.base"], { skeleton: "rows" });
 
@@ -20,9 +19,8 @@ function scrollToAblation() {
 }
 
 // Open the tab Compare models at the ablation of the baseline `name`.
-vitdemo.openAblation = (name) => {
+export function openAblation(name) {
   store.updateControls({ "compare.base": { value: name } });
   store.openTab("compare");
   scrollToAblation();
-};
-})();
+}

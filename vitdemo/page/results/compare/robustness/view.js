@@ -1,7 +1,11 @@
 // A button that measures the robustness, and the curves that are measured.
-(() => {
-const { linePlotsIn, make, store, taskPanel } = vitdemo;
-const texts = vitdemo.texts.robustness;
+import { linePlotsIn } from "../../../components/line_plots.js";
+import { make } from "../../../components/shared.js";
+import { taskPanel } from "../../../components/task_panel.js";
+import * as store from "../../../store.js";
+import { TEXTS } from "../../../texts.js";
+
+const texts = TEXTS.robustness;
 const starts = [{ id: "measure-robustness", text: texts.measure, task: "robustness.measure" }];
 const panel = taskPanel({ starts, unit: texts.unit, views: ["robustness"] });
 
@@ -15,4 +19,3 @@ store.define("robustness", {
     return { render: draw };
   },
 });
-})();

@@ -1,0 +1,76 @@
+"""The page's scripts: ES modules and the route that sends them."""
+
+import json
+import posixpath
+import re
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from vitdemo.page.components import View
+from vitdemo.page.modules import APP_OPTIONS, FOLDER, MODULES, URL, build_head
+from vitdemo.page.texts import TEXTS
+
+IMPORT = re.compile(r'^(?:import|export)(?: [^;"]* from)? "([^"]+)";', re.MULTILINE)
+
+
+def imports_of(name: str) -> list[str]:
+    folder = posixpath.dirname(name)
+    found = IMPORT.findall(MODULES[name].decode())
+    return [posixpath.normpath(posixpath.join(folder, path)) for path in found]
+
+
+@pytest.fixture(scope="module")
+def client():
+    return TestClient(Starlette(**APP_OPTIONS))
+
+
+def test_modules_are_sent_for_good_but_only_in_their_version(client):
+    response = client.get(f"/{URL}/store.js")
+    assert response.content == (FOLDER / "store.js").read_bytes()
+    assert response.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert "immutable" in response.headers["cache-control"]
+    for path in ("modules/0/store.js", f"{URL}/__init__.py", f"{URL}/../page/store.js"):
+        assert client.get(f"/{path}").status_code == 404
+
+
+def test_generated_module_contains_all_texts():
+    (text,) = re.findall(r"export const TEXTS = (.*);", MODULES["generated.js"].decode())
+    assert json.loads(text) == TEXTS
+
+
+def test_main_module_imports_all_modules():
+    reached, waiting = set(), ["main.js"]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += imports_of(name)
+    assert reached == set(MODULES)
+
+
+def test_modules_import_no_cycle():
+    """A module of a cycle would use another one before it has run."""
+    finished: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"cycle: {(*path, name)}"
+        if name not in finished:
+            for imported in imports_of(name):
+                visit(imported, (*path, name))
+            finished.add(name)
+
+    visit("main.js", ())
+
+
+def test_main_module_exports_the_script_of_each_component():
+    (names,) = re.findall(r"export const components = \{([^}]*)\}", MODULES["main.js"].decode())
+    exported = {name.partition(":")[0].strip() for name in names.split(",") if name.strip()}
+    assert exported == {component.part("js").stem for component in View.__subclasses__()}
+
+
+def test_head_preloads_all_modules_from_addresses_relative_to_the_page():
+    head = build_head()
+    assert re.findall(r'href="([^"]*)"', head) == [f"./{URL}/{name}" for name in MODULES]
+    assert f'"main": "./{URL}/main.js"' in head

@@ -1,0 +1,81 @@
+"""The page's scripts: ES modules, which the server sends from the package.
+
+`main.js` imports all others. Python writes one more module, `generated.js`, with the texts and the
+colour maps. The URL of a module contains a hash of all modules, so that browsers keep the modules
+for good. It is relative to the page, which may have a path prefix behind a proxy.
+
+The only global object of the page is `vitdemo`. The exports of `main.js` become its properties as
+soon as they are loaded. Its promise `loaded` resolves to the object itself.
+"""
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
+from vitdemo.page.texts import LANGUAGE, TEXTS
+
+FOLDER = Path(__file__).parent
+# Scripts of the page's head, which run before gradio's client sends its first request.
+CLASSIC_SCRIPTS = [FOLDER / "start.js", FOLDER / "stream.js"]
+PRINT_STYLESHEET = FOLDER / "print.css"
+GENERATED = "generated.js"
+NOT_LOADED_MESSAGE = "The scripts of this page could not be loaded. Reload the page."
+CACHE_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+def encode_colour_map(name: str) -> str:
+    """Return the 256 colours of the colour map `name` as base64 of RGB bytes."""
+    return base64.b64encode(colour_table(name).tobytes()).decode()
+
+
+def write_generated_module() -> str:
+    """Return the module of the values that Python defines."""
+    maps = {"sequential": SEQUENTIAL_COLOURMAP, "diverging": DIVERGING_COLOURMAP}
+    values = {
+        "LANGUAGE": LANGUAGE,
+        "TEXTS": TEXTS,
+        "COLOUR_MAPS": {key: encode_colour_map(name) for key, name in maps.items()},
+    }
+    lines = [
+        f"export const {name} = {json.dumps(value, ensure_ascii=False)};\n"
+        for name, value in values.items()
+    ]
+    return "".join(lines)
+
+
+def read_modules() -> dict[str, bytes]:
+    """Return the content of each module, by its path."""
+    files = sorted({*FOLDER.rglob("*.js")} - {*CLASSIC_SCRIPTS})
+    modules = {file.relative_to(FOLDER).as_posix(): file.read_bytes() for file in files}
+    return {**modules, GENERATED: write_generated_module().encode()}
+
+
+MODULES = read_modules()
+VERSION = hashlib.blake2b(repr(MODULES).encode(), digest_size=8).hexdigest()
+URL = f"modules/{VERSION}"  # relative to the page
+
+
+def send_module(request: Request) -> Response:
+    content = MODULES.get(request.path_params["name"])
+    if content is None or request.path_params["version"] != VERSION:
+        return Response(status_code=404)
+    return Response(content, media_type="text/javascript", headers=CACHE_HEADERS)
+
+
+# Pass this to `Blocks.launch` as `app_kwargs`.
+APP_OPTIONS = {"routes": [Route("/modules/{version}/{name:path}", send_module)]}
+
+
+def build_head() -> str:
+    """Return the page's head: the scripts that load the modules, and the style of printed pages."""
+    settings = json.dumps({"main": f"./{URL}/main.js", "message": NOT_LOADED_MESSAGE})
+    scripts = [f"window.vitdemo = {settings};", *(f.read_text("utf-8") for f in CLASSIC_SCRIPTS)]
+    preloads = [f'<link rel="modulepreload" href="./{URL}/{name}">' for name in MODULES]
+    style = f'<style media="print">{PRINT_STYLESHEET.read_text("utf-8")}</style>'
+    return "".join([*(f"<script>{script}</script>" for script in scripts), *preloads, style])
