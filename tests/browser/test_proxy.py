@@ -1,4 +1,4 @@
-"""Two servers behind nginx with docs/nginx.conf: a browser stays with one of them."""
+"""Servers behind nginx with docs/nginx.conf: sessions, and a path prefix."""
 
 import re
 import shutil
@@ -12,19 +12,27 @@ from tests.browser.actions import get_last_draw, upload, wait_for_new_values, wa
 from tests.factories import make_history_record, make_run
 from tests.serving import free_port, run_server, serve
 from vitdemo import runs
+from vitdemo.page.modules import MODULES, URL
 
 NGINX_CONFIG = Path(__file__).parents[2] / "docs" / "nginx.conf"
 
 
 @contextmanager
-def run_nginx(folder: Path, ports: dict[str, str]):
-    """Yield the address of nginx, with free ports instead of the ports in docs/nginx.conf."""
+def run_nginx(folder: Path, ports: dict[str, str], prefix: str = "/"):
+    """Yield the address of nginx, with free ports instead of the ports in docs/nginx.conf.
+
+    With a path `prefix`, nginx passes requests on without the prefix.
+    """
     program = shutil.which("nginx")
     if program is None:
         pytest.skip("no nginx on this machine: `apt-get install nginx-light` to test with it")
     own_port = str(free_port())
     text = NGINX_CONFIG.read_text().replace("/tmp/", f"{folder}/")
     text = re.sub("|".join([*ports, "8080"]), lambda m: (ports | {"8080": own_port})[m[0]], text)
+    if prefix != "/":
+        root = "location = / { return 204; }"  # the response for which `run_server` waits
+        text = text.replace("location / {", f"{root}\n        location {prefix} {{")
+        text = text.replace("proxy_pass http://pages;", "proxy_pass http://pages/;")
     (folder / "nginx.conf").write_text(text)
     command = [program, "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
     with run_server(command, int(own_port), folder, {}, 30) as address:
@@ -74,3 +82,27 @@ def test_session_stays_with_its_server_when_the_other_ends(open_page, photo, tmp
         expect(new_page.locator("#model-name")).to_be_hidden()
         for page in (kept_page, new_page):
             page.close()
+
+
+def test_page_works_below_a_path_prefix(open_page, photo, tmp_path):
+    run = make_run(tmp_path / "runs" / "vit")
+    options = ["--runs", str(run.path.parent), "--data", str(tmp_path / "none")]
+    with ExitStack() as servers:
+        variables = {"GRADIO_ROOT_PATH": "/demo"}
+        upstream = servers.enter_context(serve(*options, variables=variables))
+        port = re.search(r":(\d+)/", upstream)[1]
+        ports = {"7861": port, "7862": port}
+        address = servers.enter_context(run_nginx(tmp_path, ports, prefix="/demo/"))
+        page = open_page("about:blank", stranger=True)
+        responses = []
+        page.on("response", lambda response: responses.append(response))
+        page.goto(f"{address}demo/?layer=1")
+        before = wait_until_drawn(page)
+        modules = {r.url.partition(f"/demo/{URL}/")[2] for r in responses if "/modules/" in r.url}
+        assert modules == set(MODULES)
+        assert all(response.status < 400 for response in responses)
+        upload(page, photo)
+        wait_for_new_values(page, before)
+        page.get_by_role("tab", name="Results", exact=True).click()
+        page.locator("#results-model").get_by_text("vit").first.wait_for(state="attached")
+        page.close()
