@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import struct
+import subprocess
 import sys
 
 import httpx
@@ -15,7 +16,7 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 from tests.factories import noise
-from tests.serving import serve
+from tests.serving import ROOT, serve
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square
@@ -152,6 +153,17 @@ def test_port_in_use_exits_with_an_error_message(page_url, tmp_path, capsys, mon
     assert app.main(["--port", port, *options]) == 2
     assert port in capsys.readouterr().err
     gc.collect()  # event loops that gradio left open, while this test ignores the warning
+
+
+def test_libraries_of_later_tabs_are_loaded_after_the_start():
+    script = (
+        "import sys, threading; from vitdemo.cli import app; app.PRELOAD_SECONDS = 0\n"
+        "assert not set(app.LATE_LIBRARIES) & set(sys.modules)\n"
+        "app.start_preloading()\n"
+        "[t.join() for t in threading.enumerate() if isinstance(t, threading.Timer)]\n"
+        "assert set(app.LATE_LIBRARIES) <= set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=120)
 
 
 def test_page_without_runs_responds_on_gradio_server_port(tmp_path):

@@ -6,8 +6,10 @@ also work.
 """
 
 import argparse
+import importlib
 import os
 import sys
+import threading
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # must be set before gradio is imported
@@ -30,6 +32,9 @@ from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
 MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
+# Libraries that the page's start does not need, but the first visit of a tab does.
+LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
+PRELOAD_SECONDS = 5  # after the start, so that the first page is not delayed
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -60,6 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     downloads = may_download(args)
     page = build_page(context, jobs, lessons, local_only=alone, downloads_dataset=downloads)
     page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # requests cannot bypass the queue
+    start_preloading()
     try:
         page.launch(
             theme=THEME,
@@ -80,6 +86,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{APP_NAME}: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def start_preloading() -> None:
+    """Import `LATE_LIBRARIES` in the background, `PRELOAD_SECONDS` from now."""
+    timer = threading.Timer(
+        PRELOAD_SECONDS, lambda: [*map(importlib.import_module, LATE_LIBRARIES)]
+    )
+    timer.daemon = True
+    timer.start()
 
 
 def is_local_only(args: argparse.Namespace) -> bool:
