@@ -12,7 +12,7 @@ from tests.browser.actions import (
     open_tab,
     record_model_requests,
 )
-from tests.factories import make_history_record, make_run
+from tests.factories import declare_ablation, make_history_record, make_run
 from vitdemo import runs
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
@@ -211,6 +211,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
         run = make_run(root / name, epochs=2)
         recipe = run.config["recipe"] | {"flip": False, "crop_padding": 0, "cutout": 4} | change
         runs.write_config(run.path, run.config | {"recipe": recipe})
+        declare_ablation(runs.read_run(run.path), "".join(change), EVIL)
         (run.path / runs.WEIGHTS_FILE).unlink()
     page = open_page(serve_runs())
     open_tab(page, "Train")

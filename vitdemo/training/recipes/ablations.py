@@ -8,11 +8,10 @@ from the recipe that they recorded.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import cache
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from vitdemo.training.recipes import RECIPES, resolve_recipe_name, table
+from vitdemo.training.recipes import RECIPES, Recipe, resolve_recipe_name, table
 
 # Fields that may differ without a change of the training
 _IGNORED_FIELDS = ("name", "summary", "note", "keep", "seed")
@@ -39,12 +38,12 @@ def declare_ablations(recipe: Mapping[str, Any]) -> list[dict[str, str]]:
     name = resolve_recipe_name(str(recipe.get("name", "")))
     if name not in RECIPES:
         return []
-    changes = list_changes(recipe, _table_fields(name))
+    changes = list_changes(recipe, RECIPES[name])
     if len(changes) > 1:
         return []
     if changes:
         return [{"baseline": name, "change": changes[0]}]
-    entry = table.RECIPE_ENTRIES[name]
+    entry = table.RECIPE_ENTRIES.get(name, {})
     studies = [(entry["base"], entry["change"])] if "change" in entry else []
     studies += [
         (base, change) for (own, base), change in table.SHARED_CHANGES.items() if own == name
@@ -52,28 +51,27 @@ def declare_ablations(recipe: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"baseline": base, "change": change} for base, change in [*studies, (name, "")]]
 
 
-def list_changes(recipe: Mapping[str, Any], base: Mapping[str, Any]) -> list[str]:
+def list_changes(recipe: Mapping[str, Any], base: Recipe) -> list[str]:
     """List the settings of `recipe` that differ from `base`, such as "policy: trivial".
 
     Fields that `recipe` lacks do not differ.
     """
-    fields = [
-        field
-        for field, value in base.items()
-        if field not in _IGNORED_FIELDS and _plain(recipe.get(field, value)) != value
+    names = [field.name for field in fields(base) if field.name not in _IGNORED_FIELDS]
+    changed = [
+        name for name in names if name in recipe and _differ(recipe[name], getattr(base, name))
     ]
-    main = [field for field in fields if _JOINT_FIELDS.get(field) not in fields]
-    return [f"{field}: {recipe[field]}" for field in main]
+    main = [name for name in changed if _JOINT_FIELDS.get(name) not in changed]
+    return [f"{name}: {recipe[name]}" for name in main]
 
 
-@cache
-def _table_fields(name: str) -> dict[str, Any]:
-    """Return the fields of a recipe of the table, as JSON values."""
-    return {field: _plain(value) for field, value in asdict(RECIPES[name]).items()}
+def _differ(recorded: Any, value: Any) -> bool:
+    return recorded != value and _plain(recorded) != _plain(value)
 
 
 def _plain(value: Any) -> Any:
     """Return `value` as it is after a round trip through JSON."""
+    if is_dataclass(value):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
