@@ -113,7 +113,7 @@ def test_included_models_match_the_recipe_of_their_name():
         assert {k: trained.get(k, recipe[k]) for k in fields} == {k: recipe[k] for k in fields}
 
 
-def declare(name: str, **changes) -> list[tuple[str, str]]:
+def declare(name: str, /, **changes) -> list[tuple[str, str]]:
     """Return (baseline, change) of each ablation of a recipe, as a run records it in JSON."""
     fields = json.loads(json.dumps(asdict(replace(get_recipe(name), **changes))))
     return [(study["baseline"], study["change"]) for study in declare_ablations(fields)]
