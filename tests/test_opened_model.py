@@ -1,7 +1,9 @@
 """Models of other projects, from a local stand-in for the Hub and from this computer."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize
 from vitdemo.errors import ModelError, RunError
 from vitdemo.models.vit_shape import ConcatenatedVisionTransformer
-from vitdemo.runs import model_files
+from vitdemo.runs import load_model, model_files, read_run
 from vitdemo.runs.opened_model import create_model_run, open_model, parse_labels
 
 CPU = torch.device("cpu")
@@ -145,6 +147,75 @@ def test_input_size_follows_the_preprocessing_of_dinov2(tmp_path):
     expected = compute_logits("dinov2", make_tensors("dinov2"), pixels, 1e-6)[0]
     assert torch.allclose(context.trace_image(run, noise()).logits, expected, atol=1e-4)
     assert "class token and the mean of the patches" in run.notices[0]
+
+
+def test_old_processors_state_sizes_as_numbers(tmp_path):
+    folder = write_checkpoint(tmp_path / "vit")
+    processor = {"size": 32, "do_resize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    run = open_model(f"local:{folder}")
+    assert run.preprocessing.crop == 1.0 and "stretches" in " ".join(run.notices)
+    cropped = processor | {"size": 40, "crop_size": 32, "do_center_crop": True}
+    (folder / "preprocessor_config.json").write_text(json.dumps(cropped))
+    run = open_model(f"local:{folder}")
+    assert run.preprocessing.crop == 0.8 and run.notices == ()
+
+
+def test_clip_image_encoder_predicts_no_classes(tmp_path):
+    spec = timm_spec("vit_base_patch32_clip_224")
+    names = tuple(map(str, range(512)))
+    folder, _ = write_timm_model(tmp_path / "clip", spec, names, label_names=None)
+    damage(folder, label_names=None)
+    run = open_model(f"local:{folder}")
+    assert run.classes == () and "no classifier" in " ".join(run.notices)
+    assert AppContext([], None, CPU, [run]).trace_image(run, noise()).attention.shape[0] == 2
+
+
+def test_converted_deit_tiny_predicts_as_transformers_and_as_before(tmp_path):
+    """The included DeiT-Tiny, with real weights, by the names of transformers."""
+    transformers = pytest.importorskip("transformers")
+    run = read_run(Path(__file__).parents[1] / "assets/runs/finetune-deit-tiny")
+    if not run.has_weights:
+        pytest.skip("the weights of finetune-deit-tiny are not available")
+    model = load_model(run)
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        name = re.sub("|".join(map(re.escape, DEIT_NAMES)), lambda m: DEIT_NAMES[m[0]], name)
+        name = "vit.layernorm" + name[4:] if name.startswith("norm.") else name
+        if ".qkv." in name:
+            for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                tensors[name.replace("qkv", f"attention.{part}")] = rows.clone()
+        else:
+            tensors[name] = tensor
+    sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
+    labels = {"id2label": dict(enumerate(run.classes)), "layer_norm_eps": 1e-6}
+    config = transformers.ViTConfig(**sizes, **labels, image_size=run.preprocessing.size)
+    theirs = transformers.ViTForImageClassification(config).eval()
+    theirs.save_pretrained(tmp_path / "deit")
+    save_file(tensors, tmp_path / "deit" / "model.safetensors")
+    theirs = transformers.ViTForImageClassification.from_pretrained(tmp_path / "deit").eval()
+    opened = open_model(f"local:{tmp_path / 'deit'}")
+    assert opened.classes == run.classes
+    images = torch.randn(2, 3, run.preprocessing.size, run.preprocessing.size)
+    with torch.no_grad():
+        logits = opened.build()(images)
+        assert torch.allclose(logits, theirs(images).logits, atol=1e-4)
+        assert torch.allclose(logits, model(images), atol=1e-4)
+
+
+DEIT_NAMES = {  # timm's names: transformers' names
+    "patch_embed.proj": "vit.embeddings.patch_embeddings.projection",
+    "cls_token": "vit.embeddings.cls_token",
+    "pos_embed": "vit.embeddings.position_embeddings",
+    "blocks.": "vit.encoder.layer.",
+    "norm1": "layernorm_before",
+    "norm2": "layernorm_after",
+    "attn.qkv": "attention.qkv",
+    "attn.proj": "attention.output.dense",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+    "head.": "classifier.",
+}
 
 
 def test_folder_without_processor_uses_the_usual_values(tmp_path):
@@ -305,6 +376,11 @@ def test_timm_configs_that_disagree_are_refused(tmp_path):
         ({"num_classes": 7}, "3 classes, not 7"),
         ({"model_args": {"img_size": 32, "depth": 9}}, "are not of this model|does not fit"),
         ({"model_args": {"patch_size": [8, 4], "img_size": [32, 16]}}, "square"),
+        ({"model_args": {"depth": 10**9}}, "depth 1,000,000,000, which is too large"),
+        ({"model_args": {"heads": 3}}, "does not fit timm's"),
+        ({"model_args": 7}, "JSON files are not valid"),
+        ({"label_names": 7}, "JSON files are not valid"),
+        ({"architecture": ["x"]}, "not in timm's format"),
         ({"label_names": ["ant"]}, ""),
     ):
         (folder / "config.json").write_text(complete)

@@ -166,7 +166,7 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
     found = compute_class_metrics(probabilities, labels)
     error = compute_reliability(probabilities, labels).calibration_error
     lines = [
-        "| metric | value, % | 95 % confidence interval |",
+        "| metric | value in percent | 95% confidence interval |",
         "|---|---|---|",
         f"| test accuracy | {percent_text(accuracy)} | {_interval(accuracy, n)} |",
         f"| expected calibration error | {percent_text(error)} | |",
@@ -177,7 +177,7 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         if support
     ]
     if len(rows) <= MAX_LISTED_CLASSES:
-        lines += ["", "| class | recall, % | 95 % confidence interval | test images |"]
+        lines += ["", "| class | recall in percent | 95% confidence interval | test images |"]
         lines += ["|---|---|---|---|", *rows]
     note = (
         f"\n\nThe test set has {n:,} images, was read once after training, and selected nothing. "

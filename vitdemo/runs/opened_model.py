@@ -22,7 +22,7 @@ from timm.data.constants import (
     IMAGENET_INCEPTION_MEAN,
     IMAGENET_INCEPTION_STD,
 )
-from timm.models import PretrainedCfg
+from timm.models import PretrainedCfg, get_pretrained_cfg
 from torch import nn
 
 from vitdemo.data.downloads import OnBytes
@@ -60,6 +60,7 @@ from vitdemo.runs.timm_run import (
 )
 from vitdemo.training import Preprocessing
 
+MAX_ARGUMENT = 2**16  # largest number in a timm config
 OPENED_FAMILY = "opened"  # family of a model that only its tensors describe
 NUMBERED_LABEL = "class {}"
 NO_LABELS_NOTICE = "The labels are unknown, so the classes are numbered. State labels to name them."
@@ -173,6 +174,10 @@ def open_model(
         found = _describe(files, address)
     except ModelError as error:
         raise ModelError(f"'{address.location}': {error}") from error
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of an unusual config
+        raise ModelError(
+            f"'{address.location}': the JSON files are not valid ({type(error).__name__}: {error})."
+        ) from error
     given = tuple(labels) or _read_labels(address.options.get("labels"))
     names, notices = _choose_labels(found, given)
     with torch.inference_mode(False):
@@ -224,6 +229,9 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     check_name(name)
     classes = config.get("num_classes", details.get("num_classes", 0))
     size = _first_number(args.pop("img_size", None) or details.get("input_size", [3, 224, 224]))
+    if not config.get("label_names") and _is_embedding(name, classes):
+        classes = 0
+    _check_arguments(args)
     # These options are fixed by vitdemo.
     args = {k: v for k, v in args.items() if k not in ("num_classes", "in_chans", "device")}
     try:
@@ -248,10 +256,11 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     )
     labels = config.get("label_names", details.get("label_names", details.get("labels")))
     descriptions = config.get("label_descriptions", details.get("label_descriptions"))
-    labelled = PretrainedCfg(
-        num_classes=classes, label_names=labels, label_descriptions=descriptions
+    if isinstance(descriptions, list):  # in the order of the labels
+        descriptions = dict(zip(labels or (), descriptions, strict=False))
+    names = get_class_names(
+        PretrainedCfg(num_classes=classes, label_names=labels, label_descriptions=descriptions)
     )
-    names = get_class_names(labelled)
     if names and not labels:
         notices.append(IMAGENET_NOTICE.format(f"{classes:,}"))
     mode = details.get("crop_mode") or "center"
@@ -266,6 +275,22 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     )
     spec = ModelSpec("timm", chosen, name, args)
     return _Description(spec, build, classes, names, pixels, f"timm's {name}", notices)
+
+
+def _is_embedding(name: str, outputs: int) -> bool:
+    """Return whether weights of timm's `name` have as many outputs without labels, as in CLIP."""
+    if get_class_names(PretrainedCfg(num_classes=outputs)):
+        return False
+    tagged = timm.list_models(f"{name}.*", pretrained=True)
+    return any(get_pretrained_cfg(each).num_classes == outputs for each in tagged)
+
+
+def _check_arguments(args: dict[str, Any]) -> None:
+    """Raise `ModelError` for sizes that would exhaust the memory before the weights are read."""
+    limits = {"depth": 256}
+    for name, value in args.items():
+        if isinstance(value, int) and value > limits.get(name, MAX_ARGUMENT):
+            raise ModelError(f"config.json has {name} {value:,}, which is too large.")
 
 
 def _describe_run(files: ModelFiles) -> _Description:
@@ -373,7 +398,9 @@ def _read_processor(
         notices.append(NORMALISATION_NOTICE)
     resized, crop = _side(processor.get("size")), _side(processor.get("crop_size"))
     is_cropped = bool(crop and processor.get("do_center_crop"))
-    if processor and not is_cropped and "height" in (processor.get("size") or {}):
+    size = processor.get("size")
+    keeps_ratio = isinstance(size, dict) and "shortest_edge" in size
+    if processor.get("do_resize", True) and size and not is_cropped and not keeps_ratio:
         notices.append(STRETCH_NOTICE)
     size = shape.image_size
     if kind.startswith("dinov2") or not size:  # these models accept other sizes than in training
