@@ -117,7 +117,7 @@ def build_page(
             with gr.Tab("Lessons", id="lessons"):
                 lessons.build(opener.controls)
             with gr.Tab("Train", id="training"):
-                training.build(context, opener.controls, jobs)
+                training.build(context, opener.controls, jobs, local_only=local_only)
             with gr.Tab("Results", id=results.TAB):
                 parts = results.build(context, opener.controls)
             with gr.Tab("Data", id="data"):

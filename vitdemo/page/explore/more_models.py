@@ -39,9 +39,8 @@ MORE_MODELS_INTRO = (
     "models. Their weights are downloaded from the Hugging Face Hub."
 )
 ANY_MODEL_NOTE = (
-    " You can also open a model of your own: `hf-hub:USER/NAME` from the Hub (timm, transformers' "
-    "ViT, DeiT or DINOv2), or `local:PATH`, a folder or a weights file on this computer. Options "
-    "follow the name, for example `local:model.pth?heads=6&size=224`."
+    " To open your own model, enter `hf-hub:USER/NAME`, or `local:PATH` for a folder or a weights "
+    "file on this computer."
 )
 LABELS_INFO = "Optional, for a model without labels: one label per line, in the order of outputs."
 SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page."

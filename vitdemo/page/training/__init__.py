@@ -10,17 +10,31 @@ from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
 from vitdemo.page.bridge import Payload, ViewState, add_view
 from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
-from vitdemo.page.training import curves, image_across_epochs, results, run_choice, train_model
+from vitdemo.page.training import (
+    curves,
+    image_across_epochs,
+    results,
+    run_choice,
+    train_model,
+    upload,
+)
 from vitdemo.report import get_report_name, render_report
 
 CURVES_TITLE = "Training progress"
 SAVE_REPORT_LABEL = "Save report (HTML)"
 
 
-def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:
+def build(
+    context: AppContext,
+    controls: dict[str, Component],
+    jobs: JobQueue | None,
+    *,
+    local_only: bool,
+) -> None:
     """Lay out the tab, and add its controls to `controls`.
 
-    With `jobs`, training runs can be started in it.
+    With `jobs`, training runs can be started in it. `local_only` means that the page is bound to
+    localhost; then runs can be uploaded to the Hub.
     """
     train_model.build(context, controls, jobs)
     gr.Markdown(f"## {CURVES_TITLE}", elem_id="training-title")
@@ -41,6 +55,8 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
     chosen = controls[run_choice.RUNS]
     with gr.Row(elem_classes="vd-filters"):
         add_download_button(SAVE_REPORT_LABEL, "report", write_report, [chosen], LIGHT_QUEUE)
+    if local_only:
+        upload.build(context)
 
 
 def make_payloads(jobs: JobQueue | None) -> dict[str, Payload]:

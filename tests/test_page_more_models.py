@@ -1,0 +1,64 @@
+"""Which models the panel "More models" adds, and for whom."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.factories import make_context
+from tests.foreign_checkpoints import write_checkpoint
+from vitdemo.errors import ModelError
+from vitdemo.page.explore.more_models import MoreModelsPanel
+from vitdemo.page.fetching import DownloadManager
+
+
+def make_panel(root, *, is_for_all_users: bool) -> SimpleNamespace:
+    """Return the state of a panel, without its components."""
+    return SimpleNamespace(
+        is_for_all_users=is_for_all_users,
+        downloads=DownloadManager(),
+        download_key=lambda name: (None, name),
+        context=make_context(root),
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "local:/etc/passwd",
+        "local-dir:/etc",
+        "file:///etc/passwd",
+        "hf-hub:a/b",
+        "https://huggingface.co/a/b",
+        "vit_base_patch16_224",
+    ],
+)
+def test_other_computers_add_only_suggested_models(tmp_path, name):
+    panel = make_panel(tmp_path, is_for_all_users=False)
+    with pytest.raises(ModelError, match="cannot be added here"):
+        MoreModelsPanel.resolve_model(panel, name)
+    assert MoreModelsPanel.resolve_model(panel, "deit_tiny_patch16_224.fb_in1k")
+
+
+def test_this_computer_opens_paths_with_labels(tmp_path):
+    panel = make_panel(tmp_path, is_for_all_users=True)
+    labels = ("a", "b", "c", "d", "e")
+    folder = write_checkpoint(tmp_path / "vit")
+    run = MoreModelsPanel.resolve_model(panel, f"local:{folder}", labels)(None)
+    assert run.classes == labels
+    for name, given, message in (
+        ("", (), "Enter the name of a timm model"),
+        ("test_vit=weights.pth", (), "Open a file with local:PATH"),
+        ("test_vit", labels, "Leave the field Labels empty"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            MoreModelsPanel.resolve_model(panel, name, given)
+
+
+def test_new_labels_replace_the_same_model(tmp_path):
+    panel = make_panel(tmp_path, is_for_all_users=True)
+    address = f"local:{write_checkpoint(tmp_path / 'vit')}"
+    for labels in (("a", "b", "c", "d", "e"), ("v", "w", "x", "y", "z")):
+        run = MoreModelsPanel.resolve_model(panel, address, labels)(None)
+        MoreModelsPanel.replace_opened_model(panel, run)
+        panel.context.add_timm_model(run, for_all=True)
+        assert [model.classes for model in panel.context.timm_models] == [labels]
