@@ -6,19 +6,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
+from vitdemo.context import AppContext
 from vitdemo.models import ModelSpec, build_model
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE_PATTERN = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["docs/notebook-and-api.md", "docs/attention.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/notebook-and-api.md", "docs/attention.md", "docs/models.md"]
+)
 def test_python_examples_run(page, monkeypatch):
     """Run all examples of a page in order, except those that need a running page."""
     monkeypatch.chdir(ROOT)
     spec = ModelSpec("vit", options={"embed_dim": 24, "num_heads": 2})
     names = {"model": build_model(spec, 10).eval(), "images": torch.zeros(2, 3, 32, 32)}
+    names |= {"torch": torch, "AppContext": AppContext, "image": Image.new("RGB", (40, 40))}
     examples = EXAMPLE_PATTERN.findall((ROOT / page).read_text(encoding="utf-8"))
     assert examples
     for example in examples:
