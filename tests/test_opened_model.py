@@ -23,6 +23,8 @@ from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize
 from vitdemo.errors import ModelError, RunError
+from vitdemo.explain.logit_attribution import compute_logit_attribution
+from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models.vit_shape import ConcatenatedVisionTransformer
 from vitdemo.runs import load_model, model_files, read_run
 from vitdemo.runs.opened_model import create_model_run, open_model, parse_labels
@@ -125,12 +127,21 @@ def test_transformers_checkpoint_is_opened_and_explored(kind, tmp_path, monkeypa
     assert np.isfinite(
         context.trace_image(run, image).rollout_map(2, fusion="mean", discard_ratio=0.0)
     ).all()
+    model, trace = context.load_model(run), context.trace_image(run, image)
+    lens = compute_logit_lens(model, trace)
+    assert np.allclose(lens.predictions[-1], expected.softmax(-1).numpy(), atol=1e-5)
+    assert lens.patches.shape == (3, 16, 5)
     arrays = compute_all_maps(context, run, image).values()
     assert all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
     maps = compute_class_maps(context, run, image, include_slow=False)
     assert run.classes[maps.target] == run.classes[int(expected.argmax())]
     assert all(np.isfinite(found.values).all() for found in maps.maps)
     assert load_model_parts(context, run)
+    if kind.startswith("dinov2"):
+        with pytest.raises(RunError, match="reads both the class token and the mean"):
+            compute_logit_attribution(model, trace)
+    else:
+        assert compute_logit_attribution(model, trace)
     assert compute_head_effects(context, run, image, mode="zero")
 
 

@@ -125,6 +125,11 @@ def test_card_contains_intervals_and_no_paths_of_this_computer(tmp_path):
     assert "| test accuracy | 97.5 | 94.3 to 98.9 |" in card  # 195 of 200: Wilson's interval
     assert "| cat | 75.0 | 53.1 to 88.8 | 20 |" in card  # 15 of 20
     assert 'open_model("hf-hub:someone/my-vit")' in card
+    runs.write_config(run.path, run.config | {"own_classes": {}})
+    write_repository(runs.read_run(run.path), tmp_path / "repository", NAME)
+    card = (tmp_path / "repository" / "README.md").read_text()
+    assert "cross-validation on the 200 images" in card
+    assert "test set" not in card and "model-index" not in card
     (run.path / runs.EVALUATION_FILE).unlink()
     write_repository(runs.read_run(run.path), tmp_path / "repository", NAME)
     card = (tmp_path / "repository" / "README.md").read_text()

@@ -375,7 +375,9 @@ def build_from_tensors(
     tensors = drop_extra_tensors(tensors, model)
     if misfit := describe_misfit(tensors, model, with_head=shape.num_classes > 0):
         raise ModelError(f"The weights do not form a supported model: {misfit}. {SUPPORTED_MODELS}")
-    model.load_state_dict(tensors, strict=True, assign=True)
+    # Copies, because tensors of a safetensors file are mapped: the file may change later.
+    copies = {name: tensor.clone() for name, tensor in tensors.items()}
+    model.load_state_dict(copies, strict=True, assign=True)
     _check_filled(model)
     if side != image_size:
         _resize(model, image_size, antialias)

@@ -56,7 +56,7 @@ def _make_metadata(run: Run, evaluation: Evaluation | None, *, is_timm: bool, li
         "license": licence or None,
         "datasets": [dataset] if dataset in DATASETS.values() else None,
     }
-    if evaluation is not None:
+    if evaluation is not None and not _is_cross_validated(run):
         accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
         fields |= {
             "model_name": run.path.name,
@@ -165,10 +165,11 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
     accuracy = compute_accuracy(probabilities, labels)
     found = compute_class_metrics(probabilities, labels)
     error = compute_reliability(probabilities, labels).calibration_error
+    name = "accuracy" if _is_cross_validated(run) else "test accuracy"
     lines = [
         "| metric | value in percent | 95% confidence interval |",
         "|---|---|---|",
-        f"| test accuracy | {percent_text(accuracy)} | {_interval(accuracy, n)} |",
+        f"| {name} | {percent_text(accuracy)} | {_interval(accuracy, n)} |",
         f"| expected calibration error | {percent_text(error)} | |",
     ]
     rows = [
@@ -177,14 +178,24 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         if support
     ]
     if len(rows) <= MAX_LISTED_CLASSES:
-        lines += ["", "| class | recall in percent | 95% confidence interval | test images |"]
+        lines += ["", "| class | recall in percent | 95% confidence interval | images |"]
         lines += ["|---|---|---|---|", *rows]
+    if _is_cross_validated(run):
+        source = f"The results are from cross-validation on the {n:,} images of the dataset. "
+    else:
+        source = (
+            f"The test set has {n:,} images, was read once after training, and selected nothing. "
+        )
     note = (
-        f"\n\nThe test set has {n:,} images, was read once after training, and selected nothing. "
-        "The intervals are Wilson's; they describe the sampling of test images, and not the "
-        "variation between random seeds."
+        "The intervals are Wilson's; they describe the sampling of images, and not the variation "
+        "between random seeds."
     )
-    return "\n".join(lines) + note
+    return "\n".join(lines) + f"\n\n{source}{note}"
+
+
+def _is_cross_validated(run: Run) -> bool:
+    """Return whether the evaluation of `run` is not from a test set, as with custom classes."""
+    return "own_classes" in run.config
 
 
 def _interval(fraction: float, n: int) -> str:
