@@ -27,6 +27,7 @@ app: $(VENV)/.app
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/deno lint && $(BIN)/deno fmt --check
 	$(BIN)/python -m pytest $(TWO) $(ARGS)
 
 # Runs the tests that need no browser.
@@ -36,6 +37,7 @@ unit: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/deno fmt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache

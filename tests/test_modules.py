@@ -1,15 +1,21 @@
-"""The page's scripts: ES modules and the route that sends them."""
+"""The page's scripts: ES modules, the names that they use, and the route that sends them."""
 
 import json
+import os
 import posixpath
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from tests.serving import ROOT
 from vitdemo.page.components import View
-from vitdemo.page.modules import APP_OPTIONS, FOLDER, MODULES, URL, build_head
+from vitdemo.page.modules import FOLDER, MODULES, URL, build_app_options, build_head
 from vitdemo.page.texts import TEXTS
 
 IMPORT = re.compile(r'^(?:import|export)(?: [^;"]* from)? "([^"]+)";', re.MULTILINE)
@@ -23,7 +29,7 @@ def imports_of(name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def client():
-    return TestClient(Starlette(**APP_OPTIONS))
+    return TestClient(Starlette(**build_app_options()))
 
 
 def test_modules_are_sent_for_good_but_only_in_their_version(client):
@@ -62,6 +68,33 @@ def test_modules_import_no_cycle():
             finished.add(name)
 
     visit("main.js", ())
+
+
+# Codes of TypeScript for a name that is not defined, and for an import that is not exported.
+UNKNOWN_NAMES = re.compile(r"TS(?:2304|2305|2307|2552|2614|2724) \[ERROR\]: .*")
+
+
+def find_unknown_names(folder: Path) -> list[str]:
+    """Return the messages about names that the modules in `folder` use but nobody defines."""
+    deno = Path(sys.executable).with_name("deno")
+    program = str(deno) if deno.exists() else shutil.which("deno")
+    if program is None:
+        pytest.skip("deno is not installed: see requirements-dev.txt")
+    command = [program, "check", "--config", str(ROOT / "deno.json"), str(folder / "main.js")]
+    variables = {**os.environ, "NO_COLOR": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=120)
+    assert "Check " in result.stderr, result.stderr
+    return UNKNOWN_NAMES.findall(result.stderr)
+
+
+def test_modules_use_only_names_that_exist(tmp_path):
+    for name, content in MODULES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert find_unknown_names(tmp_path) == []
+    with (tmp_path / "main.js").open("a") as file:
+        file.write('import { nothing } from "./store.js";\nundefinedName(nothing);\n')
+    assert len(find_unknown_names(tmp_path)) == 2
 
 
 def test_main_module_exports_the_script_of_each_component():

@@ -92,7 +92,7 @@ def read_keys(script: Path) -> tuple[set[tuple[str, str]], list[str]]:
     own = re.findall(r"const texts = TEXTS\.(\w+);", source)
     others = re.findall(r"\bTEXTS\.(\w+)\.(\w+)", source)
     keys = set(re.findall(r"(?<![\w./])texts\.(\w+)", source)) if own else set()
-    for name in re.findall(r"fillPlural\(texts, \"(\w+)\"", source):
+    for name in re.findall(r"fillPlural\(\s*texts,\s*\"(\w+)\"", source):
         keys |= {f"{name}_one", f"{name}_other"}
     faults = [f"{script} has {len(own)} names of its texts"] if len(own) > 1 else []
     faults += [f"{script} computes a key" for _ in re.findall(r"(?<![\w.])texts\[", source)]
@@ -113,9 +113,9 @@ def test_scripts_and_python_have_the_same_keys():
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=name_of)
 def test_scripts_fill_all_placeholders(script):
-    source = script.read_text("utf-8")
+    source = re.sub(r"\s+", " ", script.read_text("utf-8"))
     feature = "".join(re.findall(r"const texts = TEXTS\.(\w+);", source))
-    calls = re.findall(r"fill(?:Parts)?\(texts\.(\w+), \{ ([^{}]*) \}\)", source)
+    calls = re.findall(r"fill(?:Parts)?\( ?texts\.(\w+), \{ ([^{}]*?),? \},? ?\)", source)
     for key, values in calls:
         names = {value.split(":")[0].strip() for value in split_arguments(values)}
         assert names == set(placeholders(TEXTS[feature][key])), (feature, key)

@@ -11,7 +11,7 @@ from vitdemo.documents import Notice, PickList, Text
 from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.bridge import document_payload
-from vitdemo.page.modules import APP_OPTIONS
+from vitdemo.page.modules import build_app_options
 
 # A button in the document shows another document.
 JS_DRAW = """
@@ -56,7 +56,9 @@ def address():
             gr.HTML(html_template="<div>", js_on_load=js, elem_id=name)
     head = f"{HEAD}<script>window.documents = {json.dumps(payloads)};</script>"
     launch_options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    _, url, _ = page.launch(**launch_options, head=head, css_paths=CSS, app_kwargs=APP_OPTIONS)
+    _, url, _ = page.launch(
+        **launch_options, head=head, css_paths=CSS, app_kwargs=build_app_options()
+    )
     yield url
     page.close()
 

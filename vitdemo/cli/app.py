@@ -25,7 +25,7 @@ from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, THEME, build_page
 from vitdemo.page.gradio_patches import session_id
-from vitdemo.page.modules import APP_OPTIONS
+from vitdemo.page.modules import build_app_options
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
 from vitdemo.training import choose_device
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
             theme=THEME,
             css_paths=CSS,
             head=HEAD,
-            app_kwargs=APP_OPTIONS,
+            app_kwargs=build_app_options(),
             server_name=args.host,
             server_port=args.port,
             root_path=args.root_path,

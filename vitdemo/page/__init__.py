@@ -96,7 +96,7 @@ def build_page(
     With `jobs`, users can start training runs from the page. `local_only` means that the page is
     bound to localhost; then users may download any timm model. `downloads_dataset` downloads a
     missing CIFAR-10 in the background. Pass THEME, CSS (paths), HEAD and
-    `modules.APP_OPTIONS` to `Blocks.launch`.
+    `modules.build_app_options()` to `Blocks.launch`.
     """
     dataset = DatasetDownload(context)
     if downloads_dataset and context.is_dataset_missing():

@@ -68,8 +68,12 @@ def send_module(request: Request) -> Response:
     return Response(content, media_type="text/javascript", headers=CACHE_HEADERS)
 
 
-# Pass this to `Blocks.launch` as `app_kwargs`.
-APP_OPTIONS = {"routes": [Route("/modules/{version}/{name:path}", send_module)]}
+def build_app_options() -> dict:
+    """Return the argument `app_kwargs` of `Blocks.launch`, which adds the route of the modules.
+
+    gradio changes the dict, so each page needs its own.
+    """
+    return {"routes": [Route("/modules/{version}/{name:path}", send_module)]}
 
 
 def build_head() -> str:

@@ -23,8 +23,7 @@ const asImage = (part) =>
     const style = getComputedStyle(part);
     copy.style.color = style.color; // "currentColor" is undefined outside the page
     copy.style.fontFamily = style.fontFamily;
-    image.src =
-      "data:image/svg+xml;charset=utf-8," +
+    image.src = "data:image/svg+xml;charset=utf-8," +
       encodeURIComponent(new XMLSerializer().serializeToString(copy));
   });
 
@@ -71,7 +70,9 @@ async function save(figure) {
 
 function offer(figure) {
   // The component of a canvas over an image has its own button.
-  if (figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")) return;
+  if (
+    figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")
+  ) return;
   const button = document.createElement("button");
   button.className = "vd-save";
   button.type = "button";

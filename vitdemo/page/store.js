@@ -30,12 +30,19 @@ const request = newest();
 let mirror = null; // properties of the component whose value is the image
 
 // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
-const valueOf = (key) => (key === "layer" ? chosenLayer : key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key]);
+const valueOf = (
+  key,
+) => (key === "layer"
+  ? chosenLayer
+  : key in leaders
+  ? state[key] || (state[leaders[key]] ?? "")
+  : state[key]);
 const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
 const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
 const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
 const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
-const isStale = (each) => isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
+const isStale = (each) =>
+  isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
 
 // With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
 export function set(changes, { isCorrection = false } = {}) {
@@ -44,7 +51,9 @@ export function set(changes, { isCorrection = false } = {}) {
   Object.assign(state, changes);
   settleLayer();
   if (mirror && "image" in changes) mirror.value = state.image;
-  const changed = Object.keys(state).filter((key) => JSON.stringify(state[key]) !== JSON.stringify(before[key]));
+  const changed = Object.keys(state).filter((key) =>
+    JSON.stringify(state[key]) !== JSON.stringify(before[key])
+  );
   if (!changed.length) return;
   const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
   if (includesChange(task?.needs) && !isCorrection) cancelTask();
@@ -61,7 +70,9 @@ const isDrawn = ({ data, name }) => data || !views[name].needs;
 
 // Draw the views that follow one of `keys`.
 function drawFollowers(keys) {
-  for (const each of mounted) if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
+  for (const each of mounted) {
+    if (isDrawn(each) && views[each.name].follows?.some((key) => keys.includes(key))) render(each);
+  }
 }
 
 // Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
@@ -92,9 +103,18 @@ function refresh() {
     for (const each of stale) {
       each.asked = keyOf(each.name);
       if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
-      if (each.key === null && views[each.name].skeleton) each.element.dataset.empty = views[each.name].skeleton;
+      if (each.key === null && views[each.name].skeleton) {
+        each.element.dataset.empty = views[each.name].skeleton;
+      }
     }
-    bridge.trigger("ask", request({ id: ++count, state: requestedState(), views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) }));
+    bridge.trigger(
+      "ask",
+      request({
+        id: ++count,
+        state: requestedState(),
+        views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])),
+      }),
+    );
   });
 }
 
@@ -124,7 +144,9 @@ function take(answer, places) {
   for (const { name } of current) updateControls(answer.views[name].controls ?? {});
   for (const each of current) {
     const { data = null, error } = answer.views[each.name];
-    if (data || !views[each.name].isFirst) Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+    if (data || !views[each.name].isFirst) {
+      Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+    }
     schedulePoll(each);
     each.element.ariaBusy = null;
     if (data) render(each);
@@ -163,14 +185,27 @@ export function mount(name, root, gradio) {
   const element = root.querySelector("div");
   element.dataset.view = name;
   const view = views[name].create?.(element, gradio);
-  const each = { name, element, view, key: null, stamp: null, asked: null, data: null, isDue: false, timer: null, hidden: null };
+  const each = {
+    name,
+    element,
+    view,
+    key: null,
+    stamp: null,
+    asked: null,
+    data: null,
+    isDue: false,
+    timer: null,
+    hidden: null,
+  };
   mounted.push(each);
   if (!views[name].needs) render(each);
   new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
   refresh();
 }
 
-export const define = (name, view) => { views[name] = view; };
+export const define = (name, view) => {
+  views[name] = view;
+};
 
 // Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
 // which is called with the name of a pressed button.
@@ -193,13 +228,18 @@ export function mirrorImage(properties) {
 }
 
 // Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
-export const follow = (name, other) => { leaders[name] = other; };
+export const follow = (name, other) => {
+  leaders[name] = other;
+};
 const leaders = {};
 const followersOf = (leader) => Object.keys(leaders).filter((name) => leaders[name] === leader);
 
 // Set a key to the user's choice, and the keys that follow it.
 export function choose(name, value) {
-  const changes = { [name]: value, ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])) };
+  const changes = {
+    [name]: value,
+    ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])),
+  };
   const leader = leaders[name];
   const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
   if (leader && (leader !== "model" || isModel)) changes[leader] = value;
@@ -226,14 +266,19 @@ let depth = null; // { name, layers, layer } of a model: number of layers, and t
 let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
 
 function settleLayer() {
-  if (depth?.name === state.model) state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
+  if (depth?.name === state.model) {
+    state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
+  }
 }
 
 function takeDepth(found) {
   depth = found;
   const before = state.layer;
   settleLayer();
-  showControl("layer", found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false });
+  showControl(
+    "layer",
+    found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false },
+  );
   if (state.layer !== before) drawFollowers(["layer"]);
 }
 
@@ -265,7 +310,8 @@ export function takeLayer(number) {
 function showLayerControl() {
   const control = document.querySelector("#layer");
   if (!control || !isVisible(control.parentElement)) return; // another tab is open
-  const usesLayer = ({ name, element }) => isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
+  const usesLayer = ({ name, element }) =>
+    isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
   control.toggleAttribute("data-unused", !mounted.some(usesLayer));
 }
 
@@ -287,7 +333,9 @@ function takeModels({ stamp, groups, others }) {
   showControl("model", { props: { groups } });
   set({ models: stamp });
   if (modelNames.includes(state.model)) return;
-  const kept = others.includes(state.model) ? followersOf("model").map((key) => [key, state[key] || state.model]) : [];
+  const kept = others.includes(state.model)
+    ? followersOf("model").map((key) => [key, state[key] || state.model])
+    : [];
   if (state.model) set({ unavailable: state.model, ...Object.fromEntries(kept) });
   set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
   showControl("model", { value: state.model });
@@ -310,7 +358,8 @@ export function startTask(name, listen, needs = []) {
   else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
 }
 
-const sendTask = () => bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
+const sendTask = () =>
+  bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
 
 const CANCELLED = { end: true, cancelled: true, data: null, error: null };
 
@@ -350,7 +399,10 @@ const actions = {}; // by id: { listen, keys (of the views' data when the action
 // Run an action of bridge.py; the server runs the actions of a session one by one, in their order. The answer has the
 // data of the views that the action changed. `listen` receives an error message, or null.
 export function act(name, fields = {}, listen = () => {}) {
-  actions[++count] = { listen, keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])) };
+  actions[++count] = {
+    listen,
+    keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])),
+  };
   bridge.trigger("act", { id: count, action: name, fields, state: requestedState() });
 }
 
@@ -363,7 +415,10 @@ export function connectActions(connection) {
     // Data for an older state, or from before a later change, are requested again.
     const current = Object.entries(answer.views).filter(([name]) => keys[name] === keyOf(name));
     for (const name of Object.keys(answer.views)) versions[name] = (versions[name] ?? 0) + 1;
-    take({ views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) }, mounted);
+    take(
+      { views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) },
+      mounted,
+    );
     listen(answer.error);
     refresh();
   });
@@ -389,7 +444,8 @@ function defineControl(name, control) {
 }
 
 // A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
-const writeNames = (names) => names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
+const writeNames = (names) =>
+  names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
 const readNames = (text) => text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
 
 // While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
@@ -406,7 +462,9 @@ export function updateControls(changes) {
     if (isUnset(name) && properties.value) defaults[name] = properties.value;
     showControl(name, properties);
   }
-  const values = Object.entries(changes).filter(([name, properties]) => "value" in properties && !isUnset(name));
+  const values = Object.entries(changes).filter(([name, properties]) =>
+    "value" in properties && !isUnset(name)
+  );
   set(Object.fromEntries(values.map(([name, { value }]) => [name, value])), { isCorrection: true });
 }
 
@@ -443,12 +501,16 @@ export function takeInput(name, value) {
 // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
 // user. A list needs its value with new choices, and events in Python also change the model.
 const shown = {}; // properties of the controls by name, as JSON
-const noteValue = (name, value) => { (shown[name] ??= {}).value = JSON.stringify(value); };
+const noteValue = (name, value) => {
+  (shown[name] ??= {}).value = JSON.stringify(value);
+};
 
 function keepNewProperties(name, update) {
   if (name === "model") return update;
   const before = (shown[name] ??= {});
-  const changed = Object.entries(update).filter(([key, value]) => JSON.stringify(value) !== before[key] || (key === "value" && "choices" in update));
+  const changed = Object.entries(update).filter(([key, value]) =>
+    JSON.stringify(value) !== before[key] || (key === "value" && "choices" in update)
+  );
   for (const [key, value] of changed) before[key] = JSON.stringify(value);
   return Object.fromEntries(changed);
 }
@@ -461,10 +523,15 @@ const params = {}; // URL parameters by state key: { start, parse(text), format(
 const former = {}; // former name of a parameter -> name
 
 // Read the parameter `old` of former links as `name`, and remove it from the URL.
-export const renameParam = (old, name) => { former[old] = name; };
+export const renameParam = (old, name) => {
+  former[old] = name;
+};
 
 // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
-export function defineParam(name, { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {}) {
+export function defineParam(
+  name,
+  { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {},
+) {
   params[name] = { start, parse, format, isKept };
   state[name] ??= start;
 }
@@ -480,9 +547,17 @@ function readQuery(search) {
     if (value !== undefined) found[name] = value;
   }
   readFormer(query, found);
-  if (query.get("picture")) found.image = { source: query.get("picture").slice(0, MAX_TEXT), path: null, at: fraction(query.get("crop") ?? 0.5) };
+  if (query.get("picture")) {
+    found.image = {
+      source: query.get("picture").slice(0, MAX_TEXT),
+      path: null,
+      at: fraction(query.get("crop") ?? 0.5),
+    };
+  }
   if (query.get("model")) found.model = query.get("model");
-  if (query.get("section") === "rollout") Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+  if (query.get("section") === "rollout") {
+    Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+  }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   return found;
@@ -493,7 +568,9 @@ function readFormer(query, found) {
   const isOfTab = (old) => old.startsWith(`${query.get("tab")}.`);
   const names = Object.keys(former).sort((a, b) => isOfTab(b) - isOfTab(a));
   for (const old of names) if (query.has(old)) found[former[old]] ??= query.get(old).slice(0, MAX_TEXT);
-  for (const [tab, ids] of Object.entries(sectionsOf)) if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
+  for (const [tab, ids] of Object.entries(sectionsOf)) {
+    if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
+  }
 }
 
 function currentParams() {
@@ -540,11 +617,15 @@ function writeUrl({ search = window.location.search, adds = false } = {}) {
 export function open(search) {
   const query = new URLSearchParams(search);
   const found = readQuery(search);
-  const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map(([name, { start }]) => [name, start]);
+  const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map((
+    [name, { start }],
+  ) => [name, start]);
   chosenLayer = 0;
   isFromUrl = Boolean(found.layer);
   set({ ...Object.fromEntries(starts), model: modelNames[0] ?? null, ...found });
-  for (const [name, { isKept }] of Object.entries(params)) if (isKept && state[name]) query.set(name, state[name]);
+  for (const [name, { isKept }] of Object.entries(params)) {
+    if (isKept && state[name]) query.set(name, state[name]);
+  }
   showState();
   writeUrl({ search: `?${query}` });
 }
@@ -577,7 +658,10 @@ function showState() {
   for (const [name, { choices, kind }] of Object.entries(controls)) {
     const value = shownValue(name);
     const isNew = kind === "text" && choices && !choices.includes(value);
-    showControl(name, isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value });
+    showControl(
+      name,
+      isNew ? { value, choices: [...choices, value].map((each) => [each, each]) } : { value },
+    );
   }
   showControl("model", { value: state.model });
   if (state.layer) showControl("layer", { value: state.layer });
@@ -622,7 +706,9 @@ function tabStrip(key, selector, labels) {
   });
   function attach() {
     strip ??= document.querySelector(`${selector} [role=tablist]`);
-    if (strip) observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+    if (strip) {
+      observer.observe(strip.parentElement, { subtree: true, attributeFilter: ["aria-selected", "class"] });
+    }
     return Boolean(strip);
   }
   if (attach()) return { key, first, open: show };
@@ -653,7 +739,9 @@ export function start({ tabs, image }) {
   isFromUrl = Boolean(found.layer);
   isStarted = true;
   set({ image, ...found });
-  for (const [key, { selector, labels }] of Object.entries(tabs)) strips.push(tabStrip(key, selector, labels));
+  for (const [key, { selector, labels }] of Object.entries(tabs)) {
+    strips.push(tabStrip(key, selector, labels));
+  }
   showState();
   window.addEventListener("popstate", () => {
     const found = readQuery(window.location.search);
@@ -662,7 +750,9 @@ export function start({ tabs, image }) {
     for (const strip of strips) strip.open(state[strip.key]);
     // Move the focus if it is in a tab that was closed.
     requestAnimationFrame(() => {
-      if (!document.activeElement?.offsetParent) document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
+      if (!document.activeElement?.offsetParent) {
+        document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus();
+      }
     });
   });
   document.dispatchEvent(new CustomEvent("vitdemo:started"));

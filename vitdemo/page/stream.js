@@ -43,7 +43,7 @@
 
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
-    for (let response = first; ; response = await asked(request.clone())) {
+    for (let response = first;; response = await asked(request.clone())) {
       if (!response.ok) throw new Error(await describeEnd(response));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
@@ -73,10 +73,12 @@
 
   window.fetch = (input, init) => {
     const url = new URL(input.url ?? input, window.location.href);
-    if (url.pathname.endsWith("/queue/join") && typeof init?.body === "string")
+    if (url.pathname.endsWith("/queue/join") && typeof init?.body === "string") {
       return join(input, init, session(JSON.parse(init.body).session_hash));
-    if (url.pathname.endsWith("/queue/data"))
+    }
+    if (url.pathname.endsWith("/queue/data")) {
       return stream(new Request(input, init), session(url.searchParams.get("session_hash")));
+    }
     return asked(input, init);
   };
 })();

@@ -15,7 +15,10 @@ export function defineGallery(prefix, filters) {
   const { defineParam, set, watch } = store;
   const page = `${prefix}.page`;
   defineParam(page, { start: 1, parse: (text) => (/^[1-9]\d{0,4}$/.test(text) ? Number(text) : undefined) });
-  defineParam(`${prefix}.all_models`, { start: false, parse: (text) => ({ true: true, false: false })[text] });
+  defineParam(`${prefix}.all_models`, {
+    start: false,
+    parse: (text) => ({ true: true, false: false })[text],
+  });
   watch(filters, (_, changes) => {
     if (!(page in changes)) set({ [page]: 1 });
   });
@@ -40,9 +43,16 @@ function button(picture, at, value, names) {
   const rows = Math.ceil(value.pictures.length / value.columns);
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${100 * rows}%; background-position: ${x}% ${y}%`;
-  const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong,
-    { number: picture.number, truth, predicted, model: value.model, confidence: probability(confidence) });
+  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${
+    100 * rows
+  }%; background-position: ${x}% ${y}%`;
+  const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong, {
+    number: picture.number,
+    truth,
+    predicted,
+    model: value.model,
+    confidence: probability(confidence),
+  });
   const made = make(
     "button",
     { type: "button", "aria-label": [spoken, ...lines, texts.open].join(". "), "data-pick": picture.number },
@@ -58,7 +68,9 @@ function button(picture, at, value, names) {
 function listed({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
   const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
-  const row = ({ number, true: truth, answers }) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
+  const row = (
+    { number, true: truth, answers },
+  ) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
   return table({ columns: [texts.number_column, texts.true_column, ...names], rows: pictures.map(row) });
 }
 
@@ -71,7 +83,13 @@ export function galleryIn(place, prefix) {
   const turn = (className, text) => make("button", { type: "button", className, text });
   const [earlier, later] = [turn("earlier", texts.previous), turn("later", texts.next)];
   const turns = make("div", { className: "turns" }, earlier, later);
-  const gallery = make("div", { className: "vd-gallery", hidden: true }, make("div", { className: "top" }, found, wanted), pictures, turns);
+  const gallery = make(
+    "div",
+    { className: "vd-gallery", hidden: true },
+    make("div", { className: "top" }, found, wanted),
+    pictures,
+    turns,
+  );
   const buttons = () => [...pictures.querySelectorAll("button")];
   const columns = () => getComputedStyle(pictures).gridTemplateColumns.split(" ").length;
   const settle = rove(pictures, buttons, columns, true);
@@ -96,8 +114,17 @@ export function galleryIn(place, prefix) {
     later.disabled = start + page >= count;
     found.replaceChildren(...head(value));
     const names = all.checked ? value.models : value.compared;
-    const drawn = sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : count && !isMissing ? [listed(value)] : [];
-    pictures.className = ["pictures", sheet ? "" : "listed", names.length ? "wide" : "", value.pixels ? "pixels" : ""].join(" ");
+    const drawn = sheet
+      ? value.pictures.map((picture, i) => button(picture, i, value, names))
+      : count && !isMissing
+      ? [listed(value)]
+      : [];
+    pictures.className = [
+      "pictures",
+      sheet ? "" : "listed",
+      names.length ? "wide" : "",
+      value.pixels ? "pixels" : "",
+    ].join(" ");
     pictures.replaceChildren(...(sentence ? [notice(sentence)] : []), ...drawn);
     settle(buttons()[0]);
   };

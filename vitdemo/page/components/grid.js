@@ -5,7 +5,9 @@ import { table } from "./table.js";
 
 // Black or white text, whichever has more contrast on the colour (WCAG 2.1, relative luminance).
 function ink(rgb) {
-  const [red, green, blue] = rgb.map((channel) => (channel <= 10 ? channel / 3294.6 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+  const [red, green, blue] = rgb.map((
+    channel,
+  ) => (channel <= 10 ? channel / 3294.6 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
   return (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }
 export const painted = (rgb) => `background: rgb(${rgb.join(" ")}); color: ${ink(rgb)}`;
@@ -20,7 +22,13 @@ export function signed(value, digits = 2) {
 function part(tag, { text, label, rgb, pick, pressed }, picked) {
   const style = rgb ? painted(rgb) : null;
   if (pick === undefined) return make(tag, { text, title: label, style });
-  const looks = { "data-pick": pick, "aria-pressed": String(Boolean(pressed)), "aria-label": label, title: label, style };
+  const looks = {
+    "data-pick": pick,
+    "aria-pressed": String(Boolean(pressed)),
+    "aria-label": label,
+    title: label,
+    style,
+  };
   const button = make("button", { type: "button", text, ...looks });
   button.addEventListener("click", () => picked(pick));
   return make(tag, {}, button);
@@ -31,10 +39,19 @@ function part(tag, { text, label, rgb, pick, pressed }, picked) {
 export function grid({ caption, corner = null, columns = [], rows, look = "" }, picked) {
   const named = (text, scope) => make(text ? "th" : "td", text ? { text, scope } : {});
   const lines = rows.map(({ name, cells }) =>
-    make("tr", {}, name ? named(name, "row") : null, ...cells.map((cell) => part("td", cell, picked))));
+    make("tr", {}, name ? named(name, "row") : null, ...cells.map((cell) => part("td", cell, picked)))
+  );
   const heads = columns.map((cell) => Object.assign(part("th", cell, picked), { scope: "col" }));
-  const head = heads.length ? make("thead", {}, make("tr", {}, corner === null ? null : named(corner, "col"), ...heads)) : null;
-  const drawn = make("table", { className: `vd-cells ${look}` }, make("caption", { text: caption }), head, make("tbody", {}, ...lines));
+  const head = heads.length
+    ? make("thead", {}, make("tr", {}, corner === null ? null : named(corner, "col"), ...heads))
+    : null;
+  const drawn = make(
+    "table",
+    { className: `vd-cells ${look}` },
+    make("caption", { text: caption }),
+    head,
+    make("tbody", {}, ...lines),
+  );
   const buttons = [...drawn.querySelectorAll("[data-pick]")];
   const across = heads.some((each) => each.firstElementChild) ? columns.length : rows[0]?.cells.length;
   const settle = rove(drawn, () => buttons, () => across);
@@ -46,13 +63,21 @@ export function grid({ caption, corner = null, columns = [], rows, look = "" }, 
 // Legend of signed colours from `from` to `to`, followed by `words`.
 export function scale(from, to, words, backwards = false) {
   const stops = Array.from({ length: 9 }, (_, i) => `rgb(${shade((backwards ? 8 - i : i) / 8).join(" ")})`);
-  const bar = make("i", { className: "vd-ramp", style: `background: linear-gradient(to right, ${stops.join(", ")})` });
+  const bar = make("i", {
+    className: "vd-ramp",
+    style: `background: linear-gradient(to right, ${stops.join(", ")})`,
+  });
   return make("div", { className: "vd-legend" }, from, bar, `${to}${words}`);
 }
 
 // Folded table of `rows`.
 export function folded(title, columns, rows) {
-  return make("details", { className: "vd-numbers" }, make("summary", { text: title }), table({ columns, rows }));
+  return make(
+    "details",
+    { className: "vd-numbers" },
+    make("summary", { text: title }),
+    table({ columns, rows }),
+  );
 }
 
 // Caption with an optional badge `label` before it.
@@ -62,4 +87,5 @@ export function caption(text, label = "") {
 }
 
 // A caption that is hidden until the user opens it.
-export const about = (text) => make("details", { className: "vd-numbers" }, make("summary", { text: TEXTS.grid.about }), caption(text));
+export const about = (text) =>
+  make("details", { className: "vd-numbers" }, make("summary", { text: TEXTS.grid.about }), caption(text));

@@ -4,13 +4,22 @@ import { headRows } from "./matrices.js";
 import { make, rove } from "./shared.js";
 
 const texts = TEXTS.attention_maps;
-const COLUMNS = { mean: texts.column_mean, rollout: texts.column_rollout, similar: texts.column_similar, norm: texts.column_norm };
+const COLUMNS = {
+  mean: texts.column_mean,
+  rollout: texts.column_rollout,
+  similar: texts.column_similar,
+  norm: texts.column_norm,
+};
 
 // Arrange layers in as many blocks next to each other as make the thumbnails largest.
 function blocks(layers, columns, [width, height]) {
   const side = (count) => {
     const rows = Math.ceil(layers / count);
-    return Math.min((width - 14 * (count - 1) - 22 * count) / (columns * count) - 2, (height - 16) / rows - 2, 110);
+    return Math.min(
+      (width - 14 * (count - 1) - 22 * count) / (columns * count) - 2,
+      (height - 16) / rows - 2,
+      110,
+    );
   };
   const counts = [1, 2, 3, 4].filter((count) => count <= layers);
   const count = counts.reduce((best, each) => (side(each) > side(best) + 1 ? each : best));
@@ -21,8 +30,13 @@ const isHead = (of) => of === "head" || of === "norm-head"; // other sources com
 
 // Headings above the heads of a block; `over` is the number of columns they span.
 function headings(heads, order, side) {
-  if (order !== "own") return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
-  return Array.from({ length: heads }, (_, i) => ({ text: i ? i + 1 : side > 40 ? texts.first_head : texts.first_head_short, over: 1 }));
+  if (order !== "own") {
+    return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
+  }
+  return Array.from(
+    { length: heads },
+    (_, i) => ({ text: i ? i + 1 : side > 40 ? texts.first_head : texts.first_head_short, over: 1 }),
+  );
 }
 
 // Draw in `place`. A click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
@@ -33,10 +47,19 @@ export function headWall(place, sources, choose) {
 
   function thumbnail(look, layer, of, head, chip) {
     const canvas = make("canvas", { width: 1, height: 1 });
-    const [distance, entropy] = [look.distances, look.entropies].map((values) => values[layer - 1][head - 1].toFixed(2));
-    const text = isHead(of) ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head) : texts.thumbnail;
+    const [distance, entropy] = [look.distances, look.entropies].map((values) =>
+      values[layer - 1][head - 1].toFixed(2)
+    );
+    const text = isHead(of)
+      ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head)
+      : texts.thumbnail;
     const label = fill(text, { layer, head, distance, entropy, source: sources[of] });
-    const button = make("button", { type: "button", title: label, "aria-label": label }, canvas, chip === "" ? null : make("small", { text: chip }));
+    const button = make(
+      "button",
+      { type: "button", title: label, "aria-label": label },
+      canvas,
+      chip === "" ? null : make("small", { text: chip }),
+    );
     button.classList.toggle("row", !isHead(of));
     button.addEventListener("click", () => choose(isHead(of) ? { of, layer, head } : { of, layer }));
     thumbnails.push({ button, canvas, layer, of, head });
@@ -55,13 +78,32 @@ export function headWall(place, sources, choose) {
     thumbnails = [];
     place.replaceChildren();
     for (let first = 0; first < look.layers; first += each) {
-      const block = make("div", { className: "block", style: `grid-template-columns: 20px repeat(${columns}, ${side}px)` });
-      const names = [...headings(look.heads, order, side), ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }])];
-      block.append(make("span"), ...names.map(({ text, over }) => make("span", { text, title: text, "aria-hidden": "true", style: `grid-column: span ${over}` })));
+      const block = make("div", {
+        className: "block",
+        style: `grid-template-columns: 20px repeat(${columns}, ${side}px)`,
+      });
+      const names = [
+        ...headings(look.heads, order, side),
+        ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }]),
+      ];
+      block.append(
+        make("span"),
+        ...names.map(({ text, over }) =>
+          make("span", { text, title: text, "aria-hidden": "true", style: `grid-column: span ${over}` })
+        ),
+      );
       for (const [offset, row] of all.slice(first, first + each).entries()) {
         const layer = first + offset + 1;
-        block.append(make("span", { className: "side", text: mixed ? "" : layer, title: mixed ? "" : fill(texts.row, { layer }) }));
-        for (const { layer, head } of row) block.append(thumbnail(look, layer, set, head, mixed ? `${layer}·${head}` : sorted ? head : ""));
+        block.append(
+          make("span", {
+            className: "side",
+            text: mixed ? "" : layer,
+            title: mixed ? "" : fill(texts.row, { layer }),
+          }),
+        );
+        for (const { layer, head } of row) {
+          block.append(thumbnail(look, layer, set, head, mixed ? `${layer}·${head}` : sorted ? head : ""));
+        }
         if (!mixed) block.append(thumbnail(look, layer, other, 1, ""));
       }
       place.append(block);

@@ -2,13 +2,14 @@
 import { html, TEXTS } from "../texts.js";
 import { notice, received } from "./shared.js";
 
-export function mount({ element, props, trigger, watch }) {
+export function mount({ element, props, watch }) {
   const texts = TEXTS.header;
   element.innerHTML = html`
-  <a class="skip" href="#attention">${texts.skip}</a>
-  <h1>${texts.title}</h1>
-  <p>${texts.purpose} <span></span></p>
-  <div class="problems"></div>`;
+    <a class="skip" href="#attention">${texts.skip}</a>
+    <h1>${texts.title}</h1>
+    <p>${texts.purpose} <span></span></p>
+    <div class="problems"></div>
+  `;
 
   function draw() {
     const { words = "", problems = [] } = received(props) || {};

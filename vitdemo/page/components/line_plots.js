@@ -50,7 +50,9 @@ function ticks(low, high, { log, whole }) {
   let step = [1, 2, 2.5, 5, 10].map((digit) => digit * power).find((size) => size >= rough);
   if (whole) step = Math.max(1, Math.round(step));
   const first = Math.ceil(low / step - 1e-9);
-  return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) => Number(((first + i) * step).toPrecision(12)));
+  return [...Array(Math.floor(high / step + 1e-9) - first + 1).keys()].map((i) =>
+    Number(((first + i) * step).toPrecision(12))
+  );
 }
 
 // Smooth values with an exponential moving average. Dividing by the sum of the weights avoids a bias of the first
@@ -76,7 +78,11 @@ function scale(values, [from, to], options = {}) {
   [low, high] = [low - room, high + room];
   const place = (value) => from + ((turned(value) - low) / (high - low)) * (to - from);
   const ends = log ? [10 ** low, 10 ** high] : [low, high];
-  return { place, ticks: ticks(...ends, { ...options, log }), drawable: (value) => known(value) && (!log || value > 0) };
+  return {
+    place,
+    ticks: ticks(...ends, { ...options, log }),
+    drawable: (value) => known(value) && (!log || value > 0),
+  };
 }
 
 function line({ x, y, colour, dashed, faint, sign, points }, across, up, number) {
@@ -89,21 +95,54 @@ function line({ x, y, colour, dashed, faint, sign, points }, across, up, number)
     path += `${pen}${left} ${top}`;
     pen = "L";
     const every = Math.max(1, Math.ceil(x.length / MARKED));
-    if (sign && !faint && (points || i % every === 0))
-      dots.push(svg("text", { x: left, y: top, "text-anchor": "middle", "dominant-baseline": "central", style: `fill: ${colour}; font-size: 9px` }, sign));
-    else if (!faint && (points || x.length < DOTS)) dots.push(svg("circle", { cx: left, cy: top, r: points ? 3 : 1.7, fill: colour }));
+    if (sign && !faint && (points || i % every === 0)) {
+      dots.push(
+        svg("text", {
+          x: left,
+          y: top,
+          "text-anchor": "middle",
+          "dominant-baseline": "central",
+          style: `fill: ${colour}; font-size: 9px`,
+        }, sign),
+      );
+    } else if (!faint && (points || x.length < DOTS)) {
+      dots.push(svg("circle", { cx: left, cy: top, r: points ? 3 : 1.7, fill: colour }));
+    }
   });
-  const looks = { fill: "none", stroke: colour, "stroke-width": faint ? 1 : 1.9, "stroke-dasharray": dashed ? "6 3" : null };
-  return svg("g", { id: `curve-${number}`, opacity: faint ? 0.4 : 1 }, svg("path", { d: path || "M0 0", ...looks }), ...dots);
+  const looks = {
+    fill: "none",
+    stroke: colour,
+    "stroke-width": faint ? 1 : 1.9,
+    "stroke-dasharray": dashed ? "6 3" : null,
+  };
+  return svg(
+    "g",
+    { id: `curve-${number}`, opacity: faint ? 0.4 : 1 },
+    svg("path", { d: path || "M0 0", ...looks }),
+    ...dots,
+  );
 }
 
-function axes(plot, { width, height, right, bottom }, across, up) {
+function axes(plot, { height, right, bottom }, across, up) {
   const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
-  const names = plot.steps ? plot.steps.map((words, i) => [i, words]) : across.ticks.map((value) => [value, short(value)]);
-  const rule = (x1, x2, y1, y2, opacity) => svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
+  const names = plot.steps
+    ? plot.steps.map((words, i) => [i, words])
+    : across.ticks.map((value) => [value, short(value)]);
+  const rule = (x1, x2, y1, y2, opacity) =>
+    svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
   return [
-    ...up.ticks.flatMap((value) => [rule(LEFT, right, up.place(value), up.place(value), 0.15), text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" })]),
-    ...names.flatMap(([value, words]) => [rule(across.place(value), across.place(value), TOP, bottom, 0.15), text(words, across.place(value), bottom + 14)]),
+    ...up.ticks.flatMap((
+      value,
+    ) => [
+      rule(LEFT, right, up.place(value), up.place(value), 0.15),
+      text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" }),
+    ]),
+    ...names.flatMap((
+      [value, words],
+    ) => [
+      rule(across.place(value), across.place(value), TOP, bottom, 0.15),
+      text(words, across.place(value), bottom + 14),
+    ]),
     rule(LEFT, LEFT, TOP, bottom, 0.8),
     rule(LEFT, right, bottom, bottom, 0.8),
     text(plot.x, (LEFT + right) / 2, height - 4),
@@ -125,7 +164,10 @@ function readings(plot, x) {
     own[0].x.forEach((at, i) => {
       const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
       const name = own[0].epochs ? fill(texts.epoch, { run, epoch: own[0].epochs[i] }) : run;
-      said.set(at, [...(said.get(at) ?? [`${x} ${short(at)}`]), `${name}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`]);
+      said.set(at, [
+        ...(said.get(at) ?? [`${x} ${short(at)}`]),
+        `${name}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`,
+      ]);
     });
   }
   return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
@@ -144,7 +186,8 @@ function strips(found, { right, bottom }, across, choose) {
 }
 
 function frameOf({ shape }, windowClass) {
-  const [width, height] = (windowClass === "wide" && SHAPES[shape]) || (windowClass === "narrow" ? SMALL : SIZE);
+  const [width, height] = (windowClass === "wide" && SHAPES[shape]) ||
+    (windowClass === "narrow" ? SMALL : SIZE);
   return { width, height, right: width - 8, bottom: height - 36 };
 }
 
@@ -152,14 +195,41 @@ function figure(plot, x, found, choose, windowClass) {
   const frame = frameOf(plot, windowClass);
   const { width, height, right, bottom } = frame;
   const all = (name) => plot.lines.flatMap((one) => one[name]);
-  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, right], { whole: plot.whole });
-  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], { log: plot.log, range: plot.range });
+  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, right], {
+    whole: plot.whole,
+  });
+  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], {
+    log: plot.log,
+    range: plot.range,
+  });
   const picture = svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     ...axes(plot, frame, across, up),
-    ...(plot.zero ? [svg("line", { x1: LEFT, x2: right, y1: up.place(0), y2: up.place(0), stroke: "currentColor", "stroke-opacity": 0.6 })] : []),
-    ...(plot.marks ?? []).map((mark, i) => svg("line", { id: `mark-${i}`, x1: across.place(mark.x), x2: across.place(mark.x), y1: TOP, y2: bottom, stroke: mark.colour, "stroke-width": 1.5, "stroke-dasharray": "1.5 3" })),
+    ...(plot.zero
+      ? [
+        svg("line", {
+          x1: LEFT,
+          x2: right,
+          y1: up.place(0),
+          y2: up.place(0),
+          stroke: "currentColor",
+          "stroke-opacity": 0.6,
+        }),
+      ]
+      : []),
+    ...(plot.marks ?? []).map((mark, i) =>
+      svg("line", {
+        id: `mark-${i}`,
+        x1: across.place(mark.x),
+        x2: across.place(mark.x),
+        y1: TOP,
+        y2: bottom,
+        stroke: mark.colour,
+        "stroke-width": 1.5,
+        "stroke-dasharray": "1.5 3",
+      })
+    ),
     ...plot.lines.map((one, i) => line(one, across, up, i)),
     ...strips(found, frame, across, choose),
   );
@@ -193,7 +263,9 @@ function entry({ name, colour, lighter, sign }) {
 // Return a function `draw` that draws a payload in `root`. `draw.readAt(x)` shows the values near a position, or none
 // for "". The user's choice of a position calls `listen(x)`. Without a slider, only the plots are clicked.
 export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
-  const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) => make("div", { className }));
+  const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) =>
+    make("div", { className })
+  );
   const note = make("p", { className: "note" });
   const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
   const slider = make("label", { className: "reader" }, title, " ", reader);
@@ -224,7 +296,9 @@ export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) 
 
   function readAt(x) {
     if (!drawn.x) return;
-    const place = x === "" || !places.length ? "" : places.reduce((best, at) => (Math.abs(at - x) < Math.abs(best - x) ? at : best));
+    const place = x === "" || !places.length
+      ? ""
+      : places.reduce((best, at) => (Math.abs(at - x) < Math.abs(best - x) ? at : best));
     if (place !== reading) read(place);
   }
 

@@ -41,14 +41,22 @@ function layOut({ title, notes = [], width, height, cells, labels = [], scale, o
   y += 8;
   const place = (cell) => ({ ...cell, x: cell.x + MARGIN, y: cell.y + y });
   const images = cells.map((cell) => ({ ...place(cell), image, opacity }));
-  for (const label of labels) texts.push({ size: 12, weight: 400, fill: QUIET, anchor: "middle", ...place(label) });
+  for (const label of labels) {
+    texts.push({ size: 12, weight: 400, fill: QUIET, anchor: "middle", ...place(label) });
+  }
   y += height + 14;
   measure.font = fontOf(TEXT_SIZE, 400);
   const left = MARGIN + measure.measureText(scale.from).width + 8;
   const [length, middle] = [Math.min(160, width / 3), y + 8];
   const colours = Array.from({ length: STEPS }, (_, i) => {
     const rgb = shade((i + 0.5) / STEPS, scale.signed);
-    return { x: left + (i * length) / STEPS, y: y + 2, width: length / STEPS + 0.5, height: 12, fill: `rgb(${rgb.join(",")})` };
+    return {
+      x: left + (i * length) / STEPS,
+      y: y + 2,
+      width: length / STEPS + 0.5,
+      height: 12,
+      fill: `rgb(${rgb.join(",")})`,
+    };
   });
   const end = { y: middle, size: TEXT_SIZE, weight: 400, fill: INK, anchor: "start" };
   texts.push({ ...end, text: scale.from, x: MARGIN }, { ...end, text: scale.to, x: left + length + 8 });
@@ -75,7 +83,11 @@ function toCanvas({ width, height, images, texts, colours }) {
   }
   context.textBaseline = "middle";
   for (const { text, x, y, size, weight, fill, anchor } of texts) {
-    Object.assign(context, { font: fontOf(size, weight), fillStyle: fill, textAlign: anchor === "middle" ? "center" : "start" });
+    Object.assign(context, {
+      font: fontOf(size, weight),
+      fillStyle: fill,
+      textAlign: anchor === "middle" ? "center" : "start",
+    });
     context.fillText(text, x, y);
   }
   return canvas;
@@ -97,14 +109,37 @@ function toSvg({ width, height, images, texts, colours }) {
     return made;
   };
   const sizes = { width: 1, height: 1, preserveAspectRatio: "none", style: "image-rendering: pixelated" };
-  const seen = images.length ? [element("defs", {}, element("image", { id: "image", href: dataUrl(images[0].image), ...sizes }))] : [];
+  const seen = images.length
+    ? [element("defs", {}, element("image", { id: "image", href: dataUrl(images[0].image), ...sizes }))]
+    : [];
   const maps = images.map(({ canvas, opacity, x, y, ...size }) =>
-    element("g", { transform: `translate(${x} ${y}) scale(${size.width} ${size.height})` },
-      element("use", { href: "#image" }), element("image", { href: dataUrl(canvas), opacity, ...sizes })));
+    element(
+      "g",
+      { transform: `translate(${x} ${y}) scale(${size.width} ${size.height})` },
+      element("use", { href: "#image" }),
+      element("image", { href: dataUrl(canvas), opacity, ...sizes }),
+    )
+  );
   const words = texts.map(({ text, x, y, size, weight, fill, anchor }) =>
-    element("text", { x, y, fill, "font-size": size, "font-weight": weight, "text-anchor": anchor, "dominant-baseline": "central" }, text));
-  const root = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
-    ...seen, element("rect", { width, height, fill: PAPER }), ...maps, ...colours.map((each) => element("rect", each)), ...words);
+    element("text", {
+      x,
+      y,
+      fill,
+      "font-size": size,
+      "font-weight": weight,
+      "text-anchor": anchor,
+      "dominant-baseline": "central",
+    }, text)
+  );
+  const root = element(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
+    ...seen,
+    element("rect", { width, height, fill: PAPER }),
+    ...maps,
+    ...colours.map((each) => element("rect", each)),
+    ...words,
+  );
   return new XMLSerializer().serializeToString(root);
 }
 

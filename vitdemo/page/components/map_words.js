@@ -20,9 +20,14 @@ export function mapTitle(look, { of, layer, head, incoming }, token) {
     rollout: layer > first ? texts.map_rollout : texts.map_rollout_of_layer,
     similar: texts.map_similar,
   }[of];
-  const [outgoing, received] = isNorm(of) ? [texts.title_norm_outgoing, texts.title_norm_incoming] : [texts.title_outgoing, texts.title_incoming];
+  const [outgoing, received] = isNorm(of)
+    ? [texts.title_norm_outgoing, texts.title_norm_incoming]
+    : [texts.title_outgoing, texts.title_incoming];
   const title = of === "similar" ? texts.title_similar : incoming ? received : outgoing;
-  return fill(title, { map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }), token: token.name });
+  return fill(title, {
+    map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }),
+    token: token.name,
+  });
 }
 
 // The fraction of one token's attention that all patches together receive; 1 without special tokens.
@@ -45,13 +50,22 @@ export function wordsOnFew(look, { of, layer, incoming }, token, values) {
   if (!map || map.length < 60) return "";
   const [first, share] = strongest(map);
   if (share < 1 / 3) return "";
-  if (of === "norm") return fill(texts.few_norms, { percent: percent(share), norms: percent(shareOf(patchesOf(look, values), first)) });
+  if (of === "norm") {
+    return fill(texts.few_norms, {
+      percent: percent(share),
+      norms: percent(shareOf(patchesOf(look, values), first)),
+    });
+  }
   return fill(texts.few_patches, { patches: map.length, percent: percent(share) });
 }
 
 function largestWords(look, map) {
   const best = map.indexOf(Math.max(...map));
-  return fill(texts.largest, { row: Math.floor(best / look.grid[1]) + 1, column: (best % look.grid[1]) + 1, percent: percent(largest(map)) });
+  return fill(texts.largest, {
+    row: Math.floor(best / look.grid[1]) + 1,
+    column: (best % look.grid[1]) + 1,
+    percent: percent(largest(map)),
+  });
 }
 
 // The weight between the patch under the pointer (its number, or null) and the class token.
@@ -61,15 +75,24 @@ function pointedWords(look, { of, layer, head, incoming }, pointed) {
   const own = lineOf(look, of, layer, head, answering, incoming);
   const [row, column] = patchOf(look, pointed).code.split(",");
   if (!own) return fill(texts.pointed, { row, column });
-  const [received, sent] = isNorm(of) ? [texts.pointed_receives, texts.pointed_passes] : [texts.pointed_attends, texts.pointed_receives];
-  return fill(incoming ? received : sent, { row, column, percent: percent(own[look.prefix.length + pointed]), token: answering.name });
+  const [received, sent] = isNorm(of)
+    ? [texts.pointed_receives, texts.pointed_passes]
+    : [texts.pointed_attends, texts.pointed_receives];
+  return fill(incoming ? received : sent, {
+    row,
+    column,
+    percent: percent(own[look.prefix.length + pointed]),
+    token: answering.name,
+  });
 }
 
 export function mapWords(look, view, values, pointed) {
   const map = patchesOf(look, values);
   if (view.of === "similar") return texts.similarity;
   const most = { pointed: pointedWords(look, view, pointed), largest: largestWords(look, map) };
-  if (view.incoming) return fill(isNorm(view.of) ? texts.maximum_norms_incoming : texts.maximum_incoming, most);
+  if (view.incoming) {
+    return fill(isNorm(view.of) ? texts.maximum_norms_incoming : texts.maximum_incoming, most);
+  }
   const maximum = fill(isNorm(view.of) ? texts.maximum_norms : texts.maximum, most);
   return look.prefix.length ? `${maximum} ${allPatchesWords(look, view, values)}` : maximum;
 }
@@ -86,15 +109,43 @@ export function mapTables(look, view, token, values) {
   const map = patchesOf(look, values);
   const columns = look.grid[1];
   const number = (value) => (view.of === "similar" ? value.toFixed(3) : (100 * value).toFixed(2));
-  const grid = Array.from({ length: look.grid[0] }, (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)]);
-  const heads = look.distances.flatMap((each, l) => each.map((distance, h) => [fill(texts.head_row, { layer: l + 1, head: h + 1 }), distance.toFixed(2), look.entropies[l][h].toFixed(2)]));
+  const grid = Array.from(
+    { length: look.grid[0] },
+    (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)],
+  );
+  const heads = look.distances.flatMap((each, l) =>
+    each.map((
+      distance,
+      h,
+    ) => [
+      fill(texts.head_row, { layer: l + 1, head: h + 1 }),
+      distance.toFixed(2),
+      look.entropies[l][h].toFixed(2),
+    ])
+  );
   const title = mapTitle(look, view, token);
   const file = (text) => `vitdemo-${plainName(fill(text, { run: look.run, map: title }))}`;
-  const caption = view.of === "similar" ? texts.table_similarity : isNorm(view.of) ? texts.table_norms : texts.table_percent;
+  const caption = view.of === "similar"
+    ? texts.table_similarity
+    : isNorm(view.of)
+    ? texts.table_norms
+    : texts.table_percent;
   return [
     make("p", { text: fill(caption, { title }) }),
-    table({ columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)], rows: grid, file: file(texts.map_file), tall: true }),
-    make("p", { text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }) }),
-    table({ columns: [texts.head_column, texts.distance_column, texts.entropy_column], rows: heads, file: file(texts.heads_table_file), tall: true }),
+    table({
+      columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)],
+      rows: grid,
+      file: file(texts.map_file),
+      tall: true,
+    }),
+    make("p", {
+      text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }),
+    }),
+    table({
+      columns: [texts.head_column, texts.distance_column, texts.entropy_column],
+      rows: heads,
+      file: file(texts.heads_table_file),
+      tall: true,
+    }),
   ];
 }

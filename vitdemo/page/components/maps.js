@@ -22,8 +22,14 @@ function saveButtons({ alt, caption, head, lines = [], signed, title }, image, c
   const side = 640;
   const [from, to] = signed ? ends : ["0", texts.own_maximum];
   const figure = () => ({
-    title: [head, title].filter(Boolean).join(": "), notes: [alt, ...lines, caption].filter(Boolean).map((text) => text.replaceAll("**", "")), width: side, height: side, image,
-    cells: [{ canvas, x: 0, y: 0, width: side, height: side }], scale: { from, to, signed }, opacity: Number(getComputedStyle(canvas).opacity),
+    title: [head, title].filter(Boolean).join(": "),
+    notes: [alt, ...lines, caption].filter(Boolean).map((text) => text.replaceAll("**", "")),
+    width: side,
+    height: side,
+    image,
+    cells: [{ canvas, x: 0, y: 0, width: side, height: side }],
+    scale: { from, to, signed },
+    opacity: Number(getComputedStyle(canvas).opacity),
   });
   const formats = { png: [TEXTS.page.png, TEXTS.page.save_as_png], svg: [texts.svg, texts.save_as_svg] };
   return Object.entries(formats).map(([format, [text, label]]) => {
@@ -43,18 +49,29 @@ function figure(panel, ends) {
   more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
   const heading = make("strong", { text: title });
   if (badge) heading.append(make("span", { className: "badge", text: badge, title: panel.badge_title }));
-  const words = make("figcaption", {}, heading, ...(lines ?? []).map((text) => make("p", { text })),
-    caption ? make("p", { className: "quiet", text: caption }) : null, make("div", { className: "tools" }, ...saveButtons(panel, image, canvas, ends), more));
+  const words = make(
+    "figcaption",
+    {},
+    heading,
+    ...(lines ?? []).map((text) => make("p", { text })),
+    caption ? make("p", { className: "quiet", text: caption }) : null,
+    make("div", { className: "tools" }, ...saveButtons(panel, image, canvas, ends), more),
+  );
   return make("figure", {}, head ? make("h3", { text: head }) : null, overlay, words);
 }
 
 export function mapRow({ colour_labels: ends, intro, panels = [], sentence }) {
-  const legend = (signed, from, to) => make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
+  const legend = (signed, from, to) =>
+    make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
   const legends = [];
   if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", texts.own_maximum));
   if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
-  return make("div", { className: "vd-maps" },
+  return make(
+    "div",
+    { className: "vd-maps" },
     sentence ? make("p", { className: "vd-notice sentence", role: "status", text: sentence }) : null,
     intro ? make("p", { className: "intro", text: intro }) : null,
-    make("div", { className: "panels" }, ...panels.map((panel) => figure(panel, ends))), make("div", { className: "legends" }, ...legends));
+    make("div", { className: "panels" }, ...panels.map((panel) => figure(panel, ends))),
+    make("div", { className: "legends" }, ...legends),
+  );
 }

@@ -26,8 +26,9 @@ export async function matrices(url) {
   const buffer = await response.arrayBuffer();
   const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
   const values = new (magic === SINGLE ? Float32Array : Uint16Array)(buffer, HEADER);
-  if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns)
+  if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns) {
     throw new Error(texts.damaged);
+  }
   return { layers, maps, rows, columns, [magic === SINGLE ? "singles" : "halves"]: values };
 }
 
@@ -41,18 +42,37 @@ export function tokensOf(value) {
   const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
   const p = value.prefix.length;
   const named = (label) => fill(texts.named_token, { token: label });
-  const found = value.prefix.map((label, i) => ({ code: `t${i}`, name: /^register/.test(label) ? label : named(label), label, indices: [i] }));
-  if (stop === 2) found.push({ code: "both", name: texts.both_tokens, label: texts.both_tokens, indices: [0, 1] });
+  const found = value.prefix.map((label, i) => ({
+    code: `t${i}`,
+    name: /^register/.test(label) ? label : named(label),
+    label,
+    indices: [i],
+  }));
+  if (stop === 2) {
+    found.push({ code: "both", name: texts.both_tokens, label: texts.both_tokens, indices: [0, 1] });
+  }
   const mean = texts.mean_of_patches;
-  found.push({ code: "mean", name: named(mean), label: mean, indices: range(p, p + value.grid[0] * value.grid[1]) });
-  const answering = stop === 1 ? found[0] : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
+  found.push({
+    code: "mean",
+    name: named(mean),
+    label: mean,
+    indices: range(p, p + value.grid[0] * value.grid[1]),
+  });
+  const answering = stop === 1
+    ? found[0]
+    : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
   return { found, answering, start };
 }
 
 export function patchOf(look, number) {
   const columns = look.grid[1];
   const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
-  return { code: `${row},${column}`, name: fill(texts.patch, { row, column }), indices: [look.prefix.length + number], number };
+  return {
+    code: `${row},${column}`,
+    name: fill(texts.patch, { row, column }),
+    indices: [look.prefix.length + number],
+    number,
+  };
 }
 
 // Find the token with this code, or the nearest patch; for an unknown code, the classifier's token.
@@ -96,7 +116,9 @@ export function lineOf(look, of, layer, head, token, column) {
   const out = new Float32Array(look.size);
   if (of in look.sets) return addHead(look, look.sets[of], out, layer, head, token, column) ? out : null;
   if (of === "mean") {
-    for (let h = 1; h <= look.heads; h++) if (!addHead(look, look.sets.head, out, layer, h, token, column, 1 / look.heads)) return null;
+    for (let h = 1; h <= look.heads; h++) {
+      if (!addHead(look, look.sets.head, out, layer, h, token, column, 1 / look.heads)) return null;
+    }
     return out;
   }
   if (of === "norm") return add(out, look.together, layer - 1, 0, token, column) ? out : null;

@@ -7,11 +7,18 @@ import { make, received, rove } from "./shared.js";
 export function mount({ element, props, trigger, watch }) {
   const texts = TEXTS.offers;
   element.innerHTML = html`
-  <div class="offers">
-    <div class="group photos"><p>${texts.photos}</p><div class="tiles" role="group" aria-label="${texts.photos}"></div></div>
-    <div class="group tests"><p>${texts.test_images} <button type="button" class="others">${texts.show_others}</button></p><div class="tiles" role="group" aria-label="${texts.test_images}"></div></div>
-    <div class="sentence"></div>
-  </div>`;
+    <div class="offers">
+      <div class="group photos">
+        <p>${texts.photos}</p>
+        <div class="tiles" role="group" aria-label="${texts.photos}"></div>
+      </div>
+      <div class="group tests">
+        <p>${texts.test_images} <button type="button" class="others">${texts.show_others}</button></p>
+        <div class="tiles" role="group" aria-label="${texts.test_images}"></div>
+      </div>
+      <div class="sentence"></div>
+    </div>
+  `;
   const part = (name) => element.querySelector("." + name);
   const groups = {};
   let isMissing = false; // whether there are no test images, because the dataset is missing
@@ -30,9 +37,18 @@ export function mount({ element, props, trigger, watch }) {
       tiles.replaceChildren(...Array.from({ length: count }, (_, i) => {
         const words = offered.words[i];
         const at = count > 1 ? (100 * i) / (count - 1) : 0;
-        const tile = make("button", { type: "button", title: words, "aria-label": words,
-          style: `background-image: url("${offered.sheet.url}"); background-size: ${100 * count}% 100%; background-position: ${at}% 0` });
-        tile.addEventListener("click", () => store.set({ image: { source: offered.sources[i], path: null, at: 0.5 }, unavailable: "" }));
+        const tile = make("button", {
+          type: "button",
+          title: words,
+          "aria-label": words,
+          style: `background-image: url("${offered.sheet.url}"); background-size: ${
+            100 * count
+          }% 100%; background-position: ${at}% 0`,
+        });
+        tile.addEventListener(
+          "click",
+          () => store.set({ image: { source: offered.sources[i], path: null, at: 0.5 }, unavailable: "" }),
+        );
         return tile;
       }));
       settle(tiles.firstElementChild);

@@ -88,7 +88,9 @@ export function mount({ element, props, trigger, watch }) {
   function paint(label) {
     const input = label.querySelector("input");
     const { colour, lighter, sign } = (input.checked && props.looks?.[input.value]) || { colour: "" };
-    const lines = colour ? [stroke("", colour), ...(lighter ? [stroke("dashed", lighter)] : [])] : [stroke("off", "")];
+    const lines = colour
+      ? [stroke("", colour), ...(lighter ? [stroke("dashed", lighter)] : [])]
+      : [stroke("off", "")];
     const mark = make("b", sign ?? "");
     mark.style.color = colour;
     label.querySelector(".lines").replaceChildren(...lines, ...(sign ? [mark] : []));
@@ -140,8 +142,13 @@ export function mount({ element, props, trigger, watch }) {
     for (const { made, names: own, all, count } of lines) {
       const ticked = own.filter((name) => names.has(name)).length;
       if (count) count.textContent = fill(texts.chosen, { chosen: ticked, runs: own.length });
-      Object.assign(all, { checked: ticked === own.length, indeterminate: ticked > 0 && ticked < own.length });
-      for (const input of made.querySelectorAll(".runs input, .entry input")) input.checked = names.has(input.value);
+      Object.assign(all, {
+        checked: ticked === own.length,
+        indeterminate: ticked > 0 && ticked < own.length,
+      });
+      for (const input of made.querySelectorAll(".runs input, .entry input")) {
+        input.checked = names.has(input.value);
+      }
     }
     if (props.more) markLegend(names);
   }
@@ -152,10 +159,15 @@ export function mount({ element, props, trigger, watch }) {
     const asked = JSON.stringify(groups);
     if (asked === drawn) return mark();
     drawn = asked;
-    const opened = lines.filter(({ made }) => made.querySelector("details")?.open).map(({ made }) => made.dataset.title);
+    const opened = lines.filter(({ made }) => made.querySelector("details")?.open).map(({ made }) =>
+      made.dataset.title
+    );
     const isFirst = !lines.length;
     lines = groups.map(([title, names], i) =>
-      props.shown?.includes(title) ? entries(title, names) : group(title, names, isFirst ? i === 0 : opened.includes(title)));
+      props.shown?.includes(title)
+        ? entries(title, names)
+        : group(title, names, isFirst ? i === 0 : opened.includes(title))
+    );
     if (props.more) drawLegend();
     else place.replaceChildren(...lines.map(({ made }) => made));
     mark();

@@ -13,14 +13,23 @@ export function shade(share, signed = true) {
 
 // Colour scales: the position in the colour map of a value from 0 to 1. The logarithmic scale has three decades.
 const DECADES = 3;
-const SCALES = { linear: (share) => share, root: Math.sqrt, log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0) };
+const SCALES = {
+  linear: (share) => share,
+  root: Math.sqrt,
+  log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0),
+};
 export const middleOf = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
 export const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
 
 // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
 // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey. Signed values have a
 // linear scale.
-export function paint(canvas, values, [rows, columns], { top = null, signed = false, scale = "linear" } = {}) {
+export function paint(
+  canvas,
+  values,
+  [rows, columns],
+  { top = null, signed = false, scale = "linear" } = {},
+) {
   if (canvas.width !== columns || canvas.height !== rows) {
     canvas.width = columns;
     canvas.height = rows;
@@ -89,10 +98,18 @@ export function received({ value }) {
 // Replace the content of `place`, and restore the focused button and the open folds.
 export function redraw(place, ...children) {
   const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
-  const open = new Set([...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+  const open = new Set(
+    [...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent),
+  );
   place.replaceChildren(...children);
-  for (const summary of place.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
-  if (name !== undefined) [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({ preventScroll: true });
+  for (const summary of place.querySelectorAll("summary")) {
+    if (open.has(summary.textContent)) summary.parentElement.open = true;
+  }
+  if (name !== undefined) {
+    [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({
+      preventScroll: true,
+    });
+  }
 }
 
 // Convert **bold** and `code` to elements; everything else stays text.
@@ -126,10 +143,13 @@ export function saveText(text, name, type) {
 
 export const csv = (rows) =>
   rows
-    .map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(","))
+    .map((row) =>
+      row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(",")
+    )
     .join("\n") + "\n";
 
-export const plainName = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
+export const plainName = (words) =>
+  words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
 // Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
 // reaches only one button. With `flows` (wrapped rows), the end of a row leads to the next row.
@@ -186,7 +206,9 @@ export function camera(video, say) {
     }
   }
   async function still(type) {
-    if (!video.videoWidth) await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
+    if (!video.videoWidth) {
+      await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
+    }
     const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
     canvas.getContext("2d").drawImage(video, 0, 0);
     return new Promise((done) => canvas.toBlob(done, type, 0.9));

@@ -5,7 +5,9 @@ import { csv, make, saveText } from "./shared.js";
 const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 const collator = new Intl.Collator("en", { numeric: true });
-const asCell = (cell) => (cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") });
+const asCell = (
+  cell,
+) => (cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") });
 
 // The first number in the text, or null: "> 0.999", "1,234", "−0.4", "–".
 function numberIn(text) {
@@ -16,7 +18,10 @@ const numberOf = (cell) => cell.value ?? numberIn(cell.text);
 
 // Columns as { label, help, numeric }; the first one holds the names of the rows.
 const columnsOf = (value) =>
-  value.columns.map((column, i) => (typeof column === "object" ? column : { label: String(column), numeric: i > 0 }));
+  value.columns.map((
+    column,
+    i,
+  ) => (typeof column === "object" ? column : { label: String(column), numeric: i > 0 }));
 
 function compared(a, b, { column, direction }, numeric) {
   const [one, other] = [a, b].map((row) => (numeric ? numberOf(row[column]) : row[column].text));
@@ -40,22 +45,34 @@ function content(cell) {
   return cell.strong ? make("b", { text: cell.text }) : cell.text;
 }
 
-const looks = ({ numeric, hidden } = {}) => [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
+const looks = ({ numeric, hidden } = {}) =>
+  [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
 
 function line(cells, columns) {
-  return make("tr", {}, ...cells.map((cell, i) => {
-    const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
-    const note = cell.note ? make("small", { text: cell.note }) : null;
-    return make(i ? "td" : "th", properties, content(cell), note);
-  }));
+  return make(
+    "tr",
+    {},
+    ...cells.map((cell, i) => {
+      const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
+      const note = cell.note ? make("small", { text: cell.note }) : null;
+      return make(i ? "td" : "th", properties, content(cell), note);
+    }),
+  );
 }
 
 // Rows of the CSV file; an interval adds two columns.
 function exported(columns, rows) {
   const wide = columns.map((_, i) => rows.some((row) => row[i].interval));
   const spread = wide.flatMap((is, i) => (is ? [i] : []));
-  const head = [...columns.map(({ label }) => label), ...spread.flatMap((i) => [texts.low_end, texts.high_end].map((end) => fill(end, { column: columns[i].label })))];
-  const plain = (text) => (/^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, ""));
+  const head = [
+    ...columns.map(({ label }) => label),
+    ...spread.flatMap((i) =>
+      [texts.low_end, texts.high_end].map((end) => fill(end, { column: columns[i].label }))
+    ),
+  ];
+  const plain = (
+    text,
+  ) => (/^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, ""));
   const short = (number) => (Number.isInteger(number) ? number : Number(number.toPrecision(6)));
   const value = (cell) => (cell.value === undefined ? plain(cell.text) : short(cell.value));
   const ends = (cell) => (cell.interval ?? [null, null]).map((end) => (end === null ? "" : short(end)));
@@ -89,7 +106,12 @@ function tools(file, columns, rows) {
 
 function explanations(pairs) {
   const items = pairs.flatMap(([title, text]) => [make("dt", { text: title }), make("dd", { text })]);
-  return make("details", { className: "vd-words" }, make("summary", { text: texts.explanation }), make("dl", {}, ...items));
+  return make(
+    "details",
+    { className: "vd-words" },
+    make("summary", { text: texts.explanation }),
+    make("dl", {}, ...items),
+  );
 }
 
 // `order` saves { label, direction, unfolded } between redraws.
@@ -115,9 +137,16 @@ export function table(value, order = {}) {
   });
   function sort({ label, direction }) {
     const column = direction === "none" ? -1 : columns.findIndex((each) => each.label === label);
-    sorted = column < 0 ? rows : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
-    body.replaceChildren(...sorted.filter((row) => order.unfolded || !folded.has(row)).map((row) => lines.get(row)));
-    heads.forEach((head, i) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
+    sorted = column < 0
+      ? rows
+      : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
+    body.replaceChildren(
+      ...sorted.filter((row) => order.unfolded || !folded.has(row)).map((row) => lines.get(row)),
+    );
+    heads.forEach((
+      head,
+      i,
+    ) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
   }
   sort(order);
   function unfolding() {
@@ -135,9 +164,24 @@ export function table(value, order = {}) {
     return make("div", { className: "vd-tools" }, button);
   }
   const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns))) : null;
-  const drawn = make("table", { className: "vd-table" }, make("thead", {}, make("tr", {}, ...heads)), body, foot);
+  const drawn = make(
+    "table",
+    { className: "vd-table" },
+    make("thead", {}, make("tr", {}, ...heads)),
+    body,
+    foot,
+  );
   const box = make("div", { className: value.tall ? "vd-scroll vd-tall" : "vd-scroll", tabIndex: 0 }, drawn);
-  const pairs = [...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]), ...(value.words ?? [])];
-  return make("div", { className: "vd-sheet" }, box, folded.size ? unfolding() : null, value.file ? tools(value.file, columns, () => [...sorted, ...feet]) : null,
-    pairs.length ? explanations(pairs) : null);
+  const pairs = [
+    ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
+    ...(value.words ?? []),
+  ];
+  return make(
+    "div",
+    { className: "vd-sheet" },
+    box,
+    folded.size ? unfolding() : null,
+    value.file ? tools(value.file, columns, () => [...sorted, ...feet]) : null,
+    pairs.length ? explanations(pairs) : null,
+  );
 }

@@ -27,26 +27,51 @@ export function taskRowsIn(root, empty, act) {
   }
 
   function buttons({ name, title, actions }) {
-    if (asking === name)
-      return [make("span", { className: "words", text: texts.confirm }),
+    if (asking === name) {
+      return [
+        make("span", { className: "words", text: texts.confirm }),
         button(texts.delete, fill(texts.delete_task, { task: title || name }), () => choose("discard", name)),
-        button(TEXTS.task_panel.cancel, fill(texts.keep_task, { task: title || name }), () => { asking = null; draw(rows); })];
-    return actions.map(([action, label]) => button(label, `${label}: ${title || name}`, () => {
-      if (action !== "discard") return choose(action, name);
-      asking = name;
-      draw(rows);
-      lines.get(name).item.querySelector("button").focus();
-    }));
+        button(TEXTS.task_panel.cancel, fill(texts.keep_task, { task: title || name }), () => {
+          asking = null;
+          draw(rows);
+        }),
+      ];
+    }
+    return actions.map(([action, label]) =>
+      button(label, `${label}: ${title || name}`, () => {
+        if (action !== "discard") return choose(action, name);
+        asking = name;
+        draw(rows);
+        lines.get(name).item.querySelector("button").focus();
+      })
+    );
   }
 
   function drawn(row) {
-    const line = make("div", { className: "line" }, make("strong", { text: row.title || row.name, title: row.title ? row.name : null }),
-      make("span", { className: `state ${row.state}`, text: row.state }), make("span", { className: "words", text: row.words }),
-      make("div", { className: "buttons" }, ...buttons(row)));
+    const line = make(
+      "div",
+      { className: "line" },
+      make("strong", { text: row.title || row.name, title: row.title ? row.name : null }),
+      make("span", { className: `state ${row.state}`, text: row.state }),
+      make("span", { className: "words", text: row.words }),
+      make("div", { className: "buttons" }, ...buttons(row)),
+    );
     const percent = Math.round(100 * row.done);
-    const bar = make("div", { className: "bar", role: "progressbar", "aria-label": fill(texts.progress, { task: row.title || row.name }),
-      "aria-valuenow": percent, "aria-valuemin": 0, "aria-valuemax": 100 }, make("i", { style: `width: ${percent}%` }));
-    return make("li", {}, line, row.note ? make("p", { className: "note", text: row.note }) : null, row.done < 1 ? bar : null);
+    const bar = make("div", {
+      className: "bar",
+      role: "progressbar",
+      "aria-label": fill(texts.progress, { task: row.title || row.name }),
+      "aria-valuenow": percent,
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    }, make("i", { style: `width: ${percent}%` }));
+    return make(
+      "li",
+      {},
+      line,
+      row.note ? make("p", { className: "note", text: row.note }) : null,
+      row.done < 1 ? bar : null,
+    );
   }
 
   function draw(value) {
@@ -62,9 +87,15 @@ export function taskRowsIn(root, empty, act) {
       return item;
     });
     for (const name of lines.keys()) if (!rows.some((row) => row.name === name)) lines.delete(name);
-    if (items.length !== list.children.length || items.some((item, i) => item !== list.children[i])) list.replaceChildren(...items);
+    if (items.length !== list.children.length || items.some((item, i) => item !== list.children[i])) {
+      list.replaceChildren(...items);
+    }
     for (const line of lines.values()) {
-      if (line.focused) [...line.item.querySelectorAll("button")].find((one) => one.ariaLabel === line.focused)?.focus({ preventScroll: true });
+      if (line.focused) {
+        [...line.item.querySelectorAll("button")].find((one) => one.ariaLabel === line.focused)?.focus({
+          preventScroll: true,
+        });
+      }
       line.focused = null;
     }
   }

@@ -22,16 +22,35 @@ function matrixOf({ classes, matrix }, chosen, choose) {
     const style = shade(i === j, i === j ? count / Math.max(total, 1) : count / most);
     if (i === j || !count) return make("td", { text: count, title: label, style });
     const isChosen = chosen?.join() === `${i},${j}`;
-    const button = make("button", { type: "button", text: count, title: label, "aria-label": label, "aria-pressed": String(isChosen), "data-pick": `${i}-${j}` });
+    const button = make("button", {
+      type: "button",
+      text: count,
+      title: label,
+      "aria-label": label,
+      "aria-pressed": String(isChosen),
+      "data-pick": `${i}-${j}`,
+    });
     button.addEventListener("click", () => choose(isChosen ? null : [i, j]));
     return make("td", { style }, button);
   };
   const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
-  const rows = matrix.map((row, i) => make("tr", {}, make("th", { text: classes[i], scope: "row" }), ...row.map((count, j) => cell(count, i, j))));
+  const rows = matrix.map((row, i) =>
+    make(
+      "tr",
+      {},
+      make("th", { text: classes[i], scope: "row" }),
+      ...row.map((count, j) => cell(count, i, j)),
+    )
+  );
   const drawn = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
   const buttons = [...drawn.querySelectorAll("button")];
   if (buttons.length) rove(drawn, () => buttons, () => buttons.length)(buttons[0]);
-  return make("div", { className: "vd-scroll", tabIndex: buttons.length ? null : 0, role: "group", "aria-label": texts.matrix }, drawn);
+  return make("div", {
+    className: "vd-scroll",
+    tabIndex: buttons.length ? null : 0,
+    role: "group",
+    "aria-label": texts.matrix,
+  }, drawn);
 }
 
 // The misclassified images of the chosen cell, or all.
@@ -41,9 +60,15 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
     if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return null;
     const names = { true: classes[truth], predicted: classes[predicted] };
     const along = errors.length > 1 ? (100 * at) / (errors.length - 1) : 0;
-    const style = `background-image: url("${sheet.url}"); background-size: ${100 * errors.length}% 100%; background-position: ${along}% 0`;
-    return make("figure", {}, make("div", { className: "vd-cut", role: "img", "aria-label": fill(texts.error, names), style }),
-      make("figcaption", {}, fill(texts.caption, names), make("small", { text: ` ${confidence}` })));
+    const style = `background-image: url("${sheet.url}"); background-size: ${
+      100 * errors.length
+    }% 100%; background-position: ${along}% 0`;
+    return make(
+      "figure",
+      {},
+      make("div", { className: "vd-cut", role: "img", "aria-label": fill(texts.error, names), style }),
+      make("figcaption", {}, fill(texts.caption, names), make("small", { text: ` ${confidence}` })),
+    );
   });
   const all = make("button", { type: "button", className: "vd-download", text: texts.show_all });
   all.addEventListener("click", () => choose(null));
@@ -55,8 +80,19 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
 }
 
 function metricsOf({ metrics }) {
-  const columns = [texts.class_column, texts.precision_column, texts.recall_column, texts.f1_column, texts.images_column];
-  return make("details", {}, make("summary", { text: texts.metrics }), table({ columns, rows: metrics, file: "own-metrics" }, {}));
+  const columns = [
+    texts.class_column,
+    texts.precision_column,
+    texts.recall_column,
+    texts.f1_column,
+    texts.images_column,
+  ];
+  return make(
+    "details",
+    {},
+    make("summary", { text: texts.metrics }),
+    table({ columns, rows: metrics, file: "own-metrics" }, {}),
+  );
 }
 
 store.define("custom_classes_result", {
@@ -73,15 +109,33 @@ store.define("custom_classes_result", {
     function draw() {
       const { about = [], accuracy, sample, told, untested, warning } = drawn;
       if (!told) return element.replaceChildren();
-      const help = make("details", {}, make("summary", { text: texts.about }), ...about.map((text) => make("p", {}, ...marked(text))));
+      const help = make(
+        "details",
+        {},
+        make("summary", { text: texts.about }),
+        ...about.map((text) => make("p", {}, ...marked(text))),
+      );
       const end = [help, make("p", { className: "quiet", role: "status", text: told })];
       if (untested) return redraw(element, make("p", { role: "status" }, ...marked(untested)), ...end);
       const errors = make("div", { className: "errors" }, ...errorsOf(drawn, chosen, choose).filter(Boolean));
-      redraw(element,
-        make("p", { className: "accuracy", role: "status" }, make("strong", { text: accuracy }), ` ${sample}`),
+      redraw(
+        element,
+        make(
+          "p",
+          { className: "accuracy", role: "status" },
+          make("strong", { text: accuracy }),
+          ` ${sample}`,
+        ),
         ...(warning ? [notice(warning)] : []),
-        make("div", { className: "pair" }, make("div", {}, make("h3", { text: texts.matrix }), matrixOf(drawn, chosen, choose)), errors),
-        metricsOf(drawn), ...end);
+        make(
+          "div",
+          { className: "pair" },
+          make("div", {}, make("h3", { text: texts.matrix }), matrixOf(drawn, chosen, choose)),
+          errors,
+        ),
+        metricsOf(drawn),
+        ...end,
+      );
     }
 
     return {

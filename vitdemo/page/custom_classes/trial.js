@@ -10,25 +10,34 @@ const PAUSE = 300; // least milliseconds between an answer and the next photo; a
 const MAX_SHOWN = 8;
 
 const TRIAL_HTML = html`
-<p class="hint"></p>
-<div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
-<div class="buttons">
-  <button type="button" class="open">${texts.open_camera}</button>
-  <button type="button" class="leave" hidden>${texts.close_camera}</button>
-  <label class="file"><input type="file" accept="image/*"><span>${texts.choose_image}</span></label>
-</div>
-<p class="say" role="status"></p>
-<ol class="bars" aria-label="${texts.probabilities}"></ol>`;
+  <p class="hint"></p>
+  <div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
+  <div class="buttons">
+    <button type="button" class="open">${texts.open_camera}</button>
+    <button type="button" class="leave" hidden>${texts.close_camera}</button>
+    <label class="file"><input type="file" accept="image/*"><span>${texts.choose_image}</span></label>
+  </div>
+  <p class="say" role="status"></p>
+  <ol class="bars" aria-label="${texts.probabilities}"></ol>
+`;
 
 function bar([name, share]) {
-  return make("li", {}, make("span", { text: name, title: name }), make("div", {}, make("i", { style: `width: ${100 * share}%` })), make("b", { text: probability(share) }));
+  return make(
+    "li",
+    {},
+    make("span", { text: name, title: name }),
+    make("div", {}, make("i", { style: `width: ${100 * share}%` })),
+    make("b", { text: probability(share) }),
+  );
 }
 
 function create(element, { upload }) {
   element.innerHTML = TRIAL_HTML;
   const part = (name) => element.querySelector(name);
   const [stage, video, image] = [".stage", "video", "img"].map(part);
-  const say = (text) => { if (part(".say").textContent !== text) part(".say").textContent = text; };
+  const say = (text) => {
+    if (part(".say").textContent !== text) part(".say").textContent = text;
+  };
   const live = camera(video, say);
   let isLive = false; // whether the camera is open
   let turn = 0; // number of the camera's present use; answers of earlier ones start no further photo
@@ -115,7 +124,10 @@ function create(element, { upload }) {
   }
 
   part(".open").addEventListener("click", open);
-  part(".leave").addEventListener("click", () => { close(); part(".open").focus(); });
+  part(".leave").addEventListener("click", () => {
+    close();
+    part(".open").focus();
+  });
   part("input").addEventListener("change", choose);
   image.addEventListener("error", () => show(null)); // a format that the browser cannot show
   return { render, showError: say };

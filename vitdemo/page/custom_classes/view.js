@@ -8,7 +8,12 @@ import * as store from "../store.js";
 import { fill, fillPlural, html, TEXTS } from "../texts.js";
 
 const texts = TEXTS.custom_classes;
-const [EDITOR, MODELS, RESULT, TRIAL] = ["custom_classes", "custom_classes_models", "custom_classes_result", "custom_classes_trial"];
+const [EDITOR, MODELS, RESULT, TRIAL] = [
+  "custom_classes",
+  "custom_classes_models",
+  "custom_classes_result",
+  "custom_classes_trial",
+];
 const ACTIONS = ["can_save", "can_publish", "can_unpublish", "can_fine_tune"]; // fields of the models' data, folded under "More"
 const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
@@ -26,24 +31,35 @@ const AUDIENCES = {
 // --- the editor ---
 
 const EDITOR_HTML = html`
-<p class="first">${texts.first}</p>
-<form class="add">
-  <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${texts.class_name}" aria-label="${texts.class_name}">
-  <button type="submit" class="primary">${texts.add_class}</button>
-</form>
-<div class="ways">
-  <button type="button" class="tests">${texts.add_examples}</button>
-  <label class="file" title="${texts.paths}"><input type="file" class="folder" webkitdirectory multiple><span>${texts.add_folder}</span></label>
-  <label class="file" title="${texts.paths}"><input type="file" class="zip" accept=".zip"><span>${texts.add_zip}</span></label>
-</div>
-<div class="screen" hidden>
-  <video muted playsinline></video>
-  <button type="button" class="take">${texts.take_photos}</button>
-  <button type="button" class="leave">${texts.close_camera}</button>
-</div>
-<div class="state"><p class="say" role="status"></p><button type="button" class="undo" hidden>${texts.undo}</button></div>
-<ul class="problems"></ul>
-<div class="list"></div>`;
+  <p class="first">${texts.first}</p>
+  <form class="add">
+    <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${texts.class_name}"
+      aria-label="${texts.class_name}">
+    <button type="submit" class="primary">${texts.add_class}</button>
+  </form>
+  <div class="ways">
+    <button type="button" class="tests">${texts.add_examples}</button>
+    <label class="file" title="${texts.paths}">
+      <input type="file" class="folder" webkitdirectory multiple>
+      <span>${texts.add_folder}</span>
+    </label>
+    <label class="file" title="${texts.paths}">
+      <input type="file" class="zip" accept=".zip">
+      <span>${texts.add_zip}</span>
+    </label>
+  </div>
+  <div class="screen" hidden>
+    <video muted playsinline></video>
+    <button type="button" class="take">${texts.take_photos}</button>
+    <button type="button" class="leave">${texts.close_camera}</button>
+  </div>
+  <div class="state">
+    <p class="say" role="status"></p>
+    <button type="button" class="undo" hidden>${texts.undo}</button>
+  </div>
+  <ul class="problems"></ul>
+  <div class="list"></div>
+`;
 
 let imageCount = 0; // number of images on the server
 let clearMessage = () => {}; // removes the message about the models
@@ -90,35 +106,79 @@ function createEditor(element, { upload }) {
 
   // Return whether the file or one of its folders is a system file. The server applies the complete rule.
   const isSystemFile = ({ webkitRelativePath }) =>
-    webkitRelativePath.split("/").some((name) => /^(\.|~\$)/.test(name) || drawn.system?.includes(name.toLowerCase()));
+    webkitRelativePath.split("/").some((name) =>
+      /^(\.|~\$)/.test(name) || drawn.system?.includes(name.toLowerCase())
+    );
 
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
     const shown = files.filter((file) => !isSystemFile(file));
-    if (shown.length > MAX_FILES) return say(fillPlural(texts, "too_many", shown.length, { limit: MAX_FILES }));
-    return send(shown, "folder", (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }));
+    if (shown.length > MAX_FILES) {
+      return say(fillPlural(texts, "too_many", shown.length, { limit: MAX_FILES }));
+    }
+    return send(
+      shown,
+      "folder",
+      (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }),
+    );
   }
 
   const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
 
   function picture({ name }, index, i) {
-    const button = make("button", { type: "button", "data-pick": `${index}.${i}`, style: `--at: ${i}`, "aria-label": fill(texts.remove_image, { image: i + 1, name }) });
+    const button = make("button", {
+      type: "button",
+      "data-pick": `${index}.${i}`,
+      style: `--at: ${i}`,
+      "aria-label": fill(texts.remove_image, { image: i + 1, name }),
+    });
     button.addEventListener("click", () => edit("remove", { name, picture: i }));
     return button;
   }
 
   function row(own, index) {
-    const files = make("input", { type: "file", multiple: true, accept: drawn.accept, "aria-label": fill(texts.add_images_of, { name: own.name }) });
-    files.addEventListener("change", () => { send(chosen(files), "pictures", () => ({ name: own.name })); });
-    const open = make("button", { type: "button", className: "add-images", text: texts.open_camera, "data-pick": `camera ${index}` });
+    const files = make("input", {
+      type: "file",
+      multiple: true,
+      accept: drawn.accept,
+      "aria-label": fill(texts.add_images_of, { name: own.name }),
+    });
+    files.addEventListener("change", () => {
+      send(chosen(files), "pictures", () => ({ name: own.name }));
+    });
+    const open = make("button", {
+      type: "button",
+      className: "add-images",
+      text: texts.open_camera,
+      "data-pick": `camera ${index}`,
+    });
     open.addEventListener("click", () => shutter.open(own.name));
-    const remove = make("button", { type: "button", text: texts.remove, "aria-label": fill(texts.remove_class, { name: own.name }), "data-pick": `remove ${index}` });
+    const remove = make("button", {
+      type: "button",
+      text: texts.remove,
+      "aria-label": fill(texts.remove_class, { name: own.name }),
+      "data-pick": `remove ${index}`,
+    });
     remove.addEventListener("click", () => edit("remove", { name: own.name }));
-    const thumbs = make("div", { className: "thumbs" }, ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)));
+    const thumbs = make(
+      "div",
+      { className: "thumbs" },
+      ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)),
+    );
     if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
     const count = make("small", { text: fillPlural(texts, "images", own.count) });
-    const add = make("label", { className: "file add-images" }, files, make("span", { text: texts.add_images }));
-    return make("section", { className: "own", "aria-label": own.name }, make("header", {}, make("h3", { text: own.name }), count, remove, add, open), thumbs);
+    const add = make(
+      "label",
+      { className: "file add-images" },
+      files,
+      make("span", { text: texts.add_images }),
+    );
+    return make(
+      "section",
+      { className: "own", "aria-label": own.name },
+      make("header", {}, make("h3", { text: own.name }), count, remove, add, open),
+      thumbs,
+    );
   }
 
   function render(data) {
@@ -194,8 +254,14 @@ function cameraIn(part, say, send) {
   }
 
   part("leave").addEventListener("click", leave);
-  for (const name of ["pointerdown", "keydown"]) part("take").addEventListener(name, (event) => { if (!event.key || event.key === " ") hold(); });
-  for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) part("take").addEventListener(name, release);
+  for (const name of ["pointerdown", "keydown"]) {
+    part("take").addEventListener(name, (event) => {
+      if (!event.key || event.key === " ") hold();
+    });
+  }
+  for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) {
+    part("take").addEventListener(name, release);
+  }
   return { keep, open };
 }
 
@@ -204,7 +270,13 @@ function cameraIn(part, say, send) {
 function createModels(element) {
   const row = () => make("div", { className: "buttons" });
   const [begin, actions, question, tuned] = [row(), row(), make("div"), make("div")];
-  const more = make("details", { className: "more", hidden: true }, make("summary", { text: texts.more }), actions, question);
+  const more = make(
+    "details",
+    { className: "more", hidden: true },
+    make("summary", { text: texts.more }),
+    actions,
+    question,
+  );
   const progress = progressLine(texts.percent);
   const told = make("div", { id: "own-told" });
   element.append(begin, progress.place, told, tuned, more);
@@ -217,7 +289,13 @@ function createModels(element) {
   const act = (name) => store.act(name, {}, (error) => error && tell(error));
 
   function button(text, clicked, properties = {}) {
-    const made = make("button", { type: "button", className: "vd-download", text, "data-pick": text, ...properties });
+    const made = make("button", {
+      type: "button",
+      className: "vd-download",
+      text,
+      "data-pick": text,
+      ...properties,
+    });
     made.addEventListener("click", clicked);
     return made;
   }
@@ -246,7 +324,12 @@ function createModels(element) {
   function beginButtons({ missing, isCurrent }) {
     if (running) return [button(CANCEL, () => store.cancelTask(), { id: "own-stop" })];
     if (missing) return [make("p", { className: "missing", text: missing })];
-    return [button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), { id: "own-train", className: isCurrent ? "vd-download" : "vd-download primary" })];
+    return [
+      button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), {
+        id: "own-train",
+        className: isCurrent ? "vd-download" : "vd-download primary",
+      }),
+    ];
   }
 
   function actionButtons(names) {
@@ -277,7 +360,12 @@ function createModels(element) {
 
   function audience(name) {
     const [label, text] = AUDIENCES[name];
-    const radio = make("input", { type: "radio", name: AUDIENCE, value: name, checked: store.state[AUDIENCE] === name });
+    const radio = make("input", {
+      type: "radio",
+      name: AUDIENCE,
+      value: name,
+      checked: store.state[AUDIENCE] === name,
+    });
     radio.addEventListener("change", () => store.set({ [AUDIENCE]: name }));
     return make("label", {}, radio, make("span", {}, make("strong", { text: label }), ` ${text}`));
   }
@@ -291,8 +379,13 @@ function createModels(element) {
       closeQuestion();
       [...actions.children].at(-1)?.focus();
     });
-    return make("fieldset", { id: "own-audience" }, make("legend", { text: texts.audience }),
-      ...Object.keys(AUDIENCES).map(audience), make("div", { className: "buttons" }, confirm, cancel));
+    return make(
+      "fieldset",
+      { id: "own-audience" },
+      make("legend", { text: texts.audience }),
+      ...Object.keys(AUDIENCES).map(audience),
+      make("div", { className: "buttons" }, confirm, cancel),
+    );
   }
 
   // The line of the private fine-tuning; its progress is written by `drawTuned`.
@@ -300,8 +393,11 @@ function createModels(element) {
     const save = canSave ? button(texts.save_fine_tuned, () => start("save_fine_tuned", [])) : null;
     const label = isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned;
     const bar = isActive ? make("progress", { max: 1, "aria-label": texts.fine_tuning }) : null;
-    return make("div", { className: "vd-progress" },
-      make("p", {}, bar, make("span", { role: "status" }), save, button(label, () => act("own.discard"))));
+    return make(
+      "div",
+      { className: "vd-progress" },
+      make("p", {}, bar, make("span", { role: "status" }), save, button(label, () => act("own.discard"))),
+    );
   }
 
   function drawTuned({ text, done, is_active: isActive }) {
@@ -316,9 +412,17 @@ function createModels(element) {
     const names = ACTIONS.filter((name) => drawn[name] && !running);
     more.hidden = !names.length;
     update(actions, names, actionButtons);
-    update(question, asksWho && drawn.can_fine_tune && !running, (isAsked) => (isAsked ? [questionForm()] : []));
+    update(
+      question,
+      asksWho && drawn.can_fine_tune && !running,
+      (isAsked) => (isAsked ? [questionForm()] : []),
+    );
     const { is_active: isActive, can_save: canSave } = drawn.tuned ?? {};
-    update(tuned, drawn.tuned ? { isActive, canSave } : null, (state) => (state === null ? [] : [tunedLine(state)]));
+    update(
+      tuned,
+      drawn.tuned ? { isActive, canSave } : null,
+      (state) => (state === null ? [] : [tunedLine(state)]),
+    );
     if (drawn.tuned) drawTuned(drawn.tuned);
   }
 
@@ -336,4 +440,8 @@ function createModels(element) {
 
 store.state[AUDIENCE] = "me";
 store.define(EDITOR, { needs: [], create: createEditor });
-store.define(MODELS, { needs: [MODEL], pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0), create: createModels });
+store.define(MODELS, {
+  needs: [MODEL],
+  pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0),
+  create: createModels,
+});

@@ -14,7 +14,8 @@ let hasRun = false; // since the page was loaded
 function sentence({ state, text }, card) {
   if (state === "running") return fill(texts.running, { progress: text || texts.connecting });
   if (state === "failed") return text;
-  return { stopped: texts.stopped, ready: texts.ready }[state] ?? (card.matches(".banner") ? texts.offer : card.matches(".compact") ? texts.images : texts.needed);
+  return { stopped: texts.stopped, ready: texts.ready }[state] ??
+    (card.matches(".banner") ? texts.offer : card.matches(".compact") ? texts.images : texts.needed);
 }
 
 // Change only texts and visibility, because a click on a button that is replaced meanwhile is lost.
@@ -41,8 +42,12 @@ export function datasetCard(className = "") {
     return made;
   };
   const card = make("div", { className: `vd-dataset ${className}` });
-  card.append(make("p", { role: "status" }), make("progress", { max: 1, "aria-label": texts.label }),
-    button("get", "dataset.download", ""), button("vd-download", "dataset.stop", texts.stop));
+  card.append(
+    make("p", { role: "status" }),
+    make("progress", { max: 1, "aria-label": texts.label }),
+    button("get", "dataset.download", ""),
+    button("vd-download", "dataset.stop", texts.stop),
+  );
   draw(card);
   return card;
 }
@@ -63,7 +68,11 @@ store.define("dataset", {
         shown = data;
         hasRun ||= data.state === "running";
         banner.hidden = data.state === "ready" && !hasRun;
-        if (data.state === "ready" && hasRun) setTimeout(() => { banner.hidden = shown.state === "ready"; }, READY_MS);
+        if (data.state === "ready" && hasRun) {
+          setTimeout(() => {
+            banner.hidden = shown.state === "ready";
+          }, READY_MS);
+        }
         if (data.state === "ready") hasRun = false;
         document.querySelectorAll(CARD).forEach(draw);
       },

@@ -9,12 +9,18 @@ import * as store from "../../store.js";
 import { fill, fillPlural, TEXTS } from "../../texts.js";
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
-const SHAPES = ["circle(46%)", "inset(10%)", "polygon(50% 0, 100% 100%, 0 100%)",
-  "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)", "polygon(0 0, 100% 0, 50% 100%)"];
+const SHAPES = [
+  "circle(46%)",
+  "inset(10%)",
+  "polygon(50% 0, 100% 100%, 0 100%)",
+  "polygon(50% 0, 100% 50%, 50% 100%, 0 50%)",
+  "polygon(0 0, 100% 0, 50% 100%)",
+];
 const LOOKS = COLOURS.length * SHAPES.length;
 const looks = (k) => `--colour: ${COLOURS[k % COLOURS.length]}; --shape: ${SHAPES[k % SHAPES.length]}`;
 
-const openTestImage = ({ source, ...others }, number) => store.openImage({ ...others, image: { source: `${source}${number}`, path: null, at: 0.5 } });
+const openTestImage = ({ source, ...others }, number) =>
+  store.openImage({ ...others, image: { source: `${source}${number}`, path: null, at: 0.5 } });
 
 // --- the scatter plots ---
 
@@ -23,9 +29,16 @@ const texts = TEXTS.similar_images;
 function dot(value, i, [x, y]) {
   const [label, number] = [value.labels[i], value.numbers[i]];
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
-  const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
-  const made = make("button", { type: "button", className: `dot k${label}${sides}`, style: `${at}; ${looks(label)}`,
-    "data-pick": number, "aria-label": fill(texts.dot, { name: value.classes[label], number }) });
+  const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${
+    Math.floor(i / value.columns)
+  }`;
+  const made = make("button", {
+    type: "button",
+    className: `dot k${label}${sides}`,
+    style: `${at}; ${looks(label)}`,
+    "data-pick": number,
+    "aria-label": fill(texts.dot, { name: value.classes[label], number }),
+  });
   made.addEventListener("click", () => openTestImage(value.open, number));
   return made;
 }
@@ -35,8 +48,9 @@ function plane(value, { name, places }) {
   const columns = Math.max(1, Math.floor(Math.sqrt(places.length)));
   const topDown = places.map((_, i) => i).sort((a, b) => places[a][1] - places[b][1]);
   const order = [];
-  for (let start = 0; start < topDown.length; start += columns)
+  for (let start = 0; start < topDown.length; start += columns) {
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
+  }
   const dots = order.map((i) => dot(value, i, places[i]));
   const words = fillPlural(texts, "plane", places.length, { features: name });
   const group = make("div", { className: "plane", role: "group", "aria-label": words }, ...dots);
@@ -49,16 +63,33 @@ function legend(place, { classes, labels }) {
   const choice = (k, ...content) => {
     const radio = make("input", { type: "radio", name: "tsne-class", checked: k < 0 });
     radio.addEventListener("change", () => {
-      for (const each of place.querySelectorAll(".dot")) each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
+      for (const each of place.querySelectorAll(".dot")) {
+        each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
+      }
     });
     return make("label", {}, radio, ...content);
   };
   const counts = classes.map(() => 0);
   for (const label of labels) counts[label] += 1;
   const items = classes.map((name, k) =>
-    choice(k, make("i", { className: "key", style: looks(k) }), `${name} `, make("small", { text: counts[k].toLocaleString("en") })));
-  const again = classes.length > LOOKS ? make("small", { text: fill(texts.repeated, { count: LOOKS }) }) : null;
-  return make("fieldset", {}, make("legend", { text: texts.highlight }), choice(-1, texts.all_classes), ...items, again);
+    choice(
+      k,
+      make("i", { className: "key", style: looks(k) }),
+      `${name} `,
+      make("small", { text: counts[k].toLocaleString("en") }),
+    )
+  );
+  const again = classes.length > LOOKS
+    ? make("small", { text: fill(texts.repeated, { count: LOOKS }) })
+    : null;
+  return make(
+    "fieldset",
+    {},
+    make("legend", { text: texts.highlight }),
+    choice(-1, texts.all_classes),
+    ...items,
+    again,
+  );
 }
 
 function drawMaps(place, value) {
@@ -75,7 +106,10 @@ function drawMaps(place, value) {
 const MAPS = "similar_images";
 const MAPS_NEEDS = ["data.features", "data.images"];
 const maps = taskPanel({
-  starts: [{ id: "lay-out", text: texts.compute_maps, task: MAPS }], cancelId: "lay-out-stop", views: [MAPS], needs: MAPS_NEEDS,
+  starts: [{ id: "lay-out", text: texts.compute_maps, task: MAPS }],
+  cancelId: "lay-out-stop",
+  views: [MAPS],
+  needs: MAPS_NEEDS,
 });
 
 store.define(MAPS, {
@@ -96,7 +130,10 @@ store.define(MAPS, {
 const NEIGHBOURS = "neighbours";
 const NEIGHBOURS_NEEDS = ["image", "data.features"];
 const neighbours = taskPanel({
-  starts: [{ id: "find-near", text: texts.find_neighbours, task: NEIGHBOURS }], cancelId: "find-near-stop", views: [NEIGHBOURS], needs: NEIGHBOURS_NEEDS,
+  starts: [{ id: "find-near", text: texts.find_neighbours, task: NEIGHBOURS }],
+  cancelId: "find-near-stop",
+  views: [NEIGHBOURS],
+  needs: NEIGHBOURS_NEEDS,
 });
 
 store.define(NEIGHBOURS, {

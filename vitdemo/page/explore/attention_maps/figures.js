@@ -16,13 +16,26 @@ const notesOf = (look, kind) => [modelOf(look), ...(kind ? [kind] : [])];
 // `from` and `to` are the labels of the colours.
 export function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
   const cells = [{ canvas, x: 0, y: 0, width: LARGE, height: LARGE }];
-  return { title, notes: notesOf(look, kind), width: LARGE, height: LARGE, image, cells, scale: { from, to, signed }, opacity: opacityOf(canvas) };
+  return {
+    title,
+    notes: notesOf(look, kind),
+    width: LARGE,
+    height: LARGE,
+    image,
+    cells,
+    scale: { from, to, signed },
+    opacity: opacityOf(canvas),
+  };
 }
 
 // Number of blocks of layers next to each other whose figure is closest to a slide's shape.
 function countBlocks(rows, width, rowHeight) {
-  const misfit = (count) => Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
-  return [1, 2, 3, 4].filter((count) => count <= rows).reduce((best, each) => (misfit(each) < misfit(best) ? each : best));
+  const misfit = (count) =>
+    Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
+  return [1, 2, 3, 4].filter((count) => count <= rows).reduce((
+    best,
+    each,
+  ) => (misfit(each) < misfit(best) ? each : best));
 }
 
 // `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
@@ -43,13 +56,32 @@ export function headsFigure(look, { thumbnails, columns, isSorted, token, incomi
     const isHead = of === set;
     const name = isHead ? fill(texts.source_head, { head }) : columnNames[of];
     if (!button.classList.contains("waits")) cells.push({ canvas, x, y, width: SIDE, height: SIDE });
-    if (isSorted && isHead) labels.push({ text: fill(texts.cell_label, { layer, head }), x: x + SIDE / 2, y: y - HEADING / 2, size: 10 });
-    else if (row % each === 0) labels.push({ text: name, x: x + SIDE / 2, y: y - HEADING / 2 });
-    if (!isSorted && column === 0) labels.push({ text: fill(texts.row, { layer }), x: left - side / 2, y: y + SIDE / 2 });
+    if (isSorted && isHead) {
+      labels.push({
+        text: fill(texts.cell_label, { layer, head }),
+        x: x + SIDE / 2,
+        y: y - HEADING / 2,
+        size: 10,
+      });
+    } else if (row % each === 0) labels.push({ text: name, x: x + SIDE / 2, y: y - HEADING / 2 });
+    if (!isSorted && column === 0) {
+      labels.push({ text: fill(texts.row, { layer }), x: left - side / 2, y: y + SIDE / 2 });
+    }
   }
-  const title = set === "norm-head" ? texts.heads_norm : incoming ? texts.heads_incoming : texts.heads_outgoing;
+  const title = set === "norm-head"
+    ? texts.heads_norm
+    : incoming
+    ? texts.heads_incoming
+    : texts.heads_outgoing;
   return {
-    title: fill(title, { token: token.name }), notes: notesOf(look, kind), width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP,
-    cells, labels, image, scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false }, opacity: opacityOf(thumbnails[0].canvas),
+    title: fill(title, { token: token.name }),
+    notes: notesOf(look, kind),
+    width: count * (blockWidth + APART) - APART,
+    height: HEADING + each * rowHeight - GAP,
+    cells,
+    labels,
+    image,
+    scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false },
+    opacity: opacityOf(thumbnails[0].canvas),
   };
 }

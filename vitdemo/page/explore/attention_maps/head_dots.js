@@ -20,9 +20,20 @@ export function headDots(place, choose) {
 
   function dot(look, layer, head, top) {
     const [distance, entropy] = [look.distances, look.entropies].map((values) => values[layer - 1][head - 1]);
-    const label = fill(texts.thumbnail_head, { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) });
+    const label = fill(texts.thumbnail_head, {
+      layer,
+      head,
+      distance: distance.toFixed(2),
+      entropy: entropy.toFixed(2),
+    });
     const style = `left: ${(100 * (layer - 0.5)) / look.layers}%; bottom: ${(100 * distance) / top}%`;
-    const button = make("button", { type: "button", title: label, "aria-label": label, style, "data-pick": `${layer}-${head}` }); // printed, unlike other buttons
+    const button = make("button", {
+      type: "button",
+      title: label,
+      "aria-label": label,
+      style,
+      "data-pick": `${layer}-${head}`,
+    }); // printed, unlike other buttons
     button.addEventListener("click", () => choose({ layer, head }));
     return { button, layer, head };
   }
@@ -34,11 +45,27 @@ export function headDots(place, choose) {
     layers = look.layers;
     const ranks = look.distances.map((row) => [...row.keys()].sort((a, b) => row[b] - row[a]));
     dots = ranks[0].flatMap((_, rank) => ranks.map((heads, i) => dot(look, i + 1, heads[rank] + 1, top)));
-    const rules = [0, 0.5, 1].map((share) => make("i", { "aria-hidden": "true", style: `bottom: ${100 * share}%` }, make("span", { text: Number((share * top).toPrecision(2)) })));
+    const rules = [0, 0.5, 1].map((share) =>
+      make(
+        "i",
+        { "aria-hidden": "true", style: `bottom: ${100 * share}%` },
+        make("span", { text: Number((share * top).toPrecision(2)) }),
+      )
+    );
     const step = Math.ceil(layers / 12);
-    const names = ranks.map((_, i) => make("b", { "aria-hidden": "true", style: `left: ${(100 * (i + 0.5)) / layers}%`, text: i % step ? "" : i + 1 }));
+    const names = ranks.map((_, i) =>
+      make("b", {
+        "aria-hidden": "true",
+        style: `left: ${(100 * (i + 0.5)) / layers}%`,
+        text: i % step ? "" : i + 1,
+      })
+    );
     plot.replaceChildren(...rules, ...names, ...dots.map(({ button }) => button));
-    if (focused) dots.find(({ layer, head }) => layer === focused.layer && head === focused.head)?.button.focus({ preventScroll: true });
+    if (focused) {
+      dots.find(({ layer, head }) => layer === focused.layer && head === focused.head)?.button.focus({
+        preventScroll: true,
+      });
+    }
   }
 
   // Mark the chosen head. If the map combines all heads, mark the heads of the layer.

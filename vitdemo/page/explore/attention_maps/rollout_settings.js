@@ -6,7 +6,10 @@ import { fill, TEXTS } from "../../texts.js";
 const texts = TEXTS.attention_maps;
 const FUSIONS = { mean: texts.fusion_mean, max: texts.fusion_max, min: texts.fusion_min };
 const MAX_DISCARD = 0.95;
-const number = (low, high) => (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
+const number = (low, high) =>
+(
+  text,
+) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
 const FIELDS = {
   fusion: { start: "mean", parse: (text) => (text in FUSIONS ? text : undefined) },
   discard: { start: 0, parse: number(0, MAX_DISCARD) },
@@ -23,12 +26,19 @@ export function rolloutSettings() {
     radio.addEventListener("change", () => store.set({ fusion: value }));
     return [radio, make("label", {}, radio, ` ${text}`)];
   });
-  const fusion = make("fieldset", { id: "fusion" }, make("legend", { text: texts.combine_heads }), ...radios.map(([, label]) => label), help(texts.combine_heads_help));
+  const fusion = make(
+    "fieldset",
+    { id: "fusion" },
+    make("legend", { text: texts.combine_heads }),
+    ...radios.map(([, label]) => label),
+    help(texts.combine_heads_help),
+  );
   const discard = make("input", { type: "range", min: 0, max: MAX_DISCARD, step: 0.05 });
   const share = make("output");
   const first = make("input", { type: "number", min: 1, step: 1 });
   const residual = make("input", { type: "checkbox" });
-  const showShare = () => (share.textContent = fill(texts.percent, { percent: Math.round(100 * discard.value) }));
+  const showShare =
+    () => (share.textContent = fill(texts.percent, { percent: Math.round(100 * discard.value) }));
 
   discard.addEventListener("input", showShare);
   discard.addEventListener("change", () => store.set({ discard: Number(discard.value) }));
@@ -38,11 +48,27 @@ export function rolloutSettings() {
   });
   residual.addEventListener("change", () => store.set({ residual: residual.checked }));
 
-  const fold = make("details", { className: "display", id: "rollout-settings" }, make("summary", { text: texts.rollout_settings }),
-    make("div", { className: "panel" }, fusion,
-      make("label", { id: "discard" }, texts.discard_ratio, " ", share, discard, help(texts.discard_ratio_help)),
+  const fold = make(
+    "details",
+    { className: "display", id: "rollout-settings" },
+    make("summary", { text: texts.rollout_settings }),
+    make(
+      "div",
+      { className: "panel" },
+      fusion,
+      make(
+        "label",
+        { id: "discard" },
+        texts.discard_ratio,
+        " ",
+        share,
+        discard,
+        help(texts.discard_ratio_help),
+      ),
       make("label", { id: "first-layer" }, texts.first_layer, " ", first),
-      make("label", { id: "residual" }, residual, ` ${texts.residual} `, help(texts.residual_help))));
+      make("label", { id: "residual" }, residual, ` ${texts.residual} `, help(texts.residual_help)),
+    ),
+  );
 
   function show(state, layers) {
     fold.hidden = state.of !== "rollout";

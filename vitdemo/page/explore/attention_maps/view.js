@@ -2,7 +2,14 @@
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
 import { headWall } from "../../components/head_rows.js";
 import { saveMaps } from "../../components/map_files.js";
-import { mapTables, mapTitle, mapWords, patchesOf, shareOfPatches, wordsOnFew } from "../../components/map_words.js";
+import {
+  mapTables,
+  mapTitle,
+  mapWords,
+  patchesOf,
+  shareOfPatches,
+  wordsOnFew,
+} from "../../components/map_words.js";
 import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
 import { largest, lowestOf, make, middleOf, paint, percent, ramp } from "../../components/shared.js";
 import * as store from "../../store.js";
@@ -13,52 +20,62 @@ import { mapHint } from "./map_hint.js";
 import { ROLLOUT_FIELDS, rolloutSettings } from "./rollout_settings.js";
 
 const texts = TEXTS.attention_maps;
-const SOURCES = { mean: texts.source_mean, rollout: texts.source_rollout, similar: texts.source_similar, norm: texts.source_norm };
+const SOURCES = {
+  mean: texts.source_mean,
+  rollout: texts.source_rollout,
+  similar: texts.source_similar,
+  norm: texts.source_norm,
+};
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: texts.order_entropy };
 const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
 const COLOURS = { linear: texts.colour_linear, root: texts.colour_root, log: texts.colour_log };
 const DEFAULT_OPACITY = 0.6;
 const HTML = html`
-<div class="where" data-state="empty">
-  <p class="vd-notice sentence" role="status" hidden></p>
-  <div class="head"><p class="words"><strong class="title"></strong> <span class="little"></span></p>
-    <div class="bar">
-      <label><span>${texts.show}</span> <select class="source"></select></label>
-      <div class="direction" role="group" aria-label="${texts.direction}"></div>
-      <details class="display"><summary>${texts.display}</summary>
-        <div class="panel">
-          <label>${texts.order} <select class="order"></select></label>
-          <label><input type="checkbox" class="across"> ${texts.across}</label>
-          <label>${texts.colour_scale} <select class="colour"></select></label>
-          <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
-          <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
-          <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
-          <div class="save"></div>
+  <div class="where" data-state="empty">
+    <p class="vd-notice sentence" role="status" hidden></p>
+    <div class="head">
+      <p class="words"><strong class="title"></strong> <span class="little"></span></p>
+      <div class="bar">
+        <label><span>${texts.show}</span> <select class="source"></select></label>
+        <div class="direction" role="group" aria-label="${texts.direction}"></div>
+        <details class="display">
+          <summary>${texts.display}</summary>
+          <div class="panel">
+            <label>${texts.order} <select class="order"></select></label>
+            <label><input type="checkbox" class="across"> ${texts.across}</label>
+            <label>${texts.colour_scale} <select class="colour"></select></label>
+            <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
+            <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
+            <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
+            <div class="save"></div>
+          </div>
+        </details>
+      </div>
+    </div>
+    <div class="both">
+      <figure class="map">
+        <div class="large" tabindex="0" role="application" aria-label="${texts.large_map}">
+          <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
         </div>
-      </details>
-    </div>
-  </div>
-  <div class="both">
-    <figure class="map">
-      <div class="large" tabindex="0" role="application" aria-label="${texts.large_map}">
-        <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
+        <div class="under">
+          <div class="legend"
+            aria-hidden="true"><span class="low">0</span><i class="ramp"></i><span class="middle"></span><i class="ramp"></i><span class="top"></span><span class="kind"></span></div>
+          <div class="tokens" role="group" aria-label="${texts.tokens}"></div>
+        </div>
+        <p class="pointed" role="status"></p>
+      </figure>
+      <div class="beside">
+        <figure class="wall" role="group" aria-label="${texts.grid}"></figure>
+        <figure class="dots" role="group" aria-label="${texts.dots_label}"></figure>
       </div>
-      <div class="under">
-        <div class="legend" aria-hidden="true"><span class="low">0</span><i class="ramp"></i><span class="middle"></span><i class="ramp"></i><span class="top"></span><span class="kind"></span></div>
-        <div class="tokens" role="group" aria-label="${texts.tokens}"></div>
-      </div>
-      <p class="pointed" role="status"></p>
-    </figure>
-    <div class="beside">
-      <figure class="wall" role="group" aria-label="${texts.grid}"></figure>
-      <figure class="dots" role="group" aria-label="${texts.dots_label}"></figure>
     </div>
+    <details class="numbers">
+      <summary>${texts.numbers}</summary>
+      <div class="tables"></div>
+    </details>
   </div>
-  <details class="numbers"><summary>${texts.numbers}</summary>
-    <div class="tables"></div>
-  </details>
-</div>`;
+`;
 
 // The options of the view, which the URL contains. Without `of`, the map is the most faithful one.
 const HEAD_LIMIT = 999;
@@ -74,402 +91,472 @@ const PARAMS = {
   scale: { start: false, parse: flag },
   colour: { start: "linear", parse: oneOf(Object.keys(COLOURS)) },
   view: { start: "Overlay", parse: oneOf(["Raw", "Overlay"]) },
-  opacity: { start: DEFAULT_OPACITY, parse: (text) => (text !== "" && Number(text) >= 0 && Number(text) <= 1 ? Number(text) : undefined) },
+  opacity: {
+    start: DEFAULT_OPACITY,
+    parse: (text) => (text !== "" && Number(text) >= 0 && Number(text) <= 1 ? Number(text) : undefined),
+  },
 };
 for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, param);
 const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
 
 function create(element) {
-element.innerHTML = HTML;
-const part = (name) => element.querySelector("." + name);
-const [where, large, wall] = [part("where"), part("large"), part("wall")];
-const state = { ...store.state }; // the selection, within the limits of the drawn model
-let look = null; // the drawn payload, with its matrices and tokens
-let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
-let pointed = null; // number of the patch under the pointer
-let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
-let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
-let cursor = 0; // the patch at the keyboard cursor
-let commonTop = null; // the maximum of the colour scale of all heads, if they have the same
+  element.innerHTML = HTML;
+  const part = (name) => element.querySelector("." + name);
+  const [where, large, wall] = [part("where"), part("large"), part("wall")];
+  const state = { ...store.state }; // the selection, within the limits of the drawn model
+  let look = null; // the drawn payload, with its matrices and tokens
+  let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
+  let pointed = null; // number of the patch under the pointer
+  let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
+  let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
+  let cursor = 0; // the patch at the keyboard cursor
+  let commonTop = null; // the maximum of the colour scale of all heads, if they have the same
 
-// --- the selection ---
+  // --- the selection ---
 
-const patch = (number) => patchOf(look, number);
-const tokenOf = (code) => tokenNamed(look, code);
-const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
-const incoming = () => state.direction === "incoming" && state.of !== "similar";
-const line = (of, layer, head, token) => lineOf(look, of, layer, head, token, state.direction === "incoming");
-const patches = (values) => patchesOf(look, values);
+  const patch = (number) => patchOf(look, number);
+  const tokenOf = (code) => tokenNamed(look, code);
+  const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
+  const incoming = () => state.direction === "incoming" && state.of !== "similar";
+  const line = (of, layer, head, token) =>
+    lineOf(look, of, layer, head, token, state.direction === "incoming");
+  const patches = (values) => patchesOf(look, values);
 
-// --- drawing ---
+  // --- drawing ---
 
-// Similarities have no sinks, so their scale is always linear.
-const coloursOf = (of) => (of === "similar" ? { signed: true } : { scale: state.colour });
+  // Similarities have no sinks, so their scale is always linear.
+  const coloursOf = (of) => (of === "similar" ? { signed: true } : { scale: state.colour });
 
-let drawing = 0;
-function drawSoon() {
-  if (!drawing) drawing = requestAnimationFrame(draw);
-}
-
-function draw() {
-  drawing = 0;
-  if (!look) return;
-  const token = asked();
-  const thumbnails = heads.all();
-  const maps = thumbnails.map(({ of, layer, head }) => {
-    const values = line(of, layer, head, token);
-    return values && patches(values);
-  });
-  const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
-  const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
-  thumbnails.forEach(({ button, canvas, of }, i) => {
-    button.classList.toggle("waits", !maps[i]);
-    if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
-  });
-  drawLarge(token, top);
-}
-
-function drawLarge(token, top) {
-  const values = line(state.of, state.layer, state.head, token);
-  say(token, values);
-  mark(part("ring.chosen"), tokenOf(state.token).number);
-  mark(part("ring.under"), pointed ?? undefined);
-  if (!values) return;
-  const map = patches(values);
-  const signed = state.of === "similar";
-  const limit = state.of === set && top !== null ? top : largest(map);
-  paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.of) });
-  drawLegend(limit, signed);
-  const { layer, head, direction, of } = state;
-  const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
-  document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
-}
-
-// The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
-function drawLegend(limit, signed) {
-  const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
-  const { scale: colour = "linear" } = coloursOf(state.of);
-  const low = signed ? -limit : limit * lowestOf(colour);
-  part("legend").style.setProperty("--ramp", ramp(signed));
-  part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
-  part("middle").textContent = colour === "linear" ? "" : text(limit * middleOf(colour));
-  part("top").textContent = text(limit);
-  part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
-}
-
-function mark(ring, number) {
-  ring.hidden = number === undefined;
-  if (ring.hidden) return;
-  const [rows, columns] = look.grid;
-  const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
-  ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${100 / rows}%`;
-}
-
-// --- texts ---
-
-// The drawn map as map_words.js expects it.
-const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
-const title = (token) => mapTitle(look, view(), token);
-
-function say(token, values) {
-  const share = values ? shareOfPatches(look, view(), values) : 1;
-  part("title").textContent = title(token);
-  const little = share < 0.2 ? fill(texts.little_attention, { percent: percent(share) }) : "";
-  part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ").trim();
-  large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
-  for (const button of part("tokens").children) {
-    const found = look.tokens.found.find((each) => each.code === button.dataset.code);
-    button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
-    const own = values && found.indices.length === 1 && state.of !== "similar" ? percent(values[found.indices[0]]) : "";
-    button.querySelector("b").textContent = own;
+  let drawing = 0;
+  function drawSoon() {
+    if (!drawing) drawing = requestAnimationFrame(draw);
   }
-  part("pointed").textContent = values ? mapWords(look, view(), values, pointed) : waiting();
-}
 
-function waiting() {
-  if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
-  if (state.of === "rollout" && state.layer < look.rollout.first) return fill(texts.rollout_starts, { layer: look.rollout.first });
-  return texts.loading;
-}
-
-// --- the grid of all heads ---
-
-const heads = headWall(wall, SOURCES, (changes) => choose(changes));
-const dots = headDots(part("dots"), (chosen) => choose({ of: set, ...chosen }));
-const rollout = rolloutSettings();
-const { hint, ...usage } = mapHint(large);
-part("direction").before(rollout.fold);
-large.append(hint);
-
-function room() {
-  const narrow = getComputedStyle(part("both")).flexDirection === "column";
-  return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
-}
-
-// Build the grid; the focus stays on its thumbnail.
-function build() {
-  const focused = heads.all().find(({ button }) => button === document.activeElement);
-  heads.build(look, { order: state.order, across: state.across, set, other, room: room() });
-  heads.press(state);
-  if (!focused) return;
-  const isSame = ({ of, layer, head }) => of === focused.of && layer === focused.layer && head === focused.head;
-  heads.all().find(isSame)?.button.focus({ preventScroll: true });
-}
-
-// --- user input ---
-
-function choose({ layer, ...changes }) {
-  store.set(changes);
-  if (layer) store.chooseLayer(layer);
-}
-
-// Take the selection from the view state, and draw what it changes.
-function follow() {
-  const before = JSON.stringify([set, other, state.order, state.across]);
-  for (const name of Object.keys(PARAMS)) state[name] = store.state[name];
-  state.of ??= look.source;
-  state.layer = within(store.state.layer ?? look.layer, look.layers);
-  state.head = within(state.head, look.heads);
-  requestMatrices();
-  show();
-  wallOf(state.of);
-  if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
-  heads.press(state);
-  dots.press(state);
-  drawSoon();
-}
-
-// Choose the maps in the grid: either attention weights, or norm-weighted attention.
-function wallOf(of) {
-  set = NORMS.includes(of) ? "norm-head" : "head";
-  if (of in SOURCES) other = of;
-  else if ((other === "norm") !== (of === "norm-head")) other = of === "norm-head" ? "norm" : "mean";
-}
-
-// Update the controls from the state.
-function show() {
-  const source = part("source");
-  source.value = state.of in SOURCES ? state.of : `${state.of} ${state.head}`;
-  for (const button of part("direction").children) {
-    button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
-    button.setAttribute("aria-disabled", String(state.of === "similar"));
+  function draw() {
+    drawing = 0;
+    if (!look) return;
+    const token = asked();
+    const thumbnails = heads.all();
+    const maps = thumbnails.map(({ of, layer, head }) => {
+      const values = line(of, layer, head, token);
+      return values && patches(values);
+    });
+    const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
+    const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
+    thumbnails.forEach(({ button, canvas, of }, i) => {
+      button.classList.toggle("waits", !maps[i]);
+      if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
+    });
+    drawLarge(token, top);
   }
-  [part("order").value, part("colour").value] = [state.order, state.colour];
-  rollout.show({ ...store.state, of: state.of }, look.layers);
-  [part("across").checked, part("one").checked, part("raw").checked] = [state.across, state.scale, state.view === "Raw"];
-  part("across").disabled = state.order === "own";
-  part("opacity").value = state.opacity;
-  part("opacity").disabled = state.view === "Raw";
-  element.style.setProperty("--opacity", state.view === "Raw" ? 1 : state.opacity);
-}
 
-function point(number) {
-  if (number === pointed) return;
-  pointed = number;
-  if (number !== null) usage.point(number);
-  drawSoon();
-}
-
-function under(event) {
-  const box = large.getBoundingClientRect();
-  const [rows, columns] = look.grid;
-  const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
-  return at((event.clientY - box.top) / box.height, rows) * columns + at((event.clientX - box.left) / box.width, columns);
-}
-
-large.addEventListener("pointermove", (event) => look && event.pointerType !== "touch" && point(under(event)));
-large.addEventListener("pointerleave", () => point(null));
-large.addEventListener("click", (event) => {
-  if (!look) return;
-  cursor = under(event);
-  usage.use();
-  const code = patch(cursor).code;
-  choose({ token: code === state.token ? "" : code });
-});
-large.addEventListener("blur", () => point(null));
-large.addEventListener("keydown", (event) => {
-  if (!look || event.ctrlKey || event.altKey || event.metaKey) return;
-  const [rows, columns] = look.grid;
-  const chosen = tokenOf(state.token).number;
-  const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  if (event.key in moves) {
-    if (pointed === null) cursor = chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-    const [down, right] = moves[event.key];
-    const row = Math.min(Math.max(Math.floor(cursor / columns) + (pointed === null ? 0 : down), 0), rows - 1);
-    const column = Math.min(Math.max((cursor % columns) + (pointed === null ? 0 : right), 0), columns - 1);
-    cursor = row * columns + column;
-    usage.use();
-    point(cursor);
-  } else if (event.key === "Enter" || event.key === " ") {
-    if (pointed !== null) choose({ token: patch(pointed).code === state.token ? "" : patch(pointed).code });
-  } else if (event.key === "Escape") {
-    point(null);
-    choose({ token: "" });
-  } else return;
-  event.preventDefault();
-});
-
-for (const [name, label] of Object.entries(DIRECTIONS)) {
-  const button = make("button", { type: "button", text: label });
-  button.dataset.name = name;
-  button.addEventListener("click", () => choose({ direction: name }));
-  part("direction").append(button);
-}
-const options = (values) => Object.entries(values).map(([value, text]) => make("option", { value, text }));
-part("order").append(...options(ORDERS));
-part("colour").append(...options(COLOURS));
-part("colour").addEventListener("change", (event) => choose({ colour: event.target.value }));
-part("order").addEventListener("change", (event) => choose({ order: event.target.value }));
-part("across").addEventListener("change", (event) => choose({ across: event.target.checked }));
-part("one").addEventListener("change", (event) => choose({ scale: event.target.checked }));
-part("raw").addEventListener("change", (event) => choose({ view: event.target.checked ? "Raw" : "Overlay" }));
-part("opacity").addEventListener("input", (event) => choose({ opacity: Number(event.target.value) }));
-part("source").addEventListener("change", (event) => {
-  const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
-  choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
-});
-
-// A panel closes with Escape, and with a click next to it.
-const closePanels = (target) => element.querySelectorAll("details.display[open]").forEach((each) => each.contains(target) || (each.open = false));
-document.addEventListener("pointerdown", ({ target }) => closePanels(target));
-part("bar").addEventListener("keydown", (event) => {
-  const panel = event.key === "Escape" && event.target.closest("details.display[open]");
-  if (!panel) return;
-  panel.open = false;
-  panel.firstElementChild.focus();
-});
-
-// --- tables of numbers, and saved images ---
-
-function tables() {
-  const token = asked();
-  const values = line(state.of, state.layer, state.head, token);
-  if (look && values && part("numbers").open) part("tables").replaceChildren(...mapTables(look, view(), token, values));
-}
-part("numbers").addEventListener("toggle", tables);
-document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
-
-function saveMap(format) {
-  const [from, to, kind] = ["low", "top", "kind"].map((name) => part(name).textContent);
-  const figure = mapFigure(look, { title: title(asked()), image: part("seen"), canvas: large.querySelector("canvas"), from, to, kind, signed: state.of === "similar" });
-  saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
-}
-
-function saveHeads(format) {
-  const isSorted = state.order !== "own";
-  const columns = look.heads + (isSorted && state.across ? 0 : 1);
-  const figure = headsFigure(look, { thumbnails: heads.all(), columns, isSorted, token: asked(), incoming: incoming(), set, top: commonTop, image: part("seen"), kind: part("kind").textContent });
-  saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
-}
-
-for (const [text, save] of [[texts.save_map, saveMap], [texts.save_heads, saveHeads]]) {
-  for (const format of ["png", "svg"]) {
-    const button = make("button", { type: "button", text: fill(text, { format: format.toUpperCase() }) });
-    button.addEventListener("click", () => save(format));
-    part("save").append(button);
+  function drawLarge(token, top) {
+    const values = line(state.of, state.layer, state.head, token);
+    say(token, values);
+    mark(part("ring.chosen"), tokenOf(state.token).number);
+    mark(part("ring.under"), pointed ?? undefined);
+    if (!values) return;
+    const map = patches(values);
+    const signed = state.of === "similar";
+    const limit = state.of === set && top !== null ? top : largest(map);
+    paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.of) });
+    drawLegend(limit, signed);
+    const { layer, head, direction, of } = state;
+    const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
+    document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
   }
-}
 
-// --- payloads from the server ---
-
-function sentence(text) {
-  part("sentence").textContent = text ?? "";
-  part("sentence").hidden = !text;
-}
-
-// A large model's layer is loaded when it is shown, norm-weighted attention when it is chosen.
-async function requestMatrices() {
-  if (NORMS.includes(state.of)) store.set({ norms: true });
-  const [found, wanted] = [look, look.sets[NORMS.includes(state.of) ? "norm-head" : "head"]];
-  const file = wanted && fileOf(wanted, state.layer);
-  if (!wanted || wanted.layers[file] || wanted.coming.has(file)) return;
-  wanted.coming.add(file);
-  try {
-    wanted.layers[file] = await matrices(wanted.files[file]);
-    if (found === look) drawSoon();
-  } catch {
-    if (found === look) sentence(texts.no_server);
-  } finally {
-    wanted.coming.delete(file);
+  // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
+  function drawLegend(limit, signed) {
+    const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
+    const { scale: colour = "linear" } = coloursOf(state.of);
+    const low = signed ? -limit : limit * lowestOf(colour);
+    part("legend").style.setProperty("--ramp", ramp(signed));
+    part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
+    part("middle").textContent = colour === "linear" ? "" : text(limit * middleOf(colour));
+    part("top").textContent = text(limit);
+    part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
   }
-}
 
-// Attention of all heads: `files` has one file or one per layer, `rows` the classifier's rows.
-function headSet(files, rows, first) {
-  return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
-}
+  function mark(ring, number) {
+    ring.hidden = number === undefined;
+    if (ring.hidden) return;
+    const [rows, columns] = look.grid;
+    const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
+    ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${
+      100 / rows
+    }%`;
+  }
 
-async function receive(value) {
-  const mine = ++newest;
-  sentence("");
-  where.dataset.state = look ? "late" : "empty";
-  try {
-    const picture = new Image();
-    picture.src = value.seen.url;
-    const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // same image and model
-    const fetched = (file) => (file ? matrices(file.url) : null);
-    const only = (files) => (files?.length === 1 ? fetched(files[0]) : null);
-    const norms = value.norms?.heads ? value.norms : null;
-    const weights = here ? [] : [fetched(value.rows), only(value.attention)];
-    const weighted = norms ? [fetched(norms.rows), only(norms.heads), fetched(norms.all)] : [];
-    const [rolled, [rows, all], [normRows, normHeads, together]] = await Promise.all([
-      fetched(value.rollout.file), Promise.all(weights), Promise.all(weighted), picture.decode(),
-    ]);
-    if (mine !== newest) return;
-    const size = value.prefix.length + value.grid[0] * value.grid[1];
-    const sets = { head: here?.sets.head ?? headSet(value.attention, rows, all), "norm-head": norms && headSet(norms.heads, normRows, normHeads) };
-    take({ ...value, sets, together, rolled, size, similar: here?.similar ?? null, tokens: tokensOf(value) });
-    look.similar ??= await matrices(value.similar.url);
-    if (mine !== newest) return;
-    where.dataset.state = "whole";
+  // --- texts ---
+
+  // The drawn map as map_words.js expects it.
+  const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
+  const title = (token) => mapTitle(look, view(), token);
+
+  function say(token, values) {
+    const share = values ? shareOfPatches(look, view(), values) : 1;
+    part("title").textContent = title(token);
+    const little = share < 0.2 ? fill(texts.little_attention, { percent: percent(share) }) : "";
+    part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ")
+      .trim();
+    large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
+    for (const button of part("tokens").children) {
+      const found = look.tokens.found.find((each) => each.code === button.dataset.code);
+      button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
+      const own = values && found.indices.length === 1 && state.of !== "similar"
+        ? percent(values[found.indices[0]])
+        : "";
+      button.querySelector("b").textContent = own;
+    }
+    part("pointed").textContent = values ? mapWords(look, view(), values, pointed) : waiting();
+  }
+
+  function waiting() {
+    if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
+    if (state.of === "rollout" && state.layer < look.rollout.first) {
+      return fill(texts.rollout_starts, { layer: look.rollout.first });
+    }
+    return texts.loading;
+  }
+
+  // --- the grid of all heads ---
+
+  const heads = headWall(wall, SOURCES, (changes) => choose(changes));
+  const dots = headDots(part("dots"), (chosen) => choose({ of: set, ...chosen }));
+  const rollout = rolloutSettings();
+  const { hint, ...usage } = mapHint(large);
+  part("direction").before(rollout.fold);
+  large.append(hint);
+
+  function room() {
+    const narrow = getComputedStyle(part("both")).flexDirection === "column";
+    return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
+  }
+
+  // Build the grid; the focus stays on its thumbnail.
+  function build() {
+    const focused = heads.all().find(({ button }) => button === document.activeElement);
+    heads.build(look, { order: state.order, across: state.across, set, other, room: room() });
+    heads.press(state);
+    if (!focused) return;
+    const isSame = ({ of, layer, head }) =>
+      of === focused.of && layer === focused.layer && head === focused.head;
+    heads.all().find(isSame)?.button.focus({ preventScroll: true });
+  }
+
+  // --- user input ---
+
+  function choose({ layer, ...changes }) {
+    store.set(changes);
+    if (layer) store.chooseLayer(layer);
+  }
+
+  // Take the selection from the view state, and draw what it changes.
+  function follow() {
+    const before = JSON.stringify([set, other, state.order, state.across]);
+    for (const name of Object.keys(PARAMS)) state[name] = store.state[name];
+    state.of ??= look.source;
+    state.layer = within(store.state.layer ?? look.layer, look.layers);
+    state.head = within(state.head, look.heads);
+    requestMatrices();
+    show();
+    wallOf(state.of);
+    if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
+    heads.press(state);
+    dots.press(state);
     drawSoon();
-  } catch (error) {
-    if (mine !== newest) return;
-    where.dataset.state = look ? "late" : "empty";
-    sentence([error.message, look ? texts.previous_shown : ""].join(" "));
   }
-}
 
-function take(found) {
-  look = found;
-  pointed = null;
-  where.dataset.state = "here";
-  part("seen").src = found.seen.url;
-  part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
-  wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-  const option = (value, text) => make("option", { value, text });
-  const headOptions = (of, text) => Array.from({ length: found.heads }, (_, i) => option(`${of} ${i + 1}`, fill(text, { head: i + 1 })));
-  part("source").replaceChildren(...headOptions("head", texts.source_head), ...Object.entries(SOURCES).map(([of, text]) => option(of, text)),
-    ...headOptions("norm-head", texts.source_norm_head));
-  part("tokens").replaceChildren(...found.tokens.found.map(({ code, label }) => {
-    const button = make("button", { type: "button" }, `${label} `, make("b"));
-    button.dataset.code = code;
-    button.addEventListener("click", () => choose({ token: code === found.tokens.answering.code ? "" : code }));
-    return button;
-  }));
-  dots.build(found);
-  follow();
-  build();
-  draw();
-}
+  // Choose the maps in the grid: either attention weights, or norm-weighted attention.
+  function wallOf(of) {
+    set = NORMS.includes(of) ? "norm-head" : "head";
+    if (of in SOURCES) other = of;
+    else if ((other === "norm") !== (of === "norm-head")) other = of === "norm-head" ? "norm" : "mean";
+  }
 
-function showError(text) {
-  newest += 1;
-  sentence(text);
-  where.dataset.state = "none";
-  look = null;
-}
+  // Update the controls from the state.
+  function show() {
+    const source = part("source");
+    source.value = state.of in SOURCES ? state.of : `${state.of} ${state.head}`;
+    for (const button of part("direction").children) {
+      button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
+      button.setAttribute("aria-disabled", String(state.of === "similar"));
+    }
+    [part("order").value, part("colour").value] = [state.order, state.colour];
+    rollout.show({ ...store.state, of: state.of }, look.layers);
+    [part("across").checked, part("one").checked, part("raw").checked] = [
+      state.across,
+      state.scale,
+      state.view === "Raw",
+    ];
+    part("across").disabled = state.order === "own";
+    part("opacity").value = state.opacity;
+    part("opacity").disabled = state.view === "Raw";
+    element.style.setProperty("--opacity", state.view === "Raw" ? 1 : state.opacity);
+  }
 
-let data = null; // the last payload
-function render(value) {
-  if (value === data) return look && follow();
-  data = value;
-  return receive(value);
-}
+  function point(number) {
+    if (number === pointed) return;
+    pointed = number;
+    if (number !== null) usage.point(number);
+    drawSoon();
+  }
 
-// Draw immediately, because a page has no next frame while it is printed.
-new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
-return { render, showError };
+  function under(event) {
+    const box = large.getBoundingClientRect();
+    const [rows, columns] = look.grid;
+    const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
+    return at((event.clientY - box.top) / box.height, rows) * columns +
+      at((event.clientX - box.left) / box.width, columns);
+  }
+
+  large.addEventListener(
+    "pointermove",
+    (event) => look && event.pointerType !== "touch" && point(under(event)),
+  );
+  large.addEventListener("pointerleave", () => point(null));
+  large.addEventListener("click", (event) => {
+    if (!look) return;
+    cursor = under(event);
+    usage.use();
+    const code = patch(cursor).code;
+    choose({ token: code === state.token ? "" : code });
+  });
+  large.addEventListener("blur", () => point(null));
+  large.addEventListener("keydown", (event) => {
+    if (!look || event.ctrlKey || event.altKey || event.metaKey) return;
+    const [rows, columns] = look.grid;
+    const chosen = tokenOf(state.token).number;
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    if (event.key in moves) {
+      if (pointed === null) cursor = chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+      const [down, right] = moves[event.key];
+      const row = Math.min(
+        Math.max(Math.floor(cursor / columns) + (pointed === null ? 0 : down), 0),
+        rows - 1,
+      );
+      const column = Math.min(Math.max((cursor % columns) + (pointed === null ? 0 : right), 0), columns - 1);
+      cursor = row * columns + column;
+      usage.use();
+      point(cursor);
+    } else if (event.key === "Enter" || event.key === " ") {
+      if (pointed !== null) choose({ token: patch(pointed).code === state.token ? "" : patch(pointed).code });
+    } else if (event.key === "Escape") {
+      point(null);
+      choose({ token: "" });
+    } else return;
+    event.preventDefault();
+  });
+
+  for (const [name, label] of Object.entries(DIRECTIONS)) {
+    const button = make("button", { type: "button", text: label });
+    button.dataset.name = name;
+    button.addEventListener("click", () => choose({ direction: name }));
+    part("direction").append(button);
+  }
+  const options = (values) => Object.entries(values).map(([value, text]) => make("option", { value, text }));
+  part("order").append(...options(ORDERS));
+  part("colour").append(...options(COLOURS));
+  part("colour").addEventListener("change", (event) => choose({ colour: event.target.value }));
+  part("order").addEventListener("change", (event) => choose({ order: event.target.value }));
+  part("across").addEventListener("change", (event) => choose({ across: event.target.checked }));
+  part("one").addEventListener("change", (event) => choose({ scale: event.target.checked }));
+  part("raw").addEventListener(
+    "change",
+    (event) => choose({ view: event.target.checked ? "Raw" : "Overlay" }),
+  );
+  part("opacity").addEventListener("input", (event) => choose({ opacity: Number(event.target.value) }));
+  part("source").addEventListener("change", (event) => {
+    const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
+    choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
+  });
+
+  // A panel closes with Escape, and with a click next to it.
+  const closePanels = (target) =>
+    element.querySelectorAll("details.display[open]").forEach((each) =>
+      each.contains(target) || (each.open = false)
+    );
+  document.addEventListener("pointerdown", ({ target }) => closePanels(target));
+  part("bar").addEventListener("keydown", (event) => {
+    const panel = event.key === "Escape" && event.target.closest("details.display[open]");
+    if (!panel) return;
+    panel.open = false;
+    panel.firstElementChild.focus();
+  });
+
+  // --- tables of numbers, and saved images ---
+
+  function tables() {
+    const token = asked();
+    const values = line(state.of, state.layer, state.head, token);
+    if (look && values && part("numbers").open) {
+      part("tables").replaceChildren(...mapTables(look, view(), token, values));
+    }
+  }
+  part("numbers").addEventListener("toggle", tables);
+  document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
+
+  function saveMap(format) {
+    const [from, to, kind] = ["low", "top", "kind"].map((name) => part(name).textContent);
+    const figure = mapFigure(look, {
+      title: title(asked()),
+      image: part("seen"),
+      canvas: large.querySelector("canvas"),
+      from,
+      to,
+      kind,
+      signed: state.of === "similar",
+    });
+    saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
+  }
+
+  function saveHeads(format) {
+    const isSorted = state.order !== "own";
+    const columns = look.heads + (isSorted && state.across ? 0 : 1);
+    const figure = headsFigure(look, {
+      thumbnails: heads.all(),
+      columns,
+      isSorted,
+      token: asked(),
+      incoming: incoming(),
+      set,
+      top: commonTop,
+      image: part("seen"),
+      kind: part("kind").textContent,
+    });
+    saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
+  }
+
+  for (const [text, save] of [[texts.save_map, saveMap], [texts.save_heads, saveHeads]]) {
+    for (const format of ["png", "svg"]) {
+      const button = make("button", { type: "button", text: fill(text, { format: format.toUpperCase() }) });
+      button.addEventListener("click", () => save(format));
+      part("save").append(button);
+    }
+  }
+
+  // --- payloads from the server ---
+
+  function sentence(text) {
+    part("sentence").textContent = text ?? "";
+    part("sentence").hidden = !text;
+  }
+
+  // A large model's layer is loaded when it is shown, norm-weighted attention when it is chosen.
+  async function requestMatrices() {
+    if (NORMS.includes(state.of)) store.set({ norms: true });
+    const [found, wanted] = [look, look.sets[NORMS.includes(state.of) ? "norm-head" : "head"]];
+    const file = wanted && fileOf(wanted, state.layer);
+    if (!wanted || wanted.layers[file] || wanted.coming.has(file)) return;
+    wanted.coming.add(file);
+    try {
+      wanted.layers[file] = await matrices(wanted.files[file]);
+      if (found === look) drawSoon();
+    } catch {
+      if (found === look) sentence(texts.no_server);
+    } finally {
+      wanted.coming.delete(file);
+    }
+  }
+
+  // Attention of all heads: `files` has one file or one per layer, `rows` the classifier's rows.
+  function headSet(files, rows, first) {
+    return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
+  }
+
+  async function receive(value) {
+    const mine = ++newest;
+    sentence("");
+    where.dataset.state = look ? "late" : "empty";
+    try {
+      const picture = new Image();
+      picture.src = value.seen.url;
+      const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // same image and model
+      const fetched = (file) => (file ? matrices(file.url) : null);
+      const only = (files) => (files?.length === 1 ? fetched(files[0]) : null);
+      const norms = value.norms?.heads ? value.norms : null;
+      const weights = here ? [] : [fetched(value.rows), only(value.attention)];
+      const weighted = norms ? [fetched(norms.rows), only(norms.heads), fetched(norms.all)] : [];
+      const [rolled, [rows, all], [normRows, normHeads, together]] = await Promise.all([
+        fetched(value.rollout.file),
+        Promise.all(weights),
+        Promise.all(weighted),
+        picture.decode(),
+      ]);
+      if (mine !== newest) return;
+      const size = value.prefix.length + value.grid[0] * value.grid[1];
+      const sets = {
+        head: here?.sets.head ?? headSet(value.attention, rows, all),
+        "norm-head": norms && headSet(norms.heads, normRows, normHeads),
+      };
+      take({
+        ...value,
+        sets,
+        together,
+        rolled,
+        size,
+        similar: here?.similar ?? null,
+        tokens: tokensOf(value),
+      });
+      look.similar ??= await matrices(value.similar.url);
+      if (mine !== newest) return;
+      where.dataset.state = "whole";
+      drawSoon();
+    } catch (error) {
+      if (mine !== newest) return;
+      where.dataset.state = look ? "late" : "empty";
+      sentence([error.message, look ? texts.previous_shown : ""].join(" "));
+    }
+  }
+
+  function take(found) {
+    look = found;
+    pointed = null;
+    where.dataset.state = "here";
+    part("seen").src = found.seen.url;
+    part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
+    wall.style.setProperty("--seen", `url("${found.seen.url}")`);
+    const option = (value, text) => make("option", { value, text });
+    const headOptions = (of, text) =>
+      Array.from({ length: found.heads }, (_, i) => option(`${of} ${i + 1}`, fill(text, { head: i + 1 })));
+    part("source").replaceChildren(
+      ...headOptions("head", texts.source_head),
+      ...Object.entries(SOURCES).map(([of, text]) => option(of, text)),
+      ...headOptions("norm-head", texts.source_norm_head),
+    );
+    part("tokens").replaceChildren(...found.tokens.found.map(({ code, label }) => {
+      const button = make("button", { type: "button" }, `${label} `, make("b"));
+      button.dataset.code = code;
+      button.addEventListener(
+        "click",
+        () => choose({ token: code === found.tokens.answering.code ? "" : code }),
+      );
+      return button;
+    }));
+    dots.build(found);
+    follow();
+    build();
+    draw();
+  }
+
+  function showError(text) {
+    newest += 1;
+    sentence(text);
+    where.dataset.state = "none";
+    look = null;
+  }
+
+  let data = null; // the last payload
+  function render(value) {
+    if (value === data) return look && follow();
+    data = value;
+    return receive(value);
+  }
+
+  // Draw immediately, because a page has no next frame while it is printed.
+  new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
+  return { render, showError };
 }
 
 store.state.norms = false; // norm-weighted attention is requested from its first choice on

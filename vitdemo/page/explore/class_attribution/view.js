@@ -11,7 +11,12 @@ const texts = TEXTS.class_attribution;
 const VIEW = "class_attribution";
 const NEEDS = ["image", "model", "why", "not", "fill"];
 const starts = [
-  { id: "why-measure", text: texts.test_faithfulness, busy: texts.testing_faithfulness, task: `${VIEW}.faithfulness` },
+  {
+    id: "why-measure",
+    text: texts.test_faithfulness,
+    busy: texts.testing_faithfulness,
+    task: `${VIEW}.faithfulness`,
+  },
   { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
 ];
 const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: NEEDS });
@@ -20,18 +25,35 @@ const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: 
 
 function bar({ low, high, random, baselines }, { points, text, verdict, title, is_better }) {
   const at = (value) => (100 * (value - low)) / (high - low || 1);
-  const part = (className, from, to) => make("i", { className, style: `left: ${at(Math.min(from, to))}%; width: ${at(Math.max(from, to)) - at(Math.min(from, to))}%` });
+  const part = (className, from, to) =>
+    make("i", {
+      className,
+      style: `left: ${at(Math.min(from, to))}%; width: ${at(Math.max(from, to)) - at(Math.min(from, to))}%`,
+    });
   const label = fill(texts.score, { points: text, verdict: title });
-  return make("div", { className: "score", title: label },
-    make("div", { className: "track", role: "img", "aria-label": label }, part("random", ...random), part(`value${is_better ? " is-better" : ""}`, 0, points),
-      ...baselines.map(([name, value]) => Object.assign(part("line", value, value), { title: `${name} ${value.toFixed(1)}` }))),
-    make("p", {}, make("b", { text }), ` ${verdict}`));
+  return make(
+    "div",
+    { className: "score", title: label },
+    make(
+      "div",
+      { className: "track", role: "img", "aria-label": label },
+      part("random", ...random),
+      part(`value${is_better ? " is-better" : ""}`, 0, points),
+      ...baselines.map(([name, value]) =>
+        Object.assign(part("line", value, value), { title: `${name} ${value.toFixed(1)}` })
+      ),
+    ),
+    make("p", {}, make("b", { text }), ` ${verdict}`),
+  );
 }
 
 function barWords({ low, high, baselines }) {
   const [from, to] = [low, high].map((value) => value.toFixed(0).replace("-", "−"));
   const names = baselines.map(([title]) => title.toLowerCase()).join(", ");
-  return make("span", { className: "bars", text: `${fill(texts.bars, { low: from, high: to })} ${fill(texts.bars_baselines, { baselines: names })}` });
+  return make("span", {
+    className: "bars",
+    text: `${fill(texts.bars, { low: from, high: to })} ${fill(texts.bars_baselines, { baselines: names })}`,
+  });
 }
 
 // --- the map under the pointer, whose curves are highlighted ---

@@ -6,176 +6,189 @@ import * as store from "../../store.js";
 import { fill, fillParts, html, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.image_input;
+// Images, and formats that some systems do not list as images.
+const ACCEPTED =
+  "image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp";
 const HTML = html`
-<div class="given">
-  <div class="frame" data-state="picture">
-    <img class="whole" alt="">
-    <div class="crop" role="slider" tabindex="0" aria-label="${texts.crop}" aria-valuemin="0" aria-valuemax="100" hidden></div>
-    <video class="camera" muted playsinline hidden></video>
+  <div class="given">
+    <div class="frame" data-state="picture">
+      <img class="whole" alt="">
+      <div class="crop" role="slider" tabindex="0" aria-label="${texts.crop}" aria-valuemin="0"
+        aria-valuemax="100" hidden></div>
+      <video class="camera" muted playsinline hidden></video>
+    </div>
+    <p class="about"></p>
+    <div class="ways">
+      <label class="choose">
+        <input type="file" accept="${ACCEPTED}">
+        <span>${texts.choose}</span>
+      </label>
+      <button type="button" class="open-camera">${texts.open_camera}</button>
+      <button type="button" class="take" hidden>${texts.take_photo}</button>
+      <button type="button" class="leave" hidden>${texts.close_camera}</button>
+    </div>
+    <p class="say" role="status"></p>
   </div>
-  <p class="about"></p>
-  <div class="ways">
-    <label class="choose"><input type="file" accept="image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp"><span>${texts.choose}</span></label>
-    <button type="button" class="open-camera">${texts.open_camera}</button>
-    <button type="button" class="take" hidden>${texts.take_photo}</button>
-    <button type="button" class="leave" hidden>${texts.close_camera}</button>
-  </div>
-  <p class="say" role="status"></p>
-</div>`;
+`;
 
 function create(element, { upload }) {
-element.innerHTML = HTML;
-const part = (name) => element.querySelector("." + name);
-const choose = (image, options) => store.set({ image, unavailable: "" }, options);
-const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
-const MOST = 60e6; // bytes, the same limit as on the server
-let at = 0.5; // position of the square along the longer side, 0 to 1
-let refusal = ""; // the last message about an image that was not shown
-let shown = null; // the last image that the server accepted
-let sent = 0; // number of the latest image; earlier ones that finish late are ignored
+  element.innerHTML = HTML;
+  const part = (name) => element.querySelector("." + name);
+  const choose = (image, options) => store.set({ image, unavailable: "" }, options);
+  const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
+  const MOST = 60e6; // bytes, the same limit as on the server
+  let at = 0.5; // position of the square along the longer side, 0 to 1
+  let refusal = ""; // the last message about an image that was not shown
+  let shown = null; // the last image that the server accepted
+  let sent = 0; // number of the latest image; earlier ones that finish late are ignored
 
-const say = (text) => (part("say").textContent = text);
+  const say = (text) => (part("say").textContent = text);
 
-async function send(blob, name) {
-  const mine = ++sent;
-  if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
-  say(texts.uploading);
-  try {
-    const { path } = await upload(blob instanceof File ? blob : new File([blob], name, { type: blob.type }));
-    if (mine !== sent) return;
-    choose({ source: "own", path, at: 0.5 });
-  } catch {
-    if (mine === sent) say(texts.not_uploaded);
+  async function send(blob, name) {
+    const mine = ++sent;
+    if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
+    say(texts.uploading);
+    try {
+      const { path } = await upload(
+        blob instanceof File ? blob : new File([blob], name, { type: blob.type }),
+      );
+      if (mine !== sent) return;
+      choose({ source: "own", path, at: 0.5 });
+    } catch {
+      if (mine === sent) say(texts.not_uploaded);
+    }
   }
-}
 
-// --- sources ---
+  // --- sources ---
 
-const input = element.querySelector("input[type=file]");
-input.addEventListener("change", () => {
-  if (input.files[0]) send(input.files[0]);
-  input.value = ""; // so that the same file can be chosen again
-});
-frame.addEventListener("dragover", (event) => {
-  event.preventDefault();
-  frame.classList.add("over");
-});
-frame.addEventListener("dragleave", () => frame.classList.remove("over"));
-frame.addEventListener("drop", (event) => {
-  event.preventDefault();
-  frame.classList.remove("over");
-  const file = event.dataTransfer.files[0];
-  if (file) send(file);
-  else say(texts.not_a_file);
-});
-document.addEventListener("paste", (event) => {
-  const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
-  if (!file || !element.offsetParent) return; // another tab of the page is open
-  event.preventDefault();
-  send(file, "pasted.png");
-});
+  const input = element.querySelector("input[type=file]");
+  input.addEventListener("change", () => {
+    if (input.files[0]) send(input.files[0]);
+    input.value = ""; // so that the same file can be chosen again
+  });
+  frame.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    frame.classList.add("over");
+  });
+  frame.addEventListener("dragleave", () => frame.classList.remove("over"));
+  frame.addEventListener("drop", (event) => {
+    event.preventDefault();
+    frame.classList.remove("over");
+    const file = event.dataTransfer.files[0];
+    if (file) send(file);
+    else say(texts.not_a_file);
+  });
+  document.addEventListener("paste", (event) => {
+    const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
+    if (!file || !element.offsetParent) return; // another tab of the page is open
+    event.preventDefault();
+    send(file, "pasted.png");
+  });
 
-const live = camera(screen, say);
+  const live = camera(screen, say);
 
-function show(isLive) {
-  frame.dataset.state = isLive ? "camera" : "picture";
-  screen.hidden = part("take").hidden = part("leave").hidden = !isLive;
-  part("open-camera").hidden = isLive;
-}
+  function show(isLive) {
+    frame.dataset.state = isLive ? "camera" : "picture";
+    screen.hidden = part("take").hidden = part("leave").hidden = !isLive;
+    part("open-camera").hidden = isLive;
+  }
 
-function leave() {
-  live.close();
-  show(false);
-}
+  function leave() {
+    live.close();
+    show(false);
+  }
 
-part("open-camera").addEventListener("click", async () => {
-  if (!(await live.open())) return;
-  say("");
-  show(true);
-  part("take").focus();
-});
-part("leave").addEventListener("click", () => {
-  leave();
-  part("open-camera").focus();
-});
-part("take").addEventListener("click", () => {
-  live.still("image/png").then((blob) => send(blob, "camera.png"));
-  leave();
-});
+  part("open-camera").addEventListener("click", async () => {
+    if (!(await live.open())) return;
+    say("");
+    show(true);
+    part("take").focus();
+  });
+  part("leave").addEventListener("click", () => {
+    leave();
+    part("open-camera").focus();
+  });
+  part("take").addEventListener("click", () => {
+    live.still("image/png").then((blob) => send(blob, "camera.png"));
+    leave();
+  });
 
-// --- the square that the models receive ---
+  // --- the square that the models receive ---
 
-const wide = () => whole.naturalWidth > whole.naturalHeight;
-const isSquare = () => Math.abs(whole.naturalWidth - whole.naturalHeight) <= 0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
+  const wide = () => whole.naturalWidth > whole.naturalHeight;
+  const isSquare = () =>
+    Math.abs(whole.naturalWidth - whole.naturalHeight) <=
+      0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
 
-function place() {
-  crop.hidden = !shown || !whole.naturalWidth || isSquare();
-  if (crop.hidden) return;
-  const side = Math.min(whole.clientWidth, whole.clientHeight);
-  const room = Math.max(whole.clientWidth, whole.clientHeight) - side;
-  crop.style.width = crop.style.height = `${side}px`;
-  crop.style.left = `${whole.offsetLeft + (wide() ? at * room : 0)}px`;
-  crop.style.top = `${whole.offsetTop + (wide() ? 0 : at * room)}px`;
-  crop.setAttribute("aria-valuenow", Math.round(100 * at));
-  crop.setAttribute("aria-orientation", wide() ? "horizontal" : "vertical");
-}
+  function place() {
+    crop.hidden = !shown || !whole.naturalWidth || isSquare();
+    if (crop.hidden) return;
+    const side = Math.min(whole.clientWidth, whole.clientHeight);
+    const room = Math.max(whole.clientWidth, whole.clientHeight) - side;
+    crop.style.width = crop.style.height = `${side}px`;
+    crop.style.left = `${whole.offsetLeft + (wide() ? at * room : 0)}px`;
+    crop.style.top = `${whole.offsetTop + (wide() ? 0 : at * room)}px`;
+    crop.setAttribute("aria-valuenow", Math.round(100 * at));
+    crop.setAttribute("aria-orientation", wide() ? "horizontal" : "vertical");
+  }
 
-let asking = null;
-function move(to, delay) {
-  at = Math.min(Math.max(to, 0), 1);
-  place();
-  clearTimeout(asking);
-  asking = setTimeout(() => choose({ ...shown, at }), delay);
-}
-
-crop.addEventListener("pointerdown", (event) => {
-  const [start, before] = [wide() ? event.clientX : event.clientY, at];
-  const room = Math.abs(whole.clientWidth - whole.clientHeight);
-  crop.setPointerCapture(event.pointerId);
-  crop.onpointermove = (moved) => {
-    at = Math.min(Math.max(before + ((wide() ? moved.clientX : moved.clientY) - start) / room, 0), 1);
+  let asking = null;
+  function move(to, delay) {
+    at = Math.min(Math.max(to, 0), 1);
     place();
-  };
-  crop.onpointerup = crop.onpointercancel = () => {
-    crop.onpointermove = crop.onpointerup = crop.onpointercancel = null;
-    if (at !== before) move(at, 0);
-  };
-});
-crop.addEventListener("keydown", (event) => {
-  const step = { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  move(at + step, 300); // several key presses cause one request
-});
+    clearTimeout(asking);
+    asking = setTimeout(() => choose({ ...shown, at }), delay);
+  }
 
-// --- payloads from the server ---
+  crop.addEventListener("pointerdown", (event) => {
+    const [start, before] = [wide() ? event.clientX : event.clientY, at];
+    const room = Math.abs(whole.clientWidth - whole.clientHeight);
+    crop.setPointerCapture(event.pointerId);
+    crop.onpointermove = (moved) => {
+      at = Math.min(Math.max(before + ((wide() ? moved.clientX : moved.clientY) - start) / room, 0), 1);
+      place();
+    };
+    crop.onpointerup = crop.onpointercancel = () => {
+      crop.onpointermove = crop.onpointerup = crop.onpointercancel = null;
+      if (at !== before) move(at, 0);
+    };
+  });
+  crop.addEventListener("keydown", (event) => {
+    const step =
+      { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    move(at + step, 300); // several key presses cause one request
+  });
 
-function render({ label, picture, size, words }, state) {
-  say(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
-  shown = state.image;
-  at = shown.at;
-  whole.classList.toggle("small", Math.max(...size) <= 128);
-  whole.onload = place;
-  whole.src = picture.url;
-  whole.alt = words;
-  const about = part("about");
-  about.replaceChildren(words);
-  if (label) about.append(" ", ...fillParts(texts.true_class, { label: make("strong", { text: label }) }));
-  if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(` ${texts.drag}`);
-}
+  // --- payloads from the server ---
 
-// The server refused the image: restore the previous one, or the first photo.
-function showError(text) {
-  const before = shown ?? store.initialImage();
-  const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
-  refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
-  say(refusal);
-  if (isMissingDataset(text)) part("say").replaceChildren(datasetCard("compact"));
-  if (before && isOther) choose(before, { isCorrection: true });
-}
+  function render({ label, picture, size, words }, state) {
+    say(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
+    shown = state.image;
+    at = shown.at;
+    whole.classList.toggle("small", Math.max(...size) <= 128);
+    whole.onload = place;
+    whole.src = picture.url;
+    whole.alt = words;
+    const about = part("about");
+    about.replaceChildren(words);
+    if (label) about.append(" ", ...fillParts(texts.true_class, { label: make("strong", { text: label }) }));
+    if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(` ${texts.drag}`);
+  }
 
-new ResizeObserver(place).observe(frame);
-return { render, showError };
+  // The server refused the image: restore the previous one, or the first photo.
+  function showError(text) {
+    const before = shown ?? store.initialImage();
+    const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
+    refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
+    say(refusal);
+    if (isMissingDataset(text)) part("say").replaceChildren(datasetCard("compact"));
+    if (before && isOther) choose(before, { isCorrection: true });
+  }
+
+  new ResizeObserver(place).observe(frame);
+  return { render, showError };
 }
 
 store.define("image_input", { needs: ["image", "unavailable"], isFirst: true, create });

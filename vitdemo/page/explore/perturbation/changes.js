@@ -25,7 +25,8 @@ export function decode(code, [rows, columns]) {
 export const setRemoved = (code) => store.set({ removed: code });
 
 // Set the controls of changes.
-export const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
+export const change = (values) =>
+  store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
 export function apply({ removed, ...values }) {
   change(values);
@@ -33,4 +34,5 @@ export function apply({ removed, ...values }) {
 }
 
 // Whether the state has these changes, with any seed.
-export const isApplied = ({ seed, ...values }) => Object.entries(values).every(([name, value]) => String(store.state[name]) === String(value));
+export const isApplied = ({ seed: _seed, ...values }) =>
+  Object.entries(values).every(([name, value]) => String(store.state[name]) === String(value));

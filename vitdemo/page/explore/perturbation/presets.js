@@ -9,9 +9,20 @@ const texts = TEXTS.perturbation;
 
 function tile({ title, changes }, at, { presets, sheet }) {
   const along = (100 * at) / (presets.length - 1);
-  const style = `background-image: url("${sheet.url}"); background-size: ${100 * presets.length}% 100%; background-position: ${along}% 0`;
-  const button = make("button", { type: "button", id: at ? null : "hands-reset", "data-pick": title, "aria-pressed": String(imageChanges.isApplied(changes)) },
-    make("i", { className: "vd-cut", style }), make("span", { text: title }));
+  const style = `background-image: url("${sheet.url}"); background-size: ${
+    100 * presets.length
+  }% 100%; background-position: ${along}% 0`;
+  const button = make(
+    "button",
+    {
+      type: "button",
+      id: at ? null : "hands-reset",
+      "data-pick": title,
+      "aria-pressed": String(imageChanges.isApplied(changes)),
+    },
+    make("i", { className: "vd-cut", style }),
+    make("span", { text: title }),
+  );
   button.addEventListener("click", () => imageChanges.apply(changes));
   return button;
 }
@@ -24,4 +35,9 @@ function render(element, data) {
   redraw(element, row, make("p", { id: "hands-note", role: "status", text: current?.description ?? "" }));
 }
 
-store.define("change_presets", { skeleton: "tiles", needs: ["image"], follows: [...imageChanges.KEYS, "removed"], render });
+store.define("change_presets", {
+  skeleton: "tiles",
+  needs: ["image"],
+  follows: [...imageChanges.KEYS, "removed"],
+  render,
+});

@@ -23,15 +23,29 @@ const action = (text, run, id = null) => {
   button.addEventListener("click", run);
   return button;
 };
-const picture = make("div", { className: "changed" }, make("div", { className: "patches" }, image, cells), words,
-  make("div", { className: "actions" }, action(texts.most, removeMostAttended, "hands-most"), action(texts.random, removeRandom, "hands-random"),
-    action(texts.download, save)), message);
+const picture = make(
+  "div",
+  { className: "changed" },
+  make("div", { className: "patches" }, image, cells),
+  words,
+  make(
+    "div",
+    { className: "actions" },
+    action(texts.most, removeMostAttended, "hands-most"),
+    action(texts.random, removeRandom, "hands-random"),
+    action(texts.download, save),
+  ),
+  message,
+);
 const settle = rove(cells, () => [...cells.children], () => shown.grid[1]);
 
 function buildCells([rows, columns]) {
   cells.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
   cells.replaceChildren(...Array.from({ length: rows * columns }, (_, cell) => {
-    const label = fill(texts.remove_patch, { row: Math.floor(cell / columns) + 1, column: (cell % columns) + 1 });
+    const label = fill(texts.remove_patch, {
+      row: Math.floor(cell / columns) + 1,
+      column: (cell % columns) + 1,
+    });
     const button = make("button", { type: "button", "aria-label": label, "data-pick": cell }); // printed, unlike other buttons
     button.addEventListener("click", () => toggle(cell));
     return button;
@@ -43,14 +57,20 @@ const removedCells = () => decode(store.state.removed, shown.grid);
 
 function toggle(cell) {
   const removed = removedCells();
-  setRemoved(encode(removed.includes(cell) ? removed.filter((each) => each !== cell) : [...removed, cell], shown.grid));
+  setRemoved(
+    encode(removed.includes(cell) ? removed.filter((each) => each !== cell) : [...removed, cell], shown.grid),
+  );
 }
 
 function drawPatches() {
   if (!shown) return;
   const removed = removedCells();
-  [...cells.children].forEach((button, cell) => button.setAttribute("aria-pressed", String(removed.includes(cell))));
-  const count = removed.length ? fill(texts.removed, { count: removed.length, total: cells.childElementCount }) : "";
+  [...cells.children].forEach((button, cell) =>
+    button.setAttribute("aria-pressed", String(removed.includes(cell)))
+  );
+  const count = removed.length
+    ? fill(texts.removed, { count: removed.length, total: cells.childElementCount })
+    : "";
   const changes = [shown.words, count].filter(Boolean).join(", ");
   image.alt = fill(texts.image, { changes: changes || texts.no_changes });
   words.textContent = changes ? fill(texts.current_changes, { changes }) : texts.help;
@@ -88,7 +108,12 @@ async function save() {
   saveAs(canvas.toDataURL("image/png"), "changed.png");
 }
 
-store.define("changed_image", { skeleton: "figures", needs: [...KEYS, "model"], follows: ["removed"], render: drawImage });
+store.define("changed_image", {
+  skeleton: "figures",
+  needs: [...KEYS, "model"],
+  follows: ["removed"],
+  render: drawImage,
+});
 
 // --- attention maps and knock-out of the changed image ---
 
@@ -102,7 +127,12 @@ const TITLES = {
 function peak(values) {
   const [flat, columns] = [values.flat(), values[0].length];
   const at = flat.indexOf(Math.max(...flat));
-  return fill(texts.strongest, { row: Math.floor(at / columns) + 1, column: (at % columns) + 1, rows: values.length, columns });
+  return fill(texts.strongest, {
+    row: Math.floor(at / columns) + 1,
+    column: (at % columns) + 1,
+    rows: values.length,
+    columns,
+  });
 }
 
 function panel({ maps, seen, which }, ranking, run, layer) {
@@ -118,7 +148,9 @@ function drawMaps(element, data) {
   const { images, reader, run } = data;
   const layer = chosenLayer(data);
   const intro = fill(texts.attention, { run, reader });
-  const panels = Object.keys(TITLES).flatMap((ranking) => images.map((each) => panel(each, ranking, run, layer)));
+  const panels = Object.keys(TITLES).flatMap((ranking) =>
+    images.map((each) => panel(each, ranking, run, layer))
+  );
   redraw(element, mapRow({ intro, panels }));
   if (attention?.data !== data) receive({ data, key: key() });
 }
@@ -159,7 +191,9 @@ function removeRanked() {
   if (attention.error) return message.replaceChildren(notice(attention.error));
   const { grid, order } = attention.data;
   const removed = decode(store.state.removed, grid);
-  const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) => !removed.includes(cell));
+  const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) =>
+    !removed.includes(cell)
+  );
   if (!remaining.length) return;
   setRemoved(encode([...removed, ...remaining.slice(0, countToRemove())], grid));
   if (clicks > 1) waiting = { key: key(), clicks: clicks - 1 };
@@ -197,8 +231,12 @@ for (const [view, name, text] of FOLDS) {
   });
 }
 
-store.watch(["hands"], ({ hands }) => { document.documentElement.dataset.hands = hands; });
-store.watch(["barred_first", "barred_last"], (state) => { if (state.barred_last >= state.barred_first) openFold("knockout"); });
+store.watch(["hands"], ({ hands }) => {
+  document.documentElement.dataset.hands = hands;
+});
+store.watch(["barred_first", "barred_last"], (state) => {
+  if (state.barred_last >= state.barred_first) openFold("knockout");
+});
 // A lesson speaks of a control in a fold.
 document.addEventListener("vitdemo:reveal", ({ target }) => {
   if (target.closest("#hands-more")) openFold("sliders");

@@ -19,7 +19,14 @@ function withProgress(lesson, index) {
   const { step, done } = lessonProgress.read(lesson.name);
   const isFinished = done.length >= lesson.steps;
   const isBegun = (step > 0 || done.length > 0) && !isFinished;
-  return { ...lesson, number: index + 1, step: Math.min(step + 1, lesson.steps), share: Math.min(done.length / lesson.steps, 1), isBegun, isFinished };
+  return {
+    ...lesson,
+    number: index + 1,
+    step: Math.min(step + 1, lesson.steps),
+    share: Math.min(done.length / lesson.steps, 1),
+    isBegun,
+    isFinished,
+  };
 }
 
 // Length of a lesson, and the step to continue with.
@@ -37,21 +44,48 @@ function buttons({ name, title, step, isBegun, isFinished }, isNext) {
     lessonPanel.begin(name, 1, teach);
   };
   const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
-  return make("div", { className: "buttons" },
-    button(label, { className: isNext ? "begin next" : "begin", "data-pick": name, "aria-label": `${label}: ${title}` }, () => start()),
-    button(texts.teach, { "data-pick": `${name} teach`, "aria-label": `${texts.teach}: ${title}` }, () => start("1")),
-    isBegun ? button(texts.start_over, { "data-pick": `${name} again`, "aria-label": `${texts.start_over}: ${title}` }, () => startOver()) : null);
+  return make(
+    "div",
+    { className: "buttons" },
+    button(label, {
+      className: isNext ? "begin next" : "begin",
+      "data-pick": name,
+      "aria-label": `${label}: ${title}`,
+    }, () => start()),
+    button(
+      texts.teach,
+      { "data-pick": `${name} teach`, "aria-label": `${texts.teach}: ${title}` },
+      () => start("1"),
+    ),
+    isBegun
+      ? button(texts.start_over, {
+        "data-pick": `${name} again`,
+        "aria-label": `${texts.start_over}: ${title}`,
+      }, () => startOver())
+      : null,
+  );
 }
 
 function card(lesson, isNext, isFirstVisit) {
   const { number, title, goal, thumbnail, share } = lesson;
-  const picture = thumbnail ? make("img", { className: "thumb", src: thumbnail.url, alt: "", width: 112, height: 112 }) : make("span", { className: "thumb" });
-  return make("li", { className: isNext ? "next" : null }, picture, make("div", { className: "words" },
-    isNext && isFirstVisit ? make("b", { className: "here", text: texts.start_here }) : null,
-    make("h2", {}, make("span", { className: "number", text: number }), ` ${title}`), make("p", { text: goal }),
-    make("small", { text: describe(lesson) }),
-    share ? make("div", { className: "bar" }, make("i", { style: `width: ${100 * share}%` })) : null,
-    buttons(lesson, isNext)));
+  const picture = thumbnail
+    ? make("img", { className: "thumb", src: thumbnail.url, alt: "", width: 112, height: 112 })
+    : make("span", { className: "thumb" });
+  return make(
+    "li",
+    { className: isNext ? "next" : null },
+    picture,
+    make(
+      "div",
+      { className: "words" },
+      isNext && isFirstVisit ? make("b", { className: "here", text: texts.start_here }) : null,
+      make("h2", {}, make("span", { className: "number", text: number }), ` ${title}`),
+      make("p", { text: goal }),
+      make("small", { text: describe(lesson) }),
+      share ? make("div", { className: "bar" }, make("i", { style: `width: ${100 * share}%` })) : null,
+      buttons(lesson, isNext),
+    ),
+  );
 }
 
 store.define("lesson_catalog", {

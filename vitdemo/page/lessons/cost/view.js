@@ -21,7 +21,11 @@ function create(element) {
   const cancel = make("button", { type: "button", className: "vd-download", text: TEXTS.task_panel.cancel });
   const progress = progressLine("", cancel);
   const measure = button("cost-measure", texts.measure, () => store.startTask("cost.measure", listen, SIZES));
-  const keep = button("cost-keep", texts.keep, () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }));
+  const keep = button(
+    "cost-keep",
+    texts.keep,
+    () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }),
+  );
   cancel.addEventListener("click", () => {
     store.cancelTask();
     measure.focus();
@@ -38,8 +42,16 @@ function create(element) {
     measure.disabled = keep.disabled = !isValid;
   }
 
-  element.replaceChildren(make("div", { className: "vd-task" }, make("div", { className: "buttons" }, measure, keep)), table, latency, progress.place);
-  return { render: (blocks) => draw(blocks, true), showError: (text) => draw([{ kind: "Notice", text }], false) };
+  element.replaceChildren(
+    make("div", { className: "vd-task" }, make("div", { className: "buttons" }, measure, keep)),
+    table,
+    latency,
+    progress.place,
+  );
+  return {
+    render: (blocks) => draw(blocks, true),
+    showError: (text) => draw([{ kind: "Notice", text }], false),
+  };
 }
 
 store.define("cost", { needs: [...SIZES, BASELINE], create });

@@ -28,7 +28,9 @@ function create(element) {
     store.cancelTask();
     buttons[0].focus();
   });
-  element.replaceChildren(make("div", { className: "vd-task" }, make("div", { className: "buttons" }, ...buttons), progress.place));
+  element.replaceChildren(
+    make("div", { className: "vd-task" }, make("div", { className: "buttons" }, ...buttons), progress.place),
+  );
 
   return {
     render({ count }) {

@@ -7,13 +7,31 @@ const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(","
 
 function describe(question, isCovered) {
   const { tolerance } = question;
-  const notes = [isCovered ? texts.covered : "", Number(tolerance) ? fill(texts.tolerance, { tolerance }) : ""].filter(Boolean);
-  return [make("p", {}, ...marked(question.words)), ...(notes.length ? [make("small", { text: notes.join(" ") })] : [])];
+  const notes = [
+    isCovered ? texts.covered : "",
+    Number(tolerance) ? fill(texts.tolerance, { tolerance }) : "",
+  ].filter(Boolean);
+  return [
+    make("p", {}, ...marked(question.words)),
+    ...(notes.length ? [make("small", { text: notes.join(" ") })] : []),
+  ];
 }
 
 function makeField({ words, choices, free }) {
-  if (choices.length) return make("div", { role: "radiogroup", "aria-label": words }, ...choices.map((text, i) =>
-    make("label", {}, make("input", { type: "radio", name: "answer", value: i }), make("span", {}, ...marked(text)))));
+  if (choices.length) {
+    return make(
+      "div",
+      { role: "radiogroup", "aria-label": words },
+      ...choices.map((text, i) =>
+        make(
+          "label",
+          {},
+          make("input", { type: "radio", name: "answer", value: i }),
+          make("span", {}, ...marked(text)),
+        )
+      ),
+    );
+  }
   return free
     ? make("textarea", { rows: 3, "aria-label": words })
     : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
@@ -40,7 +58,11 @@ function check(question, field) {
   if (!Number.isFinite(value)) return { missing: fill(texts.no_number, { text: given }) };
   // Allow a little more than the tolerance because of rounding errors.
   const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
-  return { given, right, answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }) };
+  return {
+    given,
+    right,
+    answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }),
+  };
 }
 
 // Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an

@@ -11,11 +11,17 @@ let shade = null; // the element that darkens the page
 let folded = []; // selectors of elements that may be in a fold, which is opened once
 let task = ""; // the selector of the control of the task
 
-const find = (selector) => (selector ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length) : null);
+const find = (
+  selector,
+) => (selector
+  ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length)
+  : null);
 
 // Outline the element `ring`, and hide the element `cover`; both are CSS selectors.
 export function mark({ ring, cover }) {
-  marks.textContent = ring ? `${ring} { outline: 3px solid #f59e0b; outline-offset: 2px; border-radius: 6px; }` : "";
+  marks.textContent = ring
+    ? `${ring} { outline: 3px solid #f59e0b; outline-offset: 2px; border-radius: 6px; }`
+    : "";
   if (cover) marks.textContent += ` ${cover}, ${cover} * { visibility: hidden !important; }`;
 }
 
@@ -43,7 +49,7 @@ function open(found) {
     label.click();
     return false;
   }
-  for (let fold; (fold = found.closest("details:not([open])")); ) fold.open = true;
+  for (let fold; (fold = found.closest("details:not([open])"));) fold.open = true;
   if (!found.getClientRects().length) found.dispatchEvent(new Event("vitdemo:reveal", { bubbles: true }));
   return true;
 }
@@ -66,7 +72,10 @@ export function show(selector) {
   reveal(found);
   requestAnimationFrame(() => {
     const { left, top, width, height } = found.getBoundingClientRect();
-    shade = make("div", { className: "vd-dim", style: `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px` });
+    shade = make("div", {
+      className: "vd-dim",
+      style: `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px`,
+    });
     document.body.append(shade);
   });
   return true;
@@ -85,11 +94,18 @@ export function clear() {
   folded = [];
 }
 
-const listen = (kinds, handle) => kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));
+const listen = (kinds, handle) =>
+  kinds.forEach((kind) => document.addEventListener(kind, handle, { capture: true, passive: true }));
 // The user scrolls now. Enter does not count, since it may have started this step.
-listen(["wheel", "touchmove", "pointerdown", "keydown"], ({ key }) => { if (key !== "Enter") sought = null; });
-listen(["pointerdown"], () => { held = true; });
-listen(["pointerup", "pointercancel"], () => { held = false; });
+listen(["wheel", "touchmove", "pointerdown", "keydown"], ({ key }) => {
+  if (key !== "Enter") sought = null;
+});
+listen(["pointerdown"], () => {
+  held = true;
+});
+listen(["pointerup", "pointercancel"], () => {
+  held = false;
+});
 setInterval(() => {
   unfold();
   const found = !held && Date.now() < sought?.end && find(sought.selector);

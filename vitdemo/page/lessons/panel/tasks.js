@@ -18,10 +18,12 @@ export function watchTasks(current, finish) {
     if (task.kind === "choose" && chosen && (!task.value || chosen === task.value)) finish();
   }, true);
 
-  for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, ({ target }) => {
-    const list = current()?.kind === "choose" && inside(target, current().where)?.querySelector(LIST);
-    if (list && opened?.list !== list) opened = { list, value: list.value };
-  }, true);
+  for (const kind of ["pointerdown", "keydown"]) {
+    document.addEventListener(kind, ({ target }) => {
+      const list = current()?.kind === "choose" && inside(target, current().where)?.querySelector(LIST);
+      if (list && opened?.list !== list) opened = { list, value: list.value };
+    }, true);
+  }
 
   function chosenFrom({ where, value }) {
     const list = document.querySelector(`${where} ${LIST}`);
@@ -29,13 +31,15 @@ export function watchTasks(current, finish) {
     return list.value !== opened.value && (!value || list.value === value);
   }
 
-  for (const kind of ["input", "change"]) document.addEventListener(kind, ({ target }) => {
-    const task = current();
-    if (!task || !inside(target, task.where || "*") || target.matches(LIST)) return;
-    if (task.kind === "set" && numeric[task.op](Number(target.value), Number(task.value))) finish();
-    const chosen = words(target.selectedOptions?.[0]) ?? target.value;
-    if (task.kind === "choose" && (!task.value || [chosen, target.value].includes(task.value))) finish();
-  }, true);
+  for (const kind of ["input", "change"]) {
+    document.addEventListener(kind, ({ target }) => {
+      const task = current();
+      if (!task || !inside(target, task.where || "*") || target.matches(LIST)) return;
+      if (task.kind === "set" && numeric[task.op](Number(target.value), Number(task.value))) finish();
+      const chosen = words(target.selectedOptions?.[0]) ?? target.value;
+      if (task.kind === "choose" && (!task.value || [chosen, target.value].includes(task.value))) finish();
+    }, true);
+  }
 
   document.addEventListener("vitdemo:drawn", ({ detail }) => {
     if (current()?.kind === "point" && /^\d+,\d+$/.test(detail.token)) finish(); // the token is a patch
@@ -44,9 +48,17 @@ export function watchTasks(current, finish) {
   setInterval(() => {
     const task = current();
     if (task?.kind === "choose" && chosenFrom(task)) finish();
-    if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) finish();
-    if (task?.kind === "shown" && [...document.querySelectorAll(task.where)].some((each) => each.offsetParent)) finish();
+    if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) {
+      finish();
+    }
+    if (
+      task?.kind === "shown" && [...document.querySelectorAll(task.where)].some((each) => each.offsetParent)
+    ) finish();
   }, EVERY);
 
-  return { forget: () => { opened = null; } };
+  return {
+    forget: () => {
+      opened = null;
+    },
+  };
 }

@@ -11,26 +11,27 @@ import { watchTasks } from "./tasks.js";
 
 const texts = TEXTS.panel;
 const HTML = html`
-<aside class="lesson" aria-label="${texts.lesson}">
-  <header>
-    <b class="name"></b>
-    <span class="count"></span>
-    <button type="button" class="leave">${texts.exit}</button>
-  </header>
-  <div class="bar"><i></i></div>
-  <div class="body">
-    <h2 class="title" tabindex="-1"></h2>
-    <div class="text"></div>
-    <p class="do"></p>
-    <form class="question"></form>
-    <div class="told" role="status"></div>
-  </div>
-  <footer>
-    <button type="button" class="back">${texts.back}</button>
-    <button type="button" class="show">${texts.show}</button>
-    <button type="button" class="on">${texts.next}</button>
-  </footer>
-</aside>`;
+  <aside class="lesson" aria-label="${texts.lesson}">
+    <header>
+      <b class="name"></b>
+      <span class="count"></span>
+      <button type="button" class="leave">${texts.exit}</button>
+    </header>
+    <div class="bar"><i></i></div>
+    <div class="body">
+      <h2 class="title" tabindex="-1"></h2>
+      <div class="text"></div>
+      <p class="do"></p>
+      <form class="question"></form>
+      <div class="told" role="status"></div>
+    </div>
+    <footer>
+      <button type="button" class="back">${texts.back}</button>
+      <button type="button" class="show">${texts.show}</button>
+      <button type="button" class="on">${texts.next}</button>
+    </footer>
+  </aside>
+`;
 let place = null; // the element of the view
 let content = null; // the data of the chosen lesson, once they have arrived
 let drawn = 0; // the step that is drawn, 0: none
@@ -140,11 +141,20 @@ function drawStep({ cover, question, ring, task, text, title }) {
   part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))), ...note);
   part("show").hidden = !ring;
   part("back").disabled = drawn === 1;
-  document.body.classList.toggle("vd-picture", Boolean(ring && document.querySelector(ring)?.closest("#look-at")));
+  document.body.classList.toggle(
+    "vd-picture",
+    Boolean(ring && document.querySelector(ring)?.closest("#look-at")),
+  );
   spotlight.seek(ring, ["press", "set", "choose"].includes(task?.kind) ? task.where : "");
   save(!task && !question);
   drawTask();
-  if (question) askQuestion(part("question"), question, { covered: cover, given: isDone() ? progress().answers[savedStep()] : undefined, answered });
+  if (question) {
+    askQuestion(part("question"), question, {
+      covered: cover,
+      given: isDone() ? progress().answers[savedStep()] : undefined,
+      answered,
+    });
+  }
   if (isDone() && task?.because) tell([task.because]);
 }
 
@@ -153,7 +163,9 @@ function drawTask() {
   const { cover, do: words, question, ring, task } = currentStep();
   const done = Boolean(task || question) && isDone();
   part("do").classList.toggle("done", done);
-  part("do").replaceChildren(...(words ? [make("b", { text: done ? texts.done : texts.try_it }), ...marked(words)] : []));
+  part("do").replaceChildren(
+    ...(words ? [make("b", { text: done ? texts.done : texts.try_it }), ...marked(words)] : []),
+  );
   const isLast = drawn === content.lesson.steps.length;
   part("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
   part("on").classList.toggle("ready", part("on").textContent !== texts.skip);
@@ -169,11 +181,16 @@ function drawEnd() {
   const did = steps.filter(({ task }, i) => task && done.includes(i)).length;
   const reached = [
     tasks ? fillPlural(texts, "tasks", tasks, { done: did }) : "",
-    asked ? fillPlural(texts, "questions", asked, { right: Object.values(right).filter(Boolean).length }) : "",
+    asked
+      ? fillPlural(texts, "questions", asked, { right: Object.values(right).filter(Boolean).length })
+      : "",
   ].filter(Boolean);
   part("title").textContent = texts.end;
   part("count").textContent = "";
-  part("text").replaceChildren(make("p", {}, texts.goal, ...marked(goal)), make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }));
+  part("text").replaceChildren(
+    make("p", {}, texts.goal, ...marked(goal)),
+    make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }),
+  );
   if (next) {
     const button = make("button", { type: "button", text: texts.show_all });
     button.addEventListener("click", showAll);
@@ -223,7 +240,10 @@ function answered({ missing, given, right, answer }) {
     answers: { ...before.answers, [savedStep()]: given },
     right: counts ? { ...before.right, [savedStep()]: right } : before.right,
   });
-  tell([`${right === null ? texts.sample : right ? texts.correct : texts.wrong} ${answer}`, currentStep().question.because]);
+  tell([
+    `${right === null ? texts.sample : right ? texts.correct : texts.wrong} ${answer}`,
+    currentStep().question.because,
+  ]);
 }
 
 function show() {
@@ -237,12 +257,16 @@ function show() {
 function create(element) {
   place = element;
   element.innerHTML = HTML;
-  for (const [name, listen] of Object.entries({ back: goBack, leave: exit, on: goOn, show })) part(name).addEventListener("click", listen);
+  for (const [name, listen] of Object.entries({ back: goBack, leave: exit, on: goOn, show })) {
+    part(name).addEventListener("click", listen);
+  }
   clear(store.state);
   return { render, showError };
 }
 
-document.addEventListener("click", ({ target }) => { if (!place?.contains(target)) spotlight.brighten(); }, true);
+document.addEventListener("click", ({ target }) => {
+  if (!place?.contains(target)) spotlight.brighten();
+}, true);
 document.addEventListener("keydown", (event) => {
   if (!isOpen()) return;
   if (event.key !== "Tab") spotlight.brighten();

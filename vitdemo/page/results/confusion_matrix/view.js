@@ -26,7 +26,9 @@ function choose(cell) {
 
 // Scroll as little as necessary: the chosen cell stays visible.
 function scrollToImages() {
-  requestAnimationFrame(() => document.querySelector("#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" }));
+  requestAnimationFrame(() =>
+    document.querySelector("#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" })
+  );
 }
 
 function button(cell, properties) {
@@ -36,26 +38,43 @@ function button(cell, properties) {
 }
 
 // At most 55% colour, so that the text has a contrast above 5:1 in the light and the dark theme.
-const shade = (colour, strength) => `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
+const shade = (colour, strength) =>
+  `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
 function cell(value, i, j) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
   const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
   const colour = value.signed || i !== j ? wrong : "#1d4ed8";
-  const made = button(encode(value, i, j), { className: value.values[i][j] ? "vd-cell" : "vd-cell zero", text: value.texts[i][j], "data-pick": `${i}-${j}`, "aria-label": words, title: words });
+  const made = button(encode(value, i, j), {
+    className: value.values[i][j] ? "vd-cell" : "vd-cell zero",
+    text: value.texts[i][j],
+    "data-pick": `${i}-${j}`,
+    "aria-label": words,
+    title: words,
+  });
   return make("td", { style: shade(colour, Math.abs(strength)) }, made);
 }
 
 function table(value) {
   const { classes } = value;
   const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
-  const rows = classes.map((text, i) => make("tr", {}, make("th", { text, scope: "row" }), ...classes.map((_, j) => cell(value, i, j))));
-  return make("table", { className: "vd-table", style: `--classes: ${classes.length}` }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+  const rows = classes.map((text, i) =>
+    make("tr", {}, make("th", { text, scope: "row" }), ...classes.map((_, j) => cell(value, i, j)))
+  );
+  return make(
+    "table",
+    { className: "vd-table", style: `--classes: ${classes.length}` },
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows),
+  );
 }
 
 function save(value) {
   const made = make("button", { type: "button", className: "vd-download", text: TEXTS.shared.download_csv });
-  const rows = [[texts.corner, ...value.classes], ...value.classes.map((name, i) => [name, ...value.values[i]])];
+  const rows = [
+    [texts.corner, ...value.classes],
+    ...value.classes.map((name, i) => [name, ...value.values[i]]),
+  ];
   made.addEventListener("click", () => saveText(csv(rows), `${value.file}.csv`, "text/csv"));
   return made;
 }
@@ -89,7 +108,8 @@ store.define("confusion_matrix", {
       render(value, state) {
         if (value !== drawn) draw(value);
         const chosen = cells().filter((made, at) => {
-          const pressed = state["confusion.cell"] === encode(value, Math.floor(at / value.classes.length), at % value.classes.length);
+          const pressed = state["confusion.cell"] ===
+            encode(value, Math.floor(at / value.classes.length), at % value.classes.length);
           made.setAttribute("aria-pressed", String(pressed));
           return pressed;
         });

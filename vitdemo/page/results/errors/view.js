@@ -16,7 +16,8 @@ const number = new Intl.NumberFormat("en");
 store.defineParam("errors.kind", { start: KINDS[0], parse: (text) => KINDS.find((kind) => kind === text) });
 defineGallery("errors", [...FILTERS, "errors.kind", "errors.order"]);
 
-const change = (values) => store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
+const change = (values) =>
+  store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
 // Another model may have other classes, unless the same change chooses the classes.
 store.watch(["results.model"], (_, changes) => {
@@ -31,20 +32,30 @@ function chooseKind(kind) {
 }
 
 const isChosen = ([first, second], state) =>
-  state["errors.both"] && [[first, second], [second, first]].some(([one, other]) => one === state["errors.true"] && other === state["errors.predicted"]);
+  state["errors.both"] &&
+  [[first, second], [second, first]].some(([one, other]) =>
+    one === state["errors.true"] && other === state["errors.predicted"]
+  );
 
 // A second click on a pair of classes resets the filters.
 function choosePair([first, second]) {
   if (isChosen([first, second], store.state)) return change(NO_FILTER);
   store.set({ "errors.kind": "errors" });
-  change({ ...NO_FILTER, "errors.true": first, "errors.predicted": second, "errors.both": true, "errors.order": DEFAULT_ORDER });
+  change({
+    ...NO_FILTER,
+    "errors.true": first,
+    "errors.predicted": second,
+    "errors.both": true,
+    "errors.order": DEFAULT_ORDER,
+  });
 }
 
 // Add a row of buttons with counts to `place`. Return a function that draws chips; `isPressed(chip)` marks the pressed ones.
 function chipsIn(place, group, choose) {
   const row = make("div", { className: "chips", role: "group", "aria-label": group });
   const buttons = () => [...row.children];
-  const inARow = () => buttons().filter((button) => button.offsetTop === row.firstElementChild.offsetTop).length;
+  const inARow = () =>
+    buttons().filter((button) => button.offsetTop === row.firstElementChild.offsetTop).length;
   const settle = rove(row, buttons, inARow, true);
   place.append(row);
 
@@ -52,7 +63,14 @@ function chipsIn(place, group, choose) {
     const { pick, words, count, off, spoken } = chip;
     const made = make(
       "button",
-      { type: "button", "data-pick": pick, "aria-pressed": String(pressed), "aria-label": spoken, title: off || spoken, disabled: Boolean(off) },
+      {
+        type: "button",
+        "data-pick": pick,
+        "aria-pressed": String(pressed),
+        "aria-label": spoken,
+        title: off || spoken,
+        disabled: Boolean(off),
+      },
       `${words} `,
       make("b", { text: number.format(count) }),
     );
@@ -62,7 +80,10 @@ function chipsIn(place, group, choose) {
 
   return (chips, isPressed) => {
     redraw(row, ...chips.map((chip) => button(chip, isPressed(chip))));
-    settle(buttons().find((made) => made === document.activeElement) ?? buttons().find((made) => made.matches("[aria-pressed=true]")) ?? buttons()[0]);
+    settle(
+      buttons().find((made) => made === document.activeElement) ??
+        buttons().find((made) => made.matches("[aria-pressed=true]")) ?? buttons()[0],
+    );
   };
 }
 
@@ -85,7 +106,10 @@ store.define("errors_kinds", {
       only.hidden = !filters;
       only.replaceChildren(...(filters ? clearing(filters) : []));
       const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
-      words.replaceChildren(...(sentence ? [notice(sentence)] : []), ...lines.map((text) => make("p", { text })));
+      words.replaceChildren(
+        ...(sentence ? [notice(sentence)] : []),
+        ...lines.map((text) => make("p", { text })),
+      );
     }
     return {
       render: (data, state) => draw(data, state["errors.kind"]),

@@ -21,7 +21,9 @@ function svg(tag, properties, ...children) {
 // Marks of one metric: the chosen model above the compared model, which is hollow.
 function strip(marks, { ticks, models }) {
   const at = (value) => `${(100 * (value - ticks[0])) / (1 - ticks[0])}%`;
-  const grid = ticks.map((tick) => svg("line", { class: "grid", x1: at(tick), x2: at(tick), y1: 0, y2: "100%" }));
+  const grid = ticks.map((tick) =>
+    svg("line", { class: "grid", x1: at(tick), x2: at(tick), y1: 0, y2: "100%" })
+  );
   const drawn = marks.flatMap((mark, i) => {
     if (!mark) return [];
     const [value, low, high] = mark;
@@ -32,21 +34,40 @@ function strip(marks, { ticks, models }) {
   return svg("svg", { "aria-hidden": "true" }, ...grid, ...drawn);
 }
 
-const label = (tick, i, ticks) => make("span", { text: String(tick), style: `left: ${(100 * i) / (ticks.length - 1)}%` });
+const label = (tick, i, ticks) =>
+  make("span", { text: String(tick), style: `left: ${(100 * i) / (ticks.length - 1)}%` });
 
 function head({ metrics, models }) {
-  const dots = models.length > 1 ? models.map((name, i) => make("span", { className: "model" }, make("i", { className: i ? "other" : "chosen" }), name)) : [];
-  return make("div", { className: "head" }, make("span", { className: "models" }, ...dots), ...metrics.map((text) => make("b", { text })));
+  const dots = models.length > 1
+    ? models.map((name, i) =>
+      make("span", { className: "model" }, make("i", { className: i ? "other" : "chosen" }), name)
+    )
+    : [];
+  return make(
+    "div",
+    { className: "head" },
+    make("span", { className: "models" }, ...dots),
+    ...metrics.map((text) => make("b", { text })),
+  );
 }
 
 function axis({ metrics, ticks }) {
-  return make("div", { className: "axis", "aria-hidden": "true" }, make("span"), ...metrics.map(() => make("span", { className: "ticks" }, ...ticks.map(label))));
+  return make(
+    "div",
+    { className: "axis", "aria-hidden": "true" },
+    make("span"),
+    ...metrics.map(() => make("span", { className: "ticks" }, ...ticks.map(label))),
+  );
 }
 
 function row(each, plot) {
   const { name, isTested, spoken, marks } = each;
-  const made = make("button", { type: "button", "data-pick": name, "aria-label": spoken, disabled: !isTested },
-    make("span", { className: "name", text: name }), ...marks.map((several) => strip(several, plot)));
+  const made = make(
+    "button",
+    { type: "button", "data-pick": name, "aria-label": spoken, disabled: !isTested },
+    make("span", { className: "name", text: name }),
+    ...marks.map((several) => strip(several, plot)),
+  );
   made.addEventListener("click", () => {
     store.choose(CLASSES, [name]);
     store.showControl(CLASSES, { value: [name] });
@@ -60,9 +81,15 @@ function plotIn(place) {
   const rows = make("div", { className: "rows", role: "group", "aria-label": texts.plot });
   const buttons = () => [...rows.children];
   const settle = rove(rows, buttons, () => 1);
-  const say = ({ target }) => { words.textContent = target.closest("button")?.ariaLabel ?? texts.hint; };
+  const say = ({ target }) => {
+    words.textContent = target.closest("button")?.ariaLabel ?? texts.hint;
+  };
   for (const event of ["pointerover", "focusin"]) rows.addEventListener(event, say);
-  for (const event of ["pointerleave", "focusout"]) rows.addEventListener(event, () => { words.textContent = texts.hint; });
+  for (const event of ["pointerleave", "focusout"]) {
+    rows.addEventListener(event, () => {
+      words.textContent = texts.hint;
+    });
+  }
   let drawn = null;
 
   return (plot, chosen) => {
@@ -76,8 +103,15 @@ function plotIn(place) {
       drawn = plot;
     }
     const shown = chosen[0] === "" ? [plot?.rows[0]?.name] : chosen; // before a choice, the curves show the worst class
-    for (const button of buttons()) button.setAttribute("aria-pressed", String(shown.includes(button.dataset.pick)));
-    if (plot) settle(buttons().find((button) => button.tabIndex === 0 && button === document.activeElement) ?? buttons()[0]);
+    for (const button of buttons()) {
+      button.setAttribute("aria-pressed", String(shown.includes(button.dataset.pick)));
+    }
+    if (plot) {
+      settle(
+        buttons().find((button) => button.tabIndex === 0 && button === document.activeElement) ??
+          buttons()[0],
+      );
+    }
   };
 }
 
@@ -86,7 +120,9 @@ store.define("class_metrics", {
   needs: MODELS,
   follows: [CLASSES],
   create(element) {
-    const [summary, plot, details] = ["article", "vd-dots", "article"].map((className) => make("div", { className }));
+    const [summary, plot, details] = ["article", "vd-dots", "article"].map((className) =>
+      make("div", { className })
+    );
     element.append(summary, plot, details);
     const [drawSummary, drawPlot, drawDetails] = [documentIn(summary), plotIn(plot), documentIn(details)];
     function draw({ summary: blocks, plot: values, details: folds }, chosen) {

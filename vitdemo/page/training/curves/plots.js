@@ -3,7 +3,9 @@ import { linePlotsIn, smoothCurve } from "../../components/line_plots.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
-const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) => `training.${name}`);
+const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) =>
+  `training.${name}`
+);
 
 // The original curve is faint below the smoothed curve.
 function linesOf({ x, y, ...line }, positions, axis, smoothing) {
@@ -33,9 +35,13 @@ function plotsOf({ message, note, axes, x: positions, plots }, state) {
 
 // Return a function that draws the data of curves in `root`, or only a message.
 export function trainingPlotsIn(root, options = {}) {
-  const listen = (at) => { if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at }); };
+  const listen = (at) => {
+    if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at });
+  };
   const draw = linePlotsIn(root, { ...options, listen });
-  const readEpoch = (state) => { if (state[AXIS] === "epoch") draw.readAt(state[EPOCH] || ""); };
+  const readEpoch = (state) => {
+    if (state[AXIS] === "epoch") draw.readAt(state[EPOCH] || "");
+  };
   store.watch([EPOCH], readEpoch);
   return (data, state) => {
     draw(data.message || data.plots ? plotsOf(data, state) : null);

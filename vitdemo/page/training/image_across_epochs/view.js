@@ -17,8 +17,13 @@ function epochIndex({ epochs }, chosen) {
 function bar(name, share, { label, predicted }) {
   const mark = label === null ? "" : name === label ? " true" : " wrong";
   const words = name + (name === label ? " ✓" : "");
-  return make("li", { className: (name === predicted ? "first" : "") + mark }, make("span", { text: words, title: name }),
-    make("div", {}, make("i", { style: `width: ${100 * share}%` })), make("b", { text: probability(share) }));
+  return make(
+    "li",
+    { className: (name === predicted ? "first" : "") + mark },
+    make("span", { text: words, title: name }),
+    make("div", {}, make("i", { style: `width: ${100 * share}%` })),
+    make("b", { text: probability(share) }),
+  );
 }
 
 function slider(name, min) {
@@ -40,11 +45,19 @@ function waitForScroll(element) {
 
 function create(element) {
   const [image, canvas] = [make("img", { alt: "" }), make("canvas", { "aria-hidden": "true" })];
-  const [when, bars, learned] = [make("p", { className: "when", role: "status" }), make("ul"), make("p", { className: "learned" })];
+  const [when, bars, learned] = [
+    make("p", { className: "when", role: "status" }),
+    make("ul"),
+    make("p", { className: "learned" }),
+  ];
   const [at, layer] = [slider("at", 0), slider("layer", 1)];
   const button = make("button", { type: "button", className: "play", text: texts.play });
-  const screen = make("div", { className: "screen" }, make("div", { className: "vd-overlay" }, image, canvas),
-    make("div", { className: "answer" }, when, bars, learned));
+  const screen = make(
+    "div",
+    { className: "screen" },
+    make("div", { className: "vd-overlay" }, image, canvas),
+    make("div", { className: "answer" }, when, bars, learned),
+  );
   const controls = make("div", { className: "controls" }, button, at.label, layer.label);
   let data = null; // the drawn animation
   let timer = null;
@@ -81,7 +94,10 @@ function create(element) {
   function render(found, state) {
     const isOtherRun = data?.run && data.run !== found.run;
     data = found;
-    store.set({ "training.followed": data.followed, ...(isOtherRun ? { [KEYS.epoch]: "", [KEYS.layer]: "" } : {}) });
+    store.set({
+      "training.followed": data.followed,
+      ...(isOtherRun ? { [KEYS.epoch]: "", [KEYS.layer]: "" } : {}),
+    });
     if (data.message) return say(hint(data.message));
     if (!screen.isConnected) element.replaceChildren(screen, controls);
     const i = epochIndex(data, state[KEYS.epoch]);
@@ -91,7 +107,9 @@ function create(element) {
     image.alt = fill(texts.map, { run: data.run, epoch, layer: l });
     paint(canvas, data.maps[i][l - 1], data.grid);
     when.textContent = fill(texts.prediction, { run: data.run, epoch, predicted });
-    bars.replaceChildren(...data.classes.map((name, c) => bar(name, data.shares[i][c], { label: data.label, predicted })));
+    bars.replaceChildren(
+      ...data.classes.map((name, c) => bar(name, data.shares[i][c], { label: data.label, predicted })),
+    );
     learned.textContent = data.words;
     Object.assign(at.input, { max: data.epochs.length - 1, value: i });
     at.input.setAttribute("aria-valuetext", fill(texts.chosen_epoch, { epoch, predicted }));
@@ -101,7 +119,10 @@ function create(element) {
     button.disabled = data.epochs.length < 2;
   }
 
-  at.input.addEventListener("input", () => { stop(); chooseEpoch(Number(at.input.value)); });
+  at.input.addEventListener("input", () => {
+    stop();
+    chooseEpoch(Number(at.input.value));
+  });
   layer.input.addEventListener("input", () => chooseLayer(Number(layer.input.value)));
   button.addEventListener("click", play);
   waitForScroll(element);
@@ -109,4 +130,8 @@ function create(element) {
   return { render, showError: (message) => say(notice(message)) };
 }
 
-store.define("image_across_epochs", { needs: ["image", "training.animated"], follows: Object.values(KEYS), create });
+store.define("image_across_epochs", {
+  needs: ["image", "training.animated"],
+  follows: Object.values(KEYS),
+  create,
+});

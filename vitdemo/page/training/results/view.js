@@ -23,4 +23,9 @@ function create(element) {
   };
 }
 
-store.define("training_results", { skeleton: "rows", needs: ["runs"], follows: trainingPlots.follows, create });
+store.define("training_results", {
+  skeleton: "rows",
+  needs: ["runs"],
+  follows: trainingPlots.follows,
+  create,
+});

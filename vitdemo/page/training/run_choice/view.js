@@ -4,12 +4,14 @@ import * as trainingJobs from "../train_model/view.js";
 
 const POLL_SECONDS = 4;
 let wasOpened = true; // whether the tab was opened since the last data
-store.watch(["tab"], () => { wasOpened = true; });
+store.watch(["tab"], () => {
+  wasOpened = true;
+});
 
 store.define("training_runs", {
   needs: ["runs"],
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
-  render(element, { runs, is_training: isTraining }) {
+  render(_element, { runs, is_training: isTraining }) {
     store.set({ "training.known": runs });
     if (isTraining && wasOpened) trainingJobs.openPanel(); // "Train a model", with the progress
     wasOpened = false;

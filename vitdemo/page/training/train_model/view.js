@@ -16,7 +16,12 @@ store.define("training_jobs", {
     const [note, list] = [make("p", { className: "note", role: "status" }), make("div")];
     const draw = taskRowsIn(list, texts.no_jobs, (action) => trigger("act", action));
     element.replaceChildren(note, list);
-    return { render: ({ rows, note: text }) => { draw(rows); note.textContent = text; } };
+    return {
+      render: ({ rows, note: text }) => {
+        draw(rows);
+        note.textContent = text;
+      },
+    };
   },
 });
 

@@ -32,43 +32,77 @@ const texts = TEXTS.head_ablation;
 function wall(value, heads) {
   const { name, change, probability } = value;
   const limit = largest(change.flat());
-  const rows = change.map((line, l) => ({ name: fill(texts.row, { layer: l + 1 }), cells: line.map((effect, h) => {
-    const pick = `${l + 1}.${h + 1}`;
-    const isOff = heads.has(pick);
-    const numbers = { layer: l + 1, head: h + 1, name, logit: signed(effect), points: signed(100 * probability[l][h], 1) };
-    return {
-      text: isOff ? texts.off : signed(effect), pick, pressed: isOff, label: fill(isOff ? texts.head_off : texts.head_on, numbers),
-      rgb: shade(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
-    };
-  }) }));
+  const rows = change.map((line, l) => ({
+    name: fill(texts.row, { layer: l + 1 }),
+    cells: line.map((effect, h) => {
+      const pick = `${l + 1}.${h + 1}`;
+      const isOff = heads.has(pick);
+      const numbers = {
+        layer: l + 1,
+        head: h + 1,
+        name,
+        logit: signed(effect),
+        points: signed(100 * probability[l][h], 1),
+      };
+      return {
+        text: isOff ? texts.off : signed(effect),
+        pick,
+        pressed: isOff,
+        label: fill(isOff ? texts.head_off : texts.head_on, numbers),
+        rgb: shade(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
+      };
+    }),
+  }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
-  return [grid({ caption: texts.grid, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
-    scale(signed(-limit), signed(limit), texts.scale, true)];
+  return [
+    grid({ caption: texts.grid, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
+    scale(signed(-limit), signed(limit), texts.scale, true),
+  ];
 }
 
 function render(element, value, state) {
-  const numbers = value.probability.map((line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
-  const head = [texts.layer_column, ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 }))];
-  redraw(element, caption(value.words), ...wall(value, parse(value, state.off ?? "")),
-    folded(fill(texts.numbers, { name: value.name }), head, numbers), about(value.about));
+  const numbers = value.probability.map((
+    line,
+    l,
+  ) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
+  const head = [
+    texts.layer_column,
+    ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
+  ];
+  redraw(
+    element,
+    caption(value.words),
+    ...wall(value, parse(value, state.off ?? "")),
+    folded(fill(texts.numbers, { name: value.name }), head, numbers),
+    about(value.about),
+  );
 }
 
 // --- the accuracy without the heads ---
 
 const TASK = "head_ablation.accuracy";
-const drawEnd = ({ data, error }) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? texts.cancelled)];
+const drawEnd = (
+  { data, error },
+) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? texts.cancelled)];
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
 const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
 const allOn = make("button", { type: "button", className: "vd-download", text: texts.switch_on });
 allOn.addEventListener("click", () => switchOff(""));
 panel.buttons.prepend(allOn);
 
-store.define("head_ablation", { skeleton: "tiles", needs: ["image", "model", "instead"], follows: ["off"], render });
+store.define("head_ablation", {
+  skeleton: "tiles",
+  needs: ["image", "model", "instead"],
+  follows: ["off"],
+  render,
+});
 // The grid shows the same error.
-store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], { showError: (element) => element.replaceChildren() });
+store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], {
+  showError: (element) => element.replaceChildren(),
+});
 store.define(TASK, {
   render: (element) => element.replaceChildren(panel.buttons, panel.progress),
 });
-store.watch(["model"], (state, changes) => {
+store.watch(["model"], (_state, changes) => {
   if (!("off" in changes)) switchOff(""); // the user chose another model
 });

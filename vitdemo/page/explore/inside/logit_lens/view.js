@@ -11,31 +11,80 @@ const placed = (layer, after, before, values = {}) => fill(layer ? after : befor
 let drawnLayer = null;
 
 function strip({ answers, classes }, layer, choose) {
-  const columns = answers.map((_, i) => ({ text: i, label: placed(i, texts.column, texts.column_before), pick: String(i), pressed: i === layer }));
-  const cell = (share, name, i) => ({ text: (100 * share).toFixed(0), label: placed(i, texts.cell, texts.cell_before, { name, probability: probability(share) }), rgb: shade(share, false) });
-  const rows = classes.map((name, c) => ({ name, cells: answers.map((shares, i) => cell(shares[c], name, i)) }));
-  return grid({ caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" }, (pick) => choose(Number(pick)));
+  const columns = answers.map((_, i) => ({
+    text: i,
+    label: placed(i, texts.column, texts.column_before),
+    pick: String(i),
+    pressed: i === layer,
+  }));
+  const cell = (share, name, i) => ({
+    text: (100 * share).toFixed(0),
+    label: placed(i, texts.cell, texts.cell_before, { name, probability: probability(share) }),
+    rgb: shade(share, false),
+  });
+  const rows = classes.map((name, c) => ({
+    name,
+    cells: answers.map((shares, i) => cell(shares[c], name, i)),
+  }));
+  return grid(
+    { caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" },
+    (pick) => choose(Number(pick)),
+  );
 }
 
 function patches(value, layer) {
   const [rows, columns] = value.grid;
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
-  const lines = (each) => Array.from({ length: rows }, (_, i) => Array.from({ length: columns }, (_, j) => each(i * columns + j, i + 1, j + 1)));
-  const cell = (p, row, column) => ({ text: predicted[p].short, rgb: fromHex(predicted[p].colour),
-    label: fill(texts.patch, { row, column, name: predicted[p].name, probability: probability(shares[p]) }) });
-  const map = grid({ caption: placed(layer, texts.patches, texts.patches_before), rows: lines(cell).map((cells) => ({ cells })), look: "vd-patches" });
+  const lines = (each) =>
+    Array.from(
+      { length: rows },
+      (_, i) => Array.from({ length: columns }, (_, j) => each(i * columns + j, i + 1, j + 1)),
+    );
+  const cell = (p, row, column) => ({
+    text: predicted[p].short,
+    rgb: fromHex(predicted[p].colour),
+    label: fill(texts.patch, { row, column, name: predicted[p].name, probability: probability(shares[p]) }),
+  });
+  const map = grid({
+    caption: placed(layer, texts.patches, texts.patches_before),
+    rows: lines(cell).map((cells) => ({ cells })),
+    look: "vd-patches",
+  });
   map.style.setProperty("--columns", columns);
-  const seen = make("div", { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },
-    make("img", { src: value.seen.url, alt: fill(texts.image_alt, { run: value.run }) }));
-  const figure = make("figure", {}, seen, make("figcaption", { text: fill(texts.image, { run: value.run }) }));
+  const seen = make(
+    "div",
+    { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },
+    make("img", { src: value.seen.url, alt: fill(texts.image_alt, { run: value.run }) }),
+  );
+  const figure = make(
+    "figure",
+    {},
+    seen,
+    make("figcaption", { text: fill(texts.image, { run: value.run }) }),
+  );
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) =>
-    make("li", {}, make("i", { text: short, style: painted(fromHex(colour)) }), ` ${fill(texts.count, { name, count, total: rows * columns })}`));
-  const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((line, i) => [String(i + 1), ...line]);
+    make(
+      "li",
+      {},
+      make("i", { text: short, style: painted(fromHex(colour)) }),
+      ` ${fill(texts.count, { name, count, total: rows * columns })}`,
+    )
+  );
+  const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((
+    line,
+    i,
+  ) => [String(i + 1), ...line]);
   const head = [texts.row, ...Array.from({ length: columns }, (_, j) => String(j + 1))];
-  return make("div", { id: "lens-patches" }, caption(value.words[1], texts.approximate), make("div", { className: "vd-pair" }, figure, map),
-    make("ul", { className: "classes" }, ...legend), folded(texts.numbers, head, numbers));
+  return make(
+    "div",
+    { id: "lens-patches" },
+    caption(value.words[1], texts.approximate),
+    make("div", { className: "vd-pair" }, figure, map),
+    make("ul", { className: "classes" }, ...legend),
+    folded(texts.numbers, head, numbers),
+  );
 }
 
 let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
@@ -54,6 +103,12 @@ store.define("logit_lens", {
     drawnLayer = state.layer;
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
-    redraw(element, caption(value.words[0], texts.approximate), strip(value, layer, choose), patches(value, layer), about(value.about));
+    redraw(
+      element,
+      caption(value.words[0], texts.approximate),
+      strip(value, layer, choose),
+      patches(value, layer),
+      about(value.about),
+    );
   },
 });

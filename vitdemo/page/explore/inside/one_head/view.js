@@ -41,12 +41,21 @@ function worked(h, n) {
   const total = powers.reduce((sum, value) => sum + value, 0);
   const weights = powers.map((value) => value / total);
   const output = new Float32Array(layer.width);
-  weights.forEach((weight, j) => vector(2, h, j).forEach((value, i) => { output[i] += weight * value; }));
+  weights.forEach((weight, j) =>
+    vector(2, h, j).forEach((value, i) => {
+      output[i] += weight * value;
+    })
+  );
   return { dots, scores, weights, output, total: total * Math.exp(top) };
 }
 
 function strip(name, values, limit) {
-  const label = fill(texts.strip, { name, count: values.length, low: signed(Math.min(...values)), high: signed(Math.max(...values)) });
+  const label = fill(texts.strip, {
+    name,
+    count: values.length,
+    low: signed(Math.min(...values)),
+    high: signed(Math.max(...values)),
+  });
   const drawn = make("canvas", { role: "img", "aria-label": label });
   paint(drawn, values, [1, values.length], { top: limit, signed: true });
   drawn.addEventListener("pointermove", (event) => {
@@ -56,8 +65,13 @@ function strip(name, values, limit) {
   return make("div", { className: "strip" }, make("span", { text: name }), drawn);
 }
 
-const step = (title, ...content) => make("li", {}, make("strong", { text: title }), ...content.map((each) =>
-  (typeof each === "string" ? make("div", { text: each }) : each)));
+const step = (title, ...content) =>
+  make(
+    "li",
+    {},
+    make("strong", { text: title }),
+    ...content.map((each) => (typeof each === "string" ? make("div", { text: each }) : each)),
+  );
 
 function steps(h, n, j, found) {
   const [q, k, v] = [vector(0, h, n), vector(1, h, j), vector(2, h, j)];
@@ -65,21 +79,44 @@ function steps(h, n, j, found) {
   const both = Math.max(largest(q), largest(k));
   const output = largest(found.output);
   const values = {
-    count: layer.size, width: layer.width, query: nameOf(n), key: nameOf(j),
-    dot: signed(found.dots[j]), factor: layer.value.scale.toFixed(4), score: signed(found.scores[j]),
-    power: plain(Math.exp(found.scores[j])), total: plain(found.total), percent: signed(100 * share(handed, found.output)),
+    count: layer.size,
+    width: layer.width,
+    query: nameOf(n),
+    key: nameOf(j),
+    dot: signed(found.dots[j]),
+    factor: layer.value.scale.toFixed(4),
+    score: signed(found.scores[j]),
+    power: plain(Math.exp(found.scores[j])),
+    total: plain(found.total),
+    percent: signed(100 * share(handed, found.output)),
   };
   const weight = make("b", { className: "weight", text: percent(found.weights[j]) });
   const say = (text) => fill(text, values);
   return [
-    step(texts.product_title, strip(texts.query_vector, q, both), strip(texts.key_vector, k, both), strip(texts.products, terms, null), say(texts.product)),
+    step(
+      texts.product_title,
+      strip(texts.query_vector, q, both),
+      strip(texts.key_vector, k, both),
+      strip(texts.products, terms, null),
+      say(texts.product),
+    ),
     step(texts.scale_title, say(texts.scale)),
     step(texts.softmax_title, say(texts.softmax), weight, say(texts.weight)),
-    step(texts.values_title, strip(texts.value_vector, v, null), strip(texts.weighted, handed, output), strip(texts.sum, found.output, output), say(texts.output)),
+    step(
+      texts.values_title,
+      strip(texts.value_vector, v, null),
+      strip(texts.weighted, handed, output),
+      strip(texts.sum, found.output, output),
+      say(texts.output),
+    ),
   ];
 }
 
-const plain = (number) => (number >= 1e-3 && number < 1e6 ? Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }) : number.toExponential(2));
+const plain = (
+  number,
+) => (number >= 1e-3 && number < 1e6
+  ? Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 })
+  : number.toExponential(2));
 const share = (one, all) => dot(one, all) / dot(all, all);
 
 function ring(name, n) {
@@ -88,7 +125,9 @@ function ring(name, n) {
   mark.hidden = p < 0;
   if (p < 0) return;
   const [rows, columns] = layer.value.grid;
-  mark.style.cssText = `top: ${(100 * Math.floor(p / columns)) / rows}%; left: ${(100 * (p % columns)) / columns}%; width: ${100 / columns}%; height: ${100 / rows}%`;
+  mark.style.cssText = `top: ${(100 * Math.floor(p / columns)) / rows}%; left: ${
+    (100 * (p % columns)) / columns
+  }%; width: ${100 / columns}%; height: ${100 / rows}%`;
 }
 
 function draw() {
@@ -100,12 +139,29 @@ function draw() {
   ring("query", n);
   ring("key", j);
   part("steps").replaceChildren(...steps(h, n, j, found));
-  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(0, STRONGEST);
-  part("strongest").replaceChildren(make("li", {}, make("strong", { text: fill(texts.strongest, { query: nameOf(n) }) })), ...order.map((i) =>
-    make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))));
+  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(
+    0,
+    STRONGEST,
+  );
+  part("strongest").replaceChildren(
+    make("li", {}, make("strong", { text: fill(texts.strongest, { query: nameOf(n) }) })),
+    ...order.map((i) =>
+      make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))
+    ),
+  );
   if (pointed !== null) return; // the table follows the chosen key, not the pointer
-  const rows = found.weights.map((weight, i) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
-  redraw(part("numbers"), folded(texts.numbers, [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column], rows));
+  const rows = found.weights.map((
+    weight,
+    i,
+  ) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
+  redraw(
+    part("numbers"),
+    folded(
+      texts.numbers,
+      [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column],
+      rows,
+    ),
+  );
 }
 
 function point(key) {
@@ -135,19 +191,29 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
   const first = { head: 0, query: asking, key: strongest(asking) };
   const isSame = chosenFor === `${run} ${heads} ${layer.size}`;
   chosenFor = `${run} ${heads} ${layer.size}`;
-  choices = Object.fromEntries(Object.entries(names).map(([name, label]) => {
-    const options = Array.from({ length: name === "head" ? heads : layer.size }, (_, i) => make("option", { value: String(i), text: label(i) }));
-    const select = make("select", { className: `vd-select ${name}` }, ...options);
-    select.value = isSame ? choices[name].value : String(first[name]);
-    select.addEventListener("change", () => point(null));
-    return [name, select];
-  }));
+  choices = Object.fromEntries(
+    Object.entries(names).map(([name, label]) => {
+      const options = Array.from(
+        { length: name === "head" ? heads : layer.size },
+        (_, i) => make("option", { value: String(i), text: label(i) }),
+      );
+      const select = make("select", { className: `vd-select ${name}` }, ...options);
+      select.value = isSame ? choices[name].value : String(first[name]);
+      select.addEventListener("change", () => point(null));
+      return [name, select];
+    }),
+  );
 }
 
 function map({ run, seen }) {
-  const drawn = make("div", { className: "map" },
-    make("img", { src: seen.url, alt: fill(texts.image, { run }) }), make("canvas"),
-    make("i", { className: "ring query" }), make("i", { className: "ring key" }));
+  const drawn = make(
+    "div",
+    { className: "map" },
+    make("img", { src: seen.url, alt: fill(texts.image, { run }) }),
+    make("canvas"),
+    make("i", { className: "ring query" }),
+    make("i", { className: "ring key" }),
+  );
   drawn.addEventListener("pointermove", (event) => point(patchAt(event)));
   drawn.addEventListener("pointerleave", () => point(null));
   drawn.addEventListener("click", (event) => {
@@ -159,13 +225,26 @@ function map({ run, seen }) {
 
 function build(value) {
   offer(value);
-  const figure = make("figure", {}, map(value),
+  const figure = make(
+    "figure",
+    {},
+    map(value),
     make("figcaption", { text: texts.map }),
-    make("ol", { className: "strongest" }));
+    make("ol", { className: "strongest" }),
+  );
   const numbers = make("div", { className: "numbers" }, ...place.querySelectorAll(".numbers > *")); // an open fold stays open
-  place.replaceChildren(caption(value.words),
-    make("div", { className: "choices" }, make("label", {}, `${texts.head} `, choices.head), make("label", {}, `${texts.query} `, choices.query), make("label", {}, `${texts.key} `, choices.key)),
-    make("div", { className: "both" }, figure, make("ol", { className: "steps", "aria-live": "polite" })), numbers);
+  place.replaceChildren(
+    caption(value.words),
+    make(
+      "div",
+      { className: "choices" },
+      make("label", {}, `${texts.head} `, choices.head),
+      make("label", {}, `${texts.query} `, choices.query),
+      make("label", {}, `${texts.key} `, choices.key),
+    ),
+    make("div", { className: "both" }, figure, make("ol", { className: "steps", "aria-live": "polite" })),
+    numbers,
+  );
 }
 
 async function load(element, value) {
@@ -188,4 +267,9 @@ function showError(element, message) {
   element.replaceChildren(notice(message));
 }
 
-store.define("one_head", { skeleton: "figures", needs: ["image", "model", "layer"], render: load, showError });
+store.define("one_head", {
+  skeleton: "figures",
+  needs: ["image", "model", "layer"],
+  render: load,
+  showError,
+});

@@ -1,7 +1,7 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
 import { floats, matrices } from "../../../components/matrices.js";
-import { largest, make, notice, paint, redraw, shade } from "../../../components/shared.js";
+import { make, notice, paint, redraw, shade } from "../../../components/shared.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -25,7 +25,8 @@ function choose(pick) {
   draw();
 }
 
-const lines = (values, [rows, columns]) => Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
+const lines = (values, [rows, columns]) =>
+  Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
 
 function map() {
   const [rows, columns] = value.grid;
@@ -33,16 +34,30 @@ function map() {
   const at = (row * columns + column) * rows * columns;
   const values = lines(similarity.subarray(at, at + rows * columns), value.grid);
   const share = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
-  const cells = values.map((line, i) => ({ cells: line.map((number, j) => ({
-    text: columns <= NUMBERED ? signed(number, 1) : "", label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: signed(number) }),
-    rgb: shade(share(number)), pick: `${i}.${j}`, pressed: i === row && j === column,
-  })) }));
-  const drawn = grid({ caption: fill(texts.chosen, { row: row + 1, column: column + 1 }), rows: cells, look: "vd-patches" }, choose);
+  const cells = values.map((line, i) => ({
+    cells: line.map((number, j) => ({
+      text: columns <= NUMBERED ? signed(number, 1) : "",
+      label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: signed(number) }),
+      rgb: shade(share(number)),
+      pick: `${i}.${j}`,
+      pressed: i === row && j === column,
+    })),
+  }));
+  const drawn = grid({
+    caption: fill(texts.chosen, { row: row + 1, column: column + 1 }),
+    rows: cells,
+    look: "vd-patches",
+  }, choose);
   drawn.style.setProperty("--columns", columns);
   const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
   const head = [texts.row, ...values[0].map((_, j) => String(j + 1))];
-  return make("div", {}, drawn, scale(signed(-value.limit), signed(value.limit), texts.scale),
-    folded(texts.numbers, head, numbers));
+  return make(
+    "div",
+    {},
+    drawn,
+    scale(signed(-value.limit), signed(value.limit), texts.scale),
+    folded(texts.numbers, head, numbers),
+  );
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -52,17 +67,35 @@ function overview() {
   const values = new Float32Array(height * width).fill(NaN);
   for (let p = 0; p < rows * columns; p++) {
     const [top, left] = [Math.floor(p / columns) * (rows + 1), (p % columns) * (columns + 1)];
-    for (let q = 0; q < rows * columns; q++) values[(top + Math.floor(q / columns)) * width + left + (q % columns)] = similarity[p * rows * columns + q];
+    for (let q = 0; q < rows * columns; q++) {
+      values[(top + Math.floor(q / columns)) * width + left + (q % columns)] =
+        similarity[p * rows * columns + q];
+    }
   }
   const canvas = make("canvas", { className: "vd-whole" });
   paint(canvas, values, [height, width], { top: limit, signed: true });
   const label = fill(texts.overview_label, { run, rows, columns });
-  const words = make("figcaption", { text: `${texts.overview} ` }, make("small", { text: texts.overview_note }));
-  return make("div", { className: "vd-pair", id: "all-positions" }, make("figure", { "aria-label": label }, canvas, words));
+  const words = make(
+    "figcaption",
+    { text: `${texts.overview} ` },
+    make("small", { text: texts.overview_note }),
+  );
+  return make(
+    "div",
+    { className: "vd-pair", id: "all-positions" },
+    make("figure", { "aria-label": label }, canvas, words),
+  );
 }
 
 function draw() {
-  if (similarity) redraw(place, caption(value.words), make("div", { className: "maps" }, map(), overview()), about(value.about));
+  if (similarity) {
+    redraw(
+      place,
+      caption(value.words),
+      make("div", { className: "maps" }, map(), overview()),
+      about(value.about),
+    );
+  }
 }
 
 async function load(element, payload) {

@@ -29,40 +29,74 @@ function open({ name, kind }) {
 }
 
 const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-const square = ({ x, y, radius }) => ({ left: x - radius - 2, right: x + radius + 2, top: y - radius, bottom: y + radius });
+const square = ({ x, y, radius }) => ({
+  left: x - radius - 2,
+  right: x + radius + 2,
+  top: y - radius,
+  bottom: y + radius,
+});
 
 // Labels of models at one of four sides of their dots. A label without a free place is left out.
 function placeLabels(dots, width) {
   const taken = dots.map(square);
-  return dots.filter(({ model }) => model.kind === "model" || (model.kind === "results" && width > 600)).flatMap(({ model, x, y, radius }) => {
-    const long = LETTER * model.name.length;
-    const sides = [[x + radius + 4, y - LINE / 2], [x - radius - 4 - long, y - LINE / 2], [x - long / 2, y - radius - LINE - 2], [x - long / 2, y + radius + 2]];
-    for (const [left, top] of sides) {
-      const box = { left, top, right: left + long, bottom: top + LINE };
-      if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
-      taken.push({ ...box, left: left - GAP, right: box.right + GAP });
-      return [svg("text", { class: `name ${model.kind}`, x: left, y: top + 11 }, model.name)];
-    }
-    return [];
-  });
+  return dots.filter(({ model }) => model.kind === "model" || (model.kind === "results" && width > 600))
+    .flatMap(({ model, x, y, radius }) => {
+      const long = LETTER * model.name.length;
+      const sides = [[x + radius + 4, y - LINE / 2], [x - radius - 4 - long, y - LINE / 2], [
+        x - long / 2,
+        y - radius - LINE - 2,
+      ], [x - long / 2, y + radius + 2]];
+      for (const [left, top] of sides) {
+        const box = { left, top, right: left + long, bottom: top + LINE };
+        if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
+        taken.push({ ...box, left: left - GAP, right: box.right + GAP });
+        return [svg("text", { class: `name ${model.kind}`, x: left, y: top + 11 }, model.name)];
+      }
+      return [];
+    });
 }
 
-function axes(across, up, { width, height, right, bottom, title }) {
+function axes(across, up, { height, right, bottom, title }) {
   const line = (x1, x2, y1, y2) => svg("line", { class: "grid", x1, x2, y1, y2 });
   const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
   return [
-    ...up.ticks.flatMap((value) => [line(LEFT, right, up.place(value), up.place(value)), text(String(value), LEFT - 6, up.place(value) + 4, { "text-anchor": "end" })]),
-    ...across.ticks.flatMap((value) => [line(across.place(value), across.place(value), TOP, bottom), text(value.toLocaleString("en"), across.place(value), bottom + 15)]),
+    ...up.ticks.flatMap((
+      value,
+    ) => [
+      line(LEFT, right, up.place(value), up.place(value)),
+      text(String(value), LEFT - 6, up.place(value) + 4, { "text-anchor": "end" }),
+    ]),
+    ...across.ticks.flatMap((
+      value,
+    ) => [
+      line(across.place(value), across.place(value), TOP, bottom),
+      text(value.toLocaleString("en"), across.place(value), bottom + 15),
+    ]),
     text(title, (LEFT + right) / 2, height - 4, { class: "title" }),
-    text(texts.accuracy_axis, 0, 0, { class: "title", transform: `translate(13 ${(TOP + bottom) / 2}) rotate(-90)` }),
+    text(texts.accuracy_axis, 0, 0, {
+      class: "title",
+      transform: `translate(13 ${(TOP + bottom) / 2}) rotate(-90)`,
+    }),
   ];
 }
 
-const speak = ({ name, kind, details }) => [name, ...details.map(([label, text]) => `${label}: ${text}`), kind === "model" ? texts.explore : texts.open_results].join(". ");
+const speak = ({ name, kind, details }) =>
+  [
+    name,
+    ...details.map(([label, text]) => `${label}: ${text}`),
+    kind === "model" ? texts.explore : texts.open_results,
+  ].join(". ");
 
 function card({ name, kind, details }) {
-  return [make("strong", { text: name }), make("dl", {}, ...details.flatMap(([label, text]) => [make("dt", { text: label }), make("dd", { text })])),
-    make("small", { text: kind === "model" ? texts.explore : texts.open_results })];
+  return [
+    make("strong", { text: name }),
+    make(
+      "dl",
+      {},
+      ...details.flatMap(([label, text]) => [make("dt", { text: label }), make("dd", { text })]),
+    ),
+    make("small", { text: kind === "model" ? texts.explore : texts.open_results }),
+  ];
 }
 
 function create(element) {
@@ -72,8 +106,12 @@ function create(element) {
     return button;
   });
   const key = (kind) => make("span", {}, make("i", { className: kind }), KINDS[kind]);
-  const bar = make("div", { className: "bar" }, make("div", { className: "axes", role: "group", "aria-label": texts.choice }, ...choices),
-    make("div", { className: "keys" }, ...Object.keys(RADIUS).map(key)));
+  const bar = make(
+    "div",
+    { className: "bar" },
+    make("div", { className: "axes", role: "group", "aria-label": texts.choice }, ...choices),
+    make("div", { className: "keys" }, ...Object.keys(RADIUS).map(key)),
+  );
   const shown = make("div", { className: "shown", "aria-hidden": "true", hidden: true });
   const plot = make("div", { className: "plot" });
   const missing = make("p", { className: "missing" });
@@ -99,7 +137,9 @@ function create(element) {
     return first && far(first) <= REACH ? first : null;
   }
 
-  plot.addEventListener("pointermove", (event) => { if (event.pointerType !== "touch") mark(nearest(event)); });
+  plot.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "touch") mark(nearest(event));
+  });
   plot.addEventListener("pointerleave", () => mark(null));
   plot.addEventListener("focusin", ({ target }) => mark(dots.find((dot) => dot.mark === target) ?? null));
   plot.addEventListener("focusout", () => mark(null));
@@ -127,22 +167,50 @@ function create(element) {
     const order = Object.keys(RADIUS);
     dots = models.map((model) => {
       const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
-      const made = svg("circle", { class: `dot ${model.kind}`, cx: x, cy: y, r: radius, role: "button", tabindex: -1, "aria-label": speak(model), "data-pick": model.name });
+      const made = svg("circle", {
+        class: `dot ${model.kind}`,
+        cx: x,
+        cy: y,
+        r: radius,
+        role: "button",
+        tabindex: -1,
+        "aria-label": speak(model),
+        "data-pick": model.name,
+      });
       return { model, x, y, radius, mark: made };
     }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
-    const labels = placeLabels(dots.toSorted((a, b) => order.indexOf(a.model.kind) - order.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy), right);
-    const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
-      ...axes(across, up, { width, height, right, bottom, title: AXES[axis].title }), ...dots.map((dot) => dot.mark), ...labels);
+    const labels = placeLabels(
+      dots.toSorted((a, b) =>
+        order.indexOf(a.model.kind) - order.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy
+      ),
+      right,
+    );
+    const drawn = svg(
+      "svg",
+      { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
+      ...axes(across, up, { width, height, right, bottom, title: AXES[axis].title }),
+      ...dots.map((dot) => dot.mark),
+      ...labels,
+    );
     plot.replaceChildren(drawn, shown);
     mark(null);
-    settle ??= rove(plot, () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark), () => dots.length);
+    settle ??= rove(
+      plot,
+      () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark),
+      () => dots.length,
+    );
     if (dots.length) settle(dots.at(-1).mark);
     const count = value.models.length - models.length;
     missing.replaceChildren(...(count ? [fillPlural(texts, "missing", count)] : []));
   }
 
   function failedRun(model) {
-    const made = make("button", { type: "button", className: "vd-download", title: speak(model), text: fill(texts.failed_run, { name: model.name, accuracy: model.accuracy }) });
+    const made = make("button", {
+      type: "button",
+      className: "vd-download",
+      title: speak(model),
+      text: fill(texts.failed_run, { name: model.name, accuracy: model.accuracy }),
+    });
     made.addEventListener("click", () => open(model));
     return made;
   }
@@ -152,9 +220,13 @@ function create(element) {
     render(data, state) {
       [value, axis] = [data, state[X]];
       for (const button of choices) button.ariaPressed = String(button.dataset.pick === axis);
-      failed.replaceChildren(...(data.failed.length ? [texts.failed, " ", ...data.failed.map(failedRun)] : []));
+      failed.replaceChildren(
+        ...(data.failed.length ? [texts.failed, " ", ...data.failed.map(failedRun)] : []),
+      );
       const problems = data.problems.map((text) => notice(text));
-      if (!data.models.length) return element.replaceChildren(...(problems.length ? problems : [notice(texts.empty)]), failed);
+      if (!data.models.length) {
+        return element.replaceChildren(...(problems.length ? problems : [notice(texts.empty)]), failed);
+      }
       element.replaceChildren(...problems, bar, plot, missing, failed);
       draw();
     },
