@@ -13,7 +13,7 @@ PLACEHOLDER = "{…}"  # stands for an expression in a template literal
 
 @dataclass(frozen=True)
 class Literal:
-    """A string or template literal; `before` is the code of the same statement before it."""
+    """A string or template literal; `before` is the code or the template text before it."""
 
     line: int
     text: str
@@ -25,10 +25,13 @@ def iterate_literals(source: str) -> Iterator[Literal]:
     yield from _read_code(source, 0, "")[0]
 
 
-def _read_code(source: str, at: int, end: str) -> tuple[list[Literal], int]:
-    """Read code until its closing bracket `end`; return its literals and the next position."""
+def _read_code(source: str, at: int, end: str, code: str = "") -> tuple[list[Literal], int]:
+    """Read code after `code` until its closing bracket `end`.
+
+    Return its literals and the next position.
+    """
     found: list[Literal] = []
-    code, depth = "", 0
+    depth = 0
     while at < len(source):
         match = TOKEN.match(source, at)
         if match is None and source[at] == "/" and BEFORE_REGEX.search(code):
@@ -59,7 +62,7 @@ def _read_template(source: str, at: int, before: str) -> tuple[list[Literal], in
     line, text, inner = source.count("\n", 0, at) + 1, "", []
     while source[at] != "`":
         if source.startswith("${", at):
-            literals, at = _read_code(source, at + 2, "}")
+            literals, at = _read_code(source, at + 2, "}", f"{text[-200:]}${{")
             inner += literals
             text += PLACEHOLDER
         else:

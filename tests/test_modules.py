@@ -1,5 +1,6 @@
 """The page's scripts: ES modules, the names that they use, and the route that sends them."""
 
+import hashlib
 import json
 import os
 import posixpath
@@ -107,3 +108,13 @@ def test_head_preloads_all_modules_from_addresses_relative_to_the_page():
     head = build_head()
     assert re.findall(r'href="([^"]*)"', head) == [f"./{URL}/{name}" for name in MODULES]
     assert f'"main": "./{URL}/main.js"' in head
+
+
+def test_vendored_library_is_the_file_of_its_npm_package():
+    """`npm pack lit-html@3.3.3` has the file with this checksum, and the licence."""
+    assert "3.3.3" in (FOLDER / "markup.js").read_text("utf-8")
+    content = (FOLDER / "vendor" / "lit-html.js").read_bytes()
+    assert b'litHtmlVersions??=[]).push("3.3.3")' in content
+    checksum = "b878e7f95dec8a9b6e9b217faca6b6a11bad82ebc44c0caa77419ed83edd81f2"
+    assert hashlib.sha256(content).hexdigest() == checksum
+    assert "BSD 3-Clause" in (FOLDER / "vendor" / "lit-html.LICENSE").read_text("utf-8")

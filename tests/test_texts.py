@@ -11,7 +11,7 @@ from vitdemo import page
 from vitdemo.page.texts import TEXTS
 
 PAGE = Path(page.__file__).parent
-SCRIPTS = sorted(PAGE.rglob("*.js"))
+SCRIPTS = sorted({*PAGE.rglob("*.js")} - {*(PAGE / "vendor").iterdir()})
 # Literals that look like texts, with the reason why they are none.
 ALLOWED = {
     "Notice": "kind of a block",
@@ -26,12 +26,13 @@ ALLOWED = {
 # Code before a literal that is no text: a selector, class, style or compared value.
 CODE_CONTEXT = re.compile(
     r"(querySelector(All)?|closest|matches|toggle)\($"
-    r"|(class(Name)?|style|transform|data-pick)\"?: [^,{}]*$"
-    r"|(\.className|\.cssText|\.style\.\w+|\bstyle) = $"
+    r"|(class(Name)?|style|transform|(data-)?pick)\"?: [^,{}]*$"
+    r"|(className|\.cssText|\.style\.\w+|\bstyle) = [^;]*$"
+    r"|\b(class|style|data-pick)=\"?\$\{[^{}]*$"  # an expression in a template
     r"|(===|!==) $"
 )
 CODE_PATTERN = re.compile(
-    r"^(--)?(background|color|colour|height|left|rows|shape|top|vd-width|width): "  # styles
+    r"^(--)?(background(-image)?|color|colour|height|left|rows|shape|sheet|top|vd-width|width): "
     r"|^[a-z-]+\(.*\)$"  # CSS functions, as "rgb(1 2 3)"
     r"|^[.#\[]"  # selectors
     r"|\{ [a-z-]+: .* \}$"  # rules of a style sheet
@@ -49,7 +50,7 @@ def name_of(script: Path) -> str:
 
 def visible_part(literal: Literal) -> str:
     """Return what a user reads of a literal; of markup, its text and labels."""
-    if not re.match(r"\s*<", literal.text):
+    if not literal.before.endswith("markup"):
         return literal.text
     labels = re.findall(r'(?:aria-label|alt|title|placeholder)="([^"]*)"', literal.text)
     return " ".join([re.sub(r"<[^>]*>", " ", literal.text), *labels])

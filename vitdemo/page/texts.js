@@ -21,8 +21,3 @@ export function fillPlural(texts, name, count, values = {}) {
   const text = texts[`${name}_${rules.select(count)}`] ?? texts[`${name}_other`];
   return fill(text, { count: format.format(count), ...values });
 }
-
-// HTML with escaped values, as html`<p>${text}</p>`.
-const ESCAPED = { "&": "&amp;", "<": "&lt;", '"': "&quot;" };
-const escape = (value) => String(value).replace(/[&<"]/g, (letter) => ESCAPED[letter]);
-export const html = (parts, ...values) => String.raw({ raw: parts }, ...values.map(escape));

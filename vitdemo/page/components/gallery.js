@@ -1,9 +1,10 @@
 // Test images as buttons with the models' predictions, or a table if the images are not available.
 // A click opens an image in Explore. The payload is described in vitdemo/page/gallery.py.
 import { isMissingDataset } from "../data/download/view.js";
+import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
-import { make, notice, probability, rove } from "./shared.js";
+import { notice, probability, roving } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.gallery;
@@ -27,10 +28,10 @@ export function defineGallery(prefix, filters) {
 // Number of images and the visible range; screen readers read it out when it changes.
 function head({ count, start, page, sentence }) {
   const images = count ? fillPlural(texts, "images", count) : texts.no_image;
-  if (isMissingDataset(sentence)) return [images];
+  if (isMissingDataset(sentence)) return images;
   const [first, last] = [start + 1, Math.min(start + page, count)].map(number.format);
   const words = count > page ? fill(texts.range, { images, first, last }) : images;
-  return [words, make("small", { text: count ? texts.captions : "" })];
+  return markup`${words}<small>${count ? texts.captions : ""}</small>`;
 }
 
 function button(picture, at, value, names) {
@@ -43,9 +44,9 @@ function button(picture, at, value, names) {
   const rows = Math.ceil(value.pictures.length / value.columns);
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${
-    100 * rows
-  }%; background-position: ${x}% ${y}%`;
+  const size = `${100 * value.columns}% ${100 * rows}%`;
+  const style =
+    `background-image: url("${value.sheet.url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
   const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong, {
     number: picture.number,
     truth,
@@ -53,16 +54,14 @@ function button(picture, at, value, names) {
     model: value.model,
     confidence: probability(confidence),
   });
-  const made = make(
-    "button",
-    { type: "button", "aria-label": [spoken, ...lines, texts.open].join(". "), "data-pick": picture.number },
-    make("span", { className: "thumb", style, title: fill(texts.test_image, { number: picture.number }) }),
-    make("b", { text: predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}` }),
-    make("span", { text: probability(confidence) }),
-    ...lines.map((text) => make("small", { text })),
-  );
-  made.addEventListener("click", () => store.openImage({ ...value.opening, image: picture.image }));
-  return made;
+  const click = () => store.openImage({ ...value.opening, image: picture.image });
+  return markup`<button type="button" aria-label=${[spoken, ...lines, texts.open].join(". ")}
+    data-pick=${picture.number} tabindex=${at ? -1 : 0} @click=${click}>
+    <span class="thumb" style=${style} title=${fill(texts.test_image, { number: picture.number })}></span>
+    <b>${predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}`}</b>
+    <span>${probability(confidence)}</span>
+    ${lines.map((text) => markup`<small>${text}</small>`)}
+  </button>`;
 }
 
 function listed({ model, models, pictures }) {
@@ -76,56 +75,40 @@ function listed({ model, models, pictures }) {
 
 // Add the gallery of the state keys `prefix` to `place`. Return a function that draws a payload; null hides the gallery.
 export function galleryIn(place, prefix) {
-  const found = make("p", { className: "found", role: "status" });
-  const all = make("input", { type: "checkbox" });
-  const wanted = make("label", { className: "wanted" }, all, ` ${texts.all_models}`);
-  const pictures = make("div", { role: "group", "aria-label": texts.label });
-  const turn = (className, text) => make("button", { type: "button", className, text });
-  const [earlier, later] = [turn("earlier", texts.previous), turn("later", texts.next)];
-  const turns = make("div", { className: "turns" }, earlier, later);
-  const gallery = make(
-    "div",
-    { className: "vd-gallery", hidden: true },
-    make("div", { className: "top" }, found, wanted),
-    pictures,
-    turns,
-  );
-  const buttons = () => [...pictures.querySelectorAll("button")];
-  const columns = () => getComputedStyle(pictures).gridTemplateColumns.split(" ").length;
-  const settle = rove(pictures, buttons, columns, true);
-  let shown = null; // the drawn payload
-
-  const turnBy = (pages) => store.set({ [`${prefix}.page`]: shown.start / shown.page + 1 + pages });
-  earlier.addEventListener("click", () => turnBy(-1));
-  later.addEventListener("click", () => turnBy(1));
-  all.addEventListener("change", () => store.set({ [`${prefix}.all_models`]: all.checked }));
-  place.append(gallery);
+  const gallery = place.appendChild(document.createElement("div"));
+  gallery.className = "vd-gallery";
+  gallery.hidden = true;
+  const columns = ([first]) => getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
+  const keys = roving(columns, true);
+  const showAll = ({ target }) => store.set({ [`${prefix}.all_models`]: target.checked });
 
   return (value, state) => {
-    shown = value;
     gallery.hidden = !value;
     if (!value) return;
     const { count, page, sentence, sheet, start } = value;
-    all.checked = state[`${prefix}.all_models`];
-    wanted.hidden = !sheet;
+    const showsAll = state[`${prefix}.all_models`];
     const isMissing = isMissingDataset(sentence);
-    turns.hidden = isMissing || count <= page;
-    earlier.disabled = start === 0;
-    later.disabled = start + page >= count;
-    found.replaceChildren(...head(value));
-    const names = all.checked ? value.models : value.compared;
-    const drawn = sheet
-      ? value.pictures.map((picture, i) => button(picture, i, value, names))
-      : count && !isMissing
-      ? [listed(value)]
-      : [];
-    pictures.className = [
-      "pictures",
-      sheet ? "" : "listed",
-      names.length ? "wide" : "",
-      value.pixels ? "pixels" : "",
-    ].join(" ");
-    pictures.replaceChildren(...(sentence ? [notice(sentence)] : []), ...drawn);
-    settle(buttons()[0]);
+    const names = showsAll ? value.models : value.compared;
+    const turnBy = (pages) => store.set({ [`${prefix}.page`]: start / page + 1 + pages });
+    const list = () => (count && !isMissing ? listed(value) : nothing);
+    const looks = [sheet ? "" : "listed", names.length ? "wide" : "", value.pixels ? "pixels" : ""];
+    render(
+      markup`<div class="top">
+          <p class="found" role="status">${head(value)}</p>
+          <label class="wanted" ?hidden=${!sheet}><input type="checkbox" .checked=${showsAll}
+            @change=${showAll}>${` ${texts.all_models}`}</label>
+        </div>
+        <div role="group" aria-label=${texts.label} class="pictures ${looks.join(" ")}" @focusin=${keys.focus}
+          @keydown=${keys.press}>${sentence ? notice(sentence) : nothing}${
+        sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : list()
+      }</div>
+        <div class="turns" ?hidden=${isMissing || count <= page}>
+          <button type="button" class="earlier" ?disabled=${start === 0}
+            @click=${() => turnBy(-1)}>${texts.previous}</button>
+          <button type="button" class="later" ?disabled=${start + page >= count}
+            @click=${() => turnBy(1)}>${texts.next}</button>
+        </div>`,
+      gallery,
+    );
   };
 }

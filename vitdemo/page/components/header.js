@@ -1,15 +1,17 @@
 // Draws the text next to the page's name, and the problems below it.
-import { html, TEXTS } from "../texts.js";
+import { markup, render } from "../markup.js";
+import { TEXTS } from "../texts.js";
 import { notice, received } from "./shared.js";
 
 export function mount({ element, props, watch }) {
   const texts = TEXTS.header;
-  element.innerHTML = html`
-    <a class="skip" href="#attention">${texts.skip}</a>
+  render(
+    markup`<a class="skip" href="#attention">${texts.skip}</a>
     <h1>${texts.title}</h1>
     <p>${texts.purpose} <span></span></p>
-    <div class="problems"></div>
-  `;
+    <div class="problems"></div>`,
+    element,
+  );
 
   function draw() {
     const { words = "", problems = [] } = received(props) || {};

@@ -13,8 +13,9 @@
 //
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
+import { elementOf, markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { csv, make, notice, saveText } from "./shared.js";
+import { csv, notice, saveText } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.line_plots;
@@ -233,16 +234,14 @@ function figure(plot, x, found, choose, windowClass) {
     ...plot.lines.map((one, i) => line(one, across, up, i)),
     ...strips(found, frame, across, choose),
   );
-  return make(
-    "figure",
-    { "aria-label": plot.label, className: plot.shape ?? null },
-    make("figcaption", { text: plot.title }),
-    plot.sentence ? make("p", { className: "sentence", text: plot.sentence }) : null,
-    picture,
-    x ? make("p", { className: "said", role: "status" }) : null,
-    plot.table ? table({ columns: plot.table.head, rows: plot.table.rows }) : null,
-    plot.note ? make("p", { className: "note", text: plot.note }) : null,
-  );
+  const values = () => table({ columns: plot.table.head, rows: plot.table.rows });
+  return markup`<figure aria-label=${plot.label} class=${plot.shape ?? nothing}>
+    <figcaption>${plot.title}</figcaption>
+    ${plot.sentence ? markup`<p class="sentence">${plot.sentence}</p>` : nothing}
+    ${picture}${x ? elementOf(markup`<p class="said" role="status"></p>`) : nothing}
+    ${plot.table ? values() : nothing}
+    ${plot.note ? markup`<p class="note">${plot.note}</p>` : nothing}
+  </figure>`;
 }
 
 // The reading nearest to `at`, if the curves extend that far. Plots may have different x positions.
@@ -253,24 +252,30 @@ function nearest(all, at) {
 }
 
 function entry({ name, colour, lighter, sign }) {
-  const stroke = (kind, own) => make("i", { className: kind, style: `color: ${own}` });
+  const stroke = (kind, own) => markup`<i class=${kind} style="color: ${own}"></i>`;
   const second = lighter ? [stroke("dashed", lighter), texts.training] : [];
-  const mark = sign ? make("b", { text: sign, style: `color: ${colour}` }) : "";
+  const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
   const said = lighter === undefined ? [] : [texts.validation, ...second];
-  return make("span", {}, make("strong", { text: name }), stroke("", colour), mark, ...said);
+  return markup`<span><strong>${name}</strong>${stroke("", colour)}${mark}${said}</span>`;
 }
+
+const readerMarkup = markup`<label class="reader"><span></span> <input type="range" min="0"></label>`;
 
 // Return a function `draw` that draws a payload in `root`. `draw.readAt(x)` shows the values near a position, or none
 // for "". The user's choice of a position calls `listen(x)`. Without a slider, only the plots are clicked.
 export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
-  const [problem, legend, plots] = ["problem", "legend", "plots"].map((className) =>
-    make("div", { className })
+  root.classList.add("curves");
+  render(
+    markup`<div class="problem"></div><div class="legend"></div><p class="note"></p>${
+      hasSlider ? readerMarkup : nothing
+    }<div class="plots"></div><p class="save"><button type="button" class="csv">${TEXTS.shared.download_csv}</button></p>`,
+    root,
   );
-  const note = make("p", { className: "note" });
-  const [title, reader] = [make("span"), make("input", { type: "range", min: 0 })];
-  const slider = make("label", { className: "reader" }, title, " ", reader);
-  const save = make("button", { type: "button", className: "csv", text: TEXTS.shared.download_csv });
-  const saving = make("p", { className: "save" }, save);
+  const [problem, legend, note, plots, saving] = [...root.children].filter((each) =>
+    each.tagName !== "LABEL"
+  );
+  const slider = hasSlider ? root.querySelector(".reader") : elementOf(readerMarkup);
+  const [title, reader] = slider.children;
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
   let reading = ""; // the shown position
@@ -309,13 +314,13 @@ export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) 
     windowClass = widthClass(root.clientWidth);
     root.classList.toggle("is-wide", windowClass === "wide");
     const all = drawn.plots ?? [];
-    problem.replaceChildren(...(drawn.problems ?? []).map(notice));
-    legend.replaceChildren(...(drawn.legend ?? []).map(entry));
+    render((drawn.problems ?? []).map(notice), problem);
+    render((drawn.legend ?? []).map(entry), legend);
     note.textContent = drawn.note ?? "";
     note.hidden = !drawn.note;
     const found = all.map((plot) => (x ? readings(plot, x) : []));
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
-    plots.replaceChildren(...all.map((plot, i) => figure(plot, x, found[i], choose, windowClass)));
+    render(all.map((plot, i) => figure(plot, x, found[i], choose, windowClass)), plots);
     slider.hidden = !hasSlider || !x || !all.length;
     title.textContent = fill(texts.show_values, { x: x ?? "" });
     reader.max = Math.max(0, places.length - 1);
@@ -324,9 +329,10 @@ export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) 
   }
 
   reader.addEventListener("input", () => choose(places[Number(reader.value)]));
-  save.addEventListener("click", () => saveText(csv(drawn.csv.rows), drawn.csv.name, "text/csv"));
-  root.classList.add("curves");
-  root.replaceChildren(...[problem, legend, note, hasSlider ? slider : null, plots, saving].filter(Boolean));
+  saving.firstElementChild.addEventListener(
+    "click",
+    () => saveText(csv(drawn.csv.rows), drawn.csv.name, "text/csv"),
+  );
   draw(null);
   new ResizeObserver(() => {
     if (root.clientWidth && widthClass(root.clientWidth) !== windowClass) draw(drawn);

@@ -1,5 +1,5 @@
 // Maps as images for slides, PNG or SVG: with title, model, colour scale and a white background.
-import { make, plainName, saveAs, saveText, shade } from "./shared.js";
+import { plainName, saveAs, saveText, shade } from "./shared.js";
 
 const [INK, QUIET, PAPER] = ["#111827", "#475569", "#ffffff"];
 const FONT = "system-ui, sans-serif";
@@ -8,7 +8,9 @@ const STEPS = 64; // colours of the scale
 const PIXELS = 2; // per unit of a PNG
 
 const fontOf = (size, weight) => [weight, `${size}px`, FONT].join(" ");
-const measure = make("canvas").getContext("2d");
+// A canvas of `width` x `height` pixels.
+const canvasOf = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
+const measure = canvasOf(1, 1).getContext("2d");
 
 // Split a text into lines of at most `width`.
 function wrap(text, width, size, weight) {
@@ -64,7 +66,7 @@ function layOut({ title, notes = [], width, height, cells, labels = [], scale, o
 }
 
 function toCanvas({ width, height, images, texts, colours }) {
-  const canvas = make("canvas", { width: Math.round(PIXELS * width), height: Math.round(PIXELS * height) });
+  const canvas = canvasOf(Math.round(PIXELS * width), Math.round(PIXELS * height));
   const context = canvas.getContext("2d");
   context.scale(PIXELS, PIXELS);
   context.imageSmoothingEnabled = false;
@@ -96,7 +98,7 @@ function toCanvas({ width, height, images, texts, colours }) {
 // Address of an image's pixels, so that the file needs no other file.
 function dataUrl(image) {
   if (image.tagName === "CANVAS") return image.toDataURL();
-  const copy = make("canvas", { width: image.naturalWidth, height: image.naturalHeight });
+  const copy = canvasOf(image.naturalWidth, image.naturalHeight);
   copy.getContext("2d").drawImage(image, 0, 0);
   return copy.toDataURL();
 }

@@ -1,8 +1,9 @@
 // Texts and tables of attention maps. A `look` is as in matrices.js. A `view` identifies the map:
 // {of, layer, head, incoming}, as in attention.js. `values` (N) are the weights of one token.
+import { markup } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { lineOf, patchOf } from "./matrices.js";
-import { largest, make, percent, plainName } from "./shared.js";
+import { largest, percent, plainName } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.attention_maps;
@@ -131,16 +132,14 @@ export function mapTables(look, view, token, values) {
     ? texts.table_norms
     : texts.table_percent;
   return [
-    make("p", { text: fill(caption, { title }) }),
+    markup`<p>${fill(caption, { title })}</p>`,
     table({
       columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)],
       rows: grid,
       file: file(texts.map_file),
       tall: true,
     }),
-    make("p", {
-      text: fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size }),
-    }),
+    markup`<p>${fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size })}</p>`,
     table({
       columns: [texts.head_column, texts.distance_column, texts.entropy_column],
       rows: heads,

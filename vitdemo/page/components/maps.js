@@ -1,8 +1,10 @@
 // The block MapRow of a document: maps next to each other, each over the model's input image.
+import { elementOf, markup, nothing } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { grid } from "./grid.js";
+import { lazy } from "./lazy.js";
 import { saveMaps } from "./map_files.js";
-import { largest, make, paint, ramp } from "./shared.js";
+import { largest, paint, ramp } from "./shared.js";
 
 const texts = TEXTS.maps;
 
@@ -32,46 +34,51 @@ function saveButtons({ alt, caption, head, lines = [], signed, title }, image, c
     opacity: Number(getComputedStyle(canvas).opacity),
   });
   const formats = { png: [TEXTS.page.png, TEXTS.page.save_as_png], svg: [texts.svg, texts.save_as_svg] };
-  return Object.entries(formats).map(([format, [text, label]]) => {
-    const save = make("button", { type: "button", text, "aria-label": fill(label, { name: alt }) });
-    save.addEventListener("click", () => saveMaps(figure(), alt, format));
-    return save;
-  });
+  return Object.entries(formats).map(([format, [text, label]]) =>
+    markup`<button type="button" aria-label=${fill(label, { name: alt })}
+      @click=${() => saveMaps(figure(), alt, format)}>${text}</button>`
+  );
 }
 
-function figure(panel, ends) {
-  const { alt, badge, caption, head, lines, seen, signed, title, values } = panel;
-  const canvas = make("canvas");
-  const image = make("img", { src: seen.url, alt });
+// The figure of a map. `decoration` is { name, score (template below the caption), point (called with whether the pointer or
+// the focus is in the figure) }.
+function figure(panel, ends, { name, score, point } = {}) {
+  const { alt, badge, caption, head, lines = [], seen, signed, title, values } = panel;
+  const canvas = document.createElement("canvas");
+  const image = elementOf(markup`<img src=${seen.url} alt=${alt}>`);
   paint(canvas, values.flat(), [values.length, values[0].length], { signed });
-  const overlay = make("div", { className: "vd-overlay" }, image, canvas);
-  const more = make("details", {}, make("summary", { text: texts.numbers }));
-  more.addEventListener("toggle", () => more.childElementCount === 1 && more.append(numbers(panel)));
-  const heading = make("strong", { text: title });
-  if (badge) heading.append(make("span", { className: "badge", text: badge, title: panel.badge_title }));
-  const words = make(
-    "figcaption",
-    {},
-    heading,
-    ...(lines ?? []).map((text) => make("p", { text })),
-    caption ? make("p", { className: "quiet", text: caption }) : null,
-    make("div", { className: "tools" }, ...saveButtons(panel, image, canvas, ends), more),
-  );
-  return make("figure", {}, head ? make("h3", { text: head }) : null, overlay, words);
+  const [enter, leave] = point ? [() => point(true), () => point(false)] : [nothing, nothing];
+  const mark = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
+  const more = markup`<details><summary>${texts.numbers}</summary>${lazy(() => numbers(panel))}</details>`;
+  return markup`<figure data-map=${
+    name ?? nothing
+  } @pointerenter=${enter} @focusin=${enter} @pointerleave=${leave}
+    @focusout=${leave}>${head ? markup`<h3>${head}</h3>` : nothing}
+    <div class="vd-overlay">${image}${canvas}</div>
+    <figcaption><strong>${title}${badge ? mark() : nothing}</strong>
+      ${lines.map((text) => markup`<p>${text}</p>`)}
+      ${caption ? markup`<p class="quiet">${caption}</p>` : nothing}
+      ${score ?? nothing}
+      <div class="tools">${saveButtons(panel, image, canvas, ends)}${more}</div>
+    </figcaption>
+  </figure>`;
 }
 
-export function mapRow({ colour_labels: ends, intro, panels = [], sentence }) {
-  const legend = (signed, from, to) =>
-    make("span", {}, from, make("i", { style: `background: ${ramp(signed)}` }), to);
-  const legends = [];
-  if (panels.some((panel) => !panel.signed)) legends.push(legend(false, "0", texts.own_maximum));
-  if (panels.some((panel) => panel.signed)) legends.push(legend(true, ...ends));
-  return make(
-    "div",
-    { className: "vd-maps" },
-    sentence ? make("p", { className: "vd-notice sentence", role: "status", text: sentence }) : null,
-    intro ? make("p", { className: "intro", text: intro }) : null,
-    make("div", { className: "panels" }, ...panels.map((panel) => figure(panel, ends))),
-    make("div", { className: "legends" }, ...legends),
-  );
+// Maps next to each other. `decorations` are additions to the figures; `legend` is a template after the colours.
+export function mapRow(
+  { colour_labels: ends, intro, panels = [], sentence },
+  { decorations = [], legend = nothing } = {},
+) {
+  const scale = (signed, from, to) =>
+    markup`<span>${from}<i style="background: ${ramp(signed)}"></i>${to}</span>`;
+  const hasPlain = panels.some((panel) => !panel.signed);
+  const hasSigned = panels.some((panel) => panel.signed);
+  return markup`<div class="vd-maps" style="--count: ${panels.length}">
+    ${sentence ? markup`<p class="vd-notice sentence" role="status">${sentence}</p>` : nothing}
+    ${intro ? markup`<p class="intro">${intro}</p>` : nothing}
+    <div class="panels">${panels.map((panel, i) => figure(panel, ends, decorations[i]))}</div>
+    <div class="legends">${hasPlain ? scale(false, "0", texts.own_maximum) : nothing}${
+    hasSigned ? scale(true, ...ends) : nothing
+  }${legend}</div>
+  </div>`;
 }

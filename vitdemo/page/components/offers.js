@@ -1,67 +1,57 @@
 // Example images: included photos and some test images. A click chooses the image.
 import { datasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
-import { html, TEXTS } from "../texts.js";
-import { make, received, rove } from "./shared.js";
+import { markup, nothing, render } from "../markup.js";
+import { TEXTS } from "../texts.js";
+import { received, roving } from "./shared.js";
 
 export function mount({ element, props, trigger, watch }) {
   const texts = TEXTS.offers;
-  element.innerHTML = html`
-    <div class="offers">
-      <div class="group photos">
-        <p>${texts.photos}</p>
-        <div class="tiles" role="group" aria-label="${texts.photos}"></div>
-      </div>
-      <div class="group tests">
-        <p>${texts.test_images} <button type="button" class="others">${texts.show_others}</button></p>
-        <div class="tiles" role="group" aria-label="${texts.test_images}"></div>
-      </div>
-      <div class="sentence"></div>
-    </div>
-  `;
-  const part = (name) => element.querySelector("." + name);
-  const groups = {};
+  const columns = ([first]) => getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
+  const keys = roving(columns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
-  for (const name of ["photos", "tests"]) {
-    const tiles = part(name).querySelector(".tiles");
-    const columns = () => getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
-    groups[name] = { tiles, settle: rove(tiles, () => [...tiles.children], columns) };
+  let problem = nothing; // instead of test images
+  let problemText = "";
+
+  function tile({ sources, words, sheet }, i) {
+    const at = sources.length > 1 ? (100 * i) / (sources.length - 1) : 0;
+    const size = `${100 * sources.length}% 100%`;
+    const style =
+      `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${at}% 0`;
+    const image = { source: sources[i], path: null, at: 0.5 };
+    return markup`<button type="button" title=${words[i]} aria-label=${words[i]} style=${style}
+      tabindex=${i ? -1 : 0} @click=${() => store.set({ image, unavailable: "" })}></button>`;
   }
 
+  const tiles = (offered, label) =>
+    markup`<div class="tiles" role="group" aria-label=${label} @focusin=${keys.focus} @keydown=${keys.press}>${
+      (offered?.sources ?? []).map((_, i) => tile(offered, i))
+    }</div>`;
+
   function draw() {
-    const value = received(props);
-    for (const [name, { tiles, settle }] of Object.entries(groups)) {
-      const offered = value?.[name];
-      part(name).hidden = !offered;
-      const count = offered?.sources.length ?? 0;
-      tiles.replaceChildren(...Array.from({ length: count }, (_, i) => {
-        const words = offered.words[i];
-        const at = count > 1 ? (100 * i) / (count - 1) : 0;
-        const tile = make("button", {
-          type: "button",
-          title: words,
-          "aria-label": words,
-          style: `background-image: url("${offered.sheet.url}"); background-size: ${
-            100 * count
-          }% 100%; background-position: ${at}% 0`,
-        });
-        tile.addEventListener(
-          "click",
-          () => store.set({ image: { source: offered.sources[i], path: null, at: 0.5 }, unavailable: "" }),
-        );
-        return tile;
-      }));
-      settle(tiles.firstElementChild);
-    }
-    const sentence = value?.sentence ?? "";
+    const { photos, tests, sentence = "" } = received(props) ?? {};
     isMissing = isMissingDataset(sentence);
-    part("sentence").replaceChildren(isMissing ? datasetCard("compact") : sentence);
+    if (sentence !== problemText) problem = isMissing ? datasetCard("compact") : sentence;
+    problemText = sentence;
+    const others = () => trigger("others");
+    render(
+      markup`<div class="offers">
+        <div class="group photos" ?hidden=${!photos}><p>${texts.photos}</p>${
+        tiles(photos, texts.photos)
+      }</div>
+        <div class="group tests" ?hidden=${!tests}>
+          <p>${texts.test_images} <button type="button" class="others" @click=${others}>${texts.show_others}</button></p>
+          ${tiles(tests, texts.test_images)}
+        </div>
+        <div class="sentence">${problem}</div>
+      </div>`,
+      element,
+    );
   }
   // The stamp of the models also changes when the dataset is downloaded.
   store.watch(["models"], () => {
     if (isMissing) trigger("others");
   });
-  part("others").addEventListener("click", () => trigger("others"));
   watch("value", draw);
   draw();
 }

@@ -1,63 +1,47 @@
 // Draws the images and maps of pictures.py side by side.
+import { elementOf, markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { make, paint, rove } from "./shared.js";
+import { lazy } from "./lazy.js";
+import { paint, roving } from "./shared.js";
 import { table } from "./table.js";
 
 // Image `at` of `count` images that are side by side in one file.
-function cut(url, at, count, label, chosen, pick) {
+function cut(url, at, count, label, chosen, pick, isStop) {
   const along = count > 1 ? (100 * at) / (count - 1) : 0;
-  const style = `background-image: url("${url}"); background-size: ${
-    100 * count
-  }% 100%; background-position: ${along}% 0`;
-  if (!chosen) return make("div", { className: "vd-cut", role: "img", "aria-label": label, style });
-  const button = make("button", {
-    type: "button",
-    className: "vd-cut",
-    "aria-label": label,
-    "data-pick": chosen,
-    style,
-  });
-  button.addEventListener("click", () => pick?.(chosen));
-  return button;
+  const size = `${100 * count}% 100%`;
+  const style = `background-image: url("${url}"); background-size: ${size}; background-position: ${along}% 0`;
+  if (!chosen) return markup`<div class="vd-cut" role="img" aria-label=${label} style=${style}></div>`;
+  return markup`<button type="button" class="vd-cut" aria-label=${label} data-pick=${chosen} style=${style}
+    tabindex=${isStop ? 0 : -1} @click=${() => pick?.(chosen)}></button>`;
 }
 
 function map({ values, signed, alt }) {
-  const canvas = make("canvas", { role: "img", "aria-label": alt });
+  const canvas = elementOf(markup`<canvas role="img" aria-label=${alt}></canvas>`);
   paint(canvas, values.flat(), [values.length, values[0].length], { signed });
   return canvas;
 }
 
 function numbers(values) {
+  const columns = ["", ...values[0].map((_, i) => String(i + 1))];
   const rows = () => values.map((line, i) => [String(i + 1), ...line.map((value) => value.toFixed(2))]);
-  const folded = make(
-    "details",
-    { className: "vd-numbers" },
-    make("summary", { text: TEXTS.pictures.values }),
-  );
-  folded.addEventListener("toggle", () => {
-    if (folded.childElementCount === 1) {
-      folded.append(table({ columns: ["", ...values[0].map((_, i) => String(i + 1))], rows: rows() }));
-    }
-  });
-  return folded;
+  return markup`<details class="vd-numbers"><summary>${TEXTS.pictures.values}</summary>${
+    lazy(() => table({ columns, rows: rows() }))
+  }</details>`;
 }
 
 export function pictures({ items, sheet, width }, pick) {
-  const count = items.filter(({ values }) => !values).length;
-  let at = 0;
-  const figures = items.map((item) => {
-    const drawn = item.values ? map(item) : cut(sheet.url, at++, count, item.alt, item.pick, pick);
-    const note = item.note ? make("small", { text: ` ${item.note}` }) : null;
-    return make(
-      "figure",
-      {},
-      drawn,
-      make("figcaption", {}, item.caption ?? "", note),
-      item.values ? numbers(item.values) : null,
-    );
-  });
-  const buttons = figures.map((each) => each.firstChild).filter((each) => each.tagName === "BUTTON");
-  const row = make("div", { className: "vd-row", style: `--vd-width: ${width}px` }, ...figures);
-  if (buttons.length) rove(row, () => buttons, () => buttons.length)(buttons[0]);
-  return row;
+  const images = items.filter(({ values }) => !values);
+  const stop = images.find((item) => item.pick);
+  const drawn = (item) =>
+    item.values
+      ? map(item)
+      : cut(sheet.url, images.indexOf(item), images.length, item.alt, item.pick, pick, item === stop);
+  const figure = (item) =>
+    markup`<figure>${drawn(item)}<figcaption>${item.caption ?? ""}${
+      item.note ? markup`<small> ${item.note}</small>` : nothing
+    }</figcaption>${item.values ? numbers(item.values) : nothing}</figure>`;
+  const keys = roving(() => images.filter((item) => item.pick).length);
+  return markup`<div class="vd-row" style="--vd-width: ${width}px" @focusin=${keys.focus} @keydown=${keys.press}>${
+    items.map(figure)
+  }</div>`;
 }

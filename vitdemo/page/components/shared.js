@@ -95,23 +95,6 @@ export function received({ value }) {
   return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
 }
 
-// Replace the content of `place`, and restore the focused button and the open folds.
-export function redraw(place, ...children) {
-  const name = place.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
-  const open = new Set(
-    [...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent),
-  );
-  place.replaceChildren(...children);
-  for (const summary of place.querySelectorAll("summary")) {
-    if (open.has(summary.textContent)) summary.parentElement.open = true;
-  }
-  if (name !== undefined) {
-    [...place.querySelectorAll("[data-pick]")].find((button) => button.dataset.pick === name)?.focus({
-      preventScroll: true,
-    });
-  }
-}
-
 // Convert **bold** and `code` to elements; everything else stays text.
 export function marked(text) {
   return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
@@ -151,34 +134,46 @@ export const csv = (rows) =>
 export const plainName = (words) =>
   words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
-// Roving tabindex: arrow keys, Home and End move the focus between the buttons of `place`, and Tab
-// reaches only one button. With `flows` (wrapped rows), the end of a row leads to the next row.
-export function rove(place, buttons, columns, flows = false) {
-  const settle = (chosen) => {
-    for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
+// Roving tabindex: arrow keys, Home and End move the focus between the buttons of an element, and Tab reaches only one
+// button. With `flows` (wrapped rows), the end of a row leads to the next row. Returns listeners for the element: `focus`
+// of focusin, and `press` of keydown.
+export function roving(columns, flows = false, buttons = (place) => [...place.querySelectorAll("button")]) {
+  return {
+    focus({ currentTarget, target }) {
+      if (buttons(currentTarget).includes(target)) settle(buttons(currentTarget), target);
+    },
+    press(event) {
+      const all = buttons(event.currentTarget);
+      const at = all.indexOf(event.target);
+      if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+      const across = columns(all);
+      const column = at % across;
+      const next = {
+        ArrowLeft: flows || column > 0 ? at - 1 : at,
+        ArrowRight: flows || column < across - 1 ? at + 1 : at,
+        ArrowUp: at - across,
+        ArrowDown: at + across,
+        Home: at - column,
+        End: Math.min(at - column + across - 1, all.length - 1),
+      }[event.key];
+      if (next === undefined) return;
+      event.preventDefault();
+      all[next]?.focus();
+    },
   };
-  place.addEventListener("focusin", (event) => {
-    if (buttons().includes(event.target)) settle(event.target);
-  });
-  place.addEventListener("keydown", (event) => {
-    const all = buttons();
-    const at = all.indexOf(event.target);
-    if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
-    const across = columns();
-    const column = at % across;
-    const next = {
-      ArrowLeft: flows || column > 0 ? at - 1 : at,
-      ArrowRight: flows || column < across - 1 ? at + 1 : at,
-      ArrowUp: at - across,
-      ArrowDown: at + across,
-      Home: at - column,
-      End: Math.min(at - column + across - 1, all.length - 1),
-    }[event.key];
-    if (next === undefined) return;
-    event.preventDefault();
-    all[next]?.focus();
-  });
-  return settle;
+}
+
+// Let Tab reach only the button `chosen`.
+export function settle(buttons, chosen) {
+  for (const button of buttons) button.tabIndex = button === chosen ? 0 : -1;
+}
+
+// Add the listeners of `roving` to `place`, with its `buttons()`. Returns `settle` for these buttons.
+export function rove(place, buttons, columns, flows = false) {
+  const { focus, press } = roving(columns, flows, buttons);
+  place.addEventListener("focusin", focus);
+  place.addEventListener("keydown", press);
+  return (chosen) => settle(buttons(), chosen);
 }
 
 // Show a camera in `video`. `open()` returns whether it works, and calls `say` with the reason if not;

@@ -1,6 +1,7 @@
 // Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
+import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { csv, make, saveText } from "./shared.js";
+import { csv, saveText } from "./shared.js";
 
 const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -32,32 +33,30 @@ function compared(a, b, { column, direction }, numeric) {
 
 function bar({ bar: share, interval, text }) {
   const clamp = (number) => Math.min(Math.max(100 * number, 0), 100);
-  const track = make("span", { className: "vd-track" }, make("i", { style: `width: ${clamp(share)}%` }));
-  if (interval && interval[0] !== null) {
-    const [left, right] = interval.map(clamp);
-    track.append(make("u", { style: `left: ${left}%; width: ${Math.max(right - left, 0.5)}%` }));
-  }
-  return make("div", { className: "vd-bar" }, track, make("b", { text }));
+  const [left, right] = (interval ?? []).map(clamp);
+  const whisker = () => markup`<u style="left: ${left}%; width: ${Math.max(right - left, 0.5)}%"></u>`;
+  const hasInterval = interval && interval[0] !== null;
+  return markup`<div class="vd-bar"><span class="vd-track"><i style="width: ${clamp(share)}%"></i>${
+    hasInterval ? whisker() : nothing
+  }</span><b>${text}</b></div>`;
 }
 
 function content(cell) {
   if (cell.bar !== undefined) return bar(cell);
-  return cell.strong ? make("b", { text: cell.text }) : cell.text;
+  return cell.strong ? markup`<b>${cell.text}</b>` : cell.text;
 }
 
 const looks = ({ numeric, hidden } = {}) =>
-  [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || null;
+  [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || nothing;
 
 function line(cells, columns) {
-  return make(
-    "tr",
-    {},
-    ...cells.map((cell, i) => {
-      const properties = { className: looks(columns[i]), ...(i ? {} : { scope: "row" }) };
-      const note = cell.note ? make("small", { text: cell.note }) : null;
-      return make(i ? "td" : "th", properties, content(cell), note);
-    }),
-  );
+  const parts = cells.map((
+    cell,
+  ) => [content(cell), cell.note ? markup`<small>${cell.note}</small>` : nothing]);
+  const [name, ...others] = parts;
+  return markup`<tr><th class=${looks(columns[0])} scope="row">${name}</th>${
+    others.map((each, i) => markup`<td class=${looks(columns[i + 1])}>${each}</td>`)
+  }</tr>`;
 }
 
 // Rows of the CSV file; an interval adds two columns.
@@ -86,102 +85,105 @@ function markdown(columns, rows) {
   return [words(columns.map(({ label }) => label)), words(under), ...lines.map(words)].join("\n") + "\n";
 }
 
-function tools(file, columns, rows) {
-  const told = make("span", { className: "vd-told", role: "status" });
-  const copy = make("button", { type: "button", className: "vd-download", text: texts.copy });
-  copy.addEventListener("click", async () => {
-    const text = markdown(columns, rows());
+// Buttons that copy and save the table. `tell` is called with a message about the copy, which is then shown as `told`.
+function tools(file, columns, rows, told, tell) {
+  async function copy() {
+    const text = markdown(columns, rows);
     try {
       await navigator.clipboard.writeText(text);
-      told.textContent = texts.copied;
+      tell(texts.copied);
     } catch { // the clipboard requires HTTPS
       saveText(text, `${file}.md`, "text/markdown");
-      told.textContent = fill(texts.saved, { file: `${file}.md` });
+      tell(fill(texts.saved, { file: `${file}.md` }));
     }
-  });
-  const save = make("button", { type: "button", className: "vd-download", text: TEXTS.shared.download_csv });
-  save.addEventListener("click", () => saveText(csv(exported(columns, rows())), `${file}.csv`, "text/csv"));
-  return make("div", { className: "vd-tools" }, copy, save, told);
+  }
+  const save = () => saveText(csv(exported(columns, rows)), `${file}.csv`, "text/csv");
+  return markup`<div class="vd-tools">
+    <button type="button" class="vd-download" @click=${copy}>${texts.copy}</button>
+    <button type="button" class="vd-download" @click=${save}>${TEXTS.shared.download_csv}</button>
+    <span class="vd-told" role="status">${told ?? ""}</span>
+  </div>`;
 }
 
-function explanations(pairs) {
-  const items = pairs.flatMap(([title, text]) => [make("dt", { text: title }), make("dd", { text })]);
-  return make(
-    "details",
-    { className: "vd-words" },
-    make("summary", { text: texts.explanation }),
-    make("dl", {}, ...items),
-  );
+const explanations = (pairs) =>
+  markup`<details class="vd-words"><summary>${texts.explanation}</summary><dl>${
+    pairs.map(([title, text]) => markup`<dt>${title}</dt><dd>${text}</dd>`)
+  }</dl></details>`;
+
+function sort(rows, columns, { label, direction }) {
+  const column = direction === "none" ? -1 : columns.findIndex((each) => each.label === label);
+  if (column < 0) return rows;
+  return rows.toSorted((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
 }
 
-// `order` saves { label, direction, unfolded } between redraws.
-export function table(value, order = {}) {
-  const columns = columnsOf(value);
-  const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
-  const lines = new Map(rows.map((row) => [row, line(row, columns)]));
-  const folded = new Set((value.folded ?? []).map((i) => rows[i]));
-  const body = make("tbody");
-  let sorted = rows;
-  const heads = columns.map(({ label, help, ...kind }) => {
-    const place = make("th", { scope: "col", className: looks(kind), title: help });
-    if (rows.length < 2) place.textContent = label;
-    else {
-      const button = make("button", { type: "button", className: "vd-sort", text: label });
-      button.addEventListener("click", () => {
-        const direction = NEXT[order.label === label ? order.direction : "none"];
-        sort(Object.assign(order, { label, direction }));
-      });
-      place.append(button);
-    }
-    return place;
-  });
-  function sort({ label, direction }) {
-    const column = direction === "none" ? -1 : columns.findIndex((each) => each.label === label);
-    sorted = column < 0
-      ? rows
-      : [...rows].sort((a, b) => compared(a, b, { column, direction }, columns[column].numeric));
-    body.replaceChildren(
-      ...sorted.filter((row) => order.unfolded || !folded.has(row)).map((row) => lines.get(row)),
+// The element of a table. `order` saves { label, direction, unfolded } between redraws.
+class DataTable extends HTMLElement {
+  #order = {};
+
+  set order(order) {
+    this.#order = order ?? this.#order;
+  }
+
+  set value(value) {
+    this.draw = () => this.#draw(value);
+    delete this.#order.told;
+    this.draw();
+  }
+
+  #change(changes) {
+    Object.assign(this.#order, changes);
+    this.draw();
+  }
+
+  #head({ label, help, ...kind }, isSorted) {
+    const direction = this.#order.label === label ? this.#order.direction : "none";
+    const sorts = () => this.#change({ label, direction: NEXT[direction] });
+    const button = markup`<button type="button" class="vd-sort" @click=${sorts}>${label}</button>`;
+    return markup`<th scope="col" class=${looks(kind)} title=${help ?? nothing} aria-sort=${
+      direction === "none" ? nothing : direction
+    }>${isSorted ? button : label}</th>`;
+  }
+
+  #unfolding(rows) {
+    const { unfolded } = this.#order;
+    return markup`<div class="vd-tools"><button type="button" class="vd-download"
+      aria-expanded=${String(Boolean(unfolded))} @click=${() => this.#change({ unfolded: !unfolded })}>${
+      fill(unfolded ? texts.hide : texts.show, { rows })
+    }</button></div>`;
+  }
+
+  #draw(value) {
+    const columns = columnsOf(value);
+    const [rows, feet] = [value.rows ?? [], value.feet ?? []].map((all) => all.map((row) => row.map(asCell)));
+    const folded = new Set((value.folded ?? []).map((i) => rows[i]));
+    const sorted = sort(rows, columns, { direction: "none", ...this.#order });
+    const shown = sorted.filter((row) => this.#order.unfolded || !folded.has(row));
+    const lines = (all) => all.map((row) => line(row, columns));
+    const pairs = [
+      ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
+      ...(value.words ?? []),
+    ];
+    const all = [...sorted, ...feet];
+    render(
+      markup`<div class=${value.tall ? "vd-scroll vd-tall" : "vd-scroll"} tabindex="0">
+        <table class="vd-table">
+          <thead><tr>${columns.map((column) => this.#head(column, rows.length > 1))}</tr></thead>
+          <tbody>${lines(shown)}</tbody>
+          ${feet.length ? markup`<tfoot>${lines(feet)}</tfoot>` : nothing}
+        </table>
+      </div>
+      ${folded.size ? this.#unfolding(value.folded_words) : nothing}
+      ${
+        value.file
+          ? tools(value.file, columns, all, this.#order.told, (told) => this.#change({ told }))
+          : nothing
+      }
+      ${pairs.length ? explanations(pairs) : nothing}`,
+      this,
     );
-    heads.forEach((
-      head,
-      i,
-    ) => (i === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort")));
   }
-  sort(order);
-  function unfolding() {
-    const button = make("button", { type: "button", className: "vd-download" });
-    const told = () => {
-      button.textContent = fill(order.unfolded ? texts.hide : texts.show, { rows: value.folded_words });
-      button.setAttribute("aria-expanded", String(Boolean(order.unfolded)));
-    };
-    button.addEventListener("click", () => {
-      order.unfolded = !order.unfolded;
-      sort(order);
-      told();
-    });
-    told();
-    return make("div", { className: "vd-tools" }, button);
-  }
-  const foot = feet.length ? make("tfoot", {}, ...feet.map((row) => line(row, columns))) : null;
-  const drawn = make(
-    "table",
-    { className: "vd-table" },
-    make("thead", {}, make("tr", {}, ...heads)),
-    body,
-    foot,
-  );
-  const box = make("div", { className: value.tall ? "vd-scroll vd-tall" : "vd-scroll", tabIndex: 0 }, drawn);
-  const pairs = [
-    ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
-    ...(value.words ?? []),
-  ];
-  return make(
-    "div",
-    { className: "vd-sheet" },
-    box,
-    folded.size ? unfolding() : null,
-    value.file ? tools(value.file, columns, () => [...sorted, ...feet]) : null,
-    pairs.length ? explanations(pairs) : null,
-  );
 }
+customElements.define("vd-table", DataTable);
+
+export const table = (value, order) =>
+  markup`<vd-table class="vd-sheet" .order=${order} .value=${value}></vd-table>`;

@@ -1,7 +1,8 @@
 // Results of the classifier: accuracy, coloured confusion matrix, and the misclassified images next to it. A click on a
 // cell of the matrix shows only its images.
-import { make, marked, notice, redraw, rove } from "../components/shared.js";
+import { marked, notice, roving } from "../components/shared.js";
 import { table } from "../components/table.js";
+import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
 
@@ -20,63 +21,52 @@ function matrixOf({ classes, matrix }, chosen, choose) {
     const total = matrix[i].reduce((sum, each) => sum + each, 0);
     const label = fill(texts.cell, { count, total, true: classes[i], predicted: classes[j] });
     const style = shade(i === j, i === j ? count / Math.max(total, 1) : count / most);
-    if (i === j || !count) return make("td", { text: count, title: label, style });
+    if (i === j || !count) return markup`<td title=${label} style=${style}>${count}</td>`;
     const isChosen = chosen?.join() === `${i},${j}`;
-    const button = make("button", {
-      type: "button",
-      text: count,
-      title: label,
-      "aria-label": label,
-      "aria-pressed": String(isChosen),
-      "data-pick": `${i}-${j}`,
-    });
-    button.addEventListener("click", () => choose(isChosen ? null : [i, j]));
-    return make("td", { style }, button);
+    const name = `${i}-${j}`;
+    const click = () => choose(isChosen ? null : [i, j]);
+    return markup`<td style=${style}><button type="button" title=${label} aria-label=${label} data-pick=${name}
+      aria-pressed=${String(isChosen)} tabindex=${
+      name === picks[0] ? 0 : -1
+    } @click=${click}>${count}</button></td>`;
   };
-  const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
-  const rows = matrix.map((row, i) =>
-    make(
-      "tr",
-      {},
-      make("th", { text: classes[i], scope: "row" }),
-      ...row.map((count, j) => cell(count, i, j)),
-    )
+  const picks = matrix.flatMap((row, i) =>
+    row.flatMap((count, j) => (i !== j && count ? [`${i}-${j}`] : []))
   );
-  const drawn = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
-  const buttons = [...drawn.querySelectorAll("button")];
-  if (buttons.length) rove(drawn, () => buttons, () => buttons.length)(buttons[0]);
-  return make("div", {
-    className: "vd-scroll",
-    tabIndex: buttons.length ? null : 0,
-    role: "group",
-    "aria-label": texts.matrix,
-  }, drawn);
+  const keys = roving(() => picks.length);
+  const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
+  const row = (counts, i) =>
+    markup`<tr><th scope="row">${classes[i]}</th>${counts.map((count, j) => cell(count, i, j))}</tr>`;
+  return markup`<div class="vd-scroll" tabindex=${
+    picks.length ? nothing : 0
+  } role="group" aria-label=${texts.matrix}>
+    <table @focusin=${keys.focus} @keydown=${keys.press}>
+      <thead><tr>${head}</tr></thead>
+      <tbody>${matrix.map(row)}</tbody>
+    </table>
+  </div>`;
 }
 
 // The misclassified images of the chosen cell, or all.
 function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose) {
-  if (!count) return [make("p", { text: texts.no_errors })];
-  const figures = errors.map(({ true: truth, predicted, confidence }, at) => {
-    if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return null;
+  if (!count) return markup`<p>${texts.no_errors}</p>`;
+  const figure = ({ true: truth, predicted, confidence }, at) => {
+    if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return nothing;
     const names = { true: classes[truth], predicted: classes[predicted] };
     const along = errors.length > 1 ? (100 * at) / (errors.length - 1) : 0;
-    const style = `background-image: url("${sheet.url}"); background-size: ${
-      100 * errors.length
-    }% 100%; background-position: ${along}% 0`;
-    return make(
-      "figure",
-      {},
-      make("div", { className: "vd-cut", role: "img", "aria-label": fill(texts.error, names), style }),
-      make("figcaption", {}, fill(texts.caption, names), make("small", { text: ` ${confidence}` })),
-    );
-  });
-  const all = make("button", { type: "button", className: "vd-download", text: texts.show_all });
-  all.addEventListener("click", () => choose(null));
-  return [
-    make("h3", { text: fillPlural(texts, "errors", count) }),
-    make("div", { className: "vd-row", style: "--vd-width: 84px" }, ...figures),
-    chosen ? all : null,
-  ];
+    const size = `${100 * errors.length}% 100%`;
+    const style =
+      `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${along}% 0`;
+    return markup`<figure><div class="vd-cut" role="img" aria-label=${
+      fill(texts.error, names)
+    } style=${style}></div>
+      <figcaption>${fill(texts.caption, names)}<small>${` ${confidence}`}</small></figcaption></figure>`;
+  };
+  const all = () =>
+    markup`<button type="button" class="vd-download" @click=${() => choose(null)}>${texts.show_all}</button>`;
+  return markup`<h3>${fillPlural(texts, "errors", count)}</h3>
+    <div class="vd-row" style="--vd-width: 84px">${errors.map(figure)}</div>
+    ${chosen ? all() : nothing}`;
 }
 
 function metricsOf({ metrics }) {
@@ -87,12 +77,9 @@ function metricsOf({ metrics }) {
     texts.f1_column,
     texts.images_column,
   ];
-  return make(
-    "details",
-    {},
-    make("summary", { text: texts.metrics }),
-    table({ columns, rows: metrics, file: "own-metrics" }, {}),
-  );
+  return markup`<details><summary>${texts.metrics}</summary>${
+    table({ columns, rows: metrics, file: "own-metrics" })
+  }</details>`;
 }
 
 store.define("custom_classes_result", {
@@ -108,34 +95,19 @@ store.define("custom_classes_result", {
 
     function draw() {
       const { about = [], accuracy, sample, told, untested, warning } = drawn;
-      if (!told) return element.replaceChildren();
-      const help = make(
-        "details",
-        {},
-        make("summary", { text: texts.about }),
-        ...about.map((text) => make("p", {}, ...marked(text))),
-      );
-      const end = [help, make("p", { className: "quiet", role: "status", text: told })];
-      if (untested) return redraw(element, make("p", { role: "status" }, ...marked(untested)), ...end);
-      const errors = make("div", { className: "errors" }, ...errorsOf(drawn, chosen, choose).filter(Boolean));
-      redraw(
-        element,
-        make(
-          "p",
-          { className: "accuracy", role: "status" },
-          make("strong", { text: accuracy }),
-          ` ${sample}`,
-        ),
-        ...(warning ? [notice(warning)] : []),
-        make(
-          "div",
-          { className: "pair" },
-          make("div", {}, make("h3", { text: texts.matrix }), matrixOf(drawn, chosen, choose)),
-          errors,
-        ),
-        metricsOf(drawn),
-        ...end,
-      );
+      const lines = about.map((text) => markup`<p>${marked(text)}</p>`);
+      const end = markup`<details><summary>${texts.about}</summary>${lines}</details>
+        <p class="quiet" role="status">${told}</p>`;
+      const results = () =>
+        markup`<p class="accuracy" role="status"><strong>${accuracy}</strong>${` ${sample}`}</p>
+          ${warning ? notice(warning) : nothing}
+          <div class="pair">
+            <div><h3>${texts.matrix}</h3>${matrixOf(drawn, chosen, choose)}</div>
+            <div class="errors">${errorsOf(drawn, chosen, choose)}</div>
+          </div>
+          ${metricsOf(drawn)}${end}`;
+      const untestedResults = () => markup`<p role="status">${marked(untested)}</p>${end}`;
+      render(told ? (untested ? untestedResults() : results()) : nothing, element);
     }
 
     return {

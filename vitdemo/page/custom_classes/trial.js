@@ -1,7 +1,8 @@
 // The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
-import { camera, make, probability } from "../components/shared.js";
+import { camera, probability } from "../components/shared.js";
+import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
-import { fill, html, TEXTS } from "../texts.js";
+import { fill, TEXTS } from "../texts.js";
 
 const texts = TEXTS.custom_classes;
 const SIDE = 224; // pixels of a photo that is sent
@@ -9,7 +10,7 @@ const QUALITY = 0.85;
 const PAUSE = 300; // least milliseconds between an answer and the next photo; a slow server gets longer pauses
 const MAX_SHOWN = 8;
 
-const TRIAL_HTML = html`
+const MARKUP = markup`
   <p class="hint"></p>
   <div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
   <div class="buttons">
@@ -22,17 +23,13 @@ const TRIAL_HTML = html`
 `;
 
 function bar([name, share]) {
-  return make(
-    "li",
-    {},
-    make("span", { text: name, title: name }),
-    make("div", {}, make("i", { style: `width: ${100 * share}%` })),
-    make("b", { text: probability(share) }),
-  );
+  return markup`<li><span title=${name}>${name}</span><div><i style="width: ${100 * share}%"></i></div><b>${
+    probability(share)
+  }</b></li>`;
 }
 
 function create(element, { upload }) {
-  element.innerHTML = TRIAL_HTML;
+  draw(MARKUP, element);
   const part = (name) => element.querySelector(name);
   const [stage, video, image] = [".stage", "video", "img"].map(part);
   const say = (text) => {
@@ -71,7 +68,7 @@ function create(element, { upload }) {
   // The central square of the camera as a small JPEG.
   function photo() {
     const side = Math.min(video.videoWidth, video.videoHeight);
-    const canvas = make("canvas", { width: SIDE, height: SIDE });
+    const canvas = Object.assign(document.createElement("canvas"), { width: SIDE, height: SIDE });
     const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
     canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
     return canvas.toDataURL("image/jpeg", QUALITY);
@@ -119,7 +116,7 @@ function create(element, { upload }) {
     part(".buttons").hidden = !model;
     part(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     if (!shares.length && !isLive) show(null);
-    part(".bars").replaceChildren(...shares.slice(0, MAX_SHOWN).map(bar));
+    draw(shares.slice(0, MAX_SHOWN).map(bar), part(".bars"));
     if (shares.length) say(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
   }
 

@@ -2,10 +2,11 @@
 // Each step of the editor is one action, so that no step is lost.
 import "./results.js";
 import "./trial.js";
-import { camera, make, notice, redraw, saveAs } from "../components/shared.js";
+import { camera, notice, saveAs } from "../components/shared.js";
 import { progressLine } from "../components/task_panel.js";
+import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, fillPlural, html, TEXTS } from "../texts.js";
+import { fill, fillPlural, TEXTS } from "../texts.js";
 
 const texts = TEXTS.custom_classes;
 const [EDITOR, MODELS, RESULT, TRIAL] = [
@@ -30,7 +31,7 @@ const AUDIENCES = {
 
 // --- the editor ---
 
-const EDITOR_HTML = html`
+const EDITOR_MARKUP = markup`
   <p class="first">${texts.first}</p>
   <form class="add">
     <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${texts.class_name}"
@@ -70,7 +71,7 @@ window.addEventListener("beforeunload", (event) => {
 });
 
 function createEditor(element, { upload }) {
-  element.innerHTML = EDITOR_HTML;
+  render(EDITOR_MARKUP, element);
   const part = (name) => element.querySelector("." + name);
   const say = (text) => (part("say").textContent = text);
   function edit(what, rest = {}) {
@@ -126,71 +127,41 @@ function createEditor(element, { upload }) {
   const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
 
   function picture({ name }, index, i) {
-    const button = make("button", {
-      type: "button",
-      "data-pick": `${index}.${i}`,
-      style: `--at: ${i}`,
-      "aria-label": fill(texts.remove_image, { image: i + 1, name }),
-    });
-    button.addEventListener("click", () => edit("remove", { name, picture: i }));
-    return button;
+    return markup`<button type="button" data-pick="${index}.${i}" style="--at: ${i}"
+      aria-label=${fill(texts.remove_image, { image: i + 1, name })}
+      @click=${() => edit("remove", { name, picture: i })}></button>`;
   }
 
-  function row(own, index) {
-    const files = make("input", {
-      type: "file",
-      multiple: true,
-      accept: drawn.accept,
-      "aria-label": fill(texts.add_images_of, { name: own.name }),
-    });
-    files.addEventListener("change", () => {
-      send(chosen(files), "pictures", () => ({ name: own.name }));
-    });
-    const open = make("button", {
-      type: "button",
-      className: "add-images",
-      text: texts.open_camera,
-      "data-pick": `camera ${index}`,
-    });
-    open.addEventListener("click", () => shutter.open(own.name));
-    const remove = make("button", {
-      type: "button",
-      text: texts.remove,
-      "aria-label": fill(texts.remove_class, { name: own.name }),
-      "data-pick": `remove ${index}`,
-    });
-    remove.addEventListener("click", () => edit("remove", { name: own.name }));
-    const thumbs = make(
-      "div",
-      { className: "thumbs" },
-      ...Array.from({ length: own.count }, (_, i) => picture(own, index, i)),
-    );
-    if (own.sheet) thumbs.style.setProperty("--sheet", `url("${own.sheet.url}")`);
-    const count = make("small", { text: fillPlural(texts, "images", own.count) });
-    const add = make(
-      "label",
-      { className: "file add-images" },
-      files,
-      make("span", { text: texts.add_images }),
-    );
-    return make(
-      "section",
-      { className: "own", "aria-label": own.name },
-      make("header", {}, make("h3", { text: own.name }), count, remove, add, open),
-      thumbs,
-    );
+  function row({ name, count, sheet }, index) {
+    const add = ({ target }) => send(chosen(target), "pictures", () => ({ name }));
+    const pictures = Array.from({ length: count }, (_, i) => picture({ name }, index, i));
+    return markup`<section class="own" aria-label=${name}>
+      <header>
+        <h3>${name}</h3>
+        <small>${fillPlural(texts, "images", count)}</small>
+        <button type="button" aria-label=${fill(texts.remove_class, { name })} data-pick="remove ${index}"
+          @click=${() => edit("remove", { name })}>${texts.remove}</button>
+        <label class="file add-images"><input type="file" multiple accept=${drawn.accept}
+          aria-label=${
+      fill(texts.add_images_of, { name })
+    } @change=${add}><span>${texts.add_images}</span></label>
+        <button type="button" class="add-images" data-pick="camera ${index}"
+          @click=${() => shutter.open(name)}>${texts.open_camera}</button>
+      </header>
+      <div class="thumbs" style=${sheet ? `--sheet: url("${sheet.url}")` : nothing}>${pictures}</div>
+    </section>`;
   }
 
-  function render(data) {
+  function draw(data) {
     drawn = data;
     imageCount = data.classes.reduce((sum, { count }) => sum + count, 0);
     shutter.keep(data.classes.map(({ name }) => name));
     say(data.message);
-    part("problems").replaceChildren(...data.problems.map((text) => make("li", { text })));
+    render(data.problems.map((text) => markup`<li>${text}</li>`), part("problems"));
     part("undo").hidden = !data.can_undo;
     part("first").hidden = data.classes.length > 0;
     part("add").querySelector("button").classList.toggle("primary", data.classes.length < 2);
-    redraw(part("list"), ...data.classes.map(row));
+    render(data.classes.map(row), part("list"));
   }
 
   part("add").addEventListener("submit", (event) => {
@@ -202,7 +173,7 @@ function createEditor(element, { upload }) {
   part("folder").addEventListener("change", () => sendFolder(chosen(part("folder"))));
   part("undo").addEventListener("click", () => edit("undo"));
   part("tests").addEventListener("click", () => edit("tests"));
-  return { render, showError: say };
+  return { render: draw, showError: say };
 }
 
 // The camera of the editor: `open(name)` shows it for a class, `keep(names)` closes it if its class was removed.
@@ -267,107 +238,66 @@ function cameraIn(part, say, send) {
 
 // --- the models ---
 
+const button = (text, click, { id = nothing, className = "vd-download" } = {}) =>
+  markup`<button type="button" class=${className} id=${id} data-pick=${text} @click=${click}>${text}</button>`;
+
+function audience(name) {
+  const [label, text] = AUDIENCES[name];
+  return markup`<label><input type="radio" name=${AUDIENCE} value=${name} .checked=${
+    store.state[AUDIENCE] === name
+  }
+    @change=${() =>
+    store.set({ [AUDIENCE]: name })}><span><strong>${label}</strong>${` ${text}`}</span></label>`;
+}
+
 function createModels(element) {
-  const row = () => make("div", { className: "buttons" });
-  const [begin, actions, question, tuned] = [row(), row(), make("div"), make("div")];
-  const more = make(
-    "details",
-    { className: "more", hidden: true },
-    make("summary", { text: texts.more }),
-    actions,
-    question,
-  );
   const progress = progressLine(texts.percent);
-  const told = make("div", { id: "own-told" });
-  element.append(begin, progress.place, told, tuned, more);
   let drawn = { missing: "" }; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
-  const shown = new Map(); // element -> JSON of what it shows
+  let message = nothing; // about the last task or action
 
-  const tell = (error) => told.replaceChildren(...(error ? [notice(error)] : []));
-  const act = (name) => store.act(name, {}, (error) => error && tell(error));
-
-  function button(text, clicked, properties = {}) {
-    const made = make("button", {
-      type: "button",
-      className: "vd-download",
-      text,
-      "data-pick": text,
-      ...properties,
-    });
-    made.addEventListener("click", clicked);
-    return made;
+  function tell(text) {
+    message = text ? notice(text) : nothing;
+    draw();
   }
+  const act = (name) => store.act(name, {}, (error) => error && tell(error));
 
   function start(task, views) {
     tell("");
-    store.startTask(`own.${task}`, (message) => {
-      running = !message.end;
-      progress.show({ ...message, error: null });
-      if (message.error) tell(message.error);
-      if (message.cancelled && task === "train") tell(texts.cancelled);
-      if (message.data?.file) saveAs(message.data.file.url, message.data.name);
-      if (message.end) views.forEach(store.invalidate);
+    store.startTask(`own.${task}`, ({ error, ...state }) => {
+      running = !state.end;
+      progress.show({ ...state, error: null });
+      if (error) tell(error);
+      if (state.cancelled && task === "train") tell(texts.cancelled);
+      if (state.data?.file) saveAs(state.data.file.url, state.data.name);
+      if (state.end) views.forEach(store.invalidate);
       draw();
     });
   }
 
-  // Draw `build(value)` in `place` if the value has changed: a click on a button that is replaced meanwhile is lost.
-  function update(place, value, build) {
-    const text = JSON.stringify(value);
-    if (shown.get(place) === text) return;
-    shown.set(place, text);
-    redraw(place, ...build(value));
+  function beginButton({ missing, is_current: isCurrent }) {
+    if (running) return button(CANCEL, () => store.cancelTask(), { id: "own-stop" });
+    if (missing) return markup`<p class="missing">${missing}</p>`;
+    const className = isCurrent ? "vd-download" : "vd-download primary";
+    return button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), { id: "own-train", className });
   }
 
-  function beginButtons({ missing, isCurrent }) {
-    if (running) return [button(CANCEL, () => store.cancelTask(), { id: "own-stop" })];
-    if (missing) return [make("p", { className: "missing", text: missing })];
-    return [
-      button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), {
-        id: "own-train",
-        className: isCurrent ? "vd-download" : "vd-download primary",
-      }),
-    ];
-  }
-
-  function actionButtons(names) {
-    const all = {
-      can_save: () => button(texts.save, () => start("save", []), { id: "own-save" }),
-      can_publish: () => button(texts.publish, () => act("own.publish")),
-      can_unpublish: () => button(texts.unpublish, () => act("own.unpublish")),
-      can_fine_tune: () => button(texts.fine_tune, askWho),
-    };
-    return names.map((name) => all[name]());
-  }
+  const actions = {
+    can_save: () => button(texts.save, () => start("save", []), { id: "own-save" }),
+    can_publish: () => button(texts.publish, () => act("own.publish")),
+    can_unpublish: () => button(texts.unpublish, () => act("own.unpublish")),
+    can_fine_tune: () => button(texts.fine_tune, askWho),
+  };
 
   // Ask who may see the model before the images are used; the first answer, only the user, is chosen.
   function askWho() {
     tell(drawn.refusal);
     if (drawn.refusal) return;
-    asksWho = true; // the form is drawn again, with its first option
-    shown.delete(question);
+    asksWho = true;
     store.set({ [AUDIENCE]: "me" });
     draw();
-    question.querySelector("input").focus();
-  }
-
-  function closeQuestion() {
-    asksWho = false;
-    draw();
-  }
-
-  function audience(name) {
-    const [label, text] = AUDIENCES[name];
-    const radio = make("input", {
-      type: "radio",
-      name: AUDIENCE,
-      value: name,
-      checked: store.state[AUDIENCE] === name,
-    });
-    radio.addEventListener("change", () => store.set({ [AUDIENCE]: name }));
-    return make("label", {}, radio, make("span", {}, make("strong", { text: label }), ` ${text}`));
+    element.querySelector("#own-audience input").focus();
   }
 
   function questionForm() {
@@ -376,66 +306,59 @@ function createModels(element) {
       start("fine_tune", [MODELS]);
     });
     const cancel = button(CANCEL, () => {
-      closeQuestion();
-      [...actions.children].at(-1)?.focus();
+      asksWho = false;
+      draw();
+      element.querySelector(".more .buttons button:last-of-type")?.focus();
     });
-    return make(
-      "fieldset",
-      { id: "own-audience" },
-      make("legend", { text: texts.audience }),
-      ...Object.keys(AUDIENCES).map(audience),
-      make("div", { className: "buttons" }, confirm, cancel),
-    );
+    return markup`<fieldset id="own-audience">
+      <legend>${texts.audience}</legend>
+      ${Object.keys(AUDIENCES).map(audience)}
+      <div class="buttons">${confirm}${cancel}</div>
+    </fieldset>`;
   }
 
-  // The line of the private fine-tuning; its progress is written by `drawTuned`.
-  function tunedLine({ isActive, canSave }) {
-    const save = canSave ? button(texts.save_fine_tuned, () => start("save_fine_tuned", [])) : null;
-    const label = isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned;
-    const bar = isActive ? make("progress", { max: 1, "aria-label": texts.fine_tuning }) : null;
-    return make(
-      "div",
-      { className: "vd-progress" },
-      make("p", {}, bar, make("span", { role: "status" }), save, button(label, () => act("own.discard"))),
-    );
-  }
-
-  function drawTuned({ text, done, is_active: isActive }) {
+  // The line of the private fine-tuning.
+  function tunedLine({ text, done, is_active: isActive, can_save: canSave }) {
     const words = isActive ? fill(texts.fine_tuning_progress, { progress: text }) : text;
-    const status = tuned.querySelector("[role=status]");
-    if (status.textContent !== words) status.textContent = words;
-    if (isActive) tuned.querySelector("progress").value = done;
+    const bar = () => markup`<progress max="1" aria-label=${texts.fine_tuning} .value=${done}></progress>`;
+    const save = () => button(texts.save_fine_tuned, () => start("save_fine_tuned", []));
+    const end = button(
+      isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned,
+      () => act("own.discard"),
+    );
+    return markup`<div class="vd-progress"><p>${
+      isActive ? bar() : nothing
+    }<span role="status">${words}</span>${canSave ? save() : nothing}${end}</p></div>`;
   }
 
   function draw() {
-    update(begin, { running, missing: drawn.missing, isCurrent: drawn.is_current }, beginButtons);
     const names = ACTIONS.filter((name) => drawn[name] && !running);
-    more.hidden = !names.length;
-    update(actions, names, actionButtons);
-    update(
-      question,
-      asksWho && drawn.can_fine_tune && !running,
-      (isAsked) => (isAsked ? [questionForm()] : []),
+    const isAsked = asksWho && drawn.can_fine_tune && !running;
+    render(
+      markup`<div class="buttons">${beginButton(drawn)}</div>
+        ${progress.place}
+        <div id="own-told">${message}</div>
+        <div>${drawn.tuned ? tunedLine(drawn.tuned) : nothing}</div>
+        <details class="more" ?hidden=${!names.length}>
+          <summary>${texts.more}</summary>
+          <div class="buttons">${names.map((name) => actions[name]())}</div>
+          <div>${isAsked ? questionForm() : nothing}</div>
+        </details>`,
+      element,
     );
-    const { is_active: isActive, can_save: canSave } = drawn.tuned ?? {};
-    update(
-      tuned,
-      drawn.tuned ? { isActive, canSave } : null,
-      (state) => (state === null ? [] : [tunedLine(state)]),
-    );
-    if (drawn.tuned) drawTuned(drawn.tuned);
-  }
-
-  function render(data) {
-    const isNew = data.notice !== drawn.notice || data.refusal !== drawn.refusal;
-    drawn = data;
-    if (isNew) tell(data.notice);
-    draw();
   }
 
   clearMessage = () => tell("");
   draw();
-  return { render, showError: tell };
+  return {
+    render(data) {
+      const isNew = data.notice !== drawn.notice || data.refusal !== drawn.refusal;
+      drawn = data;
+      if (isNew) tell(data.notice);
+      draw();
+    },
+    showError: tell,
+  };
 }
 
 store.state[AUDIENCE] = "me";

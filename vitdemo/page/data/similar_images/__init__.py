@@ -186,7 +186,7 @@ def report_progress(report: Report) -> ProgressReport:
 
 
 def opening(context: AppContext, run: Run | None) -> dict:
-    """Return the arguments of `vitdemo.store.openImage`, with the prefix of the image's source."""
+    """Return the arguments of `store.openImage`, with the prefix of the image's source."""
     return {"source": TEST_PREFIX, **describe_opening(context, run.name if run else None)}
 
 

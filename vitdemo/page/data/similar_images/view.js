@@ -3,8 +3,9 @@
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
 import { documentIn } from "../../components/documents.js";
-import { make, notice, rove } from "../../components/shared.js";
+import { notice, roving } from "../../components/shared.js";
 import { taskPanel } from "../../components/task_panel.js";
+import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillPlural, TEXTS } from "../../texts.js";
 
@@ -26,21 +27,14 @@ const openTestImage = ({ source, ...others }, number) =>
 
 const texts = TEXTS.similar_images;
 
-function dot(value, i, [x, y]) {
+function dot(value, i, [x, y], isStop) {
   const [label, number] = [value.labels[i], value.numbers[i]];
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
-  const at = `left: ${100 * x}%; top: ${100 * y}%; --x: ${i % value.columns}; --y: ${
-    Math.floor(i / value.columns)
-  }`;
-  const made = make("button", {
-    type: "button",
-    className: `dot k${label}${sides}`,
-    style: `${at}; ${looks(label)}`,
-    "data-pick": number,
-    "aria-label": fill(texts.dot, { name: value.classes[label], number }),
-  });
-  made.addEventListener("click", () => openTestImage(value.open, number));
-  return made;
+  const part = `--x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
+  return markup`<button type="button" class="dot k${label}${sides}" data-pick=${number}
+    style="left: ${100 * x}%; top: ${100 * y}%; ${part}; ${looks(label)}" tabindex=${isStop ? 0 : -1}
+    aria-label=${fill(texts.dot, { name: value.classes[label], number })}
+    @click=${() => openTestImage(value.open, number)}></button>`;
 }
 
 // Dots are ordered in rows from the top, which makes the arrow keys work as expected.
@@ -51,54 +45,43 @@ function plane(value, { name, places }) {
   for (let start = 0; start < topDown.length; start += columns) {
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
   }
-  const dots = order.map((i) => dot(value, i, places[i]));
+  const dots = order.map((i, at) => dot(value, i, places[i], at === 0));
   const words = fillPlural(texts, "plane", places.length, { features: name });
-  const group = make("div", { className: "plane", role: "group", "aria-label": words }, ...dots);
-  rove(group, () => dots, () => columns)(dots[0]);
-  return make("section", {}, make("h2", { text: name }), group);
+  const keys = roving(() => columns);
+  return markup`<section><h2>${name}</h2><div class="plane" role="group" aria-label=${words} @focusin=${keys.focus}
+    @keydown=${keys.press}>${dots}</div></section>`;
 }
 
 // The classes as radio buttons: the chosen class is highlighted in all plots.
 function legend(place, { classes, labels }) {
-  const choice = (k, ...content) => {
-    const radio = make("input", { type: "radio", name: "tsne-class", checked: k < 0 });
-    radio.addEventListener("change", () => {
-      for (const each of place.querySelectorAll(".dot")) {
-        each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
-      }
-    });
-    return make("label", {}, radio, ...content);
+  const highlight = (k) => {
+    for (const each of place.querySelectorAll(".dot")) {
+      each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
+    }
   };
+  const choice = (k, content) =>
+    markup`<label><input type="radio" name="tsne-class" .checked=${k < 0} @change=${() =>
+      highlight(k)}>${content}</label>`;
   const counts = classes.map(() => 0);
   for (const label of labels) counts[label] += 1;
-  const items = classes.map((name, k) =>
-    choice(
-      k,
-      make("i", { className: "key", style: looks(k) }),
-      `${name} `,
-      make("small", { text: counts[k].toLocaleString("en") }),
-    )
-  );
-  const again = classes.length > LOOKS
-    ? make("small", { text: fill(texts.repeated, { count: LOOKS }) })
-    : null;
-  return make(
-    "fieldset",
-    {},
-    make("legend", { text: texts.highlight }),
-    choice(-1, texts.all_classes),
-    ...items,
-    again,
-  );
+  const item = (name, k) =>
+    markup`<i class="key" style=${looks(k)}></i>${`${name} `}<small>${
+      counts[k].toLocaleString("en")
+    }</small>`;
+  const again = () => markup`<small>${fill(texts.repeated, { count: LOOKS })}</small>`;
+  return markup`<fieldset><legend>${texts.highlight}</legend>${choice(-1, texts.all_classes)}${
+    classes.map((name, k) => choice(k, item(name, k)))
+  }${classes.length > LOOKS ? again() : nothing}</fieldset>`;
 }
 
 function drawMaps(place, value) {
-  if (!value.planes) return place.replaceChildren(notice(value.message));
+  draw(nothing, place); // with other data, all classes are highlighted again
+  if (!value.planes) return draw(notice(value.message), place);
   place.style.setProperty("--sheet", `url("${value.sheet.url}")`);
   place.style.setProperty("--columns", value.columns);
   place.style.setProperty("--rows", Math.ceil(value.numbers.length / value.columns));
-  const planes = make("div", { className: "planes" }, ...value.planes.map((each) => plane(value, each)));
-  return place.replaceChildren(legend(place, value), planes);
+  const planes = value.planes.map((each) => plane(value, each));
+  return draw(markup`${legend(place, value)}<div class="planes">${planes}</div>`, place);
 }
 
 // --- the views, whose data tasks compute ---
@@ -115,8 +98,9 @@ const maps = taskPanel({
 store.define(MAPS, {
   needs: MAPS_NEEDS,
   create(element) {
-    const place = make("div", { className: "maps" });
-    const separation = make("div", { id: "parting", className: "article" });
+    const [place, separation] = [document.createElement("div"), document.createElement("div")];
+    place.className = "maps";
+    Object.assign(separation, { id: "parting", className: "article" });
     element.replaceChildren(maps.buttons, maps.progress, place, separation);
     const drawSeparation = documentIn(separation);
     function render(value) {
@@ -139,13 +123,14 @@ const neighbours = taskPanel({
 store.define(NEIGHBOURS, {
   needs: NEIGHBOURS_NEEDS,
   create(element) {
-    const article = make("div", { className: "article" });
+    const article = document.createElement("div");
+    article.className = "article";
     element.replaceChildren(neighbours.buttons, neighbours.progress, article);
     let opening = null; // of the drawn images
-    const draw = documentIn(article, (number) => openTestImage(opening, number));
+    const drawBlocks = documentIn(article, (number) => openTestImage(opening, number));
     function render({ blocks, open }) {
       opening = open;
-      draw(blocks);
+      drawBlocks(blocks);
     }
     return { render };
   },

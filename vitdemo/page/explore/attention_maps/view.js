@@ -12,8 +12,9 @@ import {
 } from "../../components/map_words.js";
 import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
 import { largest, lowestOf, make, middleOf, paint, percent, ramp } from "../../components/shared.js";
+import { markup, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, html, TEXTS } from "../../texts.js";
+import { fill, TEXTS } from "../../texts.js";
 import { headsFigure, mapFigure } from "./figures.js";
 import { headDots } from "./head_dots.js";
 import { mapHint } from "./map_hint.js";
@@ -31,7 +32,7 @@ const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: 
 const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
 const COLOURS = { linear: texts.colour_linear, root: texts.colour_root, log: texts.colour_log };
 const DEFAULT_OPACITY = 0.6;
-const HTML = html`
+const MARKUP = markup`
   <div class="where" data-state="empty">
     <p class="vd-notice sentence" role="status" hidden></p>
     <div class="head">
@@ -100,7 +101,7 @@ for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, para
 const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
 
 function create(element) {
-  element.innerHTML = HTML;
+  renderInto(MARKUP, element);
   const part = (name) => element.querySelector("." + name);
   const [where, large, wall] = [part("where"), part("large"), part("wall")];
   const state = { ...store.state }; // the selection, within the limits of the drawn model
@@ -388,11 +389,10 @@ function create(element) {
   // --- tables of numbers, and saved images ---
 
   function tables() {
+    if (!look) return; // no map has arrived yet
     const token = asked();
     const values = line(state.of, state.layer, state.head, token);
-    if (look && values && part("numbers").open) {
-      part("tables").replaceChildren(...mapTables(look, view(), token, values));
-    }
+    if (values && part("numbers").open) renderInto(mapTables(look, view(), token, values), part("tables"));
   }
   part("numbers").addEventListener("toggle", tables);
   document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());

@@ -2,8 +2,9 @@
 // has two elements: #why-maps has the maps and the tasks, #why-meter the curves, numbers and explanations.
 import { documentIn } from "../../components/documents.js";
 import { mapRow } from "../../components/maps.js";
-import { make, notice, redraw } from "../../components/shared.js";
+import { notice } from "../../components/shared.js";
 import { taskPanel } from "../../components/task_panel.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -23,37 +24,26 @@ const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: 
 
 // --- the bars below the maps ---
 
-function bar({ low, high, random, baselines }, { points, text, verdict, title, is_better }) {
+function bar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, colour) {
   const at = (value) => (100 * (value - low)) / (high - low || 1);
-  const part = (className, from, to) =>
-    make("i", {
-      className,
-      style: `left: ${at(Math.min(from, to))}%; width: ${at(Math.max(from, to)) - at(Math.min(from, to))}%`,
-    });
+  const part = (className, from, to, name = nothing) => {
+    const [left, right] = [at(Math.min(from, to)), at(Math.max(from, to))];
+    return markup`<i class=${className} style="left: ${left}%; width: ${right - left}%" title=${name}></i>`;
+  };
   const label = fill(texts.score, { points: text, verdict: title });
-  return make(
-    "div",
-    { className: "score", title: label },
-    make(
-      "div",
-      { className: "track", role: "img", "aria-label": label },
-      part("random", ...random),
-      part(`value${is_better ? " is-better" : ""}`, 0, points),
-      ...baselines.map(([name, value]) =>
-        Object.assign(part("line", value, value), { title: `${name} ${value.toFixed(1)}` })
-      ),
-    ),
-    make("p", {}, make("b", { text }), ` ${verdict}`),
-  );
+  return markup`<div class="score" title=${label}>
+    <div class="track" role="img" aria-label=${label}>${part("random", ...random)}${
+    part(`value${is_better ? " is-better" : ""}`, 0, points)
+  }${baselines.map(([name, value]) => part("line", value, value, `${name} ${value.toFixed(1)}`))}</div>
+    <p><i class="swatch" style="background: ${colour}"></i><b>${text}</b>${` ${verdict}`}</p>
+  </div>`;
 }
 
 function barWords({ low, high, baselines }) {
   const [from, to] = [low, high].map((value) => value.toFixed(0).replace("-", "−"));
   const names = baselines.map(([title]) => title.toLowerCase()).join(", ");
-  return make("span", {
-    className: "bars",
-    text: `${fill(texts.bars, { low: from, high: to })} ${fill(texts.bars_baselines, { baselines: names })}`,
-  });
+  const words = [fill(texts.bars, { low: from, high: to }), fill(texts.bars_baselines, { baselines: names })];
+  return markup`<span class="bars">${words.join(" ")}</span>`;
 }
 
 // --- the map under the pointer, whose curves are highlighted ---
@@ -72,46 +62,41 @@ function light(name) {
   }
 }
 
-function decorate(figure, name) {
+function decorationOf(name) {
   const { colours, scores } = drawn;
-  const caption = figure.querySelector("figcaption");
-  if (scores?.maps[name]) {
-    const score = bar(scores, scores.maps[name]);
-    score.lastElementChild.prepend(make("i", { className: "swatch", style: `background: ${colours[name]}` }));
-    caption.querySelector(".tools").before(score);
-  }
-  figure.dataset.map = name;
-  for (const type of ["pointerenter", "focusin"]) figure.addEventListener(type, () => light(name));
-  for (const type of ["pointerleave", "focusout"]) figure.addEventListener(type, () => light(null));
+  const score = scores?.maps[name] ? bar(scores, scores.maps[name], colours[name]) : nothing;
+  return { name, score, point: (isInside) => light(isInside ? name : null) };
 }
 
-function drawMaps(place, data) {
+function mapsOf(data) {
   drawn = data;
-  const { intro, sentence, ...row } = data.row;
-  const maps = mapRow(row);
-  maps.style.setProperty("--count", data.names.length);
-  maps.querySelectorAll("figure").forEach((figure, i) => decorate(figure, data.names[i]));
-  if (data.scores) maps.querySelector(".legends").append(barWords(data.scores));
-  redraw(place, ...(sentence ? [notice(sentence)] : []), maps);
-  return intro;
+  const { intro: _intro, sentence, ...row } = data.row;
+  const legend = data.scores ? barWords(data.scores) : nothing;
+  return [
+    sentence ? notice(sentence) : nothing,
+    mapRow(row, { decorations: data.names.map(decorationOf), legend }),
+  ];
 }
 
 // --- the view ---
 
 function createMaps(element) {
-  const [intro, place] = [make("p", { className: "intro" }), make("div")];
-  element.replaceChildren(make("div", { className: "head" }, intro, panel.buttons), panel.progress, place);
   const slow = panel.buttons.querySelector("#why-slow");
+  const draw = (intro, content) =>
+    render(
+      markup`<div class="head"><p class="intro">${intro}</p>${panel.buttons}</div>${panel.progress}<div>${content}</div>`,
+      element,
+    );
+  draw("", nothing);
   return {
     render(data) {
-      intro.textContent = drawMaps(place, data);
+      draw(data.row.intro, mapsOf(data));
       panel.buttons.hidden = false;
       slow.hidden = !data.has_slow && !slow.disabled; // it shows the state of a running task
     },
     showError(text) {
-      intro.textContent = "";
+      draw("", notice(text));
       panel.buttons.hidden = true;
-      place.replaceChildren(notice(text));
     },
   };
 }

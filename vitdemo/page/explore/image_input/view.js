@@ -1,15 +1,16 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
-import { camera, make } from "../../components/shared.js";
+import { camera } from "../../components/shared.js";
 import { datasetCard, isMissingDataset } from "../../data/download/view.js";
+import { elementOf, markup, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillParts, html, TEXTS } from "../../texts.js";
+import { fill, fillParts, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.image_input;
 // Images, and formats that some systems do not list as images.
 const ACCEPTED =
   "image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp";
-const HTML = html`
+const MARKUP = markup`
   <div class="given">
     <div class="frame" data-state="picture">
       <img class="whole" alt="">
@@ -32,7 +33,7 @@ const HTML = html`
 `;
 
 function create(element, { upload }) {
-  element.innerHTML = HTML;
+  draw(MARKUP, element);
   const part = (name) => element.querySelector("." + name);
   const choose = (image, options) => store.set({ image, unavailable: "" }, options);
   const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
@@ -173,7 +174,12 @@ function create(element, { upload }) {
     whole.alt = words;
     const about = part("about");
     about.replaceChildren(words);
-    if (label) about.append(" ", ...fillParts(texts.true_class, { label: make("strong", { text: label }) }));
+    if (label) {
+      about.append(
+        " ",
+        ...fillParts(texts.true_class, { label: elementOf(markup`<strong>${label}</strong>`) }),
+      );
+    }
     if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(` ${texts.drag}`);
   }
 

@@ -1,6 +1,7 @@
 // The predictions of all models for the changed image, the chosen model first. If the image is changed, a thin bar is the
 // probability before the change.
-import { make, notice, probability, redraw } from "../../components/shared.js";
+import { notice, probability } from "../../components/shared.js";
+import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
@@ -9,57 +10,38 @@ const texts = TEXTS.perturbation;
 
 function points(before, now) {
   const difference = 100 * (now - before);
-  if (Math.abs(difference) < 0.05) return make("td", { className: "points", text: "±0.0" });
-  return make("td", {
-    className: "points",
-    text: (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1),
-  });
+  if (Math.abs(difference) < 0.05) return "±0.0";
+  return (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1);
 }
-
-const bar = (share) => make("i", { style: `width: ${100 * share}%` });
 
 function row(name, before, now) {
   const isChanged = before !== undefined;
-  const bars = isChanged ? [bar(before), bar(now)] : [bar(now)];
-  const numbers = isChanged ? [before, now] : [now];
-  return make(
-    "tr",
-    {},
-    make("th", { scope: "row", text: name }),
-    make("td", { className: isChanged ? "bars both" : "bars" }, ...bars),
-    ...numbers.map((share) => make("td", { text: probability(share) })),
-    isChanged ? points(before, now) : null,
-  );
+  const shares = isChanged ? [before, now] : [now];
+  return markup`<tr><th scope="row">${name}</th><td class=${isChanged ? "bars both" : "bars"}>${
+    shares.map((share) => markup`<i style="width: ${100 * share}%"></i>`)
+  }</td>${shares.map((share) => markup`<td>${probability(share)}</td>`)}${
+    isChanged ? markup`<td class="points">${points(before, now)}</td>` : nothing
+  }</tr>`;
 }
 
 function card({ run, verdict, isKept, classes, before, now }) {
-  const head = make(
-    "tr",
-    {},
-    make("td"),
-    make("td"),
-    ...[texts.before, texts.now, texts.change].map((text) => make("th", { scope: "col", text })),
-  );
-  return make(
-    "section",
-    { className: isKept ? "card" : "card changed" },
-    make("h3", {}, make("span", { text: run }), make("b", { text: verdict })),
-    make(
-      "table",
-      {},
-      before.length ? make("thead", {}, head) : null,
-      make("tbody", {}, ...classes.map((name, i) => row(name, before[i], now[i]))),
-    ),
-  );
+  const heads = [texts.before, texts.now, texts.change].map((text) => markup`<th scope="col">${text}</th>`);
+  const head = markup`<thead><tr><td></td><td></td>${heads}</tr></thead>`;
+  return markup`<section class=${isKept ? "card" : "card changed"}>
+    <h3><span>${run}</span><b>${verdict}</b></h3>
+    <table>${before.length ? head : nothing}
+      <tbody>${classes.map((name, i) => row(name, before[i], now[i]))}</tbody>
+    </table>
+  </section>`;
 }
 
 function render(element, { summary, models, problems }, state) {
   const ordered = models.toSorted((a, b) => (b.run === state.model) - (a.run === state.model));
-  redraw(
+  draw(
+    markup`<p class="summary" role="status">${summary}</p>
+      <div class="cards">${ordered.map(card)}</div>
+      ${problems.map(notice)}`,
     element,
-    make("p", { className: "summary", role: "status", text: summary }),
-    make("div", { className: "cards" }, ...ordered.map(card)),
-    ...problems.map(notice),
   );
 }
 

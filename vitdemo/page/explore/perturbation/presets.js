@@ -1,38 +1,34 @@
 // The original image and the presets of its changes, as buttons with small images. The button of the current changes is
 // pressed, and its description is shown below.
-import { make, redraw, rove } from "../../components/shared.js";
+import { roving } from "../../components/shared.js";
+import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
 
 const texts = TEXTS.perturbation;
 
-function tile({ title, changes }, at, { presets, sheet }) {
+function tile({ title, changes }, at, { presets, sheet }, current) {
   const along = (100 * at) / (presets.length - 1);
-  const style = `background-image: url("${sheet.url}"); background-size: ${
-    100 * presets.length
-  }% 100%; background-position: ${along}% 0`;
-  const button = make(
-    "button",
-    {
-      type: "button",
-      id: at ? null : "hands-reset",
-      "data-pick": title,
-      "aria-pressed": String(imageChanges.isApplied(changes)),
-    },
-    make("i", { className: "vd-cut", style }),
-    make("span", { text: title }),
-  );
-  button.addEventListener("click", () => imageChanges.apply(changes));
-  return button;
+  const size = `${100 * presets.length}% 100%`;
+  const style =
+    `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${along}% 0`;
+  return markup`<button type="button" id=${at ? nothing : "hands-reset"} data-pick=${title}
+    aria-pressed=${String(imageChanges.isApplied(changes))} tabindex=${at === current ? 0 : -1}
+    @click=${() =>
+    imageChanges.apply(changes)}><i class="vd-cut" style=${style}></i><span>${title}</span></button>`;
 }
 
 function render(element, data) {
-  const tiles = data.presets.map((preset, at) => tile(preset, at, data));
-  const current = data.presets.find(({ changes }) => imageChanges.isApplied(changes));
-  const row = make("div", { className: "tiles", role: "group", "aria-label": texts.presets }, ...tiles);
-  rove(row, () => tiles, () => tiles.length)(tiles.find((each) => each.ariaPressed === "true") ?? tiles[0]);
-  redraw(element, row, make("p", { id: "hands-note", role: "status", text: current?.description ?? "" }));
+  const applied = data.presets.findIndex(({ changes }) => imageChanges.isApplied(changes));
+  const tiles = data.presets.map((preset, at) => tile(preset, at, data, Math.max(applied, 0)));
+  const keys = roving(() => tiles.length);
+  draw(
+    markup`<div class="tiles" role="group" aria-label=${texts.presets} @focusin=${keys.focus}
+        @keydown=${keys.press}>${tiles}</div>
+      <p id="hands-note" role="status">${data.presets[applied]?.description ?? ""}</p>`,
+    element,
+  );
 }
 
 store.define("change_presets", {

@@ -3,7 +3,8 @@
 import "./predictions.js";
 import "./presets.js";
 import { mapRow } from "../../components/maps.js";
-import { make, notice, redraw, rove, saveAs } from "../../components/shared.js";
+import { make, notice, rove, saveAs } from "../../components/shared.js";
+import { render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
@@ -151,7 +152,7 @@ function drawMaps(element, data) {
   const panels = Object.keys(TITLES).flatMap((ranking) =>
     images.map((each) => panel(each, ranking, run, layer))
   );
-  redraw(element, mapRow({ intro, panels }));
+  render(mapRow({ intro, panels }), element);
   if (attention?.data !== data) receive({ data, key: key() });
 }
 
@@ -160,7 +161,7 @@ store.define("changed_attention", {
   follows: ["layer"],
   render: drawMaps,
   showError(element, error) {
-    element.replaceChildren(notice(error));
+    render(notice(error), element);
     receive({ error, key: key() });
   },
 });

@@ -1,6 +1,7 @@
 // Lessons as numbered cards, with the progress that is saved in this browser. Only the lesson to do next has a primary
 // button.
-import { make, notice, redraw } from "../../components/shared.js";
+import { notice } from "../../components/shared.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillPlural, TEXTS } from "../../texts.js";
 import * as lessonPanel from "../panel/view.js";
@@ -8,11 +9,9 @@ import * as lessonProgress from "./progress.js";
 
 const texts = TEXTS.catalog;
 
-function button(text, properties, click) {
-  const made = make("button", { type: "button", text, ...properties });
-  made.addEventListener("click", click);
-  return made;
-}
+const button = (text, { pick, title, className = nothing }, click) =>
+  markup`<button type="button" class=${className} data-pick=${pick} aria-label="${text}: ${title}"
+    @click=${click}>${text}</button>`;
 
 // Add the progress to a lesson: the saved `step` (from 1), and whether the lesson is begun and finished.
 function withProgress(lesson, index) {
@@ -44,63 +43,43 @@ function buttons({ name, title, step, isBegun, isFinished }, isNext) {
     lessonPanel.begin(name, 1, teach);
   };
   const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
-  return make(
-    "div",
-    { className: "buttons" },
-    button(label, {
-      className: isNext ? "begin next" : "begin",
-      "data-pick": name,
-      "aria-label": `${label}: ${title}`,
-    }, () => start()),
-    button(
-      texts.teach,
-      { "data-pick": `${name} teach`, "aria-label": `${texts.teach}: ${title}` },
-      () => start("1"),
-    ),
-    isBegun
-      ? button(texts.start_over, {
-        "data-pick": `${name} again`,
-        "aria-label": `${texts.start_over}: ${title}`,
-      }, () => startOver())
-      : null,
-  );
+  const className = isNext ? "begin next" : "begin";
+  const again = () => button(texts.start_over, { pick: `${name} again`, title }, () => startOver());
+  return markup`<div class="buttons">${button(label, { pick: name, title, className }, () => start())}${
+    button(texts.teach, { pick: `${name} teach`, title }, () => start("1"))
+  }${isBegun ? again() : nothing}</div>`;
 }
 
 function card(lesson, isNext, isFirstVisit) {
   const { number, title, goal, thumbnail, share } = lesson;
-  const picture = thumbnail
-    ? make("img", { className: "thumb", src: thumbnail.url, alt: "", width: 112, height: 112 })
-    : make("span", { className: "thumb" });
-  return make(
-    "li",
-    { className: isNext ? "next" : null },
-    picture,
-    make(
-      "div",
-      { className: "words" },
-      isNext && isFirstVisit ? make("b", { className: "here", text: texts.start_here }) : null,
-      make("h2", {}, make("span", { className: "number", text: number }), ` ${title}`),
-      make("p", { text: goal }),
-      make("small", { text: describe(lesson) }),
-      share ? make("div", { className: "bar" }, make("i", { style: `width: ${100 * share}%` })) : null,
-      buttons(lesson, isNext),
-    ),
-  );
+  const picture = () => markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
+  return markup`<li class=${isNext ? "next" : nothing}>
+    ${thumbnail ? picture() : markup`<span class="thumb"></span>`}
+    <div class="words">
+      ${isNext && isFirstVisit ? markup`<b class="here">${texts.start_here}</b>` : nothing}
+      <h2><span class="number">${number}</span>${` ${title}`}</h2>
+      <p>${goal}</p>
+      <small>${describe(lesson)}</small>
+      ${share ? markup`<div class="bar"><i style="width: ${100 * share}%"></i></div>` : nothing}
+      ${buttons(lesson, isNext)}
+    </div>
+  </li>`;
 }
 
 store.define("lesson_catalog", {
   skeleton: "tiles",
   needs: [],
   create(element) {
-    const [cards, notes] = [make("ol", { className: "cards" }), make("div", { className: "notes" })];
-    element.replaceChildren(cards, notes);
     return {
       render({ lessons, messages }) {
         const all = lessons.map(withProgress);
         const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);
         const isFirstVisit = all.every(({ isBegun, isFinished }) => !isBegun && !isFinished);
-        redraw(cards, ...all.map((lesson) => card(lesson, lesson === next, isFirstVisit)));
-        notes.replaceChildren(...messages.map(notice));
+        const cards = all.map((lesson) => card(lesson, lesson === next, isFirstVisit));
+        render(
+          markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(notice)}</div>`,
+          element,
+        );
       },
     };
   },

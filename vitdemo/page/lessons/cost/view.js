@@ -1,7 +1,7 @@
 // The cost of a model as a table, with buttons that measure its latency and make it the baseline.
 import { documentIn } from "../../components/documents.js";
-import { make } from "../../components/shared.js";
 import { progressLine } from "../../components/task_panel.js";
+import { elementOf, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -11,25 +11,25 @@ const BASELINE = "cost.baseline";
 store.defineParam(BASELINE);
 
 function create(element) {
-  const button = (id, text, click) => {
-    const made = make("button", { type: "button", className: "vd-download", id, text });
-    made.addEventListener("click", click);
-    return made;
-  };
-  const [table, latency] = [make("div", { className: "article" }), make("div", { className: "article" })];
-  const [drawTable, drawLatency] = [table, latency].map((place) => documentIn(place));
-  const cancel = make("button", { type: "button", className: "vd-download", text: TEXTS.task_panel.cancel });
-  const progress = progressLine("", cancel);
-  const measure = button("cost-measure", texts.measure, () => store.startTask("cost.measure", listen, SIZES));
-  const keep = button(
-    "cost-keep",
-    texts.keep,
-    () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") }),
-  );
-  cancel.addEventListener("click", () => {
+  const button = (text, click, id = nothing) =>
+    elementOf(markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`);
+  const start = () => store.startTask("cost.measure", listen, SIZES);
+  const setBaseline = () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") });
+  const measure = button(texts.measure, start, "cost-measure");
+  const keep = button(texts.keep, setBaseline, "cost-keep");
+  const cancel = button(TEXTS.task_panel.cancel, () => {
     store.cancelTask();
     measure.focus();
   });
+  const progress = progressLine("", cancel);
+  render(
+    markup`<div class="vd-task"><div class="buttons">${measure}${keep}</div></div>
+      <div class="article"></div><div class="article"></div>${progress.place}`,
+    element,
+  );
+  const [drawTable, drawLatency] = [...element.querySelectorAll(".article")].map((place) =>
+    documentIn(place)
+  );
 
   function listen(message) {
     progress.show(message);
@@ -42,12 +42,6 @@ function create(element) {
     measure.disabled = keep.disabled = !isValid;
   }
 
-  element.replaceChildren(
-    make("div", { className: "vd-task" }, make("div", { className: "buttons" }, measure, keep)),
-    table,
-    latency,
-    progress.place,
-  );
   return {
     render: (blocks) => draw(blocks, true),
     showError: (text) => draw([{ kind: "Notice", text }], false),

@@ -1,6 +1,7 @@
 // Buttons that save the handout of the chosen lesson.
-import { make, saveText } from "../../components/shared.js";
+import { saveText } from "../../components/shared.js";
 import { progressLine } from "../../components/task_panel.js";
+import { elementOf, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -12,25 +13,22 @@ const BUTTONS = { // by the name of the task
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const cancel = make("button", { type: "button", className: "vd-download", text: TEXTS.task_panel.cancel });
+  const button = (text, click, id = nothing) =>
+    elementOf(markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`);
+  const buttons = Object.entries(BUTTONS).map(([task, { id, text }]) =>
+    button(text, () => store.startTask(task, listen, [KEY]), id)
+  );
+  const cancel = button(TEXTS.task_panel.cancel, () => {
+    store.cancelTask();
+    buttons[0].focus();
+  });
   const progress = progressLine("", cancel);
 
   function listen(message) {
     progress.show(message);
     if (message.data) saveText(message.data.text, message.data.name, "text/html");
   }
-  const buttons = Object.entries(BUTTONS).map(([task, properties]) => {
-    const button = make("button", { type: "button", className: "vd-download", ...properties });
-    button.addEventListener("click", () => store.startTask(task, listen, [KEY]));
-    return button;
-  });
-  cancel.addEventListener("click", () => {
-    store.cancelTask();
-    buttons[0].focus();
-  });
-  element.replaceChildren(
-    make("div", { className: "vd-task" }, make("div", { className: "buttons" }, ...buttons), progress.place),
-  );
+  render(markup`<div class="vd-task"><div class="buttons">${buttons}</div>${progress.place}</div>`, element);
 
   return {
     render({ count }) {

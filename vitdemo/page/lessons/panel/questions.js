@@ -1,5 +1,6 @@
 // Lesson question as a form: multiple choice, a number, or a free text answer.
-import { make, marked } from "../../components/shared.js";
+import { marked } from "../../components/shared.js";
+import { elementOf, markup, nothing, render } from "../../markup.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.panel;
@@ -11,30 +12,20 @@ function describe(question, isCovered) {
     isCovered ? texts.covered : "",
     Number(tolerance) ? fill(texts.tolerance, { tolerance }) : "",
   ].filter(Boolean);
-  return [
-    make("p", {}, ...marked(question.words)),
-    ...(notes.length ? [make("small", { text: notes.join(" ") })] : []),
-  ];
+  return markup`<p>${marked(question.words)}</p>${
+    notes.length ? markup`<small>${notes.join(" ")}</small>` : nothing
+  }`;
 }
 
 function makeField({ words, choices, free }) {
-  if (choices.length) {
-    return make(
-      "div",
-      { role: "radiogroup", "aria-label": words },
-      ...choices.map((text, i) =>
-        make(
-          "label",
-          {},
-          make("input", { type: "radio", name: "answer", value: i }),
-          make("span", {}, ...marked(text)),
-        )
-      ),
-    );
-  }
-  return free
-    ? make("textarea", { rows: 3, "aria-label": words })
-    : make("input", { type: "text", inputMode: "decimal", "aria-label": words });
+  if (free && !choices.length) return elementOf(markup`<textarea rows="3" aria-label=${words}></textarea>`);
+  const choice = (text, i) =>
+    markup`<label><input type="radio" name="answer" value=${i}><span>${marked(text)}</span></label>`;
+  return elementOf(
+    choices.length
+      ? markup`<div role="radiogroup" aria-label=${words}>${choices.map(choice)}</div>`
+      : markup`<input type="text" inputmode="decimal" aria-label=${words}>`,
+  );
 }
 
 function checkChoice({ right }, field) {
@@ -69,8 +60,8 @@ function check(question, field) {
 // answer `given` before.
 export function askQuestion(form, question, { covered, given, answered }) {
   const field = makeField(question);
-  const button = make("button", { type: "submit", text: question.free ? texts.compare : texts.check });
-  form.replaceChildren(...describe(question, covered), field, button);
+  const submit = question.free ? texts.compare : texts.check;
+  render(markup`${describe(question, covered)}${field}<button type="submit">${submit}</button>`, form);
   form.onsubmit = (event) => {
     event.preventDefault();
     answered(check(question, field));

@@ -1,6 +1,6 @@
 // Outlines the element of the page that a lesson step points at, scrolls to it, and hides elements that would reveal
 // an answer.
-import { make } from "../../components/shared.js";
+import { elementOf, markup } from "../../markup.js";
 
 const SEEK_TIME = 8000; // milliseconds that the parts of a view may need to appear
 const EVERY = 300; // milliseconds between two searches for the element
@@ -72,10 +72,8 @@ export function show(selector) {
   reveal(found);
   requestAnimationFrame(() => {
     const { left, top, width, height } = found.getBoundingClientRect();
-    shade = make("div", {
-      className: "vd-dim",
-      style: `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px`,
-    });
+    const place = `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px`;
+    shade = elementOf(markup`<div class="vd-dim" style=${place}></div>`);
     document.body.append(shade);
   });
   return true;

@@ -1,16 +1,17 @@
 // Panel with the chosen lesson, next to all tabs. The lesson and its step are the state keys `lesson` and `step`. Steps
 // count from 1; the step after the last one is the end of the lesson. The user completes tasks by clicks and changes
 // anywhere on the page; nothing about them is sent to the server.
-import { make, marked, notice } from "../../components/shared.js";
+import { marked, notice } from "../../components/shared.js";
+import { markup, nothing, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillPlural, html, TEXTS } from "../../texts.js";
+import { fill, fillPlural, TEXTS } from "../../texts.js";
 import * as lessonProgress from "../catalog/progress.js";
 import { askQuestion } from "./questions.js";
 import * as spotlight from "./spotlight.js";
 import { watchTasks } from "./tasks.js";
 
 const texts = TEXTS.panel;
-const HTML = html`
+const MARKUP = markup`
   <aside class="lesson" aria-label="${texts.lesson}">
     <header>
       <b class="name"></b>
@@ -93,11 +94,14 @@ function clear({ lesson }) {
   drawMessage(texts.loading);
 }
 
-function drawMessage(title, ...paragraphs) {
+const paragraphs = (words) => words.map((text) => markup`<p>${marked(text)}</p>`);
+
+function drawMessage(title, message = nothing) {
   place.firstElementChild.classList.add("empty");
   part("title").textContent = title;
-  part("text").replaceChildren(...paragraphs);
-  for (const name of ["name", "count", "do", "question", "told"]) part(name).replaceChildren();
+  renderInto(message, part("text"));
+  for (const name of ["name", "count"]) part(name).textContent = "";
+  for (const name of ["do", "question", "told"]) renderInto(nothing, part(name));
 }
 
 function showError(message) {
@@ -115,7 +119,7 @@ function render(data, state) {
   drawn = step;
   place.firstElementChild.classList.remove("empty");
   part("name").textContent = data.lesson.title;
-  for (const name of ["do", "question", "told"]) part(name).replaceChildren();
+  for (const name of ["do", "question", "told"]) renderInto(nothing, part(name));
   spotlight.clear();
   forget();
   if (currentStep()) drawStep(currentStep());
@@ -137,8 +141,8 @@ function drawStep({ cover, question, ring, task, text, title }) {
   part("count").textContent = fill(texts.step, { step: drawn, steps: length });
   part("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
   part("title").textContent = title;
-  const note = cover && !question ? [make("p", {}, make("small", { text: texts.covered_step }))] : [];
-  part("text").replaceChildren(...text.map((words) => make("p", {}, ...marked(words))), ...note);
+  const note = markup`<p><small>${texts.covered_step}</small></p>`;
+  renderInto(markup`${paragraphs(text)}${cover && !question ? note : nothing}`, part("text"));
   part("show").hidden = !ring;
   part("back").disabled = drawn === 1;
   document.body.classList.toggle(
@@ -163,9 +167,8 @@ function drawTask() {
   const { cover, do: words, question, ring, task } = currentStep();
   const done = Boolean(task || question) && isDone();
   part("do").classList.toggle("done", done);
-  part("do").replaceChildren(
-    ...(words ? [make("b", { text: done ? texts.done : texts.try_it }), ...marked(words)] : []),
-  );
+  const instruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${marked(words)}`;
+  renderInto(words ? instruction() : nothing, part("do"));
   const isLast = drawn === content.lesson.steps.length;
   part("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
   part("on").classList.toggle("ready", part("on").textContent !== texts.skip);
@@ -187,23 +190,23 @@ function drawEnd() {
   ].filter(Boolean);
   part("title").textContent = texts.end;
   part("count").textContent = "";
-  part("text").replaceChildren(
-    make("p", {}, texts.goal, ...marked(goal)),
-    make("p", { text: reached.length ? `${reached.join(", ")}.` : "" }),
+  const following = () =>
+    markup`${paragraphs([fill(texts.following, { title: next.title })])}<button type="button"
+      @click=${showAll}>${texts.show_all}</button>`;
+  renderInto(
+    markup`<p>${texts.goal}${marked(goal)}</p><p>${reached.length ? `${reached.join(", ")}.` : ""}</p>${
+      next ? following() : nothing
+    }`,
+    part("text"),
   );
-  if (next) {
-    const button = make("button", { type: "button", text: texts.show_all });
-    button.addEventListener("click", showAll);
-    part("text").append(make("p", {}, ...marked(fill(texts.following, { title: next.title }))), button);
-  }
   part("back").disabled = false;
   part("show").hidden = true;
   part("on").textContent = next ? texts.next_lesson : texts.show_all;
   part("on").classList.add("ready");
 }
 
-function tell(paragraphs) {
-  part("told").replaceChildren(...paragraphs.filter(Boolean).map((text) => make("p", {}, ...marked(text))));
+function tell(words) {
+  renderInto(paragraphs(words.filter(Boolean)), part("told"));
   part("told").scrollIntoView({ block: "nearest" });
 }
 
@@ -256,7 +259,7 @@ function show() {
 
 function create(element) {
   place = element;
-  element.innerHTML = HTML;
+  renderInto(MARKUP, element);
   for (const [name, listen] of Object.entries({ back: goBack, leave: exit, on: goOn, show })) {
     part(name).addEventListener("click", listen);
   }

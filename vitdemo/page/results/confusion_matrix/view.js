@@ -2,7 +2,8 @@
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { documentIn } from "../../components/documents.js";
 import { defineGallery, galleryIn } from "../../components/gallery.js";
-import { csv, make, notice, redraw, rove, saveText } from "../../components/shared.js";
+import { csv, roving, saveText } from "../../components/shared.js";
+import { elementOf, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -31,95 +32,63 @@ function scrollToImages() {
   );
 }
 
-function button(cell, properties) {
-  const made = make("button", { type: "button", ...properties });
-  made.addEventListener("click", () => choose(cell));
-  return made;
-}
-
 // At most 55% colour, so that the text has a contrast above 5:1 in the light and the dark theme.
 const shade = (colour, strength) =>
   `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
-function cell(value, i, j) {
+function cell(value, i, j, chosen, stop) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
   const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
   const colour = value.signed || i !== j ? wrong : "#1d4ed8";
-  const made = button(encode(value, i, j), {
-    className: value.values[i][j] ? "vd-cell" : "vd-cell zero",
-    text: value.texts[i][j],
-    "data-pick": `${i}-${j}`,
-    "aria-label": words,
-    title: words,
-  });
-  return make("td", { style: shade(colour, Math.abs(strength)) }, made);
+  const [name, style] = [encode(value, i, j), shade(colour, Math.abs(strength))];
+  return markup`<td style=${style}><button type="button" class=${
+    value.values[i][j] ? "vd-cell" : "vd-cell zero"
+  }
+    data-pick="${i}-${j}" aria-label=${words} title=${words} aria-pressed=${String(name === chosen)}
+    tabindex=${name === stop ? 0 : -1} @click=${() => choose(name)}>${value.texts[i][j]}</button></td>`;
 }
 
-function table(value) {
+function table(value, chosen) {
   const { classes } = value;
-  const head = [texts.corner, ...classes].map((text) => make("th", { text, scope: "col" }));
-  const rows = classes.map((text, i) =>
-    make("tr", {}, make("th", { text, scope: "row" }), ...classes.map((_, j) => cell(value, i, j)))
-  );
-  return make(
-    "table",
-    { className: "vd-table", style: `--classes: ${classes.length}` },
-    make("thead", {}, make("tr", {}, ...head)),
-    make("tbody", {}, ...rows),
-  );
+  const names = new Set(classes.flatMap((_, i) => classes.map((__, j) => encode(value, i, j))));
+  const stop = names.has(chosen) ? chosen : encode(value, 0, 0); // the cell that Tab reaches
+  const keys = roving(() => classes.length);
+  const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
+  const row = (text, i) =>
+    markup`<tr><th scope="row">${text}</th>${classes.map((_, j) => cell(value, i, j, chosen, stop))}</tr>`;
+  return markup`<table class="vd-table" style="--classes: ${classes.length}" @focusin=${keys.focus}
+    @keydown=${keys.press}><thead><tr>${head}</tr></thead><tbody>${classes.map(row)}</tbody></table>`;
 }
 
-function save(value) {
-  const made = make("button", { type: "button", className: "vd-download", text: TEXTS.shared.download_csv });
+function saveButton(value) {
   const rows = [
     [texts.corner, ...value.classes],
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
   ];
-  made.addEventListener("click", () => saveText(csv(rows), `${value.file}.csv`, "text/csv"));
-  return made;
+  const save = () => saveText(csv(rows), `${value.file}.csv`, "text/csv");
+  return markup`<button type="button" class="vd-download" @click=${save}>${TEXTS.shared.download_csv}</button>`;
 }
 
 function pairs({ run, pairs: all }) {
-  const items = all.map(({ cell, pick, text }) => make("li", {}, button(cell, { text, "data-pick": pick })));
-  return [
-    make("h2", { text: fill(texts.pairs, { run }) }),
-    items.length ? make("ol", {}, ...items) : make("p", { text: texts.no_errors }),
-    make("p", { className: "quiet", text: texts.hint }),
-  ];
+  const item = ({ cell, pick, text }) =>
+    markup`<li><button type="button" data-pick=${pick} @click=${() => choose(cell)}>${text}</button></li>`;
+  return markup`<h2>${fill(texts.pairs, { run })}</h2>
+    ${all.length ? markup`<ol>${all.map(item)}</ol>` : markup`<p>${texts.no_errors}</p>`}
+    <p class="quiet">${texts.hint}</p>`;
 }
 
 store.define("confusion_matrix", {
   skeleton: "tiles",
   needs: SETTINGS,
   follows: ["confusion.cell"],
-  create(element) {
-    let [drawn, settle] = [null, null]; // the drawn payload, and the function of `rove`
-    const cells = () => [...element.querySelectorAll(".vd-cell")];
-
-    function draw(value) {
-      drawn = value;
-      const drawing = table(value);
-      settle = rove(drawing, cells, () => value.classes.length);
-      const words = value.words.map((text) => make("p", { className: "quiet", text }));
-      redraw(element, make("div", { className: "vd-scroll" }, drawing), ...words, save(value));
-    }
-
-    return {
-      render(value, state) {
-        if (value !== drawn) draw(value);
-        const chosen = cells().filter((made, at) => {
-          const pressed = state["confusion.cell"] ===
-            encode(value, Math.floor(at / value.classes.length), at % value.classes.length);
-          made.setAttribute("aria-pressed", String(pressed));
-          return pressed;
-        });
-        settle(chosen[0] ?? cells()[0]);
-      },
-      showError(message) {
-        drawn = null;
-        element.replaceChildren(notice(message));
-      },
-    };
+  render(element, value, state) {
+    const words = value.words.map((text) => markup`<p class="quiet">${text}</p>`);
+    render(
+      markup`<div class="vd-scroll">${table(value, state["confusion.cell"])}</div>${words}${
+        saveButton(value)
+      }`,
+      element,
+    );
   },
 });
 
@@ -127,14 +96,17 @@ store.define("confusion_cell", {
   needs: [...MODELS, "confusion.unit", "confusion.cell", "confusion.page"],
   follows: ["confusion.all_models"],
   create(element) {
-    const title = make("div", { id: "cell-title", className: "article" });
-    const back = button("", { className: "back", text: texts.back, hidden: true });
-    const list = make("div", { className: "pairs" });
+    const [title, list] = [document.createElement("div"), document.createElement("div")];
+    const back = elementOf(
+      markup`<button type="button" class="back" hidden @click=${() => choose("")}>${texts.back}</button>`,
+    );
+    Object.assign(title, { id: "cell-title", className: "article" });
+    list.className = "pairs";
     element.append(list, back, title);
     const [drawTitle, drawPictures] = [documentIn(title), galleryIn(element, "confusion")];
     function draw(data, state) {
       const { title: blocks = [], pictures = null } = data;
-      redraw(list, ...(data.pairs ? pairs(data) : []));
+      render(data.pairs ? pairs(data) : nothing, list);
       back.hidden = !pictures;
       drawTitle(blocks);
       drawPictures(pictures, state);

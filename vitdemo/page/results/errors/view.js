@@ -1,6 +1,7 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
 import { defineGallery, galleryIn } from "../../components/gallery.js";
-import { make, notice, redraw, rove } from "../../components/shared.js";
+import { notice, roving } from "../../components/shared.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillParts, TEXTS } from "../../texts.js";
 
@@ -50,65 +51,42 @@ function choosePair([first, second]) {
   });
 }
 
-// Add a row of buttons with counts to `place`. Return a function that draws chips; `isPressed(chip)` marks the pressed ones.
-function chipsIn(place, group, choose) {
-  const row = make("div", { className: "chips", role: "group", "aria-label": group });
-  const buttons = () => [...row.children];
-  const inARow = () =>
-    buttons().filter((button) => button.offsetTop === row.firstElementChild.offsetTop).length;
-  const settle = rove(row, buttons, inARow, true);
-  place.append(row);
-
-  function button(chip, pressed) {
+// A row of buttons with counts; `isPressed(chip)` marks the pressed ones.
+function chipRow(chips, group, isPressed, choose) {
+  const inARow = (buttons) => buttons.filter(({ offsetTop }) => offsetTop === buttons[0].offsetTop).length;
+  const keys = roving((buttons) => inARow(buttons), true);
+  const stop = chips.find(isPressed) ?? chips[0];
+  const button = (chip) => {
     const { pick, words, count, off, spoken } = chip;
-    const made = make(
-      "button",
-      {
-        type: "button",
-        "data-pick": pick,
-        "aria-pressed": String(pressed),
-        "aria-label": spoken,
-        title: off || spoken,
-        disabled: Boolean(off),
-      },
-      `${words} `,
-      make("b", { text: number.format(count) }),
-    );
-    made.addEventListener("click", () => choose(chip));
-    return made;
-  }
-
-  return (chips, isPressed) => {
-    redraw(row, ...chips.map((chip) => button(chip, isPressed(chip))));
-    settle(
-      buttons().find((made) => made === document.activeElement) ??
-        buttons().find((made) => made.matches("[aria-pressed=true]")) ?? buttons()[0],
-    );
+    return markup`<button type="button" data-pick=${pick} aria-pressed=${String(isPressed(chip))}
+      aria-label=${spoken ?? nothing} title=${off || spoken || nothing} ?disabled=${Boolean(off)}
+      tabindex=${chip === stop ? 0 : -1} @click=${() => choose(chip)}>${`${words} `}<b>${
+      number.format(count)
+    }</b></button>`;
   };
+  return markup`<div class="chips" role="group" aria-label=${group} @focusin=${keys.focus}
+    @keydown=${keys.press}>${chips.map(button)}</div>`;
 }
 
 function clearing(words) {
-  const clear = make("button", { type: "button", text: texts.clear });
-  clear.addEventListener("click", () => change(NO_FILTER));
-  return fillParts(texts.filter, { filters: make("strong", { text: words }), clear });
+  const clear = markup`<button type="button" @click=${() => change(NO_FILTER)}>${texts.clear}</button>`;
+  return fillParts(texts.filter, { filters: markup`<strong>${words}</strong>`, clear });
 }
 
 store.define("errors_kinds", {
   needs: FILTERS,
   follows: ["errors.kind"],
   create(element) {
-    const drawChips = chipsIn(element, texts.kinds, ({ pick }) => chooseKind(pick));
-    const only = make("p", { className: "only", role: "status", hidden: true });
-    const words = make("div", { className: "words" });
-    element.append(only, words);
     function draw({ chips, only: filters, messages }, kind, sentence) {
-      drawChips(chips, ({ pick }) => pick === kind);
-      only.hidden = !filters;
-      only.replaceChildren(...(filters ? clearing(filters) : []));
+      const row = chipRow(chips, texts.kinds, ({ pick }) => pick === kind, ({ pick }) => chooseKind(pick));
       const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
-      words.replaceChildren(
-        ...(sentence ? [notice(sentence)] : []),
-        ...lines.map((text) => make("p", { text })),
+      render(
+        markup`${row}
+          <p class="only" role="status" ?hidden=${!filters}>${filters ? clearing(filters) : nothing}</p>
+          <div class="words">${sentence ? notice(sentence) : nothing}${
+          lines.map((text) => markup`<p>${text}</p>`)
+        }</div>`,
+        element,
       );
     }
     return {
@@ -122,12 +100,10 @@ store.define("errors_pairs", {
   needs: MODEL,
   follows: ["errors.true", "errors.predicted", "errors.both"],
   create(element) {
-    const title = make("h2", { text: texts.pairs_title, hidden: true });
-    element.append(title);
-    const drawChips = chipsIn(element, texts.pairs, ({ classes }) => choosePair(classes));
     function draw(chips, state) {
-      title.hidden = !chips.length;
-      drawChips(chips, ({ classes }) => isChosen(classes, state));
+      const isPressed = ({ classes }) => isChosen(classes, state);
+      const row = chipRow(chips, texts.pairs, isPressed, ({ classes }) => choosePair(classes));
+      render(markup`<h2 ?hidden=${!chips.length}>${texts.pairs_title}</h2>${row}`, element);
     }
     return { render: ({ chips }, state) => draw(chips, state), showError: () => draw([]) };
   },

@@ -1,6 +1,7 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
 import { documentIn } from "../../components/documents.js";
-import { make, rove } from "../../components/shared.js";
+import { roving, settle } from "../../components/shared.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -34,84 +35,66 @@ function strip(marks, { ticks, models }) {
   return svg("svg", { "aria-hidden": "true" }, ...grid, ...drawn);
 }
 
-const label = (tick, i, ticks) =>
-  make("span", { text: String(tick), style: `left: ${(100 * i) / (ticks.length - 1)}%` });
+const tickLabel = (tick, i, ticks) =>
+  markup`<span style="left: ${(100 * i) / (ticks.length - 1)}%">${String(tick)}</span>`;
 
 function head({ metrics, models }) {
-  const dots = models.length > 1
-    ? models.map((name, i) =>
-      make("span", { className: "model" }, make("i", { className: i ? "other" : "chosen" }), name)
-    )
-    : [];
-  return make(
-    "div",
-    { className: "head" },
-    make("span", { className: "models" }, ...dots),
-    ...metrics.map((text) => make("b", { text })),
-  );
+  const dot = (name, i) => markup`<span class="model"><i class=${i ? "other" : "chosen"}></i>${name}</span>`;
+  return markup`<div class="head"><span class="models">${
+    models.length > 1 ? models.map(dot) : nothing
+  }</span>${metrics.map((text) => markup`<b>${text}</b>`)}</div>`;
 }
 
 function axis({ metrics, ticks }) {
-  return make(
-    "div",
-    { className: "axis", "aria-hidden": "true" },
-    make("span"),
-    ...metrics.map(() => make("span", { className: "ticks" }, ...ticks.map(label))),
-  );
+  const labels = () => markup`<span class="ticks">${ticks.map(tickLabel)}</span>`;
+  return markup`<div class="axis" aria-hidden="true"><span></span>${metrics.map(labels)}</div>`;
 }
 
-function row(each, plot) {
-  const { name, isTested, spoken, marks } = each;
-  const made = make(
-    "button",
-    { type: "button", "data-pick": name, "aria-label": spoken, disabled: !isTested },
-    make("span", { className: "name", text: name }),
-    ...marks.map((several) => strip(several, plot)),
-  );
-  made.addEventListener("click", () => {
+// The button of a class. `strips` are the drawings of its metrics.
+function row({ name, isTested, spoken }, strips, isChosen) {
+  const click = () => {
     store.choose(CLASSES, [name]);
     store.showControl(CLASSES, { value: [name] });
-  });
-  return made;
+  };
+  return markup`<button type="button" data-pick=${name} aria-label=${spoken} aria-pressed=${String(isChosen)}
+    ?disabled=${!isTested} @click=${click}><span class="name">${name}</span>${strips}</button>`;
 }
 
 // The values of the class under the pointer or with the focus stand below the plot.
 function plotIn(place) {
-  const words = make("p", { className: "reading" });
-  const rows = make("div", { className: "rows", role: "group", "aria-label": texts.plot });
-  const buttons = () => [...rows.children];
-  const settle = rove(rows, buttons, () => 1);
-  const say = ({ target }) => {
-    words.textContent = target.closest("button")?.ariaLabel ?? texts.hint;
-  };
-  for (const event of ["pointerover", "focusin"]) rows.addEventListener(event, say);
-  for (const event of ["pointerleave", "focusout"]) {
-    rows.addEventListener(event, () => {
-      words.textContent = texts.hint;
-    });
-  }
+  const keys = roving(() => 1);
   let drawn = null;
+  let strips = []; // the drawings of each row
+  let read = texts.hint;
+
+  function draw(plot, shown) {
+    const say = (text) => {
+      read = text;
+      draw(plot, shown);
+    };
+    const point = ({ target }) => say(target.closest("button")?.ariaLabel ?? texts.hint);
+    const focus = (event) => {
+      keys.focus(event);
+      point(event);
+    };
+    const leave = () => say(texts.hint);
+    const rows = plot?.rows.map((each, i) => row(each, strips[i], shown.includes(each.name)));
+    const content = () =>
+      markup`${head(plot)}<div class=${plot.models.length > 1 ? "rows two" : "rows"} role="group"
+        aria-label=${texts.plot} @pointerover=${point} @focusin=${focus} @pointerleave=${leave} @focusout=${leave}
+        @keydown=${keys.press}>${rows}</div>${axis(plot)}<p class="reading">${read}</p>`;
+    render(plot ? content() : nothing, place);
+  }
 
   return (plot, chosen) => {
     if (plot !== drawn) {
-      const focused = rows.contains(document.activeElement) ? document.activeElement.dataset.pick : undefined;
-      rows.replaceChildren(...(plot?.rows ?? []).map((each) => row(each, plot)));
-      rows.classList.toggle("two", plot?.models.length > 1);
-      words.textContent = texts.hint;
-      place.replaceChildren(...(plot ? [head(plot), rows, axis(plot), words] : []));
-      buttons().find((button) => button.dataset.pick === focused)?.focus({ preventScroll: true });
-      drawn = plot;
+      strips = (plot?.rows ?? []).map(({ marks }) => marks.map((several) => strip(several, plot)));
+      read = texts.hint;
     }
-    const shown = chosen[0] === "" ? [plot?.rows[0]?.name] : chosen; // before a choice, the curves show the worst class
-    for (const button of buttons()) {
-      button.setAttribute("aria-pressed", String(shown.includes(button.dataset.pick)));
-    }
-    if (plot) {
-      settle(
-        buttons().find((button) => button.tabIndex === 0 && button === document.activeElement) ??
-          buttons()[0],
-      );
-    }
+    drawn = plot;
+    draw(plot, chosen[0] === "" ? [plot?.rows[0]?.name] : chosen); // before a choice, the curves show the worst class
+    const buttons = [...place.querySelectorAll("button")];
+    settle(buttons, buttons.find((button) => button === document.activeElement) ?? buttons[0]);
   };
 }
 
@@ -121,7 +104,7 @@ store.define("class_metrics", {
   follows: [CLASSES],
   create(element) {
     const [summary, plot, details] = ["article", "vd-dots", "article"].map((className) =>
-      make("div", { className })
+      Object.assign(document.createElement("div"), { className })
     );
     element.append(summary, plot, details);
     const [drawSummary, drawPlot, drawDetails] = [documentIn(summary), plotIn(plot), documentIn(details)];

@@ -1,7 +1,7 @@
 // The training runs that were started on the page, and live curves of one run.
 import { linePlotsIn } from "../../components/line_plots.js";
-import { make } from "../../components/shared.js";
 import { taskRowsIn } from "../../components/task_rows.js";
+import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -13,9 +13,9 @@ store.define("training_jobs", {
   needs: ["training.baseline"],
   pollSeconds,
   create(element, { trigger }) {
-    const [note, list] = [make("p", { className: "note", role: "status" }), make("div")];
+    render(markup`<p class="note" role="status"></p><div></div>`, element);
+    const [note, list] = element.children;
     const draw = taskRowsIn(list, texts.no_jobs, (action) => trigger("act", action));
-    element.replaceChildren(note, list);
     return {
       render: ({ rows, note: text }) => {
         draw(rows);

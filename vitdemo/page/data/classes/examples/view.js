@@ -1,5 +1,6 @@
 // Rows of example images, one row per class. All images are parts of one sheet.
-import { make, rove } from "../../../components/shared.js";
+import { roving } from "../../../components/shared.js";
+import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
 
@@ -9,53 +10,31 @@ function button(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const style = `background-image: url("${value.sheet.url}"); background-size: ${100 * value.columns}% ${
-    100 * rows
-  }%; background-position: ${x}% ${y}%`;
+  const size = `${100 * value.columns}% ${100 * rows}%`;
+  const style =
+    `background-image: url("${value.sheet.url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
   const words = fill(texts.image, { name, number });
-  const made = make("button", {
-    type: "button",
-    className: "vd-cut",
-    style,
-    title: words,
-    "aria-label": words,
-    "data-pick": number,
-  });
-  made.addEventListener(
-    "click",
-    () => store.openImage({ ...value.open, image: { source: `test:${number}`, path: null, at: 0.5 } }),
-  );
-  return made;
+  const image = { source: `test:${number}`, path: null, at: 0.5 };
+  return markup`<button type="button" class="vd-cut" style=${style} title=${words} aria-label=${words}
+    data-pick=${number} tabindex=${at ? -1 : 0} @click=${() =>
+    store.openImage({ ...value.open, image })}></button>`;
 }
 
 store.define("class_examples", {
   skeleton: "tiles",
   needs: ["model"],
-  create(element) {
-    const about = make("p");
-    const grid = make("div", { className: "rows", role: "group", "aria-label": texts.label });
-    element.replaceChildren(about, grid);
-    const buttons = () => [...grid.querySelectorAll("button")];
-    let columns = 1;
-    const settle = rove(grid, buttons, () => columns);
-    return {
-      render(value) {
-        columns = value.columns;
-        let at = 0;
-        about.replaceChildren(fillPlural(texts, "images", value.classes.length));
-        grid.className = `rows${value.pixels ? "" : " smooth"}`;
-        grid.replaceChildren(
-          ...value.classes.map((name, k) =>
-            make(
-              "div",
-              { className: "row" },
-              make("strong", { text: name }),
-              ...value.numbers[k].map((number) => button(value, name, number, at++)),
-            )
-          ),
-        );
-        settle(buttons()[0]);
-      },
-    };
+  render(element, value) {
+    const keys = roving(() => value.columns);
+    let at = 0;
+    const row = (name, k) =>
+      markup`<div class="row"><strong>${name}</strong>${
+        value.numbers[k].map((number) => button(value, name, number, at++))
+      }</div>`;
+    draw(
+      markup`<p>${fillPlural(texts, "images", value.classes.length)}</p>
+        <div class=${value.pixels ? "rows" : "rows smooth"} role="group" aria-label=${texts.label}
+          @focusin=${keys.focus} @keydown=${keys.press}>${value.classes.map(row)}</div>`,
+      element,
+    );
   },
 });

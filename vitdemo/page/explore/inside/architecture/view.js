@@ -1,7 +1,8 @@
 // The parts of a model from the image to the prediction, drawn with the results of this image. A click on a part opens
 // its explanation by clicking the page's own controls.
 import { caption, folded, signed } from "../../../components/grid.js";
-import { largest, make, marked, paint, probability, redraw, shade } from "../../../components/shared.js";
+import { largest, marked, paint, probability, shade } from "../../../components/shared.js";
+import { markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -13,92 +14,62 @@ function open({ part, section }) {
   else document.querySelector(`#sections [data-tab-id="${section}"]`)?.click();
 }
 
-// A box with a drawing (or null), a title and a description; a button if it has a link.
-function box({ title, description, link }, drawing = null) {
-  const words = make(
-    "span",
-    { className: "words" },
-    make("strong", { text: title }),
-    make("small", {}, ...marked(description)),
-    " ",
-    link ? make("u", { text: fill(texts.open, { title: link.title }) }) : null,
-  );
-  const content = drawing?.className === "strip" ? [words, drawing] : [drawing, words];
-  if (!link) return make("div", { className: "part" }, ...content);
-  const button = make("button", { type: "button", className: "part", "data-pick": title }, ...content);
-  button.addEventListener("click", () => open(link));
-  return button;
+// A box with a drawing, a title and a description; a button if it has a link.
+function box({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
+  const opening = () => markup`<u>${fill(texts.open, { title: link.title })}</u>`;
+  const words = markup`<span class="words"><strong>${title}</strong><small>${marked(description)}</small> ${
+    link ? opening() : nothing
+  }</span>`;
+  const content = markup`${drawing}${words}${strip}`;
+  if (!link) return markup`<div class="part">${content}</div>`;
+  return markup`<button type="button" class="part" data-pick=${title} @click=${() =>
+    open(link)}>${content}</button>`;
 }
 
-const image = ({ seen }) => make("img", { src: seen.url, alt: "" });
-const columns = (values) =>
-  make("span", { className: "strip", style: `--columns: ${values.length}` }, ...values);
+const image = ({ seen }) => markup`<img src=${seen.url} alt="">`;
+const columns = (values) => markup`<span class="strip" style="--columns: ${values.length}">${values}</span>`;
 
 function patches(value) {
   const [rows, count] = value.steps.grid;
-  return make(
-    "span",
-    { className: "drawing cut", style: `--rows: ${rows}; --columns: ${count}` },
-    image(value),
-  );
+  return markup`<span class="drawing cut" style="--rows: ${rows}; --columns: ${count}">${
+    image(value)
+  }</span>`;
 }
 
-function heat(values) {
-  const canvas = make("canvas", { className: "drawing" });
+function heat(values, className = "") {
+  const canvas = document.createElement("canvas");
+  canvas.className = className;
   paint(canvas, values.flat(), [values.length, values[0].length]);
   return canvas;
 }
 
-function maps(value) {
-  return columns(value.steps.maps.map((values, i) => {
-    const canvas = make("canvas");
-    paint(canvas, values.flat(), [values.length, values[0].length]);
-    return make(
-      "span",
-      { className: "vd-overlay", title: fill(texts.map, { layer: i + 1 }) },
-      image(value),
-      canvas,
-    );
-  }));
-}
+const maps = (value) =>
+  columns(
+    value.steps.maps.map((values, i) =>
+      markup`<span class="vd-overlay" title=${fill(texts.map, { layer: i + 1 })}>${image(value)}${
+        heat(values)
+      }</span>`
+    ),
+  );
 
 function contributions({ steps, answers }) {
   const limit = largest(steps.contributions);
   return columns(steps.contributions.map((each, i) => {
     const size = (50 * Math.abs(each)) / (limit || 1);
-    const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: rgb(${
-      shade(each > 0 ? 0.84 : 0.16).join(" ")
-    })`;
-    return make(
-      "span",
-      {
-        className: "signed",
-        title: fill(texts.contribution, { layer: i + 1, value: signed(each), name: answers[0][0] }),
-      },
-      make("i", { style }),
-      make("b", { text: signed(each, 1) }),
-    );
+    const colour = `rgb(${shade(each > 0 ? 0.84 : 0.16).join(" ")})`;
+    const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: ${colour}`;
+    const title = fill(texts.contribution, { layer: i + 1, value: signed(each), name: answers[0][0] });
+    return markup`<span class="signed" title=${title}><i style=${style}></i><b>${signed(each, 1)}</b></span>`;
   }));
 }
 
 function lens({ steps, answers }) {
-  return columns(
-    steps.probabilities.map((each, i) =>
-      make(
-        "span",
-        {
-          className: "rising",
-          title: fill(texts.probability, {
-            layer: i + 1,
-            name: answers[0][0],
-            probability: probability(each),
-          }),
-        },
-        make("i", { style: `height: ${100 * each}%` }),
-        make("b", { text: (100 * each).toFixed(0) }),
-      )
-    ),
-  );
+  return columns(steps.probabilities.map((each, i) => {
+    const values = { layer: i + 1, name: answers[0][0], probability: probability(each) };
+    return markup`<span class="rising" title=${fill(texts.probability, values)}><i style="height: ${
+      100 * each
+    }%"></i><b>${(100 * each).toFixed(0)}</b></span>`;
+  }));
 }
 
 // The layers: their parts, and what each layer adds to the prediction.
@@ -116,64 +87,49 @@ function layers(value) {
     description: fill(texts.lens_words, { name: name ?? "" }),
     link: { title: texts.lens, part: "lens" },
   };
-  return make(
-    "div",
-    { className: "layers" },
-    make(
-      "p",
-      {},
-      make("span", { text: repeated }),
-      columns(steps.maps.map((_, i) => make("b", { text: i + 1 }))),
-    ),
-    box(attention, maps(value)),
-    ...others.map((part) => box(part)),
-    steps.contributions.length ? box(residual, contributions(value)) : null,
-    steps.probabilities.length ? box(reading, lens(value)) : null,
-  );
+  const numbers = columns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
+  return markup`<div class="layers">
+    <p><span>${repeated}</span>${numbers}</p>
+    ${box(attention, { strip: maps(value) })}
+    ${others.map((part) => box(part))}
+    ${steps.contributions.length ? box(residual, { strip: contributions(value) }) : nothing}
+    ${steps.probabilities.length ? box(reading, { strip: lens(value) }) : nothing}
+  </div>`;
 }
 
 function prediction({ answers }) {
-  const rows = answers.map(([name, share]) =>
-    make(
-      "span",
-      { className: "answer" },
-      make("span", { text: name }),
-      make("i", { style: `width: ${100 * share}%` }),
-      make("b", { text: probability(share) }),
-    )
-  );
-  return make(
-    "div",
-    { className: "part" },
-    make("span", { className: "words" }, make("strong", { text: texts.prediction }), ...rows),
-  );
+  const row = ([name, share]) =>
+    markup`<span class="answer"><span>${name}</span><i style="width: ${100 * share}%"></i><b>${
+      probability(share)
+    }</b></span>`;
+  return markup`<div class="part"><span class="words"><strong>${texts.prediction}</strong>${
+    answers.map(row)
+  }</span></div>`;
 }
 
-const row = (...boxes) => make("li", {}, make("ol", {}, ...boxes.map((each) => make("li", {}, each))));
+const row = (...boxes) => markup`<li><ol>${boxes.map((each) => markup`<li>${each}</li>`)}</ol></li>`;
 
 function transformer(value) {
-  const drawings = { patches: patches(value), stem: patches(value), tokens: heat(value.steps.norms) };
-  const first = value.parts.filter(({ kind }) => kind in drawings).map((part) =>
-    box(part, drawings[part.kind])
-  );
-  const last = value.parts.filter(({ kind, repeats }) => repeats === 1 && !(kind in drawings)).map((part) =>
-    box(part)
-  );
+  const norms = heat(value.steps.norms, "drawing");
+  const drawings = { patches: patches(value), stem: patches(value), tokens: norms };
+  const first = value.parts.filter(({ kind }) => kind in drawings);
+  const last = value.parts.filter(({ kind, repeats }) => repeats === 1 && !(kind in drawings));
+  const end = value.answers.length ? [prediction(value)] : [];
   return [
-    row(input(value), ...first),
-    make("li", {}, layers(value)),
-    row(...last, ...(value.answers.length ? [prediction(value)] : [])),
+    row(input(value), ...first.map((part) => box(part, { drawing: drawings[part.kind] }))),
+    markup`<li>${layers(value)}</li>`,
+    row(...last.map((part) => box(part)), ...end),
   ];
 }
 
 const input = (value) =>
   box(
     { title: texts.image, description: fill(texts.image_words, { side: value.size }) },
-    make("span", { className: "drawing" }, image(value)),
+    { drawing: markup`<span class="drawing">${image(value)}</span>` },
   );
-const convolutional = (
-  value,
-) => [row(input(value), ...value.parts.map((part) => box(part)), prediction(value))];
+const convolutional = (value) => [
+  row(input(value), ...value.parts.map((part) => box(part)), prediction(value)),
+];
 
 function sizes({ parts }) {
   const total = (name) => parts.reduce((sum, each) => sum + each[name], 0);
@@ -185,12 +141,8 @@ function sizes({ parts }) {
 }
 
 function draw(place, value) {
-  redraw(
-    place,
-    caption(value.words),
-    make("ol", { className: "flow" }, ...(value.steps ? transformer : convolutional)(value)),
-    sizes(value),
-  );
+  const flow = (value.steps ? transformer : convolutional)(value);
+  render(markup`${caption(value.words)}<ol class="flow">${flow}</ol>${sizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", needs: ["image", "model"], render: draw });

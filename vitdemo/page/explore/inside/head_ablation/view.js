@@ -1,8 +1,9 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
-import { largest, make, marked, notice, redraw, shade } from "../../../components/shared.js";
+import { largest, marked, notice, shade } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
+import { elementOf, markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -69,12 +70,11 @@ function render(element, value, state) {
     texts.layer_column,
     ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
   ];
-  redraw(
+  draw(
+    markup`${caption(value.words)}${wall(value, parse(value, state.off ?? ""))}${
+      folded(fill(texts.numbers, { name: value.name }), head, numbers)
+    }${about(value.about)}`,
     element,
-    caption(value.words),
-    ...wall(value, parse(value, state.off ?? "")),
-    folded(fill(texts.numbers, { name: value.name }), head, numbers),
-    about(value.about),
   );
 }
 
@@ -83,12 +83,12 @@ function render(element, value, state) {
 const TASK = "head_ablation.accuracy";
 const drawEnd = (
   { data, error },
-) => [data ? make("p", { role: "status" }, ...marked(data)) : notice(error ?? texts.cancelled)];
+) => [data ? elementOf(markup`<p role="status">${marked(data)}</p>`) : notice(error ?? texts.cancelled)];
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
 const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
-const allOn = make("button", { type: "button", className: "vd-download", text: texts.switch_on });
-allOn.addEventListener("click", () => switchOff(""));
-panel.buttons.prepend(allOn);
+panel.buttons.prepend(elementOf(
+  markup`<button type="button" class="vd-download" @click=${() => switchOff("")}>${texts.switch_on}</button>`,
+));
 
 store.define("head_ablation", {
   skeleton: "tiles",

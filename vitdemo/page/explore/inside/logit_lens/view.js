@@ -1,7 +1,8 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
 import { about, caption, folded, fromHex, grid, painted } from "../../../components/grid.js";
-import { make, probability, redraw, shade } from "../../../components/shared.js";
+import { probability, shade } from "../../../components/shared.js";
+import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -49,42 +50,31 @@ function patches(value, layer) {
     caption: placed(layer, texts.patches, texts.patches_before),
     rows: lines(cell).map((cells) => ({ cells })),
     look: "vd-patches",
+    style: `--columns: ${columns}`,
   });
-  map.style.setProperty("--columns", columns);
-  const seen = make(
-    "div",
-    { className: "seen", style: `--rows: ${rows}; --columns: ${columns}` },
-    make("img", { src: value.seen.url, alt: fill(texts.image_alt, { run: value.run }) }),
-  );
-  const figure = make(
-    "figure",
-    {},
-    seen,
-    make("figcaption", { text: fill(texts.image, { run: value.run }) }),
-  );
+  const seen =
+    markup`<div class="seen" style="--rows: ${rows}; --columns: ${columns}"><img src=${value.seen.url}
+    alt=${fill(texts.image_alt, { run: value.run })}></div>`;
+  const figure = markup`<figure>${seen}<figcaption>${
+    fill(texts.image, { run: value.run })
+  }</figcaption></figure>`;
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
-  const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) =>
-    make(
-      "li",
-      {},
-      make("i", { text: short, style: painted(fromHex(colour)) }),
-      ` ${fill(texts.count, { name, count, total: rows * columns })}`,
-    )
-  );
+  const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) => {
+    const words = ` ${fill(texts.count, { name, count, total: rows * columns })}`;
+    return markup`<li><i style=${painted(fromHex(colour))}>${short}</i>${words}</li>`;
+  });
   const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((
     line,
     i,
   ) => [String(i + 1), ...line]);
   const head = [texts.row, ...Array.from({ length: columns }, (_, j) => String(j + 1))];
-  return make(
-    "div",
-    { id: "lens-patches" },
-    caption(value.words[1], texts.approximate),
-    make("div", { className: "vd-pair" }, figure, map),
-    make("ul", { className: "classes" }, ...legend),
-    folded(texts.numbers, head, numbers),
-  );
+  return markup`<div id="lens-patches">
+    ${caption(value.words[1], texts.approximate)}
+    <div class="vd-pair">${figure}${map}</div>
+    <ul class="classes">${legend}</ul>
+    ${folded(texts.numbers, head, numbers)}
+  </div>`;
 }
 
 let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
@@ -103,12 +93,11 @@ store.define("logit_lens", {
     drawnLayer = state.layer;
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
-    redraw(
+    draw(
+      markup`${caption(value.words[0], texts.approximate)}${strip(value, layer, choose)}${
+        patches(value, layer)
+      }${about(value.about)}`,
       element,
-      caption(value.words[0], texts.approximate),
-      strip(value, layer, choose),
-      patches(value, layer),
-      about(value.about),
     );
   },
 });

@@ -2,7 +2,8 @@
 // Another head, query or key is computed here; another layer needs one request.
 import { caption, folded, signed } from "../../../components/grid.js";
 import { floats, matrices } from "../../../components/matrices.js";
-import { largest, make, notice, paint, percent, redraw } from "../../../components/shared.js";
+import { largest, notice, paint, percent } from "../../../components/shared.js";
+import { elementOf, markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -56,22 +57,19 @@ function strip(name, values, limit) {
     low: signed(Math.min(...values)),
     high: signed(Math.max(...values)),
   });
-  const drawn = make("canvas", { role: "img", "aria-label": label });
+  const drawn = elementOf(markup`<canvas role="img" aria-label=${label}></canvas>`);
   paint(drawn, values, [1, values.length], { top: limit, signed: true });
   drawn.addEventListener("pointermove", (event) => {
     const i = Math.min(Math.floor((event.offsetX / drawn.clientWidth) * values.length), values.length - 1);
     drawn.title = fill(texts.number, { number: i + 1, value: signed(values[i], 4) });
   });
-  return make("div", { className: "strip" }, make("span", { text: name }), drawn);
+  return markup`<div class="strip"><span>${name}</span>${drawn}</div>`;
 }
 
 const step = (title, ...content) =>
-  make(
-    "li",
-    {},
-    make("strong", { text: title }),
-    ...content.map((each) => (typeof each === "string" ? make("div", { text: each }) : each)),
-  );
+  markup`<li><strong>${title}</strong>${
+    content.map((each) => (typeof each === "string" ? markup`<div>${each}</div>` : each))
+  }</li>`;
 
 function steps(h, n, j, found) {
   const [q, k, v] = [vector(0, h, n), vector(1, h, j), vector(2, h, j)];
@@ -90,7 +88,7 @@ function steps(h, n, j, found) {
     total: plain(found.total),
     percent: signed(100 * share(handed, found.output)),
   };
-  const weight = make("b", { className: "weight", text: percent(found.weights[j]) });
+  const weight = markup`<b class="weight">${percent(found.weights[j])}</b>`;
   const say = (text) => fill(text, values);
   return [
     step(
@@ -138,30 +136,22 @@ function draw() {
   paint(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
   ring("query", n);
   ring("key", j);
-  part("steps").replaceChildren(...steps(h, n, j, found));
-  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]).slice(
-    0,
-    STRONGEST,
+  render(steps(h, n, j, found), part("steps"));
+  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]);
+  const most = order.slice(0, STRONGEST).map((i) =>
+    markup`<li><span>${nameOf(i)}</span><b>${percent(found.weights[i])}</b></li>`
   );
-  part("strongest").replaceChildren(
-    make("li", {}, make("strong", { text: fill(texts.strongest, { query: nameOf(n) }) })),
-    ...order.map((i) =>
-      make("li", {}, make("span", { text: nameOf(i) }), make("b", { text: percent(found.weights[i]) }))
-    ),
-  );
+  const title = fill(texts.strongest, { query: nameOf(n) });
+  render(markup`<li><strong>${title}</strong></li>${most}`, part("strongest"));
   if (pointed !== null) return; // the table follows the chosen key, not the pointer
-  const rows = found.weights.map((
-    weight,
-    i,
-  ) => [nameOf(i), signed(found.dots[i], 4), signed(found.scores[i], 4), (100 * weight).toFixed(4)]);
-  redraw(
-    part("numbers"),
-    folded(
-      texts.numbers,
-      [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column],
-      rows,
-    ),
-  );
+  const columns = [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column];
+  const rows = found.weights.map((weight, i) => [
+    nameOf(i),
+    signed(found.dots[i], 4),
+    signed(found.scores[i], 4),
+    (100 * weight).toFixed(4),
+  ]);
+  render(folded(texts.numbers, columns, rows), part("numbers"));
 }
 
 function point(key) {
@@ -193,11 +183,12 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
   chosenFor = `${run} ${heads} ${layer.size}`;
   choices = Object.fromEntries(
     Object.entries(names).map(([name, label]) => {
+      const count = name === "head" ? heads : layer.size;
       const options = Array.from(
-        { length: name === "head" ? heads : layer.size },
-        (_, i) => make("option", { value: String(i), text: label(i) }),
+        { length: count },
+        (_, i) => markup`<option value=${i}>${label(i)}</option>`,
       );
-      const select = make("select", { className: `vd-select ${name}` }, ...options);
+      const select = elementOf(markup`<select class="vd-select ${name}">${options}</select>`);
       select.value = isSame ? choices[name].value : String(first[name]);
       select.addEventListener("change", () => point(null));
       return [name, select];
@@ -206,44 +197,31 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
 }
 
 function map({ run, seen }) {
-  const drawn = make(
-    "div",
-    { className: "map" },
-    make("img", { src: seen.url, alt: fill(texts.image, { run }) }),
-    make("canvas"),
-    make("i", { className: "ring query" }),
-    make("i", { className: "ring key" }),
-  );
-  drawn.addEventListener("pointermove", (event) => point(patchAt(event)));
-  drawn.addEventListener("pointerleave", () => point(null));
-  drawn.addEventListener("click", (event) => {
+  const move = (event) => point(patchAt(event));
+  const click = (event) => {
     choices.query.value = String(patchAt(event));
     draw();
-  });
-  return drawn;
+  };
+  return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
+    <img src=${seen.url} alt=${fill(texts.image, { run })}><canvas></canvas>
+    <i class="ring query"></i><i class="ring key"></i>
+  </div>`;
 }
 
 function build(value) {
   offer(value);
-  const figure = make(
-    "figure",
-    {},
-    map(value),
-    make("figcaption", { text: texts.map }),
-    make("ol", { className: "strongest" }),
-  );
-  const numbers = make("div", { className: "numbers" }, ...place.querySelectorAll(".numbers > *")); // an open fold stays open
-  place.replaceChildren(
-    caption(value.words),
-    make(
-      "div",
-      { className: "choices" },
-      make("label", {}, `${texts.head} `, choices.head),
-      make("label", {}, `${texts.query} `, choices.query),
-      make("label", {}, `${texts.key} `, choices.key),
-    ),
-    make("div", { className: "both" }, figure, make("ol", { className: "steps", "aria-live": "polite" })),
-    numbers,
+  const labels = [[texts.head, choices.head], [texts.query, choices.query], [texts.key, choices.key]];
+  render(
+    markup`${caption(value.words)}
+      <div class="choices">${
+      labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
+    }</div>
+      <div class="both">
+        <figure>${map(value)}<figcaption>${texts.map}</figcaption><ol class="strongest"></ol></figure>
+        <ol class="steps" aria-live="polite"></ol>
+      </div>
+      <div class="numbers"></div>`,
+    place,
   );
 }
 
@@ -264,7 +242,7 @@ async function load(element, value) {
 
 function showError(element, message) {
   asked += 1; // a file that is still loading is out of date
-  element.replaceChildren(notice(message));
+  render(notice(message), element);
 }
 
 store.define("one_head", {

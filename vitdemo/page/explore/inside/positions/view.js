@@ -1,7 +1,8 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
 import { floats, matrices } from "../../../components/matrices.js";
-import { make, notice, paint, redraw, shade } from "../../../components/shared.js";
+import { notice, paint, shade } from "../../../components/shared.js";
+import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -47,17 +48,13 @@ function map() {
     caption: fill(texts.chosen, { row: row + 1, column: column + 1 }),
     rows: cells,
     look: "vd-patches",
+    style: `--columns: ${columns}`,
   }, choose);
-  drawn.style.setProperty("--columns", columns);
   const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
   const head = [texts.row, ...values[0].map((_, j) => String(j + 1))];
-  return make(
-    "div",
-    {},
-    drawn,
-    scale(signed(-value.limit), signed(value.limit), texts.scale),
-    folded(texts.numbers, head, numbers),
-  );
+  return markup`<div>${drawn}${scale(signed(-value.limit), signed(value.limit), texts.scale)}${
+    folded(texts.numbers, head, numbers)
+  }</div>`;
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -72,30 +69,19 @@ function overview() {
         similarity[p * rows * columns + q];
     }
   }
-  const canvas = make("canvas", { className: "vd-whole" });
+  const canvas = document.createElement("canvas");
+  canvas.className = "vd-whole";
   paint(canvas, values, [height, width], { top: limit, signed: true });
   const label = fill(texts.overview_label, { run, rows, columns });
-  const words = make(
-    "figcaption",
-    { text: `${texts.overview} ` },
-    make("small", { text: texts.overview_note }),
-  );
-  return make(
-    "div",
-    { className: "vd-pair", id: "all-positions" },
-    make("figure", { "aria-label": label }, canvas, words),
-  );
+  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>${`${texts.overview} `}<small>${texts.overview_note}</small></figcaption></figure></div>`;
 }
 
 function draw() {
-  if (similarity) {
-    redraw(
-      place,
-      caption(value.words),
-      make("div", { className: "maps" }, map(), overview()),
-      about(value.about),
-    );
-  }
+  if (!similarity) return;
+  render(
+    markup`${caption(value.words)}<div class="maps">${map()}${overview()}</div>${about(value.about)}`,
+    place,
+  );
 }
 
 async function load(element, payload) {
@@ -112,7 +98,7 @@ async function load(element, payload) {
 
 function showError(element, message) {
   asked += 1; // a file that is still loading is out of date
-  element.replaceChildren(notice(message));
+  render(notice(message), element);
 }
 
 store.define("position_embeddings", { skeleton: "tiles", needs: ["model"], render: load, showError });

@@ -1,7 +1,8 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
 // the model, single heads, and the norm of the tokens after each layer.
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
-import { largest, make, redraw, shade } from "../../../components/shared.js";
+import { largest, shade } from "../../../components/shared.js";
+import { elementOf, markup, nothing, render as renderInto } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -23,27 +24,21 @@ function waterfall(rows, name) {
   const ends = bars.flatMap(({ from, to }) => [from, to]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
   const place = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
-  const reading = make("p", { className: "reading", role: "status" });
+  const reading = elementOf(markup`<p class="reading" role="status"></p>`);
   const columns = bars.map(({ from, to, value, whole, short, kind }) => {
-    const style = `top: ${place(Math.max(from, to))}%; height: ${Math.abs(place(from) - place(to))}%; ${
-      whole ? "" : `--colour: ${colour(value)}`
-    }`;
-    const line = whole ? null : make("s", { style: `top: ${place(to)}%` }); // to the next bar
-    return make(
-      "div",
-      { className: `column ${kind}` },
-      make("i", { style }),
-      line,
-      make("small", { text: short }),
+    const [top, height] = [place(Math.max(from, to)), Math.abs(place(from) - place(to))];
+    const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${colour(value)}`}`;
+    const line = markup`<s style="top: ${place(to)}%"></s>`; // to the next bar
+    return elementOf(
+      markup`<div class="column ${kind}"><i style=${style}></i>${
+        whole ? nothing : line
+      }<small>${short}</small></div>`,
     );
   });
-  const drawn = make(
-    "div",
-    { className: "parts", role: "img", tabIndex: 0, "aria-label": fill(texts.waterfall, { logit: name }) },
-    make("u", { style: `top: ${place(0)}%` }),
-    ...columns,
+  const drawn = elementOf(
+    markup`<div class="parts" role="img" tabindex="0" aria-label=${fill(texts.waterfall, { logit: name })}
+      style="--count: ${columns.length}"><u style="top: ${place(0)}%"></u>${columns}</div>`,
   );
-  drawn.style.setProperty("--count", columns.length);
 
   const parts = bars.filter(isPart);
   const start = parts.reduce(
@@ -70,24 +65,16 @@ function waterfall(rows, name) {
     read(next);
   });
   read(start);
-  const legend = make(
-    "p",
-    { className: "legend" },
-    ...["attention", "mlp"].map((kind) =>
-      make(
-        "span",
-        {},
-        make("i", { className: kind }),
-        kind === "mlp" ? texts.legend_mlp : texts.legend_attention,
-      )
-    ),
-    make("span", { text: texts.legend_colours }),
-  );
+  const legend = markup`<p class="legend">
+    <span><i class="attention"></i>${texts.legend_attention}</span>
+    <span><i class="mlp"></i>${texts.legend_mlp}</span>
+    <span>${texts.legend_colours}</span>
+  </p>`;
   return [reading, drawn, legend];
 }
 
-// Draw the results below the two choices.
-function draw(place, value, k, against) {
+// The results below the two choices.
+function results(value, k, against) {
   // Contributions to one logit or to the difference of two logits; they add up to the total.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
   const [embedding, heads, bias, mlps, constant, logit] = [
@@ -128,33 +115,24 @@ function draw(place, value, k, against) {
       rgb: shade((each / (limit || 1) + 1) / 2),
     })),
   }));
-  const byHead = make(
-    "div",
-    { className: "heads" },
-    grid({
-      caption: fill(texts.heads, { logit: name }),
-      corner: "",
-      columns: heads[0].map((_, h) => ({ text: h + 1 })),
-      rows: cells,
-    }),
-    scale(signed(-limit), signed(limit), texts.scale),
-  );
+  const drawnHeads = grid({
+    caption: fill(texts.heads, { logit: name }),
+    corner: "",
+    columns: heads[0].map((_, h) => ({ text: h + 1 })),
+    rows: cells,
+  });
+  const byHead = markup`<div class="heads">${drawnHeads}${
+    scale(signed(-limit), signed(limit), texts.scale)
+  }</div>`;
   const numbers = value.lengths.map((
     [answer, patch],
     l,
   ) => [l ? fill(texts.after, { layer: l }) : texts.before, answer.toFixed(2), patch.toFixed(2)]);
-  redraw(
-    place,
-    make("p", { className: "sum", text: fill(texts.sum, { logit: name, value: signed(logit) }) }),
-    ...waterfall(rows, name),
-    byHead,
-    folded(
-      texts.numbers,
-      [texts.part, texts.contribution],
-      rows.map((row) => [row.name, signed(row.value, 4)]),
-    ),
-    folded(texts.norms, [texts.place, value.read, texts.patches], numbers),
-  );
+  const contributions = rows.map((row) => [row.name, signed(row.value, 4)]);
+  return markup`<p class="sum">${fill(texts.sum, { logit: name, value: signed(logit) })}</p>
+    ${waterfall(rows, name)}${byHead}
+    ${folded(texts.numbers, [texts.part, texts.contribution], contributions)}
+    ${folded(texts.norms, [texts.place, value.read, texts.patches], numbers)}`;
 }
 
 function less(a, b) {
@@ -162,23 +140,30 @@ function less(a, b) {
 }
 
 function render(element, value) {
-  const options = value.classes.map((text, i) => ({ value: String(i), text }));
-  const choice = (name, choices) =>
-    make("select", { className: `vd-select ${name}` }, ...choices.map((each) => make("option", each)));
-  const target = choice("target", options);
-  const other = choice("other", [{ value: NONE, text: texts.nothing }, ...options]);
-  const results = make("div");
-  const update = () => draw(results, value, Number(target.value), other.value);
-  for (const select of [target, other]) select.addEventListener("change", update);
-  element.replaceChildren(
-    caption(value.words),
-    make("label", {}, `${texts.target} `, target),
-    " ",
-    make("label", {}, `${texts.minus} `, other),
-    results,
-    about(value.about),
-  );
-  update();
+  const names = value.classes.map((text, i) => [String(i), text]);
+  let [target, other] = [names[0][0], NONE]; // the chosen options
+  const choice = (name, options, choose) => {
+    const change = (event) => {
+      choose(event.target.value);
+      draw();
+    };
+    return markup`<select class="vd-select ${name}" @change=${change}>${
+      options.map(([key, text]) => markup`<option value=${key}>${text}</option>`)
+    }</select>`;
+  };
+  const targets = choice("target", names, (key) => (target = key));
+  const others = choice("other", [[NONE, texts.nothing], ...names], (key) => (other = key));
+  const draw = () =>
+    renderInto(
+      markup`${
+        caption(value.words)
+      }<label>${`${texts.target} `}${targets}</label> <label>${`${texts.minus} `}${others}</label><div>${
+        results(value, Number(target), other)
+      }</div>${about(value.about)}`,
+      element,
+    );
+  draw();
+  for (const select of element.querySelectorAll("select")) select.selectedIndex = 0;
 }
 
 store.define("residual_stream", { skeleton: "rows", needs: ["image", "model"], render });

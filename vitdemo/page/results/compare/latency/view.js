@@ -1,7 +1,7 @@
 // Buttons that measure the latency, and the description of the latencies. The table of models shows them, too.
 import { documentIn } from "../../../components/documents.js";
-import { make } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
+import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { TEXTS } from "../../../texts.js";
 
@@ -15,9 +15,8 @@ const panel = taskPanel({ starts, unit: texts.unit, views: ["latency", "models_t
 store.define("latency", {
   needs: [],
   create(element) {
-    const article = make("div", { className: "article" });
-    const draw = documentIn(article);
-    element.replaceChildren(panel.buttons, panel.progress, article);
+    render(markup`${panel.buttons}${panel.progress}<div class="article"></div>`, element);
+    const draw = documentIn(element.lastElementChild);
     return {
       render({ document, has_gpu: hasGpu }) {
         panel.buttons.querySelector("#latency-gpu").hidden = !hasGpu;

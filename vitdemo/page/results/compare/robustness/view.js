@@ -1,7 +1,7 @@
 // A button that measures the robustness, and the curves that are measured.
 import { linePlotsIn } from "../../../components/line_plots.js";
-import { make } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
+import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { TEXTS } from "../../../texts.js";
 
@@ -13,9 +13,7 @@ store.define("robustness", {
   skeleton: "rows",
   needs: ["robust-models", "compare.changes", "compare.count"],
   create(element) {
-    const plots = make("div");
-    const draw = linePlotsIn(plots);
-    element.replaceChildren(panel.buttons, panel.progress, plots);
-    return { render: draw };
+    render(markup`${panel.buttons}${panel.progress}<div></div>`, element);
+    return { render: linePlotsIn(element.lastElementChild) };
   },
 });

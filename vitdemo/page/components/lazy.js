@@ -1,0 +1,23 @@
+// Content of a fold (details) that is drawn while the fold is open. `content` returns its template.
+import { markup, render } from "../markup.js";
+
+class Lazy extends HTMLElement {
+  #content = null;
+
+  set content(content) {
+    this.#content = content;
+    this.draw();
+  }
+
+  connectedCallback() {
+    this.parentElement.addEventListener("toggle", () => this.draw());
+    this.draw();
+  }
+
+  draw() {
+    if (this.parentElement?.open) render(this.#content(), this);
+  }
+}
+customElements.define("vd-lazy", Lazy);
+
+export const lazy = (content) => markup`<vd-lazy .content=${content}></vd-lazy>`;
