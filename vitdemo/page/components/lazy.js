@@ -10,7 +10,7 @@ class Lazy extends HTMLElement {
   }
 
   connectedCallback() {
-    this.parentElement.addEventListener("toggle", () => this.draw());
+    this.parentElement.ontoggle = () => this.draw();
     this.draw();
   }
 

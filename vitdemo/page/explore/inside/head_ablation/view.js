@@ -3,7 +3,7 @@
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
 import { largest, marked, notice, shade } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
-import { elementOf, markup, render as draw } from "../../../markup.js";
+import { elementOf, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -98,7 +98,7 @@ store.define("head_ablation", {
 });
 // The grid shows the same error.
 store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], {
-  showError: (element) => element.replaceChildren(),
+  showError: (element) => draw(nothing, element),
 });
 store.define(TASK, {
   render: (element) => element.replaceChildren(panel.buttons, panel.progress),
