@@ -10,11 +10,11 @@ API = "gradio_api"
 
 
 def read_script(address: str, name: str) -> str:
-    """Return the script `name` of the page, from its own address or from the page itself."""
+    """Return the module `name` of the page."""
     with httpx.Client(base_url=address, timeout=60, follow_redirects=True) as client:
         page = client.get("").raise_for_status().text
-        found = re.search(rf'"([^"]*/{re.escape(name)}[^"]*)"', page)
-        return client.get(found[1]).raise_for_status().text if found else page
+        path = re.search(r'[^"\\]*modules/[^"\\]*/', page)[0]
+        return client.get(path + name).raise_for_status().text
 
 
 def read_views(address: str, *views: str, **state: str) -> dict:

@@ -91,14 +91,19 @@ export function galleryIn(place, prefix) {
     const names = showsAll ? value.models : value.compared;
     const turnBy = (pages) => store.set({ [`${prefix}.page`]: start / page + 1 + pages });
     const list = () => (count && !isMissing ? listed(value) : nothing);
-    const looks = [sheet ? "" : "listed", names.length ? "wide" : "", value.pixels ? "pixels" : ""];
+    const looks = [
+      "pictures",
+      sheet ? "" : "listed",
+      names.length ? "wide" : "",
+      value.pixels ? "pixels" : "",
+    ];
     render(
       markup`<div class="top">
           <p class="found" role="status">${head(value)}</p>
           <label class="wanted" ?hidden=${!sheet}><input type="checkbox" .checked=${showsAll}
             @change=${showAll}>${` ${texts.all_models}`}</label>
         </div>
-        <div role="group" aria-label=${texts.label} class="pictures ${looks.join(" ")}" @focusin=${keys.focus}
+        <div role="group" aria-label=${texts.label} class=${looks.join(" ")} @focusin=${keys.focus}
           @keydown=${keys.press}>${sentence ? notice(sentence) : nothing}${
         sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : list()
       }</div>
