@@ -19,68 +19,23 @@ from vitdemo.page import (
     results,
     training,
 )
-from vitdemo.page.components import View
 from vitdemo.page.data import download
 from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
-from vitdemo.page.modules import PRINT_STYLESHEET, build_head
+from vitdemo.page.modules import build_head
+from vitdemo.page.saved_view import html as saved_view
+from vitdemo.page.theme import CSS as CSS
+from vitdemo.page.theme import THEME as THEME
 
-# System fonts: the page needs no web fonts, so it also loads without a network.
-THEME = gr.themes.Soft(
-    primary_hue="blue",
-    neutral_hue="slate",
-    font=["system-ui", "sans-serif"],
-    font_mono=["ui-monospace", "monospace"],
-).set(
-    # Labels are small and grey, and controls have no boxes: the results are the loudest elements.
-    block_title_background_fill="transparent",
-    block_title_background_fill_dark="transparent",
-    block_title_padding="0",
-    block_title_text_color="*neutral_600",
-    block_title_text_color_dark="*neutral_300",
-    block_title_text_size="*text_sm",
-    block_title_text_weight="500",
-    block_info_text_color="*neutral_600",
-    block_info_text_color_dark="*neutral_300",
-    block_background_fill="transparent",
-    block_background_fill_dark="transparent",
-    block_shadow="none",
-    block_shadow_dark="none",
-    block_padding="4px 6px",
-    body_text_color_subdued="*neutral_600",  # on all backgrounds, a contrast of at least 4.5
-    body_text_color_subdued_dark="*neutral_300",
-    link_text_color="*primary_700",
-    link_text_color_dark="*primary_300",
-    link_text_color_hover="*primary_800",
-    link_text_color_hover_dark="*primary_200",
-    link_text_color_active="*primary_700",
-    link_text_color_active_dark="*primary_300",
-    link_text_color_visited="*primary_700",
-    link_text_color_visited_dark="*primary_300",
-    input_background_fill_dark="*neutral_700",
-    # White text on primary_500 has a contrast of only 3.7.
-    button_primary_background_fill="*primary_600",
-    button_primary_background_fill_hover="*primary_700",
-    button_primary_background_fill_dark="*primary_600",
-    button_primary_background_fill_hover_dark="*primary_700",
-    checkbox_label_background_fill_selected="*primary_600",
-    checkbox_label_background_fill_selected_dark="*primary_600",
-    checkbox_border_color="*neutral_400",
-    checkbox_border_color_dark="*neutral_400",
-    checkbox_background_color_selected="*primary_600",
-    checkbox_background_color_selected_dark="*primary_600",
-)
-# A component of Python loads its own style sheet, so `CSS` does not contain these files.
-COMPONENT_STYLESHEETS = {component.part("css") for component in View.__subclasses__()}
-CSS = sorted({*Path(__file__).parent.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET})
 HEAD = build_head()
 
 # Modules with the payload functions of their views, and perhaps tasks.
 FEATURES = (explore, results, data)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
+TASKS[saved_view.TASK] = saved_view.write_saved_view
 
 
 def build_page(

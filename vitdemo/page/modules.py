@@ -19,11 +19,11 @@ from starlette.routing import Route
 
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.page.texts import LANGUAGE, TEXTS
+from vitdemo.page.theme import PRINT_STYLESHEET
 
 FOLDER = Path(__file__).parent
 # Scripts of the page's head, which run before gradio's client sends its first request.
 CLASSIC_SCRIPTS = [FOLDER / "start.js", FOLDER / "stream.js"]
-PRINT_STYLESHEET = FOLDER / "print.css"
 GENERATED = "generated.js"
 NOT_LOADED_MESSAGE = "The scripts of this page could not be loaded. Reload the page."
 CACHE_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}

@@ -607,6 +607,7 @@ function queryText(search) {
 }
 
 function writeUrl({ search = window.location.search, adds = false } = {}) {
+  if (!writesUrl) return;
   const text = queryText(search);
   if (!adds && text === window.location.search.slice(1)) return;
   history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
@@ -724,11 +725,14 @@ function tabStrip(key, selector, labels) {
 // --- start ---
 
 let firstImage = null;
+let writesUrl = true;
 export const initialImage = () => firstImage;
 
 // Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
-export function start({ tabs, image }) {
+// A page without a server keeps its URL (`hasUrl`).
+export function start({ tabs, image, hasUrl = true }) {
   firstImage = image;
+  writesUrl = hasUrl;
   for (const [key, { labels, inTab }] of Object.entries(tabs)) {
     const ids = Object.keys(labels);
     if (inTab) sectionsOf[key] = ids;

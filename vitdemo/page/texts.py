@@ -6,7 +6,7 @@ placeholders, as "Layer {layer}"; texts.js fills them in.
 
 from types import ModuleType
 
-from vitdemo.page import gallery
+from vitdemo.page import gallery, saved_view
 from vitdemo.page.components import header, offers, run_list
 from vitdemo.page.components import texts as components
 from vitdemo.page.custom_classes import texts as custom_classes
@@ -44,7 +44,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, offers, one_head, panel),
     *(model_scatter, per_class_metrics, perturbation, positions, predictions),
-    *(residual_stream, robustness, run_list, similar_images, train_model),
+    *(residual_stream, robustness, run_list, saved_view, similar_images, train_model),
 )
 
 

@@ -163,10 +163,11 @@ def serve_image(component: Component, picture: np.ndarray, *, exact: bool = True
     pixels = np.ascontiguousarray(picture)
     key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
     name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
-    return serve_file(component, "pictures", name, lambda: _encode_image(pixels, exact))
+    return serve_file(component, "pictures", name, lambda: encode_image(pixels, exact))
 
 
-def _encode_image(picture: np.ndarray, exact: bool) -> bytes:
+def encode_image(picture: np.ndarray, exact: bool) -> bytes:
+    """Encode an image (height, width, 3) uint8 as PNG, or as a small JPEG if not `exact`."""
     buffer = io.BytesIO()
     options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
     Image.fromarray(picture).save(buffer, **options)

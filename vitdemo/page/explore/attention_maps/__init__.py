@@ -29,6 +29,7 @@ import hashlib
 from dataclasses import dataclass
 
 import gradio as gr
+from PIL.Image import Image
 from torch import Tensor
 
 from vitdemo.analyses.class_maps import choose_first_map
@@ -37,10 +38,11 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain import norms
 from vitdemo.explain.attention import FUSIONS, rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_trace
+from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_square
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.runs import Run
 
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
@@ -77,9 +79,15 @@ def build(look: ExploreTab) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the attention of the image, with the rollout for the state's settings."""
-    source, layer = choose_first_map(context, context.find_run(state.model))
-    trace = load_trace(context, state)
+    """Return the attention of the state's image, with the rollout for the state's settings."""
+    run = context.find_run(state.model)
+    return describe_attention(context, run, load_square(context, state.image), state)
+
+
+def describe_attention(context: AppContext, run: Run, image: Image, state: ViewState) -> dict:
+    """Return the payload of an RGB image and `run`, with the rollout for the state's settings."""
+    source, layer = choose_first_map(context, run)
+    trace = context.trace_image(run, image)
     settings = RolloutSettings(
         state.read_choice("fusion", FUSIONS, "mean"),
         state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),

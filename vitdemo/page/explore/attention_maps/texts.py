@@ -65,6 +65,7 @@ TEXTS = {
     "opacity": "Opacity",
     "save_map": "Save map as {format}",
     "save_heads": "Save all heads as {format}",
+    "save_page": "Save as interactive page",
     "file_model": "Model {run}, {rows} × {columns} patches",
     "heads_outgoing": "All heads: attention of {token}",
     "heads_incoming": "All heads: attention to {token}",

@@ -11,7 +11,16 @@ import {
   wordsOnFew,
 } from "../../components/map_words.js";
 import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
-import { largest, lowestOf, make, middleOf, paint, percent, ramp } from "../../components/shared.js";
+import {
+  largest,
+  lowestOf,
+  make,
+  middleOf,
+  paint,
+  percent,
+  ramp,
+  saveText,
+} from "../../components/shared.js";
 import { markup, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -435,6 +444,16 @@ function create(element) {
       part("save").append(button);
     }
   }
+
+  // The server writes a page that works without it: see vitdemo/page/saved_view.
+  const savePage = make("button", { type: "button", className: "save-page", text: texts.save_page });
+  savePage.addEventListener("click", () =>
+    store.startTask("saved_view", ({ data, error, end }) => {
+      savePage.disabled = !end;
+      if (data) saveText(data.text, data.name, "text/html");
+      else if (error) sentence(error);
+    }, ["image", "model"]));
+  part("save").append(savePage);
 
   // --- payloads from the server ---
 

@@ -1,0 +1,173 @@
+"""Write the attention maps and predictions of one image as one HTML file without a server.
+
+The file contains the scripts of the views, their style sheets, and all data. An import map gives
+the scripts their content, so no build step is needed. `main.js` answers the requests of `store.js`
+from the saved data, so the maps respond to pointer and keyboard as on the page.
+
+    {"views": {"attention": data, "predictions": data}, "models": ..., "model": ..., "image": ...,
+     "state": values of the view state, "files": [{"type": MIME type, "content": str}, ...]}
+
+A file in the data is {"file#": index in "files"}; its content is compressed with gzip and encoded
+as base64.
+"""
+
+import base64
+import functools
+import gzip
+import html
+import json
+import posixpath
+import re
+
+import orjson
+from PIL.Image import Image
+
+from vitdemo.context import AppContext
+from vitdemo.page.bridge import (
+    CachedFile,
+    ImageFile,
+    Report,
+    ViewState,
+    describe_depth,
+    load_square,
+)
+from vitdemo.page.components import encode_image
+from vitdemo.page.explore import attention_maps, predictions
+from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.modules import MODULES
+from vitdemo.page.saved_view import TEXTS
+from vitdemo.page.theme import CSS, SAVED_VIEW_STYLESHEET, THEME
+from vitdemo.runs import Run
+
+TASK = "saved_view"
+ENTRY = "saved_view/main.js"
+PREFIX = "vitdemo/"  # of the names of modules in the import map
+# State keys that the saved page starts with. The settings of rollout need no server, because the
+# saved rollout was computed with them.
+STATE_KEYS = (
+    *("of", "head", "token", "direction", "order", "across", "scale", "colour", "view", "opacity"),
+    *("fusion", "discard", "first", "residual"),
+)
+IMPORT = re.compile(r'^((?:import|export)(?: [^;"]* from)? )"(\.[^"]+)";', re.MULTILINE)
+
+
+def write_saved_view(context: AppContext, state: ViewState, report: Report) -> dict:
+    """Write the view state's attention maps as an HTML file. A task of the bridge."""
+    report(0, 0, TEXTS["progress"])
+    run, image = context.find_run(state.model), load_square(context, state.image)
+    text = build_saved_view(context, run, image, state)
+    name = re.sub(r"[^A-Za-z0-9]+", "-", TEXTS["file"].format(run=state.model)).strip("-")
+    return {"name": f"{name}.html", "text": text}
+
+
+def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewState) -> str:
+    """Return the HTML file of an RGB image and `run`, with the options of `state`.
+
+    Raises `VitdemoError`, for example if the model has no attention.
+    """
+    runs = [run] if run.classes else []
+    label = image.info.get(TRUE_CLASS_KEY)
+    answers = predictions.to_payload(*context.predict_all(image, runs), label)
+    values = {
+        "views": {
+            attention_maps.VIEW: attention_maps.describe_attention(context, run, image, state),
+            predictions.VIEW: answers,
+        },
+        "models": {"stamp": "saved", "groups": [["", [run.name]]], "others": []},
+        "model": describe_depth(context, {"model": run.name}),
+        "image": {"source": "saved", "path": None, "at": 0.5},
+        "state": {"model": run.name, **choose_options(state)},
+    }
+    title = html.escape(TEXTS["title"].format(run=run.name))
+    layer = html.escape(TEXTS["layer"])
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{build_style()}</style>
+<script type="importmap">{build_import_map()}</script>
+</head>
+<body class="vd-saved">
+<header><h1>{title}</h1><p>{html.escape(TEXTS["about"])}</p></header>
+<div class="columns">
+<div><div id="answers"><div></div></div></div>
+<div>
+<label id="saved-layer">{layer} <input type="range" min="1" step="1"><output></output></label>
+<div id="attention"><div></div></div>
+</div>
+</div>
+<script type="application/json" id="saved">{serialise(values)}</script>
+<script type="module">import "{PREFIX}{ENTRY}";</script>
+</body>
+</html>
+"""
+
+
+def choose_options(state: ViewState) -> dict:
+    """Return the values of `STATE_KEYS` in the view state, and the layer if one is chosen."""
+    options = {key: state.options[key] for key in STATE_KEYS if key in state.options}
+    layer = state.options.get("layer")
+    return {**options, **({"layer": layer} if layer else {})}
+
+
+def serialise(values: dict) -> str:
+    """Return the data as JSON that can stand in a `<script>` element."""
+    files = []
+
+    def embed(file: object) -> dict:
+        if isinstance(file, ImageFile):
+            kind, content = "image/png", encode_image(file.pixels, exact=True)
+        elif isinstance(file, CachedFile):
+            kind, content = "application/octet-stream", file.make_content()
+        else:
+            raise TypeError
+        packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+        files.append({"type": kind, "content": packed})
+        return {"file#": len(files) - 1}
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+    saved = orjson.loads(orjson.dumps(values, embed, options))
+    return json.dumps({**saved, "files": files}).replace("<", "\\u003c")
+
+
+def list_modules(entry: str) -> list[str]:
+    """Return the paths of `entry` and of all modules that it imports."""
+    found, waiting = [], [entry]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.append(name)
+            waiting += [resolve_import(name, path) for _, path in IMPORT.findall(read(name))]
+    return found
+
+
+def read(name: str) -> str:
+    return MODULES[name].decode()
+
+
+def resolve_import(importer: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), path))
+
+
+@functools.cache
+def build_import_map() -> str:
+    """Return the import map that gives the modules of the saved view their content."""
+    imports = {}
+    for name in list_modules(ENTRY):
+        # A module from a data URL has no folder, so its imports need names instead of paths.
+        source = IMPORT.sub(
+            lambda found, name=name: f'{found[1]}"{PREFIX}{resolve_import(name, found[2])}";',
+            read(name),
+        )
+        content = base64.b64encode(source.encode()).decode()
+        imports[f"{PREFIX}{name}"] = f"data:text/javascript;base64,{content}"
+    return json.dumps({"imports": imports})
+
+
+@functools.cache
+def build_style() -> str:
+    """Return the style of the page: gradio's theme, and the style sheets of all views."""
+    sheets = [*CSS, SAVED_VIEW_STYLESHEET]
+    return "\n".join([THEME._get_theme_css(), *(file.read_text("utf-8") for file in sheets)])

@@ -1,0 +1,60 @@
+// The entry module of a saved view: attention maps and predictions of one image, without a server. A connection to
+// saved data takes the place of the connection to Python, and the views are those of the page.
+import "../explore/attention_maps/view.js";
+import "../explore/predictions/view.js";
+import * as store from "../store.js";
+import { fill, TEXTS } from "../texts.js";
+
+const texts = TEXTS.saved_view;
+const saved = JSON.parse(document.querySelector("#saved").textContent);
+
+// Return the URL of a file, which is compressed with gzip and encoded as base64.
+async function openFile({ type, content }) {
+  const compressed = Uint8Array.from(atob(content), (character) => character.charCodeAt(0));
+  const stream = new Blob([compressed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = await new Response(stream).arrayBuffer();
+  return { url: URL.createObjectURL(new Blob([bytes], { type })) };
+}
+
+function describe({ name, state }) {
+  const data = saved.views[name];
+  return name === "attention" && state.norms ? { ...data, norms: { sentence: texts.no_norms } } : data;
+}
+
+// A connection as the one to gradio's component: `trigger` sends a request, and `listen` receives the answer.
+function connectionTo(files) {
+  const props = {};
+  let listen = null;
+  function trigger(event, request) {
+    if (event !== "ask") return;
+    const { id, state, views } = request;
+    const found = Object.entries(views).map((
+      [name, key],
+    ) => [name, { key, data: describe({ name, state }) }]);
+    const answer = { id, models: saved.models, model: saved.model, views: Object.fromEntries(found) };
+    props.value = { text: JSON.stringify(answer), files };
+    listen();
+  }
+  return { props, trigger, watch: (_, heard) => (listen = heard) };
+}
+
+function showLayerSlider() {
+  const slider = document.querySelector("#saved-layer");
+  const [input, output] = slider.querySelectorAll("input, output");
+  input.max = saved.model.layers;
+  input.addEventListener("input", () => store.takeLayer(Number(input.value)));
+  store.watch(["layer"], ({ layer }) => {
+    input.value = layer;
+    output.textContent = fill(texts.layer_of, { layer, layers: saved.model.layers });
+  });
+}
+
+document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+const files = await Promise.all(saved.files.map(openFile));
+store.connect(connectionTo(files), {});
+showLayerSlider();
+for (const [name, id] of Object.entries({ predictions: "answers", attention: "attention" })) {
+  store.mount(name, document.getElementById(id), {});
+}
+store.set(saved.state);
+store.start({ tabs: {}, image: saved.image, hasUrl: false });
