@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.browser.actions import (  # noqa: E402
-    JS_RECORD_DRAWS,
+    JS_RECORD,
     JS_TIME_DRAWS,
     choose_model,
     upload,
@@ -99,7 +99,7 @@ def main() -> None:
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         page = browser.new_page(viewport={"width": 1366, "height": 768})
-        page.add_init_script(JS_RECORD_DRAWS)
+        page.add_init_script(JS_RECORD)
         page.add_init_script(JS_RECORD_ACTIONS)
         page.goto(address)
         wait_until_drawn(page)

@@ -381,7 +381,7 @@ def test_concurrent_attributions_of_one_model_are_independent():
     start = threading.Barrier(2)
 
     def compute(index):
-        start.wait(timeout=10)
+        start.wait(timeout=120)
         for _ in range(3):
             maps = attribute_many(METHODS, model, batches[index], 1)
             assert_close(maps, expected[index])

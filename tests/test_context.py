@@ -98,7 +98,7 @@ def test_models_are_loaded_concurrently(shown_runs, monkeypatch):
 
     def slow(run, device):
         if run.name == "vit":
-            other.submit(fresh.load_model, fresh.find_run("timm")).result(timeout=30)
+            other.submit(fresh.load_model, fresh.find_run("timm")).result(timeout=120)
         return load(run, device)
 
     monkeypatch.setattr(runs, "load_model", slow)

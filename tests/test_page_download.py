@@ -45,7 +45,7 @@ def act(download: DatasetDownload, name: str) -> None:
 
 def wait_for_state(download: DatasetDownload, *states: str) -> dict:
     """Return the payload once its state is one of `states`."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (found := download.describe())["state"] not in states:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)

@@ -8,10 +8,36 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 
 INCLUDED_LESSONS = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
 
-# Runs before the page's own scripts and records each draw of the attention view.
-JS_RECORD_DRAWS = (
-    "window.drawn = []; document.addEventListener('vitdemo:drawn', e => drawn.push(e.detail))"
-)
+# Runs before the page's own scripts; records each draw of the attention view, and counts the
+# requests that the server has accepted and the responses.
+JS_RECORD = """(() => {
+    window.drawn = [];
+    window.exchange = { requests: 0, responses: 0 };
+    document.addEventListener("vitdemo:drawn", (event) => drawn.push(event.detail));
+    document.addEventListener("vitdemo:queue", ({ detail }) => {
+        if (detail.msg === "process_completed") exchange.responses += 1;
+    });
+    const send = window.fetch;
+    window.fetch = async (input, init) => {
+        const counts = String(input.url ?? input).includes("/queue/join");
+        if (counts) exchange.requests += 1;
+        const isAccepted = (response) => response.ok;
+        const response = send(input, init);
+        const accepted = await response.then(isAccepted, () => false);
+        if (counts && !accepted) exchange.requests -= 1;
+        return response;
+    };
+})()"""
+
+# True after `frames` frames without an open or a new request.
+JS_IS_IDLE = """frames => {
+    const { requests, responses } = exchange;
+    const isQuiet = responses >= requests && exchange.before === requests;
+    exchange.before = requests;
+    exchange.quiet = isQuiet ? exchange.quiet + 1 : 0;
+    return exchange.quiet >= frames;
+}"""
+IDLE_FRAMES = 20  # more than a request needs that follows a response or a user's action
 
 # Moves the pointer over `count` patches of a grid of `side` rows; returns seconds per draw.
 JS_TIME_DRAWS = """async ([count, side]) => {
@@ -45,6 +71,12 @@ def wait_until_drawn(page: Page, **expected) -> dict:
         arg=expected,
     )
     return get_last_draw(page)
+
+
+def wait_until_idle(page: Page) -> None:
+    """Wait until all responses have arrived and no request follows, however busy the machine is."""
+    page.evaluate("exchange.quiet = 0")
+    page.wait_for_function(JS_IS_IDLE, arg=IDLE_FRAMES, polling="raf")
 
 
 def wait_for_frames(page: Page, count: int = 3) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
-from tests.browser.actions import JS_RECORD_DRAWS, wait_until_drawn
+from tests.browser.actions import JS_RECORD, wait_until_drawn
 from tests.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.serving import ROOT, serve
 from vitdemo import runs
@@ -76,7 +76,7 @@ def opener(browser, visitor):
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.set_default_timeout(TIMEOUT_MS)
-        page.add_init_script(JS_RECORD_DRAWS)
+        page.add_init_script(JS_RECORD)
         page.add_init_script(script)
         page.goto(address)
         opened.append(page)

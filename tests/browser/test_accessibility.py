@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.browser.actions import wait_until_idle
 from tests.serving import serve
 
 # An experimental rule: the accessible name of a control contains its visible label. The names of
@@ -28,8 +29,6 @@ VIEWS = (
 )
 QUESTION = "## One\nask: Two and two?\n- [ ] 3\n- [x] 4\nbecause: Count.\n"
 LESSON = f"---\ntitle: Our own\nminutes: 5\ngoal: Count.\n---\n{QUESTION}"
-JS_IDLE = """() => ![...document.querySelectorAll("[data-view][aria-busy=true]")]
-    .some((each) => each.getClientRects().length)"""
 JS_UNFOLD = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 JS_WORDS = """() => [...document.querySelectorAll("body *:not(script, style)")].flatMap((each) => [
     ...["aria-label", "title", "placeholder", "alt"].map((name) => each.getAttribute(name) ?? ""),
@@ -75,8 +74,7 @@ def page(request, address, open_shared) -> Page:
 
 def open_view(page: Page, view: str) -> None:
     page.evaluate("view => vitdemo.store.open(view)", view)
-    page.wait_for_timeout(300)  # the store asks for the data in the next frame
-    page.wait_for_function(JS_IDLE)
+    wait_until_idle(page)
 
 
 def find_violations(page: Page) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 from playwright.sync_api import expect
 
 from tests.browser.actions import (
-    JS_RECORD_DRAWS,
+    JS_RECORD,
     JS_TIME_DRAWS,
     choose_model,
     download,
@@ -23,6 +23,7 @@ from tests.browser.actions import (
     upload,
     wait_for_values,
     wait_until_drawn,
+    wait_until_idle,
 )
 from tests.browser.conftest import TIMEOUT_MS
 from tests.factories import make_run, timm_spec
@@ -138,7 +139,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, lo
         wait_until_drawn(page, run=model)
         trace = look_of(model, photo)
         wait_until_draw_equals_trace(page, trace)
-        page.wait_for_timeout(300)  # no older draw may follow
+        wait_until_idle(page)  # no older draw may follow
         assert_draw_equals_trace(page, trace)
         buttons = page.locator("#attention .tokens button")
         expect(buttons).to_have_count(len(names) + 1)
@@ -254,7 +255,7 @@ def test_pointing_and_selecting_send_no_requests(open_page, kinds_url):
     page.locator("#attention .opacity").fill("0.3")
     page.get_by_role("checkbox", name="hide the image").check()
     page.locator("#attention .numbers > summary").click()
-    page.wait_for_timeout(300)
+    wait_until_idle(page)
     assert requests == []
 
 
@@ -370,7 +371,7 @@ def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, ph
     with browser.new_context(**PHONE) as context:
         page = context.new_page()  # its console errors are expected
         page.set_default_timeout(TIMEOUT_MS)
-        page.add_init_script(JS_RECORD_DRAWS)
+        page.add_init_script(JS_RECORD)
         page.goto(f"{kinds_url}?model=class-token")
         wait_until_drawn(page)
         large = page.locator("#attention .large")
@@ -587,7 +588,7 @@ def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use)
         expect(hint).to_have_text("Press an arrow key to choose a patch")
         page.keyboard.press("ArrowRight")
     expect(hint).to_be_hidden()
-    page.wait_for_timeout(1000)  # a reload reports an error for each open request
+    wait_until_idle(page)  # a reload reports an error for each open request
     page.reload()
     wait_until_drawn(page)
     expect(hint).to_be_hidden()

@@ -16,6 +16,7 @@ from tests.browser.actions import (
     open_tab,
     wait_for_new_values,
     wait_until_drawn,
+    wait_until_idle,
 )
 from tests.factories import PREDICTION_COUNTS, RESNET, make_run
 from tests.serving import serve
@@ -101,7 +102,7 @@ def test_a_model_chosen_while_its_tab_opens_stays_selected(page):
         open_tab(page, "Explore")
         page.evaluate(JS_OPEN_RESULTS_AND_SELECT_MODEL, f"{model} select")
         expect(place).to_have_text(expected["first"])
-        page.wait_for_timeout(500)  # the response to the opening may come last
+        wait_until_idle(page)  # the response to the opening may come last
         expect(place).to_have_text(expected["first"])
         expect(page.locator(f"{model} select")).to_have_value("first")
 

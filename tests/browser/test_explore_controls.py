@@ -5,7 +5,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import choose_model, fill_slider, open_tab, wait_until_drawn
+from tests.browser.actions import (
+    choose_model,
+    fill_slider,
+    open_tab,
+    wait_until_drawn,
+    wait_until_idle,
+)
 from tests.browser.test_page import JS_DELAY_RESPONSES
 
 LAYER = "#layer input[type=number]"
@@ -55,6 +61,6 @@ def test_early_click_on_a_section_stays_after_the_first_response(open_page, page
     section = page.get_by_role("tab", name="Change the image")
     section.click()
     expect(page.locator("#hands-answers .card, #hands-answers .row").first).to_be_visible()
-    page.wait_for_timeout(500)
+    wait_until_idle(page)
     expect(section).to_have_attribute("aria-selected", "true")
     page.wait_for_url(re.compile("section=hands"))

@@ -14,6 +14,7 @@ from tests.browser.actions import (
     upload,
     wait_for_change,
     wait_until_drawn,
+    wait_until_idle,
 )
 from tests.conftest import write_noise_images
 from tests.factories import make_run, random_model
@@ -82,10 +83,10 @@ def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     open_part(inside, "Position embeddings")
     expect(slider).to_be_hidden()
     open_part(inside, "One head")
-    inside.wait_for_timeout(1000)
+    wait_until_idle(inside)
     requests.clear()
     slider.press("ArrowLeft")
-    inside.wait_for_timeout(1000)
+    wait_until_idle(inside)
     assert len(requests) == 1
 
 
@@ -213,7 +214,7 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     cancel.click()
     expect(message).to_contain_text("The measurement was cancelled.")
     expect(cancel).to_have_count(0)
-    page.wait_for_timeout(2000)
+    wait_until_idle(page)
     expect(message).to_contain_text("The measurement was cancelled.")
     measure.click()
     expect(message).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))

@@ -15,6 +15,7 @@ from tests.browser.actions import (
     upload,
     wait_for_new_values,
     wait_until_drawn,
+    wait_until_idle,
 )
 from tests.factories import RESNET, TIMM, VIT, make_context, make_run
 from vitdemo.data.image_files import crop_visible_square, load_image
@@ -44,7 +45,7 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     slider.focus()
     slider.press("ArrowLeft")
     wait_until_drawn(page, layer=1)
-    page.wait_for_timeout(1000)  # earlier requests have finished
+    wait_until_idle(page)
     requests = record_model_requests(page)
     choose_model(page, "vit")  # loads its own heads in one request
     wait_until_drawn(page, run="vit")
@@ -53,7 +54,7 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     for name in ("timm", "vit", "timm"):  # only the last of several quick choices is drawn
         choose_model(page, name)
     wait_until_drawn(page, run="timm")
-    page.wait_for_timeout(1000)
+    wait_until_idle(page)
     assert get_last_draw(page)["run"] == "timm"
 
 
@@ -197,7 +198,7 @@ JS_DROP_OR_PASTE = """([place, type, bytes]) => {
 def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path):
     about, message = page.locator("#picture .about"), page.locator("#picture .say")
     bus = page.locator("#offers .photos").get_by_role("button", name="bus")
-    page.wait_for_timeout(1000)  # the first image's requests have finished
+    wait_until_idle(page)
     requests, before, shown = (
         record_model_requests(page),
         get_last_draw(page),
@@ -266,7 +267,7 @@ def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
     photos.get_by_role("button", name="bus").click()
     upload(page, photo)
     expect(about).to_have_text("Your photo.")
-    page.wait_for_timeout(1000)
+    wait_until_idle(page)
     expect(about).to_have_text("Your photo.")
 
 

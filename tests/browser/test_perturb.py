@@ -15,6 +15,7 @@ from tests.browser.actions import (
     fits_window,
     record_model_requests,
     upload,
+    wait_until_idle,
 )
 
 NO_CHANGES = "Click a patch to remove it, and again to restore it."
@@ -70,7 +71,7 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     expect(page.locator("#hands-answers .both")).to_have_count(0)  # one bar per class
     expect(page.locator("#answers")).to_be_hidden()  # predictions appear once
     # A removed patch is shown before the response and sends one request.
-    page.wait_for_timeout(1000)
+    wait_until_idle(page)
     before, requests = get_image_url(page), record_model_requests(page)
     button_state = page.evaluate("""() => {
         const button = document.querySelector("#hands-picture .cells button");
@@ -221,7 +222,7 @@ def test_another_layer_is_drawn_without_a_request(section):
     maps = section.locator("#hands-maps")
     expect(maps).to_contain_text("vit to the current image")
     expect(maps).to_contain_text("Rollout, layers 1 to 3")
-    section.wait_for_timeout(1000)
+    wait_until_idle(section)
     requests = record_model_requests(section)
     fill_slider(section, "#layer", 1)
     expect(maps).to_contain_text("Mean of the heads, layer 1")

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.actions import JS_RECORD_DRAWS
+from tests.browser.actions import JS_RECORD
 from tests.browser.conftest import TIMEOUT_MS
 from tests.factories import RESNET, TIMM, VIT, make_run
 from tests.serving import serve
@@ -330,7 +330,7 @@ def slow_url(tmp_path_factory):
 def references(browser, slow_url):
     page = browser.new_page(viewport=WINDOW)
     page.set_default_timeout(TIMEOUT_MS)
-    page.add_init_script(JS_RECORD_DRAWS)
+    page.add_init_script(JS_RECORD)
     yield References(page, slow_url)
     page.close()
 
@@ -386,7 +386,7 @@ def new_page(visitor):
     page = visitor.new_page()
     page.set_viewport_size(WINDOW)
     page.set_default_timeout(TIMEOUT_MS)
-    page.add_init_script(JS_RECORD_DRAWS)
+    page.add_init_script(JS_RECORD)
     yield page
     page.close()
 

@@ -1,7 +1,5 @@
 """The number of requests that each action of a user sends to gradio's queue."""
 
-import time
-
 import pytest
 from playwright.sync_api import expect
 
@@ -11,16 +9,11 @@ from tests.browser.actions import (
     open_tab,
     record_model_requests,
     wait_until_drawn,
+    wait_until_idle,
 )
 
 QUIET_SECONDS = 1.0  # without a request, after which the page is idle
 MAX_RESPONSE_SECONDS = 20
-JS_COUNT_RESPONSES = """() => {
-    window.responses = 0;
-    document.addEventListener("vitdemo:queue", ({ detail }) => {
-        if (detail.msg === "process_completed") window.responses += 1;
-    });
-}"""
 TABS = (
     "Lessons",
     "Train",
@@ -56,28 +49,16 @@ MAX_REQUESTS = {
 def counts(open_shared, page_url):
     """Count the requests of each action, one after the other on one page."""
     page = open_shared(page_url)
-    page.evaluate(JS_COUNT_RESPONSES)
     wait_until_drawn(page)
     requests, counts = record_model_requests(page), {}
-    wait_until_idle(page, requests)
-    page.evaluate("window.responses = 0")
+    wait_until_idle(page)
     requests.clear()
     for action, act in ACTIONS.items():
         before = len(requests)
         act(page)
-        wait_until_idle(page, requests)
+        wait_until_idle(page)
         counts[action] = len(requests) - before
     return counts
-
-
-def wait_until_idle(page, requests: list[str]) -> None:
-    """Wait until all responses have arrived and no request has followed for `QUIET_SECONDS`."""
-    end, count = time.monotonic() + MAX_RESPONSE_SECONDS, None
-    while time.monotonic() < end and (
-        count != len(requests) or page.evaluate("window.responses") < len(requests)
-    ):
-        count = len(requests)
-        page.wait_for_timeout(1000 * QUIET_SECONDS)
 
 
 @pytest.mark.parametrize("action", MAX_REQUESTS)

@@ -11,6 +11,7 @@ from tests.browser.actions import (
     fill_slider,
     open_tab,
     record_model_requests,
+    wait_until_idle,
 )
 from tests.factories import declare_ablation, make_history_record, make_run
 from vitdemo import runs
@@ -158,20 +159,20 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs,
     page = open_with_fake_clock(open_page, f"{serve_runs()}?tab=training&runs=timm,gone")
     expect(chosen_runs(page)).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
-    page.wait_for_timeout(1000)  # the tab's first requests have finished
+    wait_until_idle(page)
 
     def requests_after_interval():
         requests = record_model_requests(page)
         page.clock.fast_forward(UPDATE_INTERVAL_MS)
-        page.wait_for_timeout(500)
+        wait_until_idle(page)
         return requests
 
     assert requests_after_interval()
     open_tab(page, "Explore")
-    page.wait_for_timeout(1000)
+    wait_until_idle(page)
     assert requests_after_interval() == []
     open_tab(page, "Train")
-    page.wait_for_timeout(1000)
+    wait_until_idle(page)
     assert requests_after_interval()
 
 
@@ -224,8 +225,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     only.click()
     expect(legend).to_have_text([EVIL, "ema", "longer", "trivial"])
     expect(box.get_by_role("checkbox", name="model", exact=True)).not_to_be_checked()
-    page.wait_for_timeout(500)  # the request of the choice has started
-    expect(page.locator("[aria-busy=true]:visible")).to_have_count(0)
+    wait_until_idle(page)
     make_run(root / "newcomer", epochs=1)
     box.get_by_role("checkbox", name="model", exact=True).check()
     expect(legend).to_have_count(6)
