@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import JS_RECORD_DRAWS, wait_until_drawn
+from tests.browser.actions import JS_RECORD, wait_until_drawn
 from vitdemo.page.modules import MODULES, NOT_LOADED_MESSAGE
 
 
@@ -13,7 +13,7 @@ from vitdemo.page.modules import MODULES, NOT_LOADED_MESSAGE
 def new_page(visitor):
     """Page whose console errors do not fail the test."""
     page = visitor.new_page()
-    page.add_init_script(JS_RECORD_DRAWS)
+    page.add_init_script(JS_RECORD)
     yield page
     page.close()
 
