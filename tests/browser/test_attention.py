@@ -440,6 +440,36 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url
     assert len(image.getcolors(1 << 24)) > 100
 
 
+def test_saved_page_works_without_a_server(open_page, kinds_url, look_of, tmp_path):
+    query = "model=fourteen&of=head&head=2&layer=1"
+    page = open_and_wait(open_page, kinds_url, query)
+    page.locator("#attention .display summary", has_text="Display").click()
+    button = page.get_by_role("button", name="Save as interactive page")
+    with page.expect_download() as saving:
+        button.click()
+    file = tmp_path / "saved.html"
+    saving.value.save_as(file)
+    assert saving.value.suggested_filename == "vitdemo-fourteen-attention.html"
+    saved = open_page(file.as_uri())
+    requests = record_requests(saved, "http")
+    trace = look_of("fourteen", "assets/photos/cat.jpg")
+    wait_until_drawn(saved, run="fourteen", source="head", layer=1, head=2)
+    assert_draw_equals_trace(saved, trace)
+    point_at_patch(saved, 3, 5, 14)
+    wait_until_drawn(saved, token="3,5")
+    assert_draw_equals_trace(saved, trace)
+    saved.mouse.move(0, 0)
+    find_thumbnail(saved, 2, 1).click()
+    wait_until_drawn(saved, layer=2, head=1, token="t0")
+    assert_draw_equals_trace(saved, trace)
+    expect(saved.locator("#saved-layer output")).to_have_text(f"2 of {trace.num_layers}")
+    saved.locator("#saved-layer input").fill("1")
+    wait_until_drawn(saved, layer=1)
+    expect(saved.locator("#answers .chosen h2")).to_have_text("fourteen")
+    expect(saved.get_by_role("button", name="Save as interactive page")).to_be_hidden()
+    assert requests == []
+
+
 def read_svg(file) -> tuple[list[str], ElementTree.Element]:
     root = ElementTree.parse(file.path()).getroot()
     return [text.text for text in root.iter(f"{SVG}text")], root

@@ -57,9 +57,11 @@ import * as taskList from "./components/task_list.js";
 export const components = { header, offers, run_choice: runChoice, run_list: runList, task_list: taskList };
 
 export { documentIn } from "./components/documents.js";
+export { smoothCurve } from "./components/line_plots.js";
 export { shade } from "./components/shared.js";
 export * as augmentation from "./data/augmentation/view.js";
 export * as perturbation from "./explore/perturbation/view.js";
+export * as spotlight from "./lessons/panel/spotlight.js";
 export * as store from "./store.js";
 export * from "./texts.js";
 export * as trainingJobs from "./training/train_model/view.js";

@@ -18,6 +18,8 @@ import html
 import json
 import posixpath
 import re
+from pathlib import Path
+from string import Template
 
 import orjson
 from PIL.Image import Image
@@ -35,11 +37,17 @@ from vitdemo.page.components import encode_image
 from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.modules import MODULES
-from vitdemo.page.saved_view import TEXTS
+from vitdemo.page.texts import LANGUAGE
 from vitdemo.page.theme import CSS, SAVED_VIEW_STYLESHEET, THEME
 from vitdemo.runs import Run
 
 TASK = "saved_view"
+TITLE = "{run}: attention maps"
+FRAME_TITLE = "Attention maps"
+ABOUT = "Saved with vitdemo. Point at a patch, or click a head. This file needs no network."
+LAYER = "Layer"
+PROGRESS = "Writing the file"
+FILE_NAME = "vitdemo-{run}-attention"
 ENTRY = "saved_view/main.js"
 PREFIX = "vitdemo/"  # of the names of modules in the import map
 # State keys that the saved page starts with. The settings of rollout need no server, because the
@@ -53,10 +61,10 @@ IMPORT = re.compile(r'^((?:import|export)(?: [^;"]* from)? )"(\.[^"]+)";', re.MU
 
 def write_saved_view(context: AppContext, state: ViewState, report: Report) -> dict:
     """Write the view state's attention maps as an HTML file. A task of the bridge."""
-    report(0, 0, TEXTS["progress"])
+    report(0, 0, PROGRESS)
     run, image = context.find_run(state.model), load_square(context, state.image)
     text = build_saved_view(context, run, image, state)
-    name = re.sub(r"[^A-Za-z0-9]+", "-", TEXTS["file"].format(run=state.model)).strip("-")
+    name = re.sub(r"[^A-Za-z0-9]+", "-", FILE_NAME.format(run=run.name)).strip("-")
     return {"name": f"{name}.html", "text": text}
 
 
@@ -78,31 +86,26 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
         "image": {"source": "saved", "path": None, "at": 0.5},
         "state": {"model": run.name, **choose_options(state)},
     }
-    title = html.escape(TEXTS["title"].format(run=run.name))
-    layer = html.escape(TEXTS["layer"])
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{build_style()}</style>
-<script type="importmap">{build_import_map()}</script>
-</head>
-<body class="vd-saved">
-<header><h1>{title}</h1><p>{html.escape(TEXTS["about"])}</p></header>
-<div class="columns">
-<div><div id="answers"><div></div></div></div>
-<div>
-<label id="saved-layer">{layer} <input type="range" min="1" step="1"><output></output></label>
-<div id="attention"><div></div></div>
-</div>
-</div>
-<script type="application/json" id="saved">{serialise(values)}</script>
-<script type="module">import "{PREFIX}{ENTRY}";</script>
-</body>
-</html>
-"""
+    return fill_template(
+        "page.html",
+        language=LANGUAGE,
+        title=html.escape(TITLE.format(run=run.name)),
+        about=html.escape(ABOUT),
+        layer=html.escape(LAYER),
+        style=build_style(),
+        imports=build_import_map(),
+        data=serialise(values),
+        entry=f"{PREFIX}{ENTRY}",
+    )
+
+
+def build_frame(page: str, height: int) -> str:
+    """Return the HTML of a frame of `height` pixels that contains `page`, for a notebook."""
+    return fill_template("frame.html", page=html.escape(page), title=FRAME_TITLE, height=height)
+
+
+def fill_template(name: str, **values: object) -> str:
+    return Template((Path(__file__).parent / name).read_text("utf-8")).substitute(values)
 
 
 def choose_options(state: ViewState) -> dict:

@@ -49,7 +49,7 @@ function showLayerSlider() {
   });
 }
 
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme:dark)").matches);
 const files = await Promise.all(saved.files.map(openFile));
 store.connect(connectionTo(files), {});
 showLayerSlider();

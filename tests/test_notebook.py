@@ -1,0 +1,88 @@
+"""The functions for notebooks."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import vitdemo
+from tests.factories import make_context, make_run, noise
+from vitdemo import notebook
+from vitdemo.errors import ImageError, VitdemoError
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.saved_view.html import ENTRY, build_saved_view, list_modules, serialise
+
+IMAGE = noise(size=(48, 48))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("notebook") / "vit")
+
+
+@pytest.fixture(scope="module")
+def context(run):
+    return make_context(run.path.parent)
+
+
+def test_results_equal_those_of_the_library(run, context):
+    trace = context.trace_image(context.find_run("vit"), IMAGE)
+    found = vitdemo.trace(str(run.path), IMAGE)
+    np.testing.assert_array_equal(found.attention, trace.attention)
+    np.testing.assert_array_equal(
+        vitdemo.rollout(str(run.path), IMAGE),
+        trace.rollout_map(trace.num_layers, fusion="mean", discard_ratio=0.0),
+    )
+    maps = vitdemo.attribute(str(run.path), IMAGE, run.classes[3])
+    assert {values.shape for values in maps.values()} == {trace.grid}
+    scores = vitdemo.faithfulness(str(run.path), IMAGE, run.classes[3])
+    assert set(maps) <= set(scores)
+
+
+def test_an_image_is_a_file_an_array_or_a_pillow_image(tmp_path):
+    IMAGE.save(tmp_path / "image.png")
+    sources = [tmp_path / "image.png", str(tmp_path / "image.png"), np.asarray(IMAGE), IMAGE]
+    for source in sources:
+        np.testing.assert_array_equal(notebook.read_image(source), IMAGE)
+    assert notebook.read_image(Image.new("L", (9, 7))).mode == "RGB"
+    for array in (np.zeros((3, 8, 8), np.uint8), np.zeros((8, 8, 3))):
+        with pytest.raises(ImageError, match=r"\(height, width, 3\) uint8"):
+            notebook.read_image(array)
+
+
+def test_invalid_arguments_are_rejected(run, tmp_path):
+    layers = vitdemo.trace(str(run.path), IMAGE).num_layers
+    with pytest.raises(ValueError, match=f"layer must be 1 to {layers}, not {layers + 1}"):
+        vitdemo.rollout(str(run.path), IMAGE, layers + 1)
+    with pytest.raises(VitdemoError):
+        vitdemo.trace("local:" + str(tmp_path / "none"), IMAGE)
+    with pytest.raises(AttributeError, match="no attribute 'explode'"):
+        vitdemo.explode  # noqa: B018
+
+
+def test_view_is_one_file_without_addresses_of_a_server(run, tmp_path):
+    view = vitdemo.explore(str(run.path), IMAGE, height=500)
+    page = view.save(tmp_path / "view.html").read_text("utf-8")
+    assert page == view.html
+    assert not re.search(r'(?:src|href)="', page)
+    imports = json.loads(re.search(r'<script type="importmap">(.*?)</script>', page)[1])["imports"]
+    assert set(imports) == {f"vitdemo/{name}" for name in list_modules(ENTRY)}
+    assert all(source.startswith("data:text/javascript;base64,") for source in imports.values())
+    frame = view._repr_html_()
+    assert frame.startswith('<iframe srcdoc="') and "height: 500px" in frame
+    assert page not in frame  # it is escaped
+
+
+def test_view_begins_with_the_chosen_options(context):
+    run = context.find_run("vit")
+    state = ViewState(None, "vit", {"layer": 2, "of": "head", "head": 2, "secret": "<script>"})
+    page = build_saved_view(context, run, IMAGE, state)
+    saved = json.loads(re.search(r'id="saved">(.*?)</script>', page, re.DOTALL)[1])
+    assert saved["state"] == {"model": "vit", "of": "head", "head": 2, "layer": 2}
+    assert [card["run"] for card in saved["views"]["predictions"]["models"]] == ["vit"]
+
+
+def test_data_cannot_close_their_script_element():
+    assert "<" not in serialise({"name": "</script><script>alert(1)</script>"})

@@ -1,0 +1,158 @@
+"""Explore a Vision Transformer in a notebook: the attention view of the page, without a server.
+
+    import vitdemo
+
+    view = vitdemo.explore("vit-scratch", "cat.jpg")
+    view                  # the interactive view, in Jupyter
+    view.save("cat.html")  # the same view as a file that needs no network
+
+`trace`, `rollout`, `attribute` and `faithfulness` return arrays for the same model and image. The
+`model` is the name of an included run, the folder of a run, or an address as in docs/models.md. The
+`image` is a file, a Pillow image, or an array (height, width, 3) uint8.
+
+Letters: L layers, H heads, N tokens.
+"""
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vitdemo.analyses.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
+from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.errors import ImageError
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.installation import included_folder
+from vitdemo.runs import CONFIG_FILE, Run, read_run
+from vitdemo.runs.opened_model import add_timm_prefix, create_model_run
+from vitdemo.training import choose_device
+
+FRAME_HEIGHT = 760  # pixels
+ImageSource = str | os.PathLike | Image.Image | np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """The attention view of one image and model as an HTML page; Jupyter draws it."""
+
+    html: str
+    height: int = FRAME_HEIGHT  # of the frame in a notebook, in pixels
+
+    def _repr_html_(self) -> str:
+        from vitdemo.page.saved_view.html import build_frame  # imports gradio
+
+        return build_frame(self.html, self.height)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the page to the file `path` and return its path."""
+        Path(path).write_text(self.html, encoding="utf-8")
+        return Path(path)
+
+
+def explore(model: str, image: ImageSource, *, height: int = FRAME_HEIGHT) -> Exploration:
+    """Return the interactive attention view of `image`. Raises `VitdemoError`.
+
+    `height` is the height of the frame in the notebook, in pixels.
+    """
+    from vitdemo.page.bridge import ViewState
+    from vitdemo.page.saved_view.html import build_saved_view  # imports gradio
+
+    context, run = get_context(), find_model(model)
+    state = ViewState(None, run.name)
+    return Exploration(build_saved_view(context, run, read_image(image), state), height)
+
+
+def trace(model: str, image: ImageSource) -> ImageTrace:
+    """Return attention (L, H, N, N), tokens (L+1, N, D) and logits. Raises `VitdemoError`."""
+    return get_context().trace_image(find_model(model), read_image(image))
+
+
+def rollout(
+    model: str,
+    image: ImageSource,
+    layer: int | None = None,
+    *,
+    fusion: str = "mean",
+    discard_ratio: float = 0.0,
+) -> np.ndarray:
+    """Return the attention rollout (rows, columns) up to `layer` (1 to L, default L).
+
+    `fusion` combines the heads: "mean", "max" or "min". The fraction `discard_ratio` of the
+    smallest weights is discarded. Source: Abnar and Zuidema 2020, https://arxiv.org/abs/2005.00928.
+    Raises `VitdemoError`, and `ValueError` for an invalid setting.
+    """
+    found = trace(model, image)
+    layer = found.num_layers if layer is None else layer
+    if not 1 <= layer <= found.num_layers:
+        raise ValueError(f"layer must be 1 to {found.num_layers}, not {layer}.")
+    return found.rollout_map(layer, fusion=fusion, discard_ratio=discard_ratio)
+
+
+def attribute(
+    model: str, image: ImageSource, target: str | None = None, against: str | None = None
+) -> dict[str, np.ndarray]:
+    """Return the attribution maps (rows, columns) by the name of their method.
+
+    The maps are for the class `target` (default: the predicted class), or for its contrast with
+    the class `against`. Raises `RunError` for an unknown class.
+    """
+    return {
+        each.method.name: each.values for each in _class_maps(model, image, target, against).maps
+    }
+
+
+def faithfulness(
+    model: str, image: ImageSource, target: str | None = None, *, fill: str = "mean"
+) -> dict[str, float]:
+    """Return the faithfulness score of each map: the area of insertion minus that of deletion.
+
+    A removed patch is replaced by `fill`: see `vitdemo.explain.faithfulness.FILLS`. Slow maps take
+    some seconds each. Raises `RunError` for an unknown class or an unsupported `fill`.
+    """
+    found = _class_maps(model, image, target, None)
+    result = measure_faithfulness(get_context(), found, read_image(image), fill=fill)
+    return {name: score.score for name, score in result.scores.items()}
+
+
+def _class_maps(
+    model: str, image: ImageSource, target: str | None, against: str | None
+) -> ClassMaps:
+    run = find_model(model)
+    return compute_class_maps(get_context(), run, read_image(image), target=target, against=against)
+
+
+@functools.cache
+def get_context() -> AppContext:
+    """Return the context of all calls: included runs, default data folder, best device."""
+    return AppContext([included_folder("runs")], None, choose_device("auto"))
+
+
+def find_model(model: str | os.PathLike) -> Run:
+    """Return the run of an included model, a run folder, or an address. Raises `VitdemoError`."""
+    context = get_context()
+    if (Path(model) / CONFIG_FILE).is_file():
+        return read_run(model)
+    if str(model) in [run.name for run in context.list_runs()[0]]:
+        return context.find_run(str(model))
+    return _open_once(add_timm_prefix(str(model)))
+
+
+@functools.cache
+def _open_once(address: str) -> Run:
+    return create_model_run(address)
+
+
+def read_image(image: ImageSource) -> Image.Image:
+    """Return the square RGB image that models receive. Raises `ImageError`."""
+    if isinstance(image, np.ndarray):
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise ImageError(
+                f"An array must be (height, width, 3) uint8, not {image.shape} {image.dtype}."
+            )
+        image = Image.fromarray(image)
+    loaded = image.convert("RGB") if isinstance(image, Image.Image) else load_image(image)
+    return crop_visible_square(loaded)
