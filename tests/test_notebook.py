@@ -1,14 +1,19 @@
 """The functions for notebooks."""
 
 import json
+import os
 import re
+import warnings
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 from PIL import Image
 
 import vitdemo
 from tests.factories import make_context, make_run, noise
+from tests.serving import ROOT
 from vitdemo import notebook
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.bridge import ViewState
@@ -73,6 +78,20 @@ def test_view_is_one_file_without_addresses_of_a_server(run, tmp_path):
     frame = view._repr_html_()
     assert frame.startswith('<iframe srcdoc="') and "height: 500px" in frame
     assert page not in frame  # it is escaped
+
+
+def test_tutorial_runs_and_shows_the_view(tmp_path):
+    tutorial = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in tutorial.cells)
+    variables = os.environ | {"PYTHONPATH": str(ROOT)}
+    client = NotebookClient(tutorial, timeout=300, resources={"metadata": {"path": tmp_path}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # in jupyter_client
+        client.execute(env=variables)
+    shown = [o.data.get("text/html", "") for c in tutorial.cells for o in c.get("outputs", ())
+             if "data" in o]  # fmt: skip
+    assert sum(text.startswith("<iframe srcdoc=") for text in shown) == 1
+    assert (tmp_path / "cat.html").stat().st_size > 500_000
 
 
 def test_view_begins_with_the_chosen_options(context):
