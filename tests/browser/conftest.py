@@ -70,7 +70,7 @@ def opener(browser, visitor):
         height: int = 900,
         stranger: bool = False,
     ) -> Page:
-        page = (browser if stranger else visitor).new_page()
+        page = (browser.new_context() if stranger else visitor).new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -84,7 +84,7 @@ def opener(browser, visitor):
 
     yield open_page
     for page in opened:
-        page.close()
+        (page if page.context is visitor else page.context).close()
     assert faults == []
 
 
