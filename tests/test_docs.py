@@ -18,9 +18,10 @@ EXAMPLE_PATTERN = re.compile(r"```python\n(.*?)```", re.DOTALL)
 @pytest.mark.parametrize(
     "page", ["docs/notebook-and-api.md", "docs/attention.md", "docs/models.md"]
 )
-def test_python_examples_run(page, monkeypatch):
+def test_python_examples_run(page, monkeypatch, tmp_path):
     """Run all examples of a page in order, except those that need a running page."""
-    monkeypatch.chdir(ROOT)
+    (tmp_path / "assets").symlink_to(ROOT / "assets")
+    monkeypatch.chdir(tmp_path)  # an example writes a file
     spec = ModelSpec("vit", options={"embed_dim": 24, "num_heads": 2})
     names = {"model": build_model(spec, 10).eval(), "images": torch.zeros(2, 3, 32, 32)}
     names |= {"torch": torch, "AppContext": AppContext, "image": Image.new("RGB", (40, 40))}

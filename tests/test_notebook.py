@@ -8,6 +8,7 @@ import warnings
 import nbformat
 import numpy as np
 import pytest
+import torch
 from nbclient import NotebookClient
 from PIL import Image
 
@@ -15,8 +16,13 @@ import vitdemo
 from tests.factories import make_context, make_run, noise
 from tests.serving import ROOT
 from vitdemo import notebook
+from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.page.bridge import ViewState
+from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms
+from vitdemo.installation import included_folder
+from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.saved_view.code import write_code
 from vitdemo.page.saved_view.html import ENTRY, build_saved_view, list_modules, serialise
 
 IMAGE = noise(size=(48, 48))
@@ -101,6 +107,61 @@ def test_view_begins_with_the_chosen_options(context):
     saved = json.loads(re.search(r'id="saved">(.*?)</script>', page, re.DOTALL)[1])
     assert saved["state"] == {"model": "vit", "of": "head", "head": 2, "layer": 2}
     assert [card["run"] for card in saved["views"]["predictions"]["models"]] == ["vit"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"of": "head", "head": 2, "layer": 1}, lambda t, v: t.attention[0, 1, 0, 1:]),
+        ({"of": "mean", "layer": 2, "token": "2,3"}, lambda t, v: t.attention[1].mean(0)[7, 1:]),
+        (
+            {"of": "mean", "layer": 2, "token": "t0", "direction": "incoming"},
+            lambda t, v: t.attention[1].mean(0)[1:, 0],
+        ),
+        ({"of": "similar", "layer": 2, "token": "1,1"}, lambda t, v: t.token_similarity[1, 1, 1:]),
+        (
+            {"of": "head", "layer": 1, "token": "mean"},
+            lambda t, v: t.attention[0, 0, 1:, 1:].mean(0),
+        ),
+        (
+            {"of": "rollout", "layer": 2, "fusion": "max", "discard": 0.3},
+            lambda t, v: t.rollout_map(2, fusion="max", discard_ratio=0.3).reshape(-1),
+        ),
+        (
+            {"of": "norm-head", "layer": 1, "head": 2},
+            lambda t, v: norms_to_weights(head_norms(t.attention, v))[0, 1, 0, 1:],
+        ),
+        (
+            {"of": "norm", "layer": 2},
+            lambda t, v: norms_to_weights(summed_head_norms(t.attention, v))[1, 0, 1:],
+        ),
+        (
+            {"of": "head", "head": 99, "layer": 99, "token": "9,9"},
+            lambda t, v: t.attention[-1, -1, -1, 1:],
+        ),
+    ],
+)
+def test_written_code_computes_the_map(context, options, expected):
+    request = ImageRequest("photo:cat", crop_position=0.25)
+    code = write_code(context, ViewState(request, "vit", options))
+    values = {}
+    exec(code, values)
+    trace = context.trace_image(context.find_run("vit"), load_square(context, request))
+    assert trace.num_prefix_tokens == 1
+    products = context.value_products(trace)
+    wanted = expected(trace, products)
+    np.testing.assert_allclose(values["values"].reshape(-1), wanted, atol=1e-6)
+
+
+def test_written_code_names_image_and_model(context):
+    def write(source: str, path: str | None = None) -> str:
+        return write_code(context, ViewState(ImageRequest(source, path), "vit"))
+
+    assert "included_folder(\"photos\") / 'cat.jpg'" in write("photo:cat")
+    assert "lion.jpg" in write("photo:lion")
+    included = AppContext([included_folder("runs")], None, torch.device("cpu"))
+    state = ViewState(ImageRequest("photo:cat"), "vit-scratch")
+    assert "vitdemo.trace('vit-scratch', image)" in write_code(included, state)
 
 
 def test_data_cannot_close_their_script_element():

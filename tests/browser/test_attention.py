@@ -470,6 +470,16 @@ def test_saved_page_works_without_a_server(open_page, kinds_url, look_of, tmp_pa
     assert requests == []
 
 
+def test_python_code_of_the_map_is_copied(open_page, kinds_url):
+    page = open_and_wait(open_page, kinds_url, "model=fourteen&of=head&head=2&layer=1&token=3,5")
+    page.locator("#attention .display summary", has_text="Display").click()
+    page.get_by_role("button", name="Copy as Python").click()
+    expect(page.locator("#attention .sentence")).to_have_text("The code is copied.")
+    code = page.evaluate("navigator.clipboard.readText()")
+    assert "matrix = trace.attention[0, 1]  # layer 1, head 2" in code
+    assert code.endswith("# to each patch of the patch in row 3, column 5\n")
+
+
 def read_svg(file) -> tuple[list[str], ElementTree.Element]:
     root = ElementTree.parse(file.path()).getroot()
     return [text.text for text in root.iter(f"{SVG}text")], root

@@ -59,6 +59,6 @@ def test_steps_show_what_they_outline(page, included_lessons, name):
             page.set_viewport_size({"width": width, "height": height})
             page.evaluate("teach => vitdemo.store.set({ teach })", teach or None)
             control = step.task.where if step.task else ""
-            found = page.evaluate(JS_PROBLEMS, [step.ring, control, 8])
+            found = page.evaluate(JS_PROBLEMS, [step.ring, control, 30])
             problems += [f"{number} at {width} {teach and 'teach'}: {each}" for each in found]
     assert problems == []

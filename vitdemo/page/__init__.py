@@ -25,6 +25,7 @@ from vitdemo.page.explore.tab import start_on_load
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
 from vitdemo.page.modules import build_head
+from vitdemo.page.saved_view import code
 from vitdemo.page.saved_view import html as saved_view
 from vitdemo.page.theme import CSS as CSS
 from vitdemo.page.theme import THEME as THEME
@@ -36,6 +37,7 @@ FEATURES = (explore, results, data)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
 TASKS[saved_view.TASK] = saved_view.write_saved_view
+TASKS[code.TASK] = code.write_saved_code
 
 
 def build_page(

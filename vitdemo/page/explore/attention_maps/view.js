@@ -445,15 +445,29 @@ function create(element) {
     }
   }
 
-  // The server writes a page that works without it: see vitdemo/page/saved_view.
-  const savePage = make("button", { type: "button", className: "save-page", text: texts.save_page });
-  savePage.addEventListener("click", () =>
-    store.startTask("saved_view", ({ data, error, end }) => {
-      savePage.disabled = !end;
-      if (data) saveText(data.text, data.name, "text/html");
-      else if (error) sentence(error);
-    }, ["image", "model"]));
-  part("save").append(savePage);
+  // The server writes a page that works without it, and Python code: see vitdemo/page/saved_view.
+  function addTask(task, text, finish) {
+    const button = make("button", { type: "button", className: "save-page", text });
+    button.addEventListener("click", () =>
+      store.startTask(task, ({ data, error, end }) => {
+        button.disabled = !end;
+        if (data) finish(data);
+        else if (error) sentence(error);
+      }, ["image", "model"]));
+    part("save").append(button);
+  }
+
+  async function copyCode({ text, name }) {
+    try {
+      await navigator.clipboard.writeText(text);
+      sentence(texts.code_copied);
+    } catch { // the clipboard requires HTTPS
+      saveText(text, name, "text/x-python");
+      sentence(fill(texts.code_saved, { file: name }));
+    }
+  }
+  addTask("saved_view", texts.save_page, ({ text, name }) => saveText(text, name, "text/html"));
+  addTask("saved_code", texts.copy_code, copyCode);
 
   // --- payloads from the server ---
 

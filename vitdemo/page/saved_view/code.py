@@ -1,0 +1,151 @@
+"""Write Python code that computes the large attention map of a view state.
+
+The map is `values` (rows, columns). The code needs only vitdemo, so a user can continue with the
+map in a notebook.
+"""
+
+import re
+
+from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.context import AppContext
+from vitdemo.data.photos import OURS
+from vitdemo.explain.attention import FUSIONS
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.installation import included_folder
+from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
+from vitdemo.page.explore.attention_maps import MAX_DISCARD_RATIO
+from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_index
+from vitdemo.runs import Run
+from vitdemo.runs.opened_model import OpenedModel
+from vitdemo.runs.timm_run import TIMM_PREFIX, TimmRun
+
+TASK = "saved_code"
+FILE_NAME = "vitdemo-map.py"
+PROGRESS = "Writing the code"
+OWN_PHOTO = "photo.jpg"
+SOURCES = ("head", "norm-head", "mean", "rollout", "similar", "norm")
+
+
+def write_saved_code(context: AppContext, state: ViewState, report: Report) -> dict:
+    """Return the code of the large map. A task of the bridge. Raises `VitdemoError`."""
+    report(0, 0, PROGRESS)
+    return {"name": FILE_NAME, "text": write_code(context, state)}
+
+
+def write_code(context: AppContext, state: ViewState) -> str:
+    """Return the code of the large map of `state`, which has an image. Raises `VitdemoError`."""
+    run, trace = context.find_run(state.model), load_trace(context, state)
+    source = state.read_choice("of", SOURCES, choose_first_map(context, run)[0])
+    layer = choose_layer(context, state, run)
+    imports, image = _image_lines(state.image)
+    more, matrix = _matrix_lines(state, trace, source, layer)
+    is_column = state.read_text("direction") == "incoming" and source != "similar"
+    rows, words = _token_rows(trace, state.read_text("token"))
+    values = f"matrix[p:, {rows}].mean(1)" if is_column else f"matrix[{rows}, p:].mean(0)"
+    relation = "of each patch to" if is_column else "to each patch of"
+    lines = [
+        "import vitdemo",
+        *sorted([*imports, *(line for line in more if line.startswith("from "))]),
+        "",
+        image,
+        f"trace = vitdemo.trace({_model_argument(run)!r}, image)",
+        "p = trace.num_prefix_tokens  # special tokens before the patches",
+        *(line for line in more if not line.startswith("from ")),
+        matrix,
+        f"values = {values}.reshape(trace.grid)  # {relation} {words}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _image_lines(request: ImageRequest) -> tuple[list[str], str]:
+    """Return the imports, and the line that loads and crops the image."""
+    imports = ["from vitdemo.data.image_files import crop_visible_square, load_image"]
+    crop = f"position={request.crop_position:.4g})"
+    if (number := parse_test_index(request.source)) is not None:
+        imports = ["from vitdemo.data.image_files import crop_visible_square"]
+        imports.append("from vitdemo.notebook import get_context")
+        loaded = f"get_context().load_test_image({number}).image"
+        return imports, f"image = crop_visible_square({loaded}, {crop}"
+    file = list_photos().get(request.source)
+    if file and file.startswith(str(OURS)):
+        imports.append("from vitdemo.installation import included_folder")
+        name = file.removeprefix(str(OURS))[1:]
+        return imports, (
+            f'image = crop_visible_square(load_image(included_folder("photos") / {name!r}), {crop}'
+        )
+    note = "" if file else "  # the file of your photo"
+    return imports, f"image = crop_visible_square(load_image({file or OWN_PHOTO!r}), {crop}{note}"
+
+
+def _model_argument(run: Run) -> str:
+    """Return the argument `model` of `vitdemo.trace` for `run`."""
+    if isinstance(run, OpenedModel):
+        return str(run.path)
+    if isinstance(run, TimmRun):
+        own = f"={run.weights}" if run.weights and not run.is_downloaded else ""
+        return f"{TIMM_PREFIX}{run.spec.name}{own}"
+    is_included = run.path.parent.resolve() == included_folder("runs").resolve()
+    return run.path.name if is_included else str(run.path)
+
+
+def _matrix_lines(
+    state: ViewState, trace: ImageTrace, source: str, layer: int
+) -> tuple[list[str], str]:
+    """Return imports and preparing lines, and the line that computes the matrix (N, N)."""
+    head = round(state.read_number("head", 1, trace.attention.shape[1], 1))
+    if source == "rollout":
+        first = round(state.read_number("first", 1, layer, 1))
+        settings = {
+            "fusion": state.read_choice("fusion", FUSIONS, "mean"),
+            "discard_ratio": state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),
+            "residual": state.read_flag("residual", True),
+            "start_layer": first - 1,
+        }
+        words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return (
+            [
+                "from vitdemo.explain.attention import rollout_steps",
+                f"steps = rollout_steps(trace.attention[:, None], {words}, num_prefix_tokens=p)",
+            ],
+            f"matrix = steps[{layer - first}, 0]  # rollout up to layer {layer}",
+        )
+    if source in ("norm", "norm-head"):
+        name = "summed_head_norms" if source == "norm" else "head_norms"
+        where = f"[{layer - 1}]" if source == "norm" else f"[{layer - 1}, {head - 1}]"
+        return (
+            [
+                "from vitdemo.notebook import get_context",
+                f"from vitdemo.explain.norms import {name}, norms_to_weights",
+                f"norms = {name}(trace.attention, get_context().value_products(trace))",
+            ],
+            f"matrix = norms_to_weights(norms){where}  # layer {layer}",
+        )
+    of_layer = {
+        "head": f"trace.attention[{layer - 1}, {head - 1}]  # layer {layer}, head {head}",
+        "mean": f"trace.attention[{layer - 1}].mean(0)  # layer {layer}, mean of the heads",
+        "similar": f"trace.token_similarity[{layer - 1}]  # cosine similarity after layer {layer}",
+    }
+    return [], f"matrix = {of_layer[source]}"
+
+
+def _token_rows(trace: ImageTrace, token: str) -> tuple[str, str]:
+    """Return the index of a token in a matrix as Python code, and the token's name.
+
+    An unknown token is the token that the classifier reads.
+    """
+    p, (rows, columns) = trace.num_prefix_tokens, trace.grid
+    if token == "mean":
+        return "p:", "the average patch"
+    if found := re.fullmatch(r"(\d{1,4}),(\d{1,4})", token):
+        row, column = (
+            min(max(int(number), 1), limit)
+            for number, limit in zip(found.groups(), (rows, columns), strict=True)
+        )
+        return (
+            f"[p + {(row - 1) * columns + column - 1}]",
+            f"the patch in row {row}, column {column}",
+        )
+    if (found := re.fullmatch(r"t(\d{1,3})", token)) and int(found[1]) < p:
+        return f"[{int(found[1])}]", trace.prefix_names[int(found[1])]
+    first, last = trace.classifier_rows.start or 0, trace.classifier_rows.stop
+    return (f"{first}:{last}", trace.reader_name) if last else (f"{first}:", trace.reader_name)
