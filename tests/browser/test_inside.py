@@ -192,7 +192,7 @@ LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
 
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
     """Use a model that is slow on 150 images, and one with the weights of two epochs."""
-    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
+    options = {"patch_size": 4, "embed_dim": 128, "depth": 8, "num_heads": 4}
     run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
     counts = {"train": 1, "test": 15}
     counts = {f"{part}/{name}": n for part, n in counts.items() for name in run.classes}

@@ -6,7 +6,8 @@
 
   function read(element) {
     if (["SCRIPT", "STYLE", "TEMPLATE"].includes(element.tagName)) return;
-    if (!element.checkVisibility({ visibilityProperty: true }) && element.tagName !== "BODY") return;
+    const hasBox = getComputedStyle(element).display !== "contents" && element.tagName !== "BODY";
+    if (hasBox && !element.checkVisibility({ visibilityProperty: true })) return;
     seen(element.getAttribute("aria-label") ?? element.getAttribute("alt"));
     if (element.tagName === "SELECT") return seen(element.selectedOptions[0]?.text);
     if (element.tagName === "INPUT")
