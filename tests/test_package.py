@@ -19,7 +19,7 @@ from vitdemo import __version__
 from vitdemo.installation import find_included
 from vitdemo.lessons import LESSONS_FOLDER
 
-BUILD_FILES = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "README.md", "LICENSE")
+BUILD_FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
 NOT_INCLUDED = shutil.ignore_patterns("__pycache__", "*.pyi")
 MAX_WHEEL_MB = 75
 
@@ -90,17 +90,21 @@ def test_the_wheel_contains_all_files_of_the_package_and_no_others(wheel):
     assert wheel.stat().st_size < MAX_WHEEL_MB * 1e6
 
 
-def test_the_metadata_names_the_same_dependencies_as_requirements_txt(wheel):
+def test_the_metadata_names_the_dependencies_of_requirements_txt_and_the_extras(wheel):
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
     assert f"\nVersion: {__version__}\n" in metadata
-    for file, extra in (("requirements.txt", False), ("requirements-dev.txt", True)):
-        lines = (ROOT / file).read_text("utf-8").splitlines()
-        names = [re.match(r"[\w-]+", line)[0] for line in lines if line[0] != "#"]
-        wanted = {name.replace("_", "-") for name in names}
-        found = re.findall(r"^Requires-Dist: ([\w-]+)(.*)$", metadata, re.M)
-        assert {name for name, rest in found if ("extra ==" in rest) == extra} == wanted
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    names = [re.match(r"[\w-]+", line)[0] for line in lines if line[0] != "#"]
+    found = re.findall(r"^Requires-Dist: ([\w-]+)(.*)$", metadata, re.M)
+    required = {name for name, rest in found if "extra ==" not in rest}
+    assert required == {name.replace("_", "-") for name in names}
+    extras = {(name, re.search(r"extra == '(\w+)'", rest)) for name, rest in found}
+    assert {(name, extra[1]) for name, extra in extras if extra} == {
+        ("tensorboard", "tracking"),
+        ("trackio", "tracking"),
+    }
 
 
 def test_the_installed_page_is_served_from_another_folder(programs, tmp_path):

@@ -7,6 +7,7 @@
     python train.py --config runs/mine/config.json --seed 1 --out runs/mine-1
     python train.py vit-plain --minutes 8.5         # stop between epochs; continue with --resume
     python train.py first-steps --keep-after 3      # stop after 3 minutes and evaluate the model
+    python train.py vit-plain --log tensorboard     # also write TensorBoard event files
     python train.py vit-scratch-masked                 # self-supervised pretraining, then:
     python train.py vit-scratch --weights runs/vit-scratch-masked/model.safetensors
     torchrun --nproc_per_node=4 train.py vit-plain  # split each batch over four GPUs
@@ -57,6 +58,7 @@ from vitdemo.runs.resume import (
     read_resume_checkpoint,
 )
 from vitdemo.runs.steps import StepLog
+from vitdemo.runs.tracking import TRACKERS, ProgressLog, check_installed, open_progress_log
 from vitdemo.runs.writer import (
     EpochSaver,
     build_config,
@@ -213,6 +215,14 @@ def build_parser() -> argparse.ArgumentParser:
         "same immediately",
     )
     parser.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        choices=list(TRACKERS),
+        help="also log the training for tensorboard (event files in the run folder) or trackio; "
+        "repeatable, and each needs the package of its name",
+    )
+    parser.add_argument(
         "--compile",
         default="auto",
         metavar="MODE",
@@ -306,13 +316,17 @@ def add_reference(
 
 def write_evaluation(
     run: runs.Run, source: data.ImageDataset, validation: data.LabelledImages | None, device: str
-) -> None:
-    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
+) -> runs.Evaluation:
+    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy.
+
+    Returns the evaluation.
+    """
     test = source.load("test", run.spec.image_size)
     evaluation = evaluate_run(run, test, validation, choose_device(device))
     runs.write_evaluation(run.path, evaluation)
     result = {"test_accuracy": compute_accuracy(evaluation.probabilities, evaluation.labels)}
     print(json.dumps({"run": str(run.path)} | result | {"test_pictures": len(test)}))
+    return evaluation
 
 
 def write_report(args: argparse.Namespace) -> int:
@@ -377,6 +391,8 @@ def export(args: argparse.Namespace) -> int:
 def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stopper) -> int:
     started = time.monotonic()
     recipe = choose_recipe(args, folder)
+    if is_first_process():
+        check_installed(args.log)
     if not args.resume:
         check_folder_unused(folder, smoke=args.smoke)
     device = choose_device(args.device)
@@ -429,10 +445,29 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
             config = build_config(trainer, model, classes, source.name, fingerprint, argv)
             create_run_folder(folder, trainer, config | origin_entry(origin))
     deadline = started + 60 * args.minutes if args.minutes else None
+    log = open_progress_log(args.log if processes.is_first else [], folder, trainer)
+    try:
+        return train_and_evaluate(args, folder, source, trainer, stopper, deadline, log)
+    finally:
+        with ignore_stop_signals():
+            log.close()
+
+
+def train_and_evaluate(
+    args: argparse.Namespace,
+    folder: Path,
+    source: data.ImageDataset,
+    trainer: Trainer,
+    stopper: Stopper,
+    deadline: float | None,
+    log: ProgressLog,
+) -> int:
+    """Train the run in `folder` and evaluate it after its last epoch; return the exit code."""
+    recipe, processes = trainer.recipe, trainer.processes
     stopper.start_timer()
     pause_signals = nullcontext() if processes.count > 1 else stopper.handle_pause_signals()
     with pause_signals:
-        finished = train_and_save(trainer, folder, deadline)
+        finished = train_and_save(trainer, folder, deadline, log)
     if not processes.is_first:
         return 0  # with another exit code, torchrun would stop the first process
     if not finished:
@@ -446,8 +481,19 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
         print(f"The encoder is trained. To start a recipe of the same model from it, use --weights "
               f"{folder / runs.WEIGHTS_FILE}")  # fmt: skip
         return 0
-    evaluate_trained(args, folder, source, trainer)
+    evaluation = evaluate_trained(args, folder, source, trainer)
+    if log.trackers:
+        log_test_accuracy(log, evaluation)
     return 0
+
+
+def log_test_accuracy(log: ProgressLog, evaluation: runs.Evaluation) -> None:
+    # Imported here, so that training neither waits for scipy nor needs it.
+    from vitdemo.metrics.intervals import wilson_interval
+
+    n = len(evaluation.labels)
+    accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
+    log.add_test(accuracy, *map(float, wilson_interval(round(accuracy * n), n)))
 
 
 def print_notes(source: data.ImageDataset, *more: str) -> None:
@@ -468,15 +514,15 @@ def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
 
 def evaluate_trained(
     args: argparse.Namespace, folder: Path, source: data.ImageDataset, trainer: Trainer
-) -> None:
-    """Evaluate the run in `folder` at the end of its training.
+) -> runs.Evaluation:
+    """Evaluate the run in `folder` at the end of its training and return the evaluation.
 
     Raises `DataError` with the command for a later evaluation if the test set has changed during
     training and cannot be read.
     """
     try:
         run = runs.read_run(folder)
-        write_evaluation(run, source, trainer.validation, args.device)
+        evaluation = write_evaluation(run, source, trainer.validation, args.device)
         add_reference(run, trainer.train, trainer.validation, args.device)
     except (VitdemoError, KeyboardInterrupt) as error:
         command = [*TRAIN_COMMAND.split(), "evaluate", str(folder), "--data", str(source.root)]
@@ -488,6 +534,7 @@ def evaluate_trained(
             print(message, file=sys.stderr)
             raise
         raise DataError(f"{error} {message}") from error
+    return evaluation
 
 
 def describe_checkpoint(folder: Path, recipe: Recipe) -> str:
@@ -503,7 +550,8 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
     dataset = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
     recipe = [args.recipe] if args.recipe else []
-    return format_command([*recipe, *smoke, *dataset, "--out", str(folder), "--resume"])
+    log = [word for name in args.log for word in ("--log", name)]
+    return format_command([*recipe, *smoke, *dataset, *log, "--out", str(folder), "--resume"])
 
 
 def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
@@ -534,17 +582,20 @@ def get_run_folder(args: argparse.Namespace) -> Path:
     return Path("runs") / (args.recipe + ("-smoke" if args.smoke else ""))
 
 
-def train_and_save(trainer: Trainer, folder: Path, deadline: float | None = None) -> bool:
+def train_and_save(
+    trainer: Trainer, folder: Path, deadline: float | None, log: ProgressLog
+) -> bool:
     """Train and save all epochs; return False if a pause, a signal or the deadline ended them."""
     is_first, saver = trainer.processes.is_first, EpochSaver(folder, trainer)
     with create_progress_bar(trainer) as bar:
         if is_first:
-            log, update_bar = StepLog(folder, trainer), trainer.on_step
-            trainer.on_step = lambda progress: (update_bar(progress), log.add(progress))
+            steps, update_bar = StepLog(folder, trainer, log.add_line), trainer.on_step
+            trainer.on_step = lambda progress: (update_bar(progress), steps.add(progress))
         try:
             for record in trainer.fit():
                 if is_first:
                     saver.save(record)
+                    log.add_record(record)
                     bar.write(format_epoch_line(record))
                 if (
                     deadline

@@ -8,6 +8,7 @@ removed, and new lines are added half as often.
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from vitdemo import runs
@@ -63,10 +64,15 @@ def _rewrite(folder: Path, lines: list[dict]) -> None:
 
 
 class StepLog:
-    """Writer of `steps.jsonl`; call `add` with each `StepProgress` of the trainer."""
+    """Writer of `steps.jsonl`; call `add` with each `StepProgress` of the trainer.
 
-    def __init__(self, folder: Path, trainer: Trainer):
-        self.folder, self.trainer = folder, trainer
+    `on_line` is called with each new line.
+    """
+
+    def __init__(
+        self, folder: Path, trainer: Trainer, on_line: Callable[[dict], None] = lambda line: None
+    ):
+        self.folder, self.trainer, self.on_line = folder, trainer, on_line
         self.lines = read_steps(folder)
         self.before = self.lines[-1]["seconds"] if self.lines else 0.0
         self.began = time.perf_counter()
@@ -93,7 +99,9 @@ class StepLog:
         self.step, self.sums = progress.step, sums
         position = {"epoch": progress.epoch, "step": progress.step, "steps": progress.steps}
         means = {"loss": round(loss, 5), "accuracy": round(accuracy, 5)}
-        self._write(position | means | {"seconds": round(seconds, 2)})
+        line = position | means | {"seconds": round(seconds, 2)}
+        self._write(line)
+        self.on_line(line)
 
     def _write(self, line: dict) -> None:
         self.lines.append(line)
