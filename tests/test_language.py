@@ -37,10 +37,11 @@ BANNED = {
     r"\bhands? on\b": "passes on",
     r"\bof then\b": "at that time",
 }
-# Names in a text are code in backticks, quoted values, calls, attributes, selectors and options.
+# Names in a text are code in backticks, quoted values, calls, attributes, selectors, options and a
+# function's first parameter.
 CODE_PATTERN = (
     r"\$?\{[^}]*\}|`[^`]*`|\"[^\"]*\"|\w+\([^)]*\)|\w*_\w*|[.#]\w[\w-]*|--[\w-]+|\w+=\w*"
-    r"|\w+: \w+ \|"
+    r"|\w+: \w+ \||Args: \w+:"
 )
 # First words of docstrings that describe a function instead of saying what it does.
 NON_VERBS = (

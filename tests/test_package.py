@@ -102,6 +102,7 @@ def test_the_metadata_names_the_dependencies_of_requirements_txt_and_the_extras(
     assert required == {name.replace("_", "-") for name in names}
     extras = {(name, re.search(r"extra == '(\w+)'", rest)) for name, rest in found}
     assert {(name, extra[1]) for name, extra in extras if extra} == {
+        ("gradio", "mcp"),
         ("tensorboard", "tracking"),
         ("trackio", "tracking"),
     }

@@ -15,7 +15,7 @@ from vitdemo.page.kit import MODEL_QUEUE, SERIAL_QUEUE, SESSION_QUEUES
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
     "build.<locals>.answer",
-    *(f"register_endpoints.<locals>.{name}" for name in ("classify", "maps", "maps_file")),
+    *(f"register_endpoints.<locals>.{name}" for name in ("classify", "attention", "maps")),
 )
 
 

@@ -6,7 +6,7 @@ also work.
 """
 
 import argparse
-import importlib
+import importlib.util
 import os
 import sys
 import threading
@@ -34,12 +34,18 @@ from vitdemo.training.devices import release_freed_memory
 MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
 # Libraries that the page's start does not need, but the first visit of a tab does.
 LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
+MCP_MISSING_MESSAGE = (
+    "--mcp needs the package mcp: install it with `pip install 'gradio[mcp]'`, or omit --mcp."
+)
 PRELOAD_SECONDS = 5  # after the start, so that the first page is not delayed
 
 
 def main(argv: list[str] | None = None) -> int:
     console.escape_unprintable()
     args = build_parser().parse_args(argv)
+    if args.mcp and importlib.util.find_spec("mcp") is None:
+        print(f"{APP_NAME}: {MCP_MISSING_MESSAGE}", file=sys.stderr)
+        return 2
     try:
         device = choose_device(args.device)
         named = [name for name in os.environ.get(MODELS_VARIABLE, "").split(",") if name.strip()]
@@ -76,6 +82,7 @@ def main(argv: list[str] | None = None) -> int:
             server_port=args.port,
             root_path=args.root_path,
             share=args.share or None,
+            mcp_server=args.mcp or None,
             max_file_size="60mb",
             footer_links=["api", "settings"],
             run_history=False,
@@ -180,6 +187,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--share", action="store_true", help="create a public link through gradio.live"
+    )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="also offer the API to agents, as tools of an MCP server (see "
+        "docs/notebook-and-api.md); needs the package mcp",
     )
     return parser
 

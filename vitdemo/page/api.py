@@ -27,11 +27,20 @@ from vitdemo.page.kit import (
 
 
 def register_endpoints(context: AppContext) -> None:
-    """Register the API endpoints. They have no visible components."""
+    """Register the API endpoints. They have no visible components.
+
+    With `--mcp`, gradio offers each endpoint as a tool. Agents read the name and the docstring of
+    its function. A tool call of another computer arrives as a request of this computer, so
+    endpoints cannot check `is_local_request`.
+    """
 
     @show_user_errors
     def runs() -> list:
-        """List name, recipe, epochs and test accuracy (null if not evaluated) of all runs."""
+        """List all trained models with recipe, epochs and test accuracy.
+
+        The test accuracy is a fraction from 0 to 1, or null if the model is not evaluated. A model
+        without weights has only test results.
+        """
         return [
             {
                 "name": run.name,
@@ -44,8 +53,14 @@ def register_endpoints(context: AppContext) -> None:
         ]
 
     @show_user_errors
-    def classify(picture) -> dict:
-        """Return the class probabilities of one image from every trained model."""
+    def classify(picture: str) -> dict:
+        """Classify the centre square of an image with every model.
+
+        The result contains the probability of each class, by model name.
+
+        Args:
+            picture: Image file. Agents send a public URL or a data URL (base64).
+        """
         answers, _ = context.predict_all(load_uploaded_image(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
@@ -53,8 +68,20 @@ def register_endpoints(context: AppContext) -> None:
         }
 
     @show_user_errors
-    def maps(picture, run, layer, fusion, discard_ratio) -> dict:
-        """Return the attention maps of `layer` (H, rows, columns), their mean, and the rollout."""
+    def attention(picture: str, run: str, layer: int, fusion: str, discard_ratio: float) -> dict:
+        """Compute the attention maps of one layer of a Vision Transformer for one image.
+
+        The result contains the attention from the class token to the patches: `heads` (heads, rows,
+        columns), their `mean` (rows, columns), and the attention `rollout` (rows, columns) from
+        layer 1 to this layer. Attention alone does not explain a prediction: see the tool `why`.
+
+        Args:
+            picture: Image file. Agents send a public URL or a data URL (base64).
+            run: Name of the model, as in the result of the tool `runs`.
+            layer: Number of the layer, from 1.
+            fusion: Method by which rollout combines the heads of a layer.
+            discard_ratio: Fraction of the lowest weights that rollout discards, from 0 to 0.95.
+        """
         look = context.trace_image(context.find_run(run), load_uploaded_image(picture))
         if layer not in range(1, look.num_layers + 1):
             raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.num_layers}.")
@@ -67,16 +94,30 @@ def register_endpoints(context: AppContext) -> None:
         }
 
     @show_user_errors
-    def maps_file(picture, run) -> str:
-        """Return all maps of one image and one model as an .npz file with array descriptions."""
+    def maps(picture: str, run: str) -> str:
+        """Write all maps of one image and one model into a file.
+
+        The result is an .npz file of NumPy arrays, with a description of each array.
+
+        Args:
+            picture: Image file. Agents send a public URL or a data URL (base64).
+            run: Name of the model, as in the result of the tool `runs`.
+        """
         return save_maps(context, run, load_uploaded_image(picture), make_cache_folder(file))
 
     @show_user_errors
-    def why(picture, run, target, against) -> dict:
-        """Return the attribution maps (rows, columns) of class `target` by every method.
+    def why(picture: str, run: str, target: str, against: str) -> dict:
+        """Compute the attribution maps of a class for one image, by every method.
 
-        An empty `target` selects the predicted class. If `against` names a class, the maps explain
-        the logit of `target` minus the logit of `against`.
+        The result contains the explained `class`, its `probability`, and `maps` (rows, columns) by
+        method. In maps with a sign, positive values support the class, and negative values oppose
+        it.
+
+        Args:
+            picture: Image file. Agents send a public URL or a data URL (base64).
+            run: Name of the model, as in the result of the tool `runs`.
+            target: Name of the class to explain. Empty: the predicted class.
+            against: Name of a class whose logit is subtracted from the logit of `target`, or empty.
         """
         classes = {"target": target or None, "against": against or None}
         found = maps_of_class(
@@ -89,8 +130,16 @@ def register_endpoints(context: AppContext) -> None:
         }
 
     @show_user_errors
-    def metrics(run) -> dict:
-        """Return accuracy and per-class metrics of a run, with intervals and averages."""
+    def metrics(run: str) -> dict:
+        """Return the test results of a model: its accuracy, and the metrics of each class.
+
+        All values are fractions from 0 to 1, and undefined metrics are null. Names that end with
+        `interval` are 95% confidence intervals over test images. `macro` and `weighted` are means
+        over the classes.
+
+        Args:
+            run: Name of the model, as in the result of the tool `runs`.
+        """
         table = context.cache.call(compute_classification_report, context.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}
@@ -112,16 +161,16 @@ def register_endpoints(context: AppContext) -> None:
         layer = gr.Number(1, label="layer")
         fusion = gr.Radio(list(FUSIONS), value="mean", label="fusion")
         discard_ratio = gr.Slider(0, 0.95, 0, label="discard_ratio")
-        target = gr.Textbox(label="target")
-        against = gr.Textbox(label="against")
+        target = gr.Textbox("", label="target")
+        against = gr.Textbox("", label="against")
         out = gr.JSON()
         file = gr.File(label="file")
         button = gr.Button()
     button.click(runs, None, out, api_name="runs", **LIGHT_QUEUE)
     button.click(classify, picture, out, api_name="classify", **MODEL_QUEUE)
     map_inputs = [picture, run, layer, fusion, discard_ratio]
-    button.click(maps, map_inputs, out, api_name="attention", **MODEL_QUEUE)
-    button.click(maps_file, [picture, run], file, api_name="maps", **MODEL_QUEUE)
+    button.click(attention, map_inputs, out, api_name="attention", **MODEL_QUEUE)
+    button.click(maps, [picture, run], file, api_name="maps", **MODEL_QUEUE)
     button.click(why, [picture, run, target, against], out, api_name="why", **LONG_QUEUE)
     button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
 

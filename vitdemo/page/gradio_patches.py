@@ -41,6 +41,10 @@ from vitdemo.errors import RunError
 NOT_A_FILE_MESSAGE = (
     "Send the image as gradio_client.handle_file(path), not as a plain path or another value."
 )
+PRIVATE_ADDRESS_MESSAGE = (
+    "The image's URL is not a public address. Send the image as a data URL or as "
+    "gradio_client.handle_file(path)."
+)
 _session: ContextVar[SessionState | None] = ContextVar("session", default=None)
 
 
@@ -123,6 +127,10 @@ class AppBlocks(gr.Blocks):
             if not any(images):
                 raise
             raise gr.Error(NOT_A_FILE_MESSAGE, print_exception=False) from error
+        except ValueError as error:  # gradio does not open an address of the server's own network
+            if not any(images):
+                raise
+            raise gr.Error(PRIVATE_ADDRESS_MESSAGE, print_exception=False) from error
 
 
 def check_uploaded_file(value: object) -> None:
