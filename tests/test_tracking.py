@@ -6,6 +6,7 @@ installed.
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections import defaultdict
@@ -14,9 +15,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from torch.distributed.run import get_args_parser
 
 from tests.conftest import run_train_py
 from vitdemo import runs
+from vitdemo.cli import train
 from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.runs.steps import STEPS_FILE, read_steps
 from vitdemo.runs.tracking import count_steps, open_progress_log
@@ -368,6 +371,20 @@ def test_error_of_trackio_names_the_problem_and_the_run_can_be_resumed(
     assert "--resume" in error
     assert run_train_py(*options, "--log", "trackio", "--resume") == 0
     assert len(trackio.read(folder)["epoch"]) == 1
+
+
+@pytest.mark.parametrize(("processes", "option"), [("1", "--log"), ("4", "--track")])
+def test_command_to_resume_is_accepted_by_torchrun(monkeypatch, tmp_path, processes, option):
+    """Torchrun reads `--log` as an abbreviation of several of its own options."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+    arguments = ["tiny", option, "trackio", "--track", "tensorboard"]
+    args = train.build_parser().parse_args(arguments)
+    assert args.log == ["trackio", "tensorboard"]
+    command = shlex.split(train.resume_command(args, tmp_path))
+    assert command.count(option) == 2
+    if processes != "1":
+        launcher = get_args_parser().parse_args(command[1:])
+        assert launcher.training_script_args == command[command.index("tiny") :]
 
 
 def test_unknown_tracker_is_rejected(capsys, tmp_path):

@@ -216,6 +216,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--log",
+        "--track",  # because torchrun rejects `--log`, which is the start of several of its options
         action="append",
         default=[],
         choices=list(TRACKERS),
@@ -550,7 +551,8 @@ def resume_command(args: argparse.Namespace, folder: Path) -> str:
     dataset = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
     recipe = [args.recipe] if args.recipe else []
-    log = [word for name in args.log for word in ("--log", name)]
+    option = "--log" if os.environ.get("LOCAL_WORLD_SIZE", "1") == "1" else "--track"
+    log = [word for name in args.log for word in (option, name)]
     return format_command([*recipe, *smoke, *dataset, *log, "--out", str(folder), "--resume"])
 
 
