@@ -70,6 +70,23 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
     assert make("a", 0).read_bytes() == b"0123456789"  # recreated on request
 
 
+def test_a_full_cache_with_a_subfolder_does_not_fail(cache, monkeypatch):
+    monkeypatch.setattr(components, "MAX_CACHE_BYTES", 5)
+    monkeypatch.setattr(components, "CACHE_CHECK_INTERVAL", 1)
+    monkeypatch.setattr(components, "MIN_FILE_AGE_SECONDS", -1)
+    folder = cache / "numbers" / "subfolder"
+    folder.mkdir(parents=True)
+    os.utime(folder, (0, 0))
+    path = Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789").path)
+    assert folder.is_dir() and not path.exists()
+
+    def fail(path):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "unlink", fail)
+    assert Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789").path).is_file()
+
+
 def test_value_is_sent_as_json_text_with_separate_files(cache):
     images = [np.full((2, 2, 3), grey, np.uint8) for grey in (0, 255)]
     blocks = [ImageRow([ImageItem("of one", "grey")], image) for image in images]

@@ -128,17 +128,22 @@ def serve_file(
 
 
 def prune_cache(folder: Path) -> None:
-    """Delete the oldest files of `folder` until it holds at most `MAX_CACHE_BYTES`."""
+    """Delete the oldest files of `folder` until it holds at most `MAX_CACHE_BYTES`.
+
+    Subfolders, and files that cannot be deleted, stay.
+    """
     found = []
     for entry in os.scandir(folder):
         with suppress(FileNotFoundError):  # gradio may have deleted the file
-            state = entry.stat()
-            found.append((state.st_mtime, state.st_size, entry.path))
+            if entry.is_file(follow_symlinks=False):
+                state = entry.stat()
+                found.append((state.st_mtime, state.st_size, entry.path))
     too_many = sum(size for _, size, _ in found) - MAX_CACHE_BYTES
     for changed, size, path in sorted(found) if too_many > 0 else ():
         if too_many <= 0 or time.time() - changed < MIN_FILE_AGE_SECONDS:
             return
-        Path(path).unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(path)
         too_many -= size
 
 
