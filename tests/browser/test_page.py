@@ -109,9 +109,7 @@ JS_DELAY_RESPONSES = """(() => {
 
 @pytest.mark.parametrize("tab", ["", "?tab=errors", "?tab=calibration", "?tab=training"])
 def test_view_shows_a_skeleton_until_its_data_arrive(open_page, page_url, tab):
-    page = open_page(page_url)
-    page.add_init_script(JS_DELAY_RESPONSES)
-    page.goto(f"{page_url}{tab}")
+    page = open_page(f"{page_url}{tab}", script=JS_DELAY_RESPONSES)
     page.wait_for_function("""() => [...document.querySelectorAll("[data-view][data-empty]")]
         .some((view) => view.ariaBusy && view.getBoundingClientRect().height > 100)""")
     expect(page.locator("[data-empty]")).to_have_count(0)
