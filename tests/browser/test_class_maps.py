@@ -18,6 +18,13 @@ from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"
 SVG = "{http://www.w3.org/2000/svg}"
+JS_HAS_COLOUR_OF_LIT_CURVE = """number => {
+    const figure = document.querySelectorAll("#why-maps figure")[number];
+    const swatch = figure?.querySelector(".swatch");
+    const curve = document.querySelector("#why-meter .is-lit path");
+    if (!swatch || !curve) return false;
+    return getComputedStyle(curve).stroke === getComputedStyle(swatch).backgroundColor;
+}"""
 JS_TOPS = "all => all.map(each => Math.round(each.getBoundingClientRect().top))"
 SCORES = f"{MAPS} .score"
 JS_RECORD_SCORES = """() => {
@@ -222,11 +229,11 @@ def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, wi
     assert len(tops) == 5 and len(set(tops)) == 1
     lit = page.locator("#why-meter .is-lit")
     expect(lit).to_have_count(0)
-    for figure in (figures.nth(1), figures.nth(3)):
-        figure.hover()
+    for number in (1, 3):
+        figures.nth(number).hover()
         expect(lit).to_have_count(2)  # in both plots
-        colour = lit.first.locator("path").first.evaluate("e => getComputedStyle(e).stroke")
-        expect(figure.locator(".swatch")).to_have_css("background-color", colour)
+        # Maps and plots can be drawn again at any time, so each check reads both colours.
+        page.wait_for_function(JS_HAS_COLOUR_OF_LIT_CURVE, arg=number)
     page.mouse.move(0, 0)
     expect(lit).to_have_count(0)
     figures.first.get_by_role("button", name="Save as PNG").focus()
