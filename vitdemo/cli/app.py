@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         ]
         timm_models = [create_model_run(text) for text in preset]
         for notice in list_notices(timm_models):
-            print(f"app.py: {notice}", file=sys.stderr)
+            print(f"{APP_NAME}: {notice}", file=sys.stderr)
     except VitdemoError as error:
         print(f"{APP_NAME}: {error}", file=sys.stderr)
         return 2

@@ -56,7 +56,7 @@ def _make_metadata(run: Run, evaluation: Evaluation | None, *, is_timm: bool, li
         "license": licence or None,
         "datasets": [dataset] if dataset in DATASETS.values() else None,
     }
-    if evaluation is not None and not _is_cross_validated(run):
+    if evaluation is not None and not run.is_cross_validated:
         accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
         fields |= {
             "model_name": run.path.name,
@@ -165,7 +165,7 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
     accuracy = compute_accuracy(probabilities, labels)
     found = compute_class_metrics(probabilities, labels)
     error = compute_reliability(probabilities, labels).calibration_error
-    name = "accuracy" if _is_cross_validated(run) else "test accuracy"
+    name = "accuracy" if run.is_cross_validated else "test accuracy"
     lines = [
         "| metric | value in percent | 95% confidence interval |",
         "|---|---|---|",
@@ -180,7 +180,7 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
     if len(rows) <= MAX_LISTED_CLASSES:
         lines += ["", "| class | recall in percent | 95% confidence interval | images |"]
         lines += ["|---|---|---|---|", *rows]
-    if _is_cross_validated(run):
+    if run.is_cross_validated:
         source = f"The results are from cross-validation on the {n:,} images of the dataset. "
     else:
         source = (
@@ -191,11 +191,6 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         "between random seeds."
     )
     return "\n".join(lines) + f"\n\n{source}{note}"
-
-
-def _is_cross_validated(run: Run) -> bool:
-    """Return whether the evaluation of `run` is not from a test set, as with custom classes."""
-    return "own_classes" in run.config
 
 
 def _interval(fraction: float, n: int) -> str:

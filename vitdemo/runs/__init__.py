@@ -122,10 +122,12 @@ class Run:
     @property
     def has_custom_classes(self) -> bool:
         """Whether the run was trained on custom classes, usually with few images."""
-        return (
-            "own_classes" in self.config
-            or self.config["recipe"].get("name") == CUSTOM_CLASSES_RECIPE
-        )
+        return self.is_cross_validated or self.config["recipe"].get("name") == CUSTOM_CLASSES_RECIPE
+
+    @property
+    def is_cross_validated(self) -> bool:
+        """Whether the evaluation is from cross-validation, as with custom classes of the page."""
+        return "own_classes" in self.config
 
     @property
     def is_pretraining(self) -> bool:

@@ -103,7 +103,7 @@ def describe_accuracy(run: Run) -> str:
     right = read_test_accuracy(run)
     if right is None:
         return ACCURACY["none"]
-    measured = "cross-validated" if "own_classes" in run.config else "test"
+    measured = "cross-validated" if run.is_cross_validated else "test"
     accuracy = ACCURACY[measured].format(percent=f"{100 * right:.1f}%")
     if (name := run.dataset_name) is None:
         return accuracy
