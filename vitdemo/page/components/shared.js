@@ -124,6 +124,17 @@ export function saveText(text, name, type) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
+// Copy a text, or save it as the file `name` if the browser blocks copying. Return whether it is copied.
+export async function copyText(text, name, type) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch { // the clipboard requires HTTPS
+    saveText(text, name, type);
+    return false;
+  }
+}
+
 export const csv = (rows) =>
   rows
     .map((row) =>

@@ -1,7 +1,7 @@
 // Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { csv, saveText } from "./shared.js";
+import { copyText, csv, saveText } from "./shared.js";
 
 const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -88,14 +88,8 @@ function markdown(columns, rows) {
 // Buttons that copy and save the table. `tell` is called with a message about the copy, which is then shown as `told`.
 function tools(file, columns, rows, told, tell) {
   async function copy() {
-    const text = markdown(columns, rows);
-    try {
-      await navigator.clipboard.writeText(text);
-      tell(texts.copied);
-    } catch { // the clipboard requires HTTPS
-      saveText(text, `${file}.md`, "text/markdown");
-      tell(fill(texts.saved, { file: `${file}.md` }));
-    }
+    const isCopied = await copyText(markdown(columns, rows), `${file}.md`, "text/markdown");
+    tell(isCopied ? texts.copied : fill(texts.saved, { file: `${file}.md` }));
   }
   const save = () => saveText(csv(exported(columns, rows)), `${file}.csv`, "text/csv");
   return markup`<div class="vd-tools">

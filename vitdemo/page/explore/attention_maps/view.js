@@ -12,6 +12,7 @@ import {
 } from "../../components/map_words.js";
 import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
 import {
+  copyText,
   largest,
   lowestOf,
   make,
@@ -458,13 +459,8 @@ function create(element) {
   }
 
   async function copyCode({ text, name }) {
-    try {
-      await navigator.clipboard.writeText(text);
-      sentence(texts.code_copied);
-    } catch { // the clipboard requires HTTPS
-      saveText(text, name, "text/x-python");
-      sentence(fill(texts.code_saved, { file: name }));
-    }
+    const isCopied = await copyText(text, name, "text/x-python");
+    sentence(isCopied ? texts.code_copied : fill(texts.code_saved, { file: name }));
   }
   addTask("saved_view", texts.save_page, ({ text, name }) => saveText(text, name, "text/html"));
   addTask("saved_code", texts.copy_code, copyCode);
