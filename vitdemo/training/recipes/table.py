@@ -203,6 +203,14 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "patch_dropout": 0.5,
         "whole_epochs": 6,
     },
+    "vit-lesson": {
+        "base": "vit-conv-stem-cpu",
+        "summary": "a ViT with a conv stem that trains within a lesson on two CPU cores",
+        "note": "PatchDropout 0.5 is on, except in the last four epochs.",
+        "epochs": 28,
+        "whole_epochs": 4,
+        "validation_share": 0.05,
+    },
     "vit-speedrun": {
         "base": "vit-conv-stem-cpu",
         "summary": "a ViT with a conv stem that trains in about one minute on one H200",
