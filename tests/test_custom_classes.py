@@ -333,11 +333,10 @@ def test_zips_with_unsafe_paths_or_too_many_files_are_rejected(tmp_path, entries
 
 
 def test_images_above_the_limit_are_not_decoded(tmp_path, monkeypatch):
-    monkeypatch.setattr("vitdemo.custom_classes.MAX_CUSTOM_IMAGES", 3)
     read, load = [], image_files.load_image
     monkeypatch.setattr(image_files, "load_image", lambda path: read.append(path) or load(path))
     entries = {f"a/{i}.png": to_png(noise(i)) for i in range(9)}
-    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
+    collection, problems = ImageCollection(max_images=3).with_zip(write_zip(tmp_path / "z.zip", entries))
     assert len(collection) == len(read) == 3
     assert problems == ["The limit is 3 images. The other images were skipped."]
 

@@ -200,3 +200,12 @@ def test_difference_interval_covers_the_truth_in_95_percent(first, second):
     counts = np.random.default_rng(0).multinomial(300, probabilities, size=2000)
     bounds = np.array([intervals.difference_interval(*row[:2], 300) for row in counts])
     assert np.mean((bounds[:, 0] <= first - second) & (first - second <= bounds[:, 1])) > 0.94
+
+
+def test_independent_difference_interval_matches_the_published_example():
+    # Newcombe (1998), table II: 56/70 against 48/80, method 10
+    interval = intervals.independent_difference_interval(56, 70, 48, 80)
+    assert interval == pytest.approx([0.0524, 0.3339], abs=5e-5)
+    low, high = intervals.independent_difference_interval(10, 10, 10, 10)
+    assert low < 0 < high  # no width 0 without errors
+    assert np.isnan(intervals.independent_difference_interval(0, 0, 1, 2)).all()

@@ -100,8 +100,14 @@ def test_file_input_accepts_every_image_suffix():
 
 
 @pytest.mark.parametrize(
-    "text", ["test:", "test:-1", "17", None, "test:²", "photo:lion", "test:99999999999"]
+    "text",
+    [
+        *("test:", "test:-1", "17", "", "test:²", "photo:lion", "test:99999999999"),
+        *("set:17", "set::17", "set:a/b:17", "set:0f3a:-1"),
+    ],
 )
-def test_test_images_are_identified_only_by_number(text):
-    assert image_sources.parse_test_index("test:17") == 17
-    assert image_sources.parse_test_index(text) is None
+def test_test_images_are_identified_by_number_and_test_set(text):
+    parse, format_source = image_sources.parse_test_source, image_sources.format_test_source
+    for place in ((17, ""), (17, "0f3a")):
+        assert parse(format_source(*place)) == place
+    assert parse(text) is None

@@ -4,13 +4,14 @@ The run folders, the device, the loaded models, the test images and the cache ar
 users. Each user can also have a folder of private runs.
 """
 
+import copy
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from vitdemo.models import CONVOLUTIONAL_FAMILIES, is_vision_transformer, prefix
 from vitdemo.runs import Run
 from vitdemo.runs.reference import read_reference
 from vitdemo.runs.timm_run import TimmRun
+from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX, RunOnTestSet, UserTestSet
 from vitdemo.training import Preprocessing
 
 MAX_RESULT_BYTES = 512 * 2**20  # the trace of one image takes up to 30 MB (ViT-B/16)
@@ -90,6 +92,9 @@ class AppContext:
         self._get_session_id = get_session_id
         self._thread = threading.local()  # `listing`: the result of `list_runs` in `list_once`
         self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
+        self._user_test_sets: dict[str, UserTestSet] = {}  # by id
+        self._test_set_owners: dict[str, str | None] = {}  # session by id; None: all users
+        self.user_test_set: UserTestSet | None = None  # see `with_test_set`
 
     @contextmanager
     def list_once(self) -> Iterator[None]:
@@ -105,6 +110,12 @@ class AppContext:
 
     def list_runs(self) -> tuple[list[Run], list[str]]:
         """Read all runs, and return the readable runs and a message for each unreadable run."""
+        found, problems = self._list_original_runs()
+        if self.user_test_set is not None:
+            found = [RunOnTestSet.create(run, self.user_test_set) for run in found]
+        return found, problems
+
+    def _list_original_runs(self) -> tuple[list[Run], list[str]]:
         listing = getattr(self._thread, "listing", None)
         if listing is None:
             return self._read_runs()
@@ -186,9 +197,12 @@ class AppContext:
 
     def list_runs_and_models(self) -> tuple[list[Run], list[str]]:
         """Return runs and timm models under unique names, and a message per unreadable run."""
-        found, problems = self.list_runs()
+        found, problems = self._list_original_runs()
         named = runs.disambiguate_names([*found, *self._list_timm_models()])
-        return [self._reuse_unchanged_run(run) for run in named], problems
+        named = [self._reuse_unchanged_run(run) for run in named]
+        if self.user_test_set is not None:
+            named = [RunOnTestSet.create(run, self.user_test_set) for run in named]
+        return named, problems
 
     def _read_if_changed(self, folder: Path) -> Run:
         """Return the run in `folder`, read again if its files have changed. Raises `RunError`."""
@@ -205,7 +219,13 @@ class AppContext:
         return result
 
     def find_run(self, name: str) -> Run:
-        """Return the run or timm model `name`. Raises `RunError` if the name is unknown."""
+        """Return the run or timm model `name`. Raises `RunError` if the name is unknown.
+
+        With a user's test set, a name with `ORIGINAL_SUFFIX` is a run with its own evaluation.
+        """
+        if self.user_test_set is not None and name.endswith(ORIGINAL_SUFFIX):
+            run = self.find_run(name.removesuffix(ORIGINAL_SUFFIX))
+            return replace(run.original, name=name)
         found, _ = self.list_runs_and_models()
         for run in found:
             if run.name == name:
@@ -240,7 +260,7 @@ class AppContext:
 
         In both groups, Vision Transformers come first, because they have attention maps.
         """
-        found = [run for run in self.list_runs()[0] if run.has_evaluation]
+        found = [run for run in self.list_runs_and_models()[0] if run.has_evaluation]
         return sorted(
             found, key=lambda run: (not run.has_weights, run.spec.family in CONVOLUTIONAL_FAMILIES)
         )
@@ -250,6 +270,8 @@ class AppContext:
 
         Models of other runs can be loaded at the same time. Raises `RunError`.
         """
+        if isinstance(run, RunOnTestSet):
+            run = run.original
         load = run.load if isinstance(run, TimmRun) else partial(runs.load_model, run)
         return self._model_cache.get_or_compute((run.path, run.stamp), lambda: load(self.device))
 
@@ -379,8 +401,54 @@ class AppContext:
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
+    def with_test_set(self, tests: UserTestSet) -> "AppContext":
+        """Return this context with a user's test set: its runs are evaluated on `tests`.
+
+        Models, cache and locks are shared with this context.
+        """
+        view = copy.copy(self)
+        view.user_test_set = tests
+        return view
+
+    def add_test_set(self, tests: UserTestSet, *, for_all: bool) -> None:
+        """Add a test set for all users, or for the current user.
+
+        Raises `RunError` outside a session, unless the test set is for all users.
+        """
+        self._test_set_owners[tests.id] = self._owner_key(for_all)
+        self._user_test_sets[tests.id] = tests
+
+    def list_test_sets(self) -> list[UserTestSet]:
+        """Return the test sets of all users and of the current user, in the order of addition."""
+        own = self._get_session_id()
+        return [
+            tests
+            for tests in list(self._user_test_sets.values())
+            if self._test_set_owners[tests.id] in (None, own)
+        ]
+
+    def find_test_set(self, test_set_id: str) -> UserTestSet:
+        """Return a test set of the current user by its id. Raises `RunError` if there is none."""
+        for tests in self.list_test_sets():
+            if tests.id == test_set_id:
+                return tests
+        raise RunError("This test set no longer exists. Choose another one.")
+
+    def find_test_set_by_name(self, name: str) -> UserTestSet:
+        """Return a test set of the current user by its name. Raises `RunError` if there is none."""
+        for tests in self.list_test_sets():
+            if tests.name == name:
+                return tests
+        raise RunError(f"The test set '{name}' no longer exists. Choose another one.")
+
+    def remove_test_set(self, test_set_id: str) -> None:
+        """Remove a test set and its images, if it exists. Callers check the owner."""
+        self._user_test_sets.pop(test_set_id, None)
+
     def test_set(self) -> TestSet:
         """Return the test set without downloading it. Raises `DataError` if it is missing."""
+        if self.user_test_set is not None:
+            return self.user_test_set
         with self._test_lock:
             if self._test_set is None:
                 self._test_set = TestSet(data.open_dataset(self.data_root, download=False))
@@ -414,9 +482,13 @@ class AppContext:
         """Return the number of test images. Raises `DataError`."""
         return len(self.test_set())
 
-    def load_test_image(self, index: int) -> TestImage:
-        """Return the test image `index`, 0 to N-1. Raises `DataError` or `ImageError`."""
-        return self.test_set()[index]
+    def load_test_image(self, index: int, test_set_id: str = "") -> TestImage:
+        """Return the test image `index`, 0 to N-1, of the dataset or of a user's test set.
+
+        Raises `DataError` or `ImageError`, and `RunError` for an unknown test set.
+        """
+        tests = self.find_test_set(test_set_id) if test_set_id else self.test_set()
+        return tests[index]
 
 
 # Inference mode is off, because cached tensors are also used in computations with gradients.

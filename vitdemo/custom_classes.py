@@ -106,6 +106,8 @@ class ImageCollection:
     """The user's classes with their images. Each change returns a new collection, for undo."""
 
     classes: tuple[CustomClass, ...] = ()
+    max_classes: int = MAX_CUSTOM_CLASSES
+    max_images: int = MAX_CUSTOM_IMAGES
 
     def __len__(self) -> int:
         return sum(len(each.images) for each in self.classes)
@@ -122,11 +124,11 @@ class ImageCollection:
             )
         if name.casefold() in (each.name.casefold() for each in self.classes):
             raise DataError(f"A class '{name}' already exists. Choose another name.")
-        if len(self.classes) == MAX_CUSTOM_CLASSES:
+        if len(self.classes) == self.max_classes:
             raise DataError(
-                f"The limit of {MAX_CUSTOM_CLASSES} classes is reached. Remove a class first."
+                f"The limit of {self.max_classes} classes is reached. Remove a class first."
             )
-        return ImageCollection((*self.classes, CustomClass(name)))
+        return replace(self, classes=(*self.classes, CustomClass(name)))
 
     def with_files(
         self, index: int, paths: Sequence[Path | str]
@@ -152,8 +154,8 @@ class ImageCollection:
         for each in self.classes:
             if any(key == picture.key for picture in each.images):
                 raise DataError(f"'{name}' was skipped: '{each.name}' already contains this image.")
-        if len(self) == MAX_CUSTOM_IMAGES:
-            raise DataError(f"'{name}' was skipped: the limit is {MAX_CUSTOM_IMAGES} images.")
+        if len(self) == self.max_images:
+            raise DataError(f"'{name}' was skipped: the limit is {self.max_images} images.")
         own = self.classes[index]
         return self._with_replaced_class(
             index, replace(own, images=(*own.images, CustomImage(square, key)))
@@ -195,7 +197,7 @@ class ImageCollection:
         """Remove one image of class `index`, or the whole class if `image` is None."""
         own = self.classes[index]
         if image is None:
-            return ImageCollection(self.classes[:index] + self.classes[index + 1 :])
+            return replace(self, classes=self.classes[:index] + self.classes[index + 1 :])
         left = own.images[:image] + own.images[image + 1 :]
         return self._with_replaced_class(index, replace(own, images=left))
 
@@ -209,15 +211,15 @@ class ImageCollection:
         return np.repeat(np.arange(len(counts)), counts)
 
     def _with_replaced_class(self, index: int, own: CustomClass) -> "ImageCollection":
-        return ImageCollection((*self.classes[:index], own, *self.classes[index + 1 :]))
+        return replace(self, classes=(*self.classes[:index], own, *self.classes[index + 1 :]))
 
     def _with_images(self, files: Iterable[tuple[PurePosixPath, Path | str]]):
         """Add image files to the classes named by their folders, without empty new classes."""
         found, problems = self, []
         for place, path in files:
-            if len(found) == MAX_CUSTOM_IMAGES:
+            if len(found) == self.max_images:
                 problems.append(
-                    f"The limit is {MAX_CUSTOM_IMAGES} images. The other images were skipped."
+                    f"The limit is {self.max_images} images. The other images were skipped."
                 )
                 break
             name = _normalise_class_name(place.parent.name)
@@ -231,7 +233,8 @@ class ImageCollection:
                 problems.append(f"'{place.name}' in '{name}' cannot be read as an image.")
             except DataError as error:
                 problems.append(str(error))
-        return ImageCollection(tuple(each for each in found.classes if each.images)), problems
+        kept = tuple(each for each in found.classes if each.images)
+        return replace(found, classes=kept), problems
 
 
 def _normalise_class_name(name: str) -> str:

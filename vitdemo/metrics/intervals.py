@@ -255,6 +255,24 @@ def difference_margin_of_error(hits: int, n: int) -> float:
     return math.sqrt(2) * margin_of_error(hits, n)
 
 
+def independent_difference_interval(
+    first_hits: int, first_n: int, second_hits: int, second_n: int
+) -> np.ndarray:
+    """Return the 95% interval (2,) of the first minus the second of two independent proportions.
+
+    Use it for the accuracies of one model on two test sets. The method is the hybrid score interval
+    of Newcombe (1998, method 10), which combines two Wilson intervals. NaN without images.
+    """
+    if not first_n or not second_n:
+        return np.full(2, np.nan)
+    p, q = first_hits / first_n, second_hits / second_n
+    low, high = wilson_interval(first_hits, first_n)
+    other_low, other_high = wilson_interval(second_hits, second_n)
+    below = math.hypot(p - low, other_high - q)
+    above = math.hypot(high - p, q - other_low)
+    return np.array([p - q - below, p - q + above])
+
+
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
     """Return the 95% interval (2,) of the difference of two accuracies on the same `n` images.
 

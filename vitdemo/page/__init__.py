@@ -76,7 +76,7 @@ def build_page(
             with gr.Tab("Train", id="training"):
                 training.build(context, opener.controls, jobs, local_only=local_only)
             with gr.Tab("Results", id=results.TAB):
-                parts = results.build(context, opener.controls)
+                parts = results.build(context, opener.controls, local_only=local_only)
             with gr.Tab("Data", id="data"):
                 data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own"):
@@ -88,13 +88,14 @@ def build_page(
                 **training.make_payloads(jobs),
                 **lessons.list_payloads(lesson_folders),
                 **own.payloads,
+                **parts.payloads,
                 **dataset.payloads(),
             },
-            {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks},
-            {**own.actions, **dataset.actions()},
+            {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks, **parts.tasks},
+            {**own.actions, **parts.actions, **dataset.actions()},
             opener.controls,
             opener.updated_components,
         )
-        start_on_load(page, page_tabs, opener.sections, {results.TAB: parts})
+        start_on_load(page, page_tabs, opener.sections, {results.TAB: parts.sections})
         api.register_endpoints(context)
     return page

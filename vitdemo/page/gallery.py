@@ -67,6 +67,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
     """
     selection = select_by_query(context, query)
     count, group = len(selection.image_indices), selection.predictions
+    tests = context.user_test_set
     start = min((page - 1) * PAGE_SIZE, max(count - 1, 0) // PAGE_SIZE * PAGE_SIZE)
     numbers = selection.image_indices[start : start + PAGE_SIZE].tolist()
     images, sentence = load_gallery_images(context, selection, numbers)
@@ -85,7 +86,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
                 "answers": [
                     top_prediction(group.classes, row[number]) for row in group.probabilities
                 ],
-                "image": describe_test_image(number),
+                "image": describe_test_image(number, tests.id if tests else ""),
             }
             for number in numbers
         ],

@@ -4,6 +4,7 @@ import functools
 import io
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from vitdemo.page.components.offers import Examples, ThumbnailRow
 
 USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
+USER_TEST_PREFIX = "set:"  # before the id of a user's test set and the index, as "set:0f3a:17"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
 NUM_TEST_EXAMPLES = 6  # number of test images shown
 THUMBNAIL_SIDE = 64  # pixels
@@ -84,14 +86,17 @@ def clamp_fraction(value) -> float:
 
 
 def load_requested_image(
-    request: ImageRequest, test_picture: Callable[[int], TestImage]
+    request: ImageRequest, load_test_image: Callable[[int, str], TestImage]
 ) -> LoadedImage:
-    """Load the requested image. Raises `ImageError` or `DataError` if it does not exist."""
+    """Load the requested image; `load_test_image` has an index and the id of a user's test set.
+
+    Raises `ImageError`, `DataError` or `RunError` if the image does not exist.
+    """
     if request.source == USER_PHOTO:
         return LoadedImage(request, load_image(request.path), "Your photo.")
-    if (number := parse_test_index(request.source)) is not None:
-        found = test_picture(number)
-        return LoadedImage(request, found.image, f"Test image {number}.", found.label)
+    if (place := parse_test_source(request.source)) is not None:
+        found = load_test_image(*place)
+        return LoadedImage(request, found.image, f"Test image {place[0]}.", found.label)
     if (file := list_photos().get(request.source)) is None:
         raise ImageError("This photo does not exist. Choose another image.")
     return LoadedImage(request, load_image(file), f"Photo: {name_of(file)}.")
@@ -118,11 +123,20 @@ def encode_preview(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def parse_test_index(source: str | None) -> int | None:
-    """Parse the index of a test image, such as 17 in "test:17"; None for any other text."""
-    number = (source or "").removeprefix(TEST_PREFIX)
-    is_number = number != source and number.isascii() and number.isdigit() and len(number) < 10
-    return int(number) if source and is_number else None
+def parse_test_source(source: str) -> tuple[int, str] | None:
+    """Parse the index of a test image, and the id of the user's test set or "".
+
+    "test:17" is (17, ""), and "set:0f3a:17" is (17, "0f3a"). The result is None for another text.
+    """
+    prefix = rf"(?:{TEST_PREFIX}|{USER_TEST_PREFIX}(\w{{1,40}}):)"
+    found = re.fullmatch(prefix + "([0-9]{1,9})", source)
+    return (int(found[2]), found[1] or "") if found else None
+
+
+def format_test_source(index: int, test_set_id: str = "") -> str:
+    """Return the source of a test image, which `parse_test_source` reads."""
+    prefix = f"{USER_TEST_PREFIX}{test_set_id}:" if test_set_id else TEST_PREFIX
+    return f"{prefix}{index}"
 
 
 def list_photos() -> dict[str, str]:

@@ -40,6 +40,7 @@ import "./results/compare/robustness/view.js";
 import "./results/confusion_matrix/view.js";
 import "./results/errors/view.js";
 import "./results/per_class_metrics/view.js";
+import "./results/test_set/view.js";
 import "./results/view.js";
 import "./training/curves/view.js";
 import "./training/image_across_epochs/view.js";

@@ -24,7 +24,7 @@ from vitdemo.page.explore.inside import (
 )
 from vitdemo.page.lessons import catalog, cost, handouts
 from vitdemo.page.lessons.panel import texts as panel
-from vitdemo.page.results import confusion_matrix, errors, per_class_metrics
+from vitdemo.page.results import confusion_matrix, errors, per_class_metrics, test_set
 from vitdemo.page.results.compare import latency, model_scatter, robustness
 from vitdemo.page.training import curves, image_across_epochs, train_model
 
@@ -44,7 +44,8 @@ MODULES: tuple[ModuleType, ...] = (
     *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, offers, one_head, panel),
     *(model_scatter, per_class_metrics, perturbation, positions, predictions),
-    *(residual_stream, robustness, run_list, saved_view, similar_images, train_model),
+    *(residual_stream, robustness, run_list, saved_view, similar_images, test_set),
+    train_model,
 )
 
 

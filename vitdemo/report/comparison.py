@@ -3,11 +3,17 @@
 import itertools
 from collections.abc import Sequence
 
+from vitdemo.analyses.test_set_evaluation import AccuracyComparison
 from vitdemo.documents import Bullets, Details, DocumentBlock, Heading, Notice, Text
 from vitdemo.documents.table import Cell, Column, Row, Table
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics import DASH, format_signed
-from vitdemo.metrics.classification_report import PairedTest, compare_runs
+from vitdemo.metrics import DASH, format_signed, percent_text
+from vitdemo.metrics.classification_report import (
+    ClassificationReport,
+    PairedTest,
+    compare_runs,
+)
+from vitdemo.metrics.intervals import independent_difference_interval
 from vitdemo.metrics.paired import (
     SIGNIFICANCE_THRESHOLD,
     McNemarResult,
@@ -22,6 +28,11 @@ DIFFERENCE_HELP = (
     "Accuracy of the first model minus accuracy of the second, in percentage points, with a 95% "
     "confidence interval (Agresti & Min 2005). For one class, the accuracy is its recall. "
     "Use p, not the interval, to decide whether the difference is significant."
+)
+INDEPENDENT_HELP = (
+    "Value on this test set minus value on the original test set, in percentage points, with a 95% "
+    "confidence interval for different images (Newcombe 1998). If the interval contains 0, the "
+    "difference may be chance. The intervals are not corrected for several comparisons."
 )
 ONE_CORRECT_HELP = (
     "Images that only one of the two models classifies correctly. Images on which both are "
@@ -53,6 +64,97 @@ def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
             f"(95% interval {format_signed(low)} to {format_signed(high)})."
         ),
         Details("Paired test of each class", [table, sentences]),
+    ]
+
+
+def independent_test_blocks(
+    first: ClassificationReport, second: ClassificationReport, name: str
+) -> list[DocumentBlock]:
+    """Compare one model on two test sets: accuracy, and a table of the recall of each class.
+
+    `first` is the report for the test set `name`, and `second` for the original test set.
+    """
+    columns = [
+        "Class",
+        Column(f"Recall on {name}"),
+        Column("Images"),
+        Column("Recall on original test set"),
+        Column("Images"),
+        Column("Difference, points", INDEPENDENT_HELP),
+        Column("95% interval"),
+    ]
+    rows = [
+        [class_name, *_list_recall_cells(first, second, c)]
+        for c, class_name in enumerate(first.classes)
+        if first.support[c]
+    ]
+    counts = [(_count_hits(each), int(each.support.sum())) for each in (first, second)]
+    low, high = 100 * independent_difference_interval(*counts[0], *counts[1])
+    difference = 100 * (first.accuracy - second.accuracy)
+    return [
+        Heading(f"{first.run} on {name} and on the original test set"),
+        Text(
+            f"The accuracy is {100 * first.accuracy:.1f}% on {name} ({counts[0][1]:,} images) and "
+            f"{100 * second.accuracy:.1f}% on the original test set ({counts[1][1]:,} images). The "
+            f"difference is **{format_signed(difference)} percentage points** (95% interval "
+            f"{format_signed(low)} to {format_signed(high)})."
+        ),
+        Details("Recall of each class", [Table(columns, rows, file=f"{first.run}-test-sets")]),
+    ]
+
+
+def _count_hits(report: ClassificationReport) -> int:
+    return round(report.accuracy * int(report.support.sum()))
+
+
+def _list_recall_cells(first: ClassificationReport, second: ClassificationReport, c: int) -> Row:
+    recalls = [float(each.columns["recall"][c]) for each in (first, second)]
+    counts = [int(each.support[c]) for each in (first, second)]
+    cells = []
+    for recall, n in zip(recalls, counts, strict=True):
+        cells += [Cell(percent_text(recall), recall), f"{n:,}"]
+    if not all(counts):
+        return [*cells, DASH, DASH]
+    hits = [round(recall * n) for recall, n in zip(recalls, counts, strict=True)]
+    low, high = 100 * independent_difference_interval(hits[0], counts[0], hits[1], counts[1])
+    difference = 100 * (recalls[0] - recalls[1])
+    return [
+        *cells,
+        Cell(format_signed(difference), difference),
+        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
+    ]
+
+
+def test_set_blocks(found: Sequence[AccuracyComparison], name: str) -> list[DocumentBlock]:
+    """Return a table of the accuracies of all models on the test set `name` and their own one."""
+    if not found:
+        return []
+    columns = [
+        "Model",
+        Column(f"Accuracy on {name}, %"),
+        Column("Accuracy on original test set, %"),
+        Column("Difference, points", INDEPENDENT_HELP),
+        Column("95% interval"),
+    ]
+    return [Table(columns, [_list_accuracy_cells(each) for each in found], file=f"{name}-accuracy")]
+
+
+def _list_accuracy_cells(found: AccuracyComparison) -> Row:
+    def accuracy_cell(value: float, interval: tuple[float, float]) -> Cell:
+        low, high = (100 * bound for bound in interval)
+        return Cell(f"{100 * value:.1f}", value, interval, note=f"{low:.1f} to {high:.1f}")
+
+    first = accuracy_cell(found.accuracy, found.interval)
+    if found.own_accuracy is None:
+        return [found.run.name, first, DASH, DASH, DASH]
+    difference = 100 * (found.accuracy - found.own_accuracy)
+    low, high = (100 * bound for bound in found.difference_interval)
+    return [
+        found.run.name,
+        first,
+        accuracy_cell(found.own_accuracy, found.own_interval),
+        Cell(format_signed(difference), difference),
+        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
     ]
 
 

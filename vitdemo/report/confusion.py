@@ -12,7 +12,7 @@ from vitdemo.analyses.predictions import ComparablePredictions
 from vitdemo.documents import Bullets, Details, DocumentBlock, Figure, Heading, Plots
 from vitdemo.documents.table import Table
 from vitdemo.figures.matrix import plot_confusion_matrix
-from vitdemo.metrics import DASH, describe_pair, most_confused_pairs
+from vitdemo.metrics import DASH, confusion_matrix, describe_pair, most_confused_pairs
 from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.error_selection import normalise_confusion, subtract_confusion
 from vitdemo.runs import Run
@@ -41,6 +41,7 @@ class ConfusionCells:
     counts: np.ndarray  # (C, C), confusion matrix of `run`
     other_counts: np.ndarray | None  # (C, C), confusion matrix of `other`
     values: np.ndarray
+    has_different_images: bool = False  # whether `other` was tested on other images
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -62,7 +63,7 @@ class ConfusionCells:
             TRUE_PERCENTAGES: self.counts[i].sum(),
             PREDICTED_PERCENTAGES: self.counts[:, j].sum(),
         }
-        if not whole[self.unit] and not self.other:
+        if not whole[self.unit] and (not self.other or self.has_different_images):
             return DASH  # a percentage of 0 images is undefined
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
         words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
@@ -81,6 +82,31 @@ def compute_cells(
         else subtract_confusion(counts, others, unit)
     )
     return ConfusionCells(group, run, other, unit, errors_only, counts, others, values)
+
+
+def compute_test_set_difference(
+    group: ComparablePredictions, run: str, original: Run, unit: str, errors_only: bool
+) -> ConfusionCells:
+    """Return the confusion matrix of `run` on a user's test set, minus `original`'s matrix.
+
+    Counts of test sets of different sizes are not comparable: they become percentages of the true
+    class. Raises `RunError` if the evaluation of `original` is not valid.
+    """
+    unit = TRUE_PERCENTAGES if unit == COUNTS else unit
+    evaluation = validated_evaluation(original)
+    counts = group.confusion_matrix(run)
+    others = confusion_matrix(evaluation.probabilities, evaluation.labels)
+    values = normalise_confusion(counts, unit) - normalise_confusion(others, unit)
+    values[_denominators(counts, unit) == 0] = 0  # no images to compare
+    return ConfusionCells(
+        group, run, original.name, unit, errors_only, counts, others, values, True
+    )
+
+
+def _denominators(counts: np.ndarray, unit: str) -> np.ndarray:
+    """Return the number of images that 100% of each cell are, (C, C)."""
+    totals = counts.sum(axis=1, keepdims=True) if unit == TRUE_PERCENTAGES else counts.sum(axis=0)
+    return np.broadcast_to(totals, counts.shape)
 
 
 def cell_texts(matrix: ConfusionCells) -> list[list[str]]:

@@ -53,6 +53,16 @@ TEXTS: dict[str, dict[str, str]] = {
         "keep_task": "Do not delete {task}",
         "progress": "Progress of {task}",
     },
+    "uploads": {
+        "too_large": "Files larger than {megabytes} MB were skipped.",
+        "too_many_one": "The folder has {count} file, and the limit is {limit}. Choose a "
+        "smaller folder.",
+        "too_many_other": "The folder has {count} files, and the limit is {limit}. Choose a "
+        "smaller folder.",
+        "uploading": "Uploading file {file} of {files} …",
+        "upload_failed": "The upload failed: the server does not respond, or its disk is full. No "
+        "files were added. Try again later.",
+    },
     "line_plots": {
         "training": "training",
         "validation": "validation",

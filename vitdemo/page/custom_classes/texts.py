@@ -17,14 +17,6 @@ TEXTS = {
     "remove_image": "Remove image {image} of {name}",
     "remove": "Remove",
     "remove_class": "Remove class {name}",
-    "too_large": "Files larger than {megabytes} MB were skipped.",
-    "too_many_one": "The folder has {count} file, and the limit is {limit}. Choose a smaller "
-    "folder.",
-    "too_many_other": "The folder has {count} files, and the limit is {limit}. Choose a smaller "
-    "folder.",
-    "uploading": "Uploading file {file} of {files} …",
-    "upload_failed": "The upload failed: the server does not respond, or its disk is full. No "
-    "files were added. Try again later.",
     # The camera
     "open_camera": "Open camera",
     "take_photos": "Hold to take photos",

@@ -104,7 +104,7 @@ function create(element, { upload }) {
       const { path } = await upload(file);
       store.act("own.predict", { path }, (error) => error && say(error));
     } catch {
-      say(texts.upload_failed);
+      say(TEXTS.uploads.upload_failed);
     }
   }
 

@@ -4,6 +4,7 @@ import "./results.js";
 import "./trial.js";
 import { camera, notice, saveAs } from "../components/shared.js";
 import { progressLine } from "../components/task_panel.js";
+import { filesOfFolder, folderOf, takeFiles, uploadFiles } from "../components/uploads.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
@@ -18,7 +19,6 @@ const [EDITOR, MODELS, RESULT, TRIAL] = [
 const ACTIONS = ["can_save", "can_publish", "can_unpublish", "can_fine_tune"]; // fields of the models' data, folded under "More"
 const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
-const MAX_FILE_BYTES = 60e6; // the server has the same limit
 const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
 const POLL_SECONDS = 2; // seconds between two requests for the progress of fine-tuning
@@ -80,47 +80,21 @@ function createEditor(element, { upload }) {
   }
   let drawn = {}; // the last payload
 
-  // Return the chosen files. The value is cleared so that the same files can be chosen again.
-  function chosen(input) {
-    const files = [...input.files];
-    input.value = "";
-    return files;
-  }
-
   // Upload the files, then edit with their paths and `rest(files)`. The request names the class, because an index
   // changes when another class is removed.
   async function send(files, what, rest = () => ({})) {
-    const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
-    if (small.length < files.length) say(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
-    const paths = [];
-    for (const file of small) {
-      say(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
-      try {
-        paths.push((await upload(file)).path);
-      } catch {
-        return say(texts.upload_failed);
-      }
-    }
-    say("");
-    if (paths.length) edit(what, { paths, ...rest(small) });
+    const sent = await uploadFiles(files, upload, say);
+    if (sent?.paths.length) edit(what, { paths: sent.paths, ...rest(sent.files) });
   }
-
-  // Return whether the file or one of its folders is a system file. The server applies the complete rule.
-  const isSystemFile = ({ webkitRelativePath }) =>
-    webkitRelativePath.split("/").some((name) =>
-      /^(\.|~\$)/.test(name) || drawn.system?.includes(name.toLowerCase())
-    );
 
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
-    const shown = files.filter((file) => !isSystemFile(file));
-    if (shown.length > MAX_FILES) {
-      return say(fillPlural(texts, "too_many", shown.length, { limit: MAX_FILES }));
-    }
+    const shown = filesOfFolder(files, drawn.system ?? [], MAX_FILES, say);
+    if (!shown) return;
     return send(
       shown,
       "folder",
-      (sent) => ({ names: sent.map((file) => file.webkitRelativePath.split("/").slice(0, -1).join("/")) }),
+      (sent) => ({ names: sent.map(folderOf) }),
     );
   }
 
@@ -133,7 +107,7 @@ function createEditor(element, { upload }) {
   }
 
   function row({ name, count, sheet }, index) {
-    const add = ({ target }) => send(chosen(target), "pictures", () => ({ name }));
+    const add = ({ target }) => send(takeFiles(target), "pictures", () => ({ name }));
     const pictures = Array.from({ length: count }, (_, i) => picture({ name }, index, i));
     return markup`<section class="own" aria-label=${name}>
       <header>
@@ -169,8 +143,8 @@ function createEditor(element, { upload }) {
     edit("class", { name: part("name").value });
     part("name").value = "";
   });
-  part("zip").addEventListener("change", () => send(chosen(part("zip")), "zip"));
-  part("folder").addEventListener("change", () => sendFolder(chosen(part("folder"))));
+  part("zip").addEventListener("change", () => send(takeFiles(part("zip")), "zip"));
+  part("folder").addEventListener("change", () => sendFolder(takeFiles(part("folder"))));
   part("undo").addEventListener("click", () => edit("undo"));
   part("tests").addEventListener("click", () => edit("tests"));
   return { render: draw, showError: say };

@@ -99,9 +99,10 @@ class ExploreTab:
         )
 
 
-def describe_test_image(number: int) -> dict:
-    """Return the image of the view state for a test image."""
-    return {"source": f"{image_sources.TEST_PREFIX}{number}", "path": None, "at": 0.5}
+def describe_test_image(number: int, test_set_id: str = "") -> dict:
+    """Return the image of the view state for an image of the dataset or of a user's test set."""
+    source = image_sources.format_test_source(number, test_set_id)
+    return {"source": source, "path": None, "at": 0.5}
 
 
 def describe_opening(context: AppContext, name: str | None) -> dict:

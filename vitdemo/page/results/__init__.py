@@ -1,12 +1,13 @@
 """The Results tab: test results of one model and comparisons, one folder per section."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import Payload, Task
+from vitdemo.page.bridge import Action, Payload, Task
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
 from vitdemo.page.results import (
@@ -15,6 +16,7 @@ from vitdemo.page.results import (
     confusion_matrix,
     errors,
     per_class_metrics,
+    test_set,
 )
 from vitdemo.page.results.models import MODEL, OTHER_MODEL
 
@@ -26,22 +28,43 @@ SECTIONS = {  # section id, also a value of the URL parameter `tab` -> title and
     "calibration": ("Calibration", calibration),
     "compare": ("Compare models", compare),
 }
+# Views of the Compare section that do not depend on the chosen test set.
+ORIGINAL_VIEWS = {feature.VIEW for feature in compare.FEATURES} - compare.TEST_SET_VIEWS
 PAYLOADS: Mapping[str, Payload] = {
-    name: payload for _, part in SECTIONS.values() for name, payload in part.PAYLOADS.items()
+    name: payload if name in ORIGINAL_VIEWS else test_set.on_chosen_test_set(payload)
+    for _, part in SECTIONS.values()
+    for name, payload in part.PAYLOADS.items()
 }
 TASKS: Mapping[str, Task] = compare.TASKS
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> gr.Tabs:
-    """Lay out the tab, and add its controls to `controls`, by state key. Return the sections."""
+@dataclass(frozen=True)
+class ResultsTab:
+    """The sections of the tab, and the functions of the user's test sets for the bridge."""
+
+    sections: gr.Tabs
+    payloads: Mapping[str, Payload]
+    tasks: Mapping[str, Task]
+    actions: Mapping[str, Action]
+
+
+def build(
+    context: AppContext, controls: dict[str, Component], *, local_only: bool = True
+) -> ResultsTab:
+    """Lay out the tab, and add its controls to `controls`, by state key.
+
+    On a page that is not `local_only`, only its user sees a test set.
+    """
     groups = group_runs(context.evaluated_runs())
     with gr.Row(elem_id="results-models", elem_classes="vd-filters"):
         controls[MODEL] = RunChoice(groups, "", label="Model", elem_id="results-model")
         controls[OTHER_MODEL] = RunChoice(
             groups, label="Compare with", nobody=NO_OTHER_MODEL_LABEL, elem_id="results-other"
         )
+        test_set.add_menu(controls)
+    own = test_set.build(context, for_all=local_only)
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):
                 section.build(context, controls)
-    return sections
+    return ResultsTab(sections, own.payloads, own.tasks, own.actions)

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.components.run_choice import choose_run, describe_run_choices
+from vitdemo.page.components.run_choice import choose_run, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.runs import Run
+from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 MODEL, OTHER_MODEL = "results.model", "results.other"  # state keys
+SAME_MODEL = "same model, original test set"  # value of `OTHER_MODEL` with a user's test set
 
 
 def choose_models(context: AppContext, state: ViewState) -> tuple[str, str]:
@@ -22,8 +24,17 @@ def choose_models(context: AppContext, state: ViewState) -> tuple[str, str]:
     """
     tested = context.evaluated_runs()
     name = choose_run(tested, state.read_text(MODEL) or state.model)
-    other = choose_run(_list_others(tested, name), state.read_text(OTHER_MODEL), optional=True)
-    return name, other
+    wanted = state.read_text(OTHER_MODEL)
+    if wanted == SAME_MODEL and has_original_evaluation(context, name):
+        return name, name + ORIGINAL_SUFFIX
+    return name, choose_run(_list_others(tested, name), wanted, optional=True)
+
+
+def has_original_evaluation(context: AppContext, name: str) -> bool:
+    """Return whether a user's test set is chosen and the run `name` has its own evaluation."""
+    if context.user_test_set is None or not name:
+        return False
+    return context.find_run(name + ORIGINAL_SUFFIX).has_evaluation
 
 
 def require_models(context: AppContext, state: ViewState) -> tuple[str, str]:
@@ -38,9 +49,13 @@ def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
     """Return updates of both menus, for `ViewData`, with the choices of `choose_models`."""
     tested = context.evaluated_runs()
     name, other = choose_models(context, state)
+    others = group_runs(_list_others(tested, name))
+    if has_original_evaluation(context, name):
+        others = [("This model", [SAME_MODEL]), *others]
+    value = SAME_MODEL if other.endswith(ORIGINAL_SUFFIX) else other
     return {
-        MODEL: describe_run_choices(tested, name),
-        OTHER_MODEL: describe_run_choices(_list_others(tested, name), other),
+        MODEL: {"props": {"groups": group_runs(tested)}, "value": name},
+        OTHER_MODEL: {"props": {"groups": others}, "value": value},
     }
 
 

@@ -14,7 +14,7 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.installation import included_folder
 from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
 from vitdemo.page.explore.attention_maps import MAX_DISCARD_RATIO
-from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_index
+from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
 from vitdemo.runs import Run
 from vitdemo.runs.opened_model import OpenedModel
 from vitdemo.runs.timm_run import TIMM_PREFIX, TimmRun
@@ -61,7 +61,8 @@ def _image_lines(request: ImageRequest) -> tuple[list[str], str]:
     """Return the imports, and the line that loads and crops the image."""
     imports = ["from vitdemo.data.image_files import crop_visible_square, load_image"]
     crop = f"position={request.crop_position:.4g})"
-    if (number := parse_test_index(request.source)) is not None:
+    number, test_set_id = parse_test_source(request.source) or (None, "")
+    if number is not None and not test_set_id:
         imports = ["from vitdemo.data.image_files import crop_visible_square"]
         imports.append("from vitdemo.notebook import get_context")
         loaded = f"get_context().load_test_image({number}).image"

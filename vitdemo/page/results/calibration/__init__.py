@@ -3,17 +3,22 @@
 from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.documents import Details, DocumentBlock, Notice, Text
+from vitdemo.documents import Details, DocumentBlock, Heading, Notice, Text
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.results.models import choose_models, describe_menus
+from vitdemo.page.results.models import (
+    choose_models,
+    describe_menus,
+    has_original_evaluation,
+)
 from vitdemo.report.calibration import (
     CALIBRATION_INTRO,
     calibration_blocks,
     explain_calibration,
 )
+from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 VIEW = "calibration"
 
@@ -26,7 +31,11 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the calibration, and the runs to choose from."""
     name, _ = choose_models(context, state)
-    return ViewData(document_payload(run_blocks(context, name)), describe_menus(context, state))
+    blocks = run_blocks(context, name)
+    if has_original_evaluation(context, name):
+        original = name + ORIGINAL_SUFFIX
+        blocks += [Heading(original), *run_blocks(context, original)]
+    return ViewData(document_payload(blocks), describe_menus(context, state))
 
 
 def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:

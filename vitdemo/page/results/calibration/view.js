@@ -1,3 +1,3 @@
 import { defineDocument } from "../../store.js";
 
-defineDocument("calibration", ["results.model"], { skeleton: "figures" });
+defineDocument("calibration", ["results.tests", "results.model"], { skeleton: "figures" });

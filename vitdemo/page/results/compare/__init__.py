@@ -20,6 +20,7 @@ COMPARE_ABOUT = (
     "models, use the paired test in *Per-class metrics*: it is more sensitive than two intervals."
 )
 FEATURES = (model_scatter, models_table, latency, published_results, recipe_ablation, robustness)
+TEST_SET_VIEWS = {model_scatter.VIEW, models_table.VIEW}  # these show the chosen test set
 PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
 TASKS = {**latency.TASKS, **robustness.TASKS}
 

@@ -36,6 +36,7 @@ from vitdemo.page.bridge import (
 from vitdemo.page.gallery import gallery_payload, read_page
 from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.results.models import MODEL, OTHER_MODEL, describe_menus, require_models
+from vitdemo.page.results.test_set import TESTS, choose_context
 from vitdemo.report.confusion import (
     CORNER,
     COUNTS,
@@ -46,9 +47,12 @@ from vitdemo.report.confusion import (
     ConfusionCells,
     cell_texts,
     compute_cells,
+    compute_test_set_difference,
     plot_cells,
 )
+from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
+UNIT, ERRORS_ONLY = "confusion.unit", "confusion.errors_only"  # state keys
 CONFUSION_INTRO = (
     "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
     "a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the model's "
@@ -61,6 +65,9 @@ TEXTS = {
     "hint": "Choose a cell to see its images.",
     "back": PAIRS_TITLE,
 }
+DIFFERENT_SETS_MESSAGE = (
+    "The test sets have different sizes, so the cells are differences of percentages."
+)
 OTHER_IMAGES_MESSAGE = (
     "{name} and {other} were tested on different images, so their confusion matrices cannot be "
     "subtracted. Choose another model to compare with."
@@ -78,11 +85,13 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
         unit = gr.Radio(choices, value=COUNTS, label="Cell values")
         errors_only = gr.Checkbox(False, label="Errors only", min_width=150)
 
-    def save_png(folder, name, *settings):
-        group = comparable_predictions(context, name)
-        return write_png(folder, compute_cells(group, name, *settings))
+    keys = (MODEL, OTHER_MODEL, TESTS, UNIT, ERRORS_ONLY)
 
-    settings = [controls[MODEL], controls[OTHER_MODEL], unit, errors_only]
+    def save_png(folder, *values):
+        state = ViewState(None, "", dict(zip(keys, values, strict=True)))
+        return write_png(folder, read_matrix(choose_context(context, state), state))
+
+    settings = [controls[MODEL], controls[OTHER_MODEL], controls[TESTS], unit, errors_only]
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
@@ -91,7 +100,7 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
             add_view("confusion_cell", elem_id="cell-pictures")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(CONFUSION_INTRO)
-    controls |= {"confusion.unit": unit, "confusion.errors_only": errors_only}
+    controls |= {UNIT: unit, ERRORS_ONLY: errors_only}
 
 
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
@@ -127,15 +136,13 @@ def read_matrix(context: AppContext, state: ViewState) -> ConfusionCells:
     """
     name, other = require_models(context, state)
     group = comparable_predictions(context, name)
+    unit = state.read_choice(UNIT, UNITS, COUNTS)
+    errors_only = state.read_flag(ERRORS_ONLY, False)
+    if other.endswith(ORIGINAL_SUFFIX):
+        return compute_test_set_difference(group, name, context.find_run(other), unit, errors_only)
     if other and other not in group.names:
         raise RunError(OTHER_IMAGES_MESSAGE.format(name=name, other=other))
-    return compute_cells(
-        group,
-        name,
-        other or None,
-        state.read_choice("confusion.unit", UNITS, COUNTS),
-        state.read_flag("confusion.errors_only", False),
-    )
+    return compute_cells(group, name, other or None, unit, errors_only)
 
 
 def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
@@ -163,6 +170,7 @@ def matrix_to_payload(matrix: ConfusionCells) -> dict:
     if matrix.other:
         key = DIFFERENCE_COLOUR_KEY.format(first=matrix.run, second=matrix.other)
     c = range(len(matrix.classes))
+    notes = [DIFFERENT_SETS_MESSAGE] if matrix.has_different_images else []
     return {
         "classes": list(matrix.classes),
         "values": matrix.values.tolist(),
@@ -170,7 +178,7 @@ def matrix_to_payload(matrix: ConfusionCells) -> dict:
         "texts": cell_texts(matrix),
         "spoken": [[cell_label(matrix, i, j) for j in c] for i in c],
         "signed": matrix.other is not None,
-        "words": [key, *matrix.group.exclusion_messages],
+        "words": [key, *notes, *matrix.group.exclusion_messages],
         "file": matrix.file,
     }
 
@@ -226,7 +234,8 @@ def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
 
 def cell_query(matrix: ConfusionCells, i: int, j: int) -> ImageQuery:
     """Return the query for the images of class `i` that were predicted as class `j`."""
-    return ImageQuery(matrix.run, Filters("all", i, j), matrix.other)
+    other = None if matrix.has_different_images else matrix.other
+    return ImageQuery(matrix.run, Filters("all", i, j), other)
 
 
 def plural_class_name(name: str) -> str:
@@ -236,7 +245,7 @@ def plural_class_name(name: str) -> str:
 def cell_title(matrix: ConfusionCells, i: int, j: int) -> list[DocumentBlock]:
     """Return a heading for the images of a cell, and a sentence about their order."""
     order = "Most confident first."
-    if matrix.other:
+    if matrix.other and not matrix.has_different_images:
         order = f"First the images of {matrix.run}, then the other images of {matrix.other}."
     label = cell_label(matrix, i, j)
     return [Heading(label[:1].upper() + label[1:]), Text(order, quiet=True)]

@@ -8,7 +8,7 @@ import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.confusion_matrix;
-const MODELS = ["results.model", "results.other"];
+const MODELS = ["results.tests", "results.model", "results.other"];
 const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
 const MAX_CELL = 400; // characters of the two class names
 

@@ -10,7 +10,7 @@ const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_error
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
 const NO_FILTER = { ...ANY_CLASS, "errors.low": 0, "errors.high": 100 }; // values that exclude no image
-const MODEL = ["results.model"];
+const MODEL = ["results.tests", "results.model"];
 const FILTERS = [...MODEL, ...Object.keys(NO_FILTER)];
 const number = new Intl.NumberFormat("en");
 
@@ -21,7 +21,7 @@ const change = (values) =>
   store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
 
 // Another model may have other classes, unless the same change chooses the classes.
-store.watch(["results.model"], (_, changes) => {
+store.watch(MODEL, (_, changes) => {
   if (!Object.keys(ANY_CLASS).some((name) => name in changes)) change(ANY_CLASS);
 });
 

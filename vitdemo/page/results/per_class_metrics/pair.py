@@ -5,7 +5,8 @@ from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
 from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.results.models import choose_models
-from vitdemo.report.comparison import paired_test_blocks
+from vitdemo.report.comparison import independent_test_blocks, paired_test_blocks
+from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 VIEW = "paired_test"
 
@@ -20,8 +21,12 @@ def payload(context: AppContext, state: ViewState) -> list:
         return []
     run = context.find_run(name)
     try:
-        context.cache.call(compute_classification_report, run)
+        report = context.cache.call(compute_classification_report, run)
     except VitdemoError:  # reported by the view of the class metrics
         return []
+    if other.endswith(ORIGINAL_SUFFIX):
+        original = context.cache.call(compute_classification_report, context.find_run(other))
+        blocks = independent_test_blocks(report, original, context.user_test_set.name)
+        return document_payload(blocks)
     test = context.cache.call(compare_runs, run, context.find_run(other))
     return document_payload(paired_test_blocks(test))

@@ -6,7 +6,7 @@ import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.per_class_metrics;
-const MODELS = ["results.model", "results.other"];
+const MODELS = ["results.tests", "results.model", "results.other"];
 const CLASSES = "metrics.classes";
 
 store.defineDocument("paired_test", [...MODELS]);

@@ -233,4 +233,4 @@ function create(element) {
   };
 }
 
-store.define("model_scatter", { skeleton: "figures", needs: [], follows: [X], create });
+store.define("model_scatter", { skeleton: "figures", needs: ["results.tests"], follows: [X], create });

@@ -1,0 +1,47 @@
+// Uploads of chosen files and folders.
+import { fill, fillPlural, TEXTS } from "../texts.js";
+
+const texts = TEXTS.uploads;
+const MAX_FILE_BYTES = 60e6; // the server has the same limit
+
+// Return the chosen files. The value is cleared so that the same files can be chosen again.
+export function takeFiles(input) {
+  const files = [...input.files];
+  input.value = "";
+  return files;
+}
+
+// Upload files with `upload` of gradio's component; `say` shows the progress and problems. Return { files, paths } of the
+// files that were small enough, or null after a failure.
+export async function uploadFiles(files, upload, say) {
+  const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
+  if (small.length < files.length) say(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
+  const paths = [];
+  for (const file of small) {
+    say(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
+    try {
+      paths.push((await upload(file)).path);
+    } catch {
+      say(texts.upload_failed);
+      return null;
+    }
+  }
+  say("");
+  return { files: small, paths };
+}
+
+// Return whether the file or one of its folders is a system file. `names` are names of system files in lower case; the
+// server applies the complete rule.
+const isSystemFile = ({ webkitRelativePath }, names) =>
+  webkitRelativePath.split("/").some((name) => /^(\.|~\$)/.test(name) || names.includes(name.toLowerCase()));
+
+// Return the files of a chosen folder without system files, or null if there are more than `limit`.
+export function filesOfFolder(files, systemNames, limit, say) {
+  const shown = files.filter((file) => !isSystemFile(file, systemNames));
+  if (shown.length <= limit) return shown;
+  say(fillPlural(texts, "too_many", shown.length, { limit }));
+  return null;
+}
+
+// The folder of a file in a chosen folder, as "pets/cat". Its last part is the class.
+export const folderOf = ({ webkitRelativePath }) => webkitRelativePath.split("/").slice(0, -1).join("/");

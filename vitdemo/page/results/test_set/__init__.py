@@ -1,0 +1,250 @@
+"""The user's own test sets: menu of the Results tab, upload, evaluation, and both accuracies.
+
+The payload of the view is
+
+    {"name": the chosen test set or "", "summary": str, "pending": number of models to evaluate,
+     "comparison": blocks, "problems": [str, ...], "is_local": bool, "system": [str, ...]}
+
+`system` lists names of system files, which the browser does not upload. A test set belongs to its
+user, unless the page is local: then it stays until the page ends. The chosen test set is a text of
+the view state, its name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import gradio as gr
+from gradio.components import Component
+
+from vitdemo.analyses.test_set_evaluation import (
+    compare_test_sets,
+    evaluate_models,
+    list_pending_runs,
+    list_testable_runs,
+    make_test_set,
+)
+from vitdemo.context import AppContext
+from vitdemo.custom_classes import MAX_CUSTOM_NAME_LENGTH, ImageCollection
+from vitdemo.data.image_folders import SYSTEM_NAMES, format_some_names
+from vitdemo.errors import DataError, RunError
+from vitdemo.page.bridge import (
+    Action,
+    Payload,
+    Report,
+    Task,
+    ViewData,
+    ViewState,
+    add_view,
+    document_payload,
+)
+from vitdemo.page.components import are_uploads
+from vitdemo.page.components.run_choice import RunChoice
+from vitdemo.page.gradio_patches import session_value
+from vitdemo.page.results.models import SAME_MODEL
+from vitdemo.report.comparison import test_set_blocks
+from vitdemo.runs.user_test_set import UserTestSet
+
+VIEW = "test_set"
+TESTS = "results.tests"  # state key: name of the chosen test set, "" for the original test set
+ADD, REMOVE, EVALUATE = "tests.add", "tests.remove", "tests.evaluate"
+MAX_CLASSES, MAX_IMAGES = 100, 1000
+MAX_TEST_SETS = 10  # per user
+SESSION_LIFETIME = 3600  # seconds after the last use
+ORIGINAL_LABEL = "original test set"
+TEXTS = {
+    "same_model": SAME_MODEL,
+    "add": "Test the models on your own images",
+    "intro": "Use a folder or a zip file with one folder of images per class. Name the folders "
+    "like classes of the models, for example cat and dog.",
+    "private": "Only you can see your images. They are deleted one hour after their last use.",
+    "local": "The images stay in memory until this page is stopped.",
+    "name": "Name of the test set",
+    "name_example": "for example Group 2",
+    "folder": "Add folder",
+    "zip": "Add zip",
+    "evaluate_one": "Evaluate {count} model",
+    "evaluate_other": "Evaluate {count} models",
+    "images": "images",
+    "remove": "Remove this test set",
+    "cancelled": "The evaluation was cancelled. Models that were finished are kept.",
+}
+NOT_EVALUATED_MESSAGE = (
+    "No model has been evaluated on '{name}' yet. Press the button 'Evaluate models'."
+)
+DEFAULT_NAME = "My test set"
+
+
+@dataclass
+class TestSetSession:
+    """Test sets of one user by id, and messages about the last upload."""
+
+    __test__ = False  # not a test class
+
+    ids: list[str] = field(default_factory=list)
+    problems: tuple[str, ...] = ()
+    added: str = ""  # name of a test set that is chosen in the next payload
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Functions of the view for the bridge, by name."""
+
+    payloads: dict[str, Payload]
+    tasks: dict[str, Task]
+    actions: dict[str, Action]
+
+
+def add_menu(controls: dict[str, Component]) -> None:
+    """Lay out the menu of test sets, and add it to `controls`."""
+    controls[TESTS] = RunChoice(
+        [], label="Test images", nobody=ORIGINAL_LABEL, elem_id="results-tests"
+    )
+
+
+def build(context: AppContext, *, for_all: bool) -> Handlers:
+    """Lay out the view. With `for_all`, each test set belongs to all users of the page."""
+
+    def discard(session: TestSetSession) -> None:
+        for test_set_id in session.ids:
+            context.remove_test_set(test_set_id)
+
+    session = gr.State(
+        TestSetSession(),
+        time_to_live=SESSION_LIFETIME,
+        delete_callback=None if for_all else discard,
+    )
+    add_view(VIEW, elem_id="test-set")
+    return make_handlers(lambda: session_value(session), for_all=for_all)
+
+
+def make_handlers(session: Callable[[], TestSetSession], *, for_all: bool) -> Handlers:
+    """Return the functions of the view; `session` returns the value of the current user."""
+    return Handlers(
+        payloads={VIEW: lambda context, state: payload(context, state, session(), for_all)},
+        tasks={EVALUATE: evaluate},
+        actions={
+            ADD: lambda context, state, fields: add(context, state, session(), fields, for_all),
+            REMOVE: lambda context, state, fields: remove(context, state, session()),
+        },
+    )
+
+
+def choose_context(context: AppContext, state: ViewState) -> AppContext:
+    """Return the context of the chosen test set.
+
+    Raises `RunError` if no model was evaluated on it, or if it no longer exists.
+    """
+    name = state.read_text(TESTS)
+    if not name:
+        return context
+    found = context.with_test_set(context.find_test_set_by_name(name))
+    if not found.evaluated_runs():
+        raise RunError(NOT_EVALUATED_MESSAGE.format(name=name))
+    return found
+
+
+def on_chosen_test_set(payload: Payload) -> Payload:
+    """Return `payload` with the context of the chosen test set."""
+    return lambda context, state: payload(choose_context(context, state), state)
+
+
+def payload(
+    context: AppContext, state: ViewState, session: TestSetSession, for_all: bool
+) -> ViewData:
+    """Return the chosen test set, and the menu of test sets; see the module docstring."""
+    names = [tests.name for tests in context.list_test_sets()]
+    wanted, session.added = session.added or state.read_text(TESTS), ""
+    name = wanted if wanted in names else ""
+    tests = context.find_test_set_by_name(name) if name else None
+    data = {
+        "name": name,
+        "summary": describe_test_set(tests) if tests else "",
+        "pending": len(list_pending_runs(context, tests)) if tests else 0,
+        "comparison": document_payload(test_set_blocks(compare_test_sets(context, tests), name))
+        if tests
+        else [],
+        "problems": list(session.problems),
+        "is_local": for_all,
+        "system": sorted(SYSTEM_NAMES),
+    }
+    groups = [("Your test sets", names)] if names else []
+    return ViewData(data, {TESTS: {"props": {"groups": groups}, "value": name}})
+
+
+def describe_test_set(tests: UserTestSet) -> str:
+    """Describe the images of a test set, as "48 images of 3 classes: cat, dog, frog."."""
+    classes = tests.tested_classes
+    images = "1 image" if len(tests) == 1 else f"{len(tests)} images"
+    noun = "class" if len(classes) == 1 else "classes"
+    return f"{images} of {len(classes)} {noun}: {format_some_names(classes)}."
+
+
+def add(
+    context: AppContext,
+    state: ViewState,
+    session: TestSetSession,
+    fields: Mapping[str, object],
+    for_all: bool,
+) -> list[str]:
+    """Add a test set from an upload. An action of the bridge. Raises `DataError`."""
+    paths, folders = fields.get("paths"), fields.get("folders")
+    if len(context.list_test_sets()) >= MAX_TEST_SETS:
+        raise DataError(f"The limit is {MAX_TEST_SETS} test sets. Remove one first.")
+    if not _is_text_list(paths) or not paths or not are_uploads(paths):
+        raise DataError("The uploaded files were already deleted. Add them again.")
+    collection = ImageCollection(max_classes=MAX_CLASSES, max_images=MAX_IMAGES)
+    if folders is None:
+        collection, problems = collection.with_zip(paths[0])
+    elif _is_text_list(folders) and len(folders) == len(paths):
+        collection, problems = collection.with_folders(zip(paths, folders, strict=True))
+    else:
+        raise DataError("The number of folders differs from the number of files. Add them again.")
+    if not len(collection):
+        raise DataError(" ".join(problems))
+    tests = make_test_set(
+        context,
+        choose_name(fields.get("name"), [each.name for each in context.list_test_sets()]),
+        [each.name for each in collection.classes],
+        collection.list_squares(),
+        collection.class_indices(),
+        state.model,
+    )
+    context.add_test_set(tests, for_all=for_all)
+    session.ids.append(tests.id)
+    session.problems, session.added = tuple(problems), tests.name
+    return [VIEW]
+
+
+def _is_text_list(value: object) -> bool:
+    is_list = isinstance(value, list) and len(value) <= MAX_IMAGES
+    return is_list and all(isinstance(each, str) for each in value)
+
+
+def choose_name(wanted: object, used: Sequence[str]) -> str:
+    """Return the wanted name, or a default, with a number if the name is used."""
+    name = " ".join(wanted.split())[:MAX_CUSTOM_NAME_LENGTH] if isinstance(wanted, str) else ""
+    name = name if name.isprintable() and name else DEFAULT_NAME
+    numbered = (name if n == 1 else f"{name} ({n})" for n in range(1, MAX_TEST_SETS + 2))
+    return next(each for each in numbered if each not in used)
+
+
+def remove(context: AppContext, state: ViewState, session: TestSetSession) -> list[str]:
+    """Remove the chosen test set. An action of the bridge. Raises `RunError`."""
+    context.remove_test_set(context.find_test_set_by_name(state.read_text(TESTS)).id)
+    session.problems = ()
+    return [VIEW]
+
+
+def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
+    """Evaluate all models with the classes of the chosen test set. A task of the bridge.
+
+    Raises `RunError` if the test set no longer exists or a model fails, and `Stopped` after a
+    cancellation.
+    """
+    tests = context.find_test_set_by_name(state.read_text(TESTS))
+    if not list_testable_runs(context, tests):
+        raise RunError(f"No model with the classes of '{tests.name}' exists any more.")
+    with closing(evaluate_models(context, tests)) as steps:
+        for step in steps:
+            report(step.done, step.total, step.run.name)

@@ -1,0 +1,128 @@
+// The user's own test set: upload, evaluation of all models with its classes, and a table of both accuracies.
+import { documentIn } from "../../components/documents.js";
+import { notice } from "../../components/shared.js";
+import { progressLine } from "../../components/task_panel.js";
+import { filesOfFolder, folderOf, takeFiles, uploadFiles } from "../../components/uploads.js";
+import { markup, nothing, render } from "../../markup.js";
+import * as store from "../../store.js";
+import { fillPlural, TEXTS } from "../../texts.js";
+
+const texts = TEXTS.test_set;
+const TESTS = "results.tests";
+const VIEW = "test_set";
+const MAX_FILES = 1000; // per folder; the server has the same limit
+// The views that show results of the chosen test set.
+const RESULTS = ["class_metrics", "paired_test", "ranking_curves", "confusion_matrix", "confusion_cell"]
+  .concat([
+    "errors_kinds",
+    "errors_pairs",
+    "errors_pictures",
+    "calibration",
+    "model_scatter",
+    "models_table",
+  ]);
+
+// With an own test set, compare the chosen model on both test sets; the user may choose another comparison.
+store.watch([TESTS], (state, changes) => {
+  if ("results.other" in changes) return; // from the URL, or chosen together with the test set
+  const other = state[TESTS] ? texts.same_model : "";
+  store.updateControls({ "results.other": { value: other } });
+});
+
+function createTestSet(element, { upload }) {
+  const progress = progressLine(texts.images);
+  const table = document.createElement("div");
+  table.className = "article";
+  const drawTable = documentIn(table);
+  let drawn = null; // the last payload
+  let running = false; // whether the evaluation runs
+  let message = nothing; // about the last upload or evaluation
+
+  function say(text) {
+    message = text ? notice(text) : nothing;
+    draw();
+  }
+
+  function evaluate() {
+    say("");
+    store.startTask("tests.evaluate", ({ error, ...state }) => {
+      running = !state.end;
+      progress.show({ ...state, error: null });
+      if (state.end) [VIEW, ...RESULTS].forEach(store.invalidate);
+      say(state.cancelled ? texts.cancelled : error);
+    }, [TESTS]);
+  }
+
+  function add(fields) {
+    const name = element.querySelector(".name").value;
+    store.act("tests.add", { name, ...fields }, (error) => {
+      if (error) return say(error);
+      element.querySelector("details.add").open = false;
+      evaluate();
+    });
+  }
+
+  async function sendZip({ target }) {
+    const sent = await uploadFiles(takeFiles(target), upload, say);
+    if (sent?.paths.length) add({ paths: sent.paths });
+  }
+
+  async function sendFolder({ target }) {
+    const files = filesOfFolder(takeFiles(target), drawn.system, MAX_FILES, say);
+    const sent = files && await uploadFiles(files, upload, say);
+    if (sent?.paths.length) add({ paths: sent.paths, folders: sent.files.map(folderOf) });
+  }
+
+  const form = () =>
+    markup`<details class="add"><summary>${texts.add}</summary>
+      <p>${texts.intro} ${drawn.is_local ? texts.local : texts.private}</p>
+      <div class="ways">
+        <input type="text" class="name" maxlength="40" autocomplete="off" placeholder=${texts.name_example}
+          aria-label=${texts.name}>
+        <label class="file"><input type="file" class="folder" webkitdirectory multiple
+          @change=${sendFolder}><span>${texts.folder}</span></label>
+        <label class="file"><input type="file" class="zip" accept=".zip"
+          @change=${sendZip}><span>${texts.zip}</span></label>
+      </div>
+    </details>`;
+
+  const evaluateButton = () =>
+    markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
+      fillPlural(texts, "evaluate", drawn.pending)
+    }</button>`;
+  const cancelButton = () =>
+    markup`<button type="button" class="vd-download" id="tests-cancel" @click=${() =>
+      store.stopTask()}>${TEXTS.task_panel.cancel}</button>`;
+  const removeButton = () =>
+    markup`<button type="button" class="vd-download" id="tests-remove"
+      @click=${() => store.act("tests.remove", {}, say)}>${texts.remove}</button>`;
+
+  function chosen() {
+    return markup`<h2>${drawn.name}</h2>
+      <p class="quiet">${drawn.summary}</p>
+      ${drawn.problems.map((text) => markup`<p class="quiet">${text}</p>`)}
+      ${table}
+      <div class="buttons">${drawn.pending && !running ? evaluateButton() : nothing}${
+      running ? cancelButton() : removeButton()
+    }</div>`;
+  }
+
+  function draw() {
+    if (!drawn) return;
+    render(
+      markup`${form()}${drawn.name ? chosen() : nothing}${progress.place}<div role="status">${message}</div>`,
+      element,
+    );
+    drawTable(drawn.comparison);
+  }
+
+  return {
+    render(data) {
+      drawn = data;
+      draw();
+    },
+    showError: say,
+  };
+}
+
+store.define(VIEW, { needs: [TESTS], create: createTestSet });

@@ -1,0 +1,155 @@
+"""A user's test set: labelled images of classes that models already know, and evaluations on it.
+
+    tests = UserTestSet("Group 2", run.classes, squares, labels)
+    tests.add_evaluation(run, probabilities, seconds_per_image)
+    RunOnTestSet.create(run, tests).evaluation.probabilities  # (N, C)
+
+Letters: N images, C classes.
+"""
+
+import hashlib
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vitdemo.data import ImageDataset, LabelledImages, TestSet
+from vitdemo.errors import RunError
+from vitdemo.runs import Evaluation, Run
+
+ORIGINAL_SUFFIX = " (original test set)"  # of a run's name, see `AppContext.find_run`
+MIN_SIDE = 96  # pixels; galleries of photos are not readable below
+
+
+@dataclass(frozen=True)
+class _ListedDataset(ImageDataset):
+    """A test set of given files, each with the index of its class."""
+
+    files: tuple[tuple[str, int], ...] = ()
+
+    def list_files(self, part: str) -> list[tuple[str, int]]:
+        return [*self.files] if part == "test" else []
+
+    def list_notes(self) -> list[str]:
+        return []
+
+
+class UserTestSet(TestSet):
+    """Square images with labels, in a temporary folder that is deleted with this object.
+
+    `classes` are the C classes of the evaluated models. Not all of them need images. `id` is random
+    and not guessable, so it also protects the images from other users.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        classes: tuple[str, ...],
+        squares: Sequence[Image.Image],
+        labels: Sequence[int],
+    ):
+        self.id, self.name = secrets.token_hex(8), name
+        folder = Path(tempfile.mkdtemp(prefix="vitdemo-tests-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        digest = hashlib.blake2b("\0".join(classes).encode(), digest_size=8)
+        files = []
+        for i, (square, label) in enumerate(zip(squares, labels, strict=True)):
+            path = folder / f"{i:05}.png"
+            square.save(path)
+            digest.update(int(label).to_bytes(4, "little") + square.tobytes())
+            files.append((str(path), int(label)))
+        super().__init__(_ListedDataset(name, folder, classes, files=tuple(files)))
+        self.labels = np.array([label for _, label in files], dtype=np.int64)  # (N,)
+        self.fingerprint = digest.hexdigest()
+        self._evaluations: dict[tuple, Evaluation] = {}  # by path and stamp of the run
+
+    def load_squares(self, side: int) -> tuple[LabelledImages, str]:
+        """Return all images as squares, and the fingerprint of this test set.
+
+        The width is `side`, but at least `MIN_SIDE`. Unlike in a dataset, the fingerprint does not
+        depend on `side`, so that models with different input sizes can be compared.
+        """
+        return super().load_squares(max(side, MIN_SIDE))[0], self.fingerprint
+
+    @property
+    def tested_classes(self) -> list[str]:
+        """The names of the classes that have images."""
+        return [self.classes[c] for c in np.unique(self.labels)]
+
+    def find_evaluation(self, run: Run) -> Evaluation | None:
+        """Return the evaluation of `run` on this test set; None before `add_evaluation`."""
+        return self._evaluations.get((run.path, run.stamp))
+
+    def add_evaluation(
+        self, run: Run, probabilities: np.ndarray, seconds_per_image: float
+    ) -> Evaluation:
+        """Store the predictions (N, C) of `run`.
+
+        The validation images of the run's own evaluation stay, since temperature scaling needs
+        them. Raises `RunError` for another number of images or classes.
+        """
+        if probabilities.shape != (len(self), len(self.classes)):
+            raise RunError(
+                f"'{run.name}' has {probabilities.shape[-1]} classes, but the test set "
+                f"'{self.name}' has {len(self.classes)}."
+            )
+        own = None
+        if run.has_evaluation:
+            try:
+                own = run.evaluation
+            except RunError:
+                own = None
+        self._evaluations[run.path, run.stamp] = Evaluation(
+            probabilities.astype(np.float32),
+            self.labels,
+            self.fingerprint,
+            seconds_per_image,
+            own.validation_probabilities if own else None,
+            own.validation_labels if own else None,
+        )
+        return self._evaluations[run.path, run.stamp]
+
+
+@dataclass(frozen=True)
+class RunOnTestSet(Run):
+    """A run whose evaluation is on a user's test set. `original` is the run itself."""
+
+    original: Run
+    tests: UserTestSet
+
+    @classmethod
+    def create(cls, run: Run, tests: UserTestSet) -> "RunOnTestSet":
+        """Return `run` with its evaluation on `tests`."""
+        values = {field.name: getattr(run, field.name) for field in fields(Run)}
+        is_evaluated = tests.find_evaluation(run) is not None
+        stamp = (*run.stamp, tests.id, is_evaluated)  # differs from the stamp of the original
+        return cls(**values | {"stamp": stamp}, original=run, tests=tests)
+
+    @property
+    def has_weights(self) -> bool:
+        return self.original.has_weights
+
+    @property
+    def has_evaluation(self) -> bool:
+        return self.tests.find_evaluation(self.original) is not None
+
+    @property
+    def is_cross_validated(self) -> bool:
+        """False, because the model was not trained on the test set."""
+        return False
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Predictions for the user's test set. Raises `RunError` if there are none."""
+        if (found := self.tests.find_evaluation(self.original)) is None:
+            raise RunError(
+                f"'{self.name}' was not evaluated on the test set '{self.tests.name}'. Press "
+                "'Evaluate models'."
+            )
+        return found
