@@ -336,7 +336,9 @@ def test_images_above_the_limit_are_not_decoded(tmp_path, monkeypatch):
     read, load = [], image_files.load_image
     monkeypatch.setattr(image_files, "load_image", lambda path: read.append(path) or load(path))
     entries = {f"a/{i}.png": to_png(noise(i)) for i in range(9)}
-    collection, problems = ImageCollection(max_images=3).with_zip(write_zip(tmp_path / "z.zip", entries))
+    collection, problems = ImageCollection(max_images=3).with_zip(
+        write_zip(tmp_path / "z.zip", entries)
+    )
     assert len(collection) == len(read) == 3
     assert problems == ["The limit is 3 images. The other images were skipped."]
 

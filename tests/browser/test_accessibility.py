@@ -18,7 +18,7 @@ RULES = {
     "resultTypes": ["violations"],
 }
 EXPLORE_SECTIONS = ("heads", "why", "hands", "inside", "side")
-RESULTS_SECTIONS = ("per_class", "confusion", "errors", "calibration", "compare")
+RESULTS_SECTIONS = ("metrics", "confusion", "errors", "calibration", "compare")
 INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "lens")
 VIEWS = (
     *(f"?tab=look&section={section}" for section in EXPLORE_SECTIONS),
