@@ -930,3 +930,18 @@ def test_private_and_other_backbones_are_not_fine_tuned(tuning, jobs):
         with pytest.raises(JobError, match="Choose such a backbone"):
             fine_tune(context, session, jobs, **{classifier.MODEL: name})
     assert ask(context, session, jobs, **{classifier.MODEL: "deit"})["refusal"] == ""
+
+
+def test_saved_images_can_be_added_again(tmp_path):
+    session = CustomClassesSession()
+    with pytest.raises(DataError, match="There are no images to save"):
+        editor.save_images(session)
+    session.collection = make_collection("a", "two words")
+    found = editor.save_images(session)
+    path = tmp_path / found["name"]
+    path.write_bytes(found["file"].make_content())
+    again, problems = ImageCollection().with_zip(path)
+    assert problems == []
+    for before, after in zip(session.collection.classes, again.classes, strict=True):
+        assert after.name == before.name
+        assert [each.key for each in after.images] == [each.key for each in before.images]

@@ -97,6 +97,7 @@ def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
             "own.save": lambda context, state, report: classifier.save(
                 context, state, report, own()
             ),
+            "own.save_images": lambda context, state, report: editor.save_images(own()),
             "own.save_fine_tuned": lambda context, state, report: fine_tuning.save(own()),
             "own.fine_tune": lambda context, state, report: fine_tuning.fine_tune(
                 context, state, report, own(), jobs

@@ -1,11 +1,6 @@
 """The classifier of custom classes: train, save, publish and unpublish it."""
 
 import re
-import secrets
-import shutil
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import LinearProbe, ReportProgress, fit_linear_probe, write_probe_run
@@ -13,8 +8,9 @@ from vitdemo.errors import JobError, RunError
 from vitdemo.installation import APP_NAME
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
-from vitdemo.page.bridge import CachedFile, Report, ViewState
+from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.components.run_choice import choose_run
+from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
 from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import check_training_allowed
@@ -65,20 +61,7 @@ def save(
     Raises `DataError` if there is no classifier.
     """
     probe = session.require_probe()
-    return pack_run(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
-
-
-def pack_run(name: str, write_run: Callable[[Path], object]) -> dict:
-    """Return the run folder that `write_run(folder)` writes as a zip file for the browser."""
-
-    def pack() -> bytes:
-        with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as packed:
-            write_run(Path(place) / name)
-            return Path(shutil.make_archive(str(Path(packed) / name), "zip", place)).read_bytes()
-
-    # The random folder keeps the address secret, and the browser saves the file under its own name.
-    file = CachedFile(f"{secrets.token_hex(12)}/{name}.zip", pack)
-    return {"file": file, "name": f"{name}.zip"}
+    return pack_folder(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
 
 
 def make_run_name(found: LinearProbe) -> str:

@@ -25,6 +25,7 @@ from vitdemo.custom_classes import (
     CustomClass,
     CustomImage,
     ImageCollection,
+    export_image_folder,
 )
 from vitdemo.data.image_files import crop_visible_square, image_suffixes
 from vitdemo.data.image_folders import SYSTEM_NAMES
@@ -32,6 +33,7 @@ from vitdemo.documents.images import concatenate_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import CachedFile
 from vitdemo.page.components import are_uploads
+from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
     MODELS_VIEW,
@@ -46,6 +48,8 @@ FOLDER_COUNT_MESSAGE = (
 )
 DELETED_UPLOADS_MESSAGE = "The uploaded files were already deleted. Add them again."
 NO_FILE_MESSAGE = "No file was sent. Choose a zip file."
+NO_IMAGES_TO_SAVE_MESSAGE = "There are no images to save. Add images first."
+IMAGES_FILE_NAME = "vitdemo-images"
 NO_STEP_MESSAGE = "There is no step to undo."
 CLASS_THUMBNAIL_SIDE = 56  # width and height of a thumbnail in pixels
 EXAMPLE_CLASSES, EXAMPLE_IMAGES_PER_CLASS = 3, 20
@@ -198,6 +202,20 @@ def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCo
             except DataError:  # The collection already contains this image.
                 continue
     return collection
+
+
+def save_images(session: CustomClassesSession) -> dict:
+    """Return all images as a zip file with the paths test/<class>/<image>. A task of the bridge.
+
+    The file can be added again, here or as a test set. Raises `DataError` without images.
+    """
+    collection = session.collection
+    if not len(collection):
+        raise DataError(NO_IMAGES_TO_SAVE_MESSAGE)
+    is_test = np.ones(len(collection), bool)
+    return pack_folder(
+        IMAGES_FILE_NAME, lambda folder: export_image_folder(collection, is_test, folder)
+    )
 
 
 def describe_collection(collection: ImageCollection) -> str:

@@ -19,10 +19,10 @@ from vitdemo.jobs.state import FAILED, QUEUED, TRAINING, Job, read_job_state
 from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.custom_classes.classifier import (
     find_backbone,
-    pack_run,
     report_fraction,
     require_training,
 )
+from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
 from vitdemo.runs import (
     CUSTOM_CLASSES_RECIPE,
@@ -142,7 +142,7 @@ def save(session: CustomClassesSession) -> dict:
                 shutil.copy(folder / name, place)
         write_config(place, remove_server_fields(read_config(folder)))
 
-    return pack_run(folder.name, copy_run)
+    return pack_folder(folder.name, copy_run)
 
 
 def remove_server_fields(config: dict) -> dict:

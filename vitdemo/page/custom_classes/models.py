@@ -4,7 +4,8 @@ The payload:
 
     {"missing": what is missing for training, or "",
      "is_current": whether the classifier was trained on the present images,
-     "can_save": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
+     "can_save": bool, "can_save_images": bool, "can_publish": bool, "can_unpublish": bool,
+     "can_fine_tune": bool,
      "refusal": why the backbone cannot be fine-tuned, or "", "notice": str,
      "tuned": {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
 
@@ -47,6 +48,7 @@ def payload(
         "missing": explain_missing_images(session.collection),
         "is_current": session.is_probe_current,
         "can_save": session.probe is not None,
+        "can_save_images": len(session.collection) > 0,
         "can_publish": trains and session.probe is not session.published_probe,
         "can_unpublish": trains and session.published_job is not None,
         "can_fine_tune": is_ready,

@@ -29,6 +29,7 @@ TEXTS = {
     "percent": "percent",
     "cancelled": "Training was cancelled. No new classifier was saved.",
     "save": "Save the model (.zip)",
+    "save_images": "Save the images (.zip)",
     "publish": "Publish to all users",
     "unpublish": "Unpublish",
     "fine_tune": "Fine-tune the whole model",

@@ -16,7 +16,8 @@ const [EDITOR, MODELS, RESULT, TRIAL] = [
   "custom_classes_result",
   "custom_classes_trial",
 ];
-const ACTIONS = ["can_save", "can_publish", "can_unpublish", "can_fine_tune"]; // fields of the models' data, folded under "More"
+// fields of the models' data, folded under "More"
+const ACTIONS = ["can_save", "can_save_images", "can_publish", "can_unpublish", "can_fine_tune"];
 const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
 const MAX_FILES = 500; // per folder; the limit of a collection
@@ -259,6 +260,8 @@ function createModels(element) {
 
   const actions = {
     can_save: () => button(texts.save, () => start("save", []), { id: "own-save" }),
+    can_save_images: () =>
+      button(texts.save_images, () => start("save_images", []), { id: "own-save-images" }),
     can_publish: () => button(texts.publish, () => act("own.publish")),
     can_unpublish: () => button(texts.unpublish, () => act("own.unpublish")),
     can_fine_tune: () => button(texts.fine_tune, askWho),
