@@ -28,7 +28,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.serving import serve  # noqa: E402
+from tests.support.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 from vitdemo.page.explore import attention_maps, image_input, predictions  # noqa: E402
 

@@ -40,7 +40,7 @@ from tests.browser.actions import (  # noqa: E402
     upload,
     wait_until_drawn,
 )
-from tests.serving import serve  # noqa: E402
+from tests.support.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.data.image_files import crop_visible_square, load_image  # noqa: E402

@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from load import SimulatedUser, find_image_event, make_random_image  # noqa: E402
 
-from tests.serving import serve  # noqa: E402
+from tests.support.serving import serve  # noqa: E402
 
 NUM_USERS = 8  # simulated users
 REQUESTS_PER_MEDIAN = 500  # requests per reported median

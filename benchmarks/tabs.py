@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.browser.actions import open_tab  # noqa: E402
-from tests.serving import serve  # noqa: E402
+from tests.support.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
 # Tab, or section of Results -> selectors of elements that must be visible in it. Results opens with

@@ -11,8 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import RESNET, TEST_COUNTS, TIMM, VIT, make_context, make_run, make_tested_runs
-from tests.serving import serve
+from tests.support.factories import (
+    RESNET,
+    TEST_COUNTS,
+    TIMM,
+    VIT,
+    make_context,
+    make_run,
+    make_tested_runs,
+)
+from tests.support.serving import serve
 from vitdemo import data
 from vitdemo.cli import train
 from vitdemo.context import AppContext

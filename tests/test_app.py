@@ -15,8 +15,8 @@ from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from PIL import Image
 
-from tests.factories import noise
-from tests.serving import ROOT, serve
+from tests.support.factories import noise
+from tests.support.serving import ROOT, serve
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import noise
+from tests.support.factories import noise
 from vitdemo.analyses.augmentation import apply_augmentations
 from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.training import augment_batch

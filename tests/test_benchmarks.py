@@ -20,7 +20,7 @@ from benchmarks import (
     train,
     train_all,
 )
-from tests.factories import CLASSES, VIT, make_run, noise
+from tests.support.factories import CLASSES, VIT, make_run, noise
 from tests.test_layers import find_import_faults
 from vitdemo import data, runs
 from vitdemo.data import SyntheticDataset

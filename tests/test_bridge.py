@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.factories import make_context, make_run
+from tests.support.factories import make_context, make_run
 from vitdemo import page, runs
 from vitdemo.errors import RunError
 from vitdemo.explain.logit_lens import compute_logit_lens

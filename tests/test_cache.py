@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import VIT, make_run
+from tests.support.factories import VIT, make_run
 from vitdemo import runs
 from vitdemo.cache import Cache, estimate_bytes, make_key
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from tests.hub import RESOLVE_PATH, serve_hub
+from tests.support.hub import RESOLVE_PATH, serve_hub
 from vitdemo import data
 from vitdemo.data import cifar10 as module
 from vitdemo.errors import DataError, Stopped

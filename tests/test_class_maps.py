@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import CLASSES, RESNET, VIT, make_run, noise
+from tests.support.factories import CLASSES, RESNET, VIT, make_run, noise
 from vitdemo import runs
 from vitdemo.analyses import class_maps
 from vitdemo.analyses.class_maps import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.factories import RESNET, VIT, declare_ablation, make_context, make_run
+from tests.support.factories import RESNET, VIT, declare_ablation, make_context, make_run
 from vitdemo import runs
 from vitdemo.analyses import latency, model_rows
 from vitdemo.analyses.published_results import PUBLISHED_RESULTS

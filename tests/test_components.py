@@ -15,7 +15,7 @@ import pytest
 from gradio.data_classes import FileData
 from PIL import Image
 
-from tests.factories import make_context, make_run
+from tests.support.factories import make_context, make_run
 from vitdemo.data.image_files import load_image
 from vitdemo.documents import Notice
 from vitdemo.documents.images import ImageItem, ImageRow

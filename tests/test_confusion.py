@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import make_context
+from tests.support.factories import make_context
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState

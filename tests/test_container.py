@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_requests import read_views
-from tests.serving import ROOT, free_port, run_server
+from tests.support.page_requests import read_views
+from tests.support.serving import ROOT, free_port, run_server
 from tests.test_package import create_environment, install
 from vitdemo.cli import app
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import make_context, make_history_record, make_run, noise
+from tests.support.factories import make_context, make_history_record, make_run, noise
 from vitdemo import runs
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.data import sample_stratified

@@ -20,7 +20,7 @@ from gradio.state_holder import SessionState
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from tests.factories import TIMM_KINDS, VIT, make_run
+from tests.support.factories import TIMM_KINDS, VIT, make_run
 from tests.test_near_duplicates import make_burst_frames, make_scene
 from vitdemo import data, runs
 from vitdemo.context import AppContext

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import (
+from tests.support.factories import (
     TIMM,
     TIMM_KINDS,
     VIT,

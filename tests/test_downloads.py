@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tests.hub import RESOLVE_PATH, serve_hub
+from tests.support.hub import RESOLVE_PATH, serve_hub
 from vitdemo.data.downloads import (
     DownloadSpeed,
     download_file,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import RESNET, TIMM_KINDS, VIT, random_model
+from tests.support.factories import RESNET, TIMM_KINDS, VIT, random_model
 from vitdemo.explain import embeddings
 from vitdemo.explain.forward_pass import trace
 

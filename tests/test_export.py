@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import noise
+from tests.support.factories import noise
 from vitdemo.analyses.export import ARRAY_DESCRIPTIONS, README_FILE, compute_all_maps, save_maps
 from vitdemo.errors import RunError
 from vitdemo.explain import attention, forward_pass

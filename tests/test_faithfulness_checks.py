@@ -9,7 +9,7 @@ import torch
 from scipy.stats import spearmanr, ttest_1samp
 from torch.testing import assert_close
 
-from tests.factories import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
+from tests.support.factories import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
 from vitdemo.explain import attributions
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
 from vitdemo.explain.faithfulness.sanity import (

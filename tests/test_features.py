@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.conftest import write_noise_images
-from tests.factories import CONVNET, RESNET, TIMM, VIT, make_run, timm_spec
+from tests.support.factories import CONVNET, RESNET, TIMM, VIT, make_run, timm_spec
 from vitdemo import models
 from vitdemo.analyses import features
 from vitdemo.analyses.tsne import tsne, tsne_apart

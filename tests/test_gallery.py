@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import RESNET, make_context, make_run
+from tests.support.factories import RESNET, make_context, make_run
 from vitdemo.analyses.predictions import ImageQuery, load_test_images
 from vitdemo.errors import RunError
 from vitdemo.metrics.error_selection import Filters

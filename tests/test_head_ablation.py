@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from tests.factories import TIMM_KINDS, VIT, random_model
+from tests.support.factories import TIMM_KINDS, VIT, random_model
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.head_ablation import ablate_each_head, ablate_heads, compute_head_means
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageFile
 
-from tests.serving import ROOT
+from tests.support.serving import ROOT
 from vitdemo.data import image_files
 from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
 from vitdemo.errors import ImageError

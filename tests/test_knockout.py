@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
-from tests.factories import (
+from tests.support.factories import (
     ATTENTION_MODELS,
     RESNET,
     TIMM_KINDS,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.prose import ROOT, units
+from tests.support.prose import ROOT, units
 
 TRAINING_NOUNS = (
     r"(run|set|step|image|recipe|epoch|curve|batch|loss|accuracy|signal|process|job|device)"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import RESNET, VIT, make_context, make_run
+from tests.support.factories import RESNET, VIT, make_context, make_run
 from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes

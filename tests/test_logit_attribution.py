@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
+from tests.support.factories import TIMM_KINDS, VIT, random_model, timm_spec
 from vitdemo.explain.forward_pass import classifier_rows, trace
 from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
 from vitdemo.explain.qkv import compute_qkv, head_scale

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.factories import TIMM_KINDS, VIT, random_model
+from tests.support.factories import TIMM_KINDS, VIT, random_model
 from tests.test_attention import random_images
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.logit_lens import apply_logit_lens

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import ROOT
+from tests.support.serving import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 # A stub writes its name and arguments to a log. If it creates the environment, it adds its python.

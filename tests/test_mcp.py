@@ -16,8 +16,8 @@ import pytest
 from gradio.utils import get_function_description, get_type_hints
 from gradio_client import Client, handle_file
 
-from tests.factories import noise
-from tests.serving import serve
+from tests.support.factories import noise
+from tests.support.serving import serve
 from vitdemo.cli import app
 from vitdemo.page.api import register_endpoints
 

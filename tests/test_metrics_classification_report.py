@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from tests.factories import make_evaluation, make_run
+from tests.support.factories import make_evaluation, make_run
 from tests.test_metrics_calibration import draw_miscalibrated
 from vitdemo import runs
 from vitdemo.errors import RunError

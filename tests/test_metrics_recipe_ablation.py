@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import RESNET, VIT, declare_ablation, make_evaluation, make_run
+from tests.support.factories import RESNET, VIT, declare_ablation, make_evaluation, make_run
 from tests.test_metrics_training_progress import with_recipe
 from vitdemo import runs
 from vitdemo.context import AppContext

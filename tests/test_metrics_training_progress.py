@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.factories import VIT, make_history_record, make_run, record_start_weights
+from tests.support.factories import VIT, make_history_record, make_run, record_start_weights
 from vitdemo.metrics import training_progress
 from vitdemo.models import ModelSpec
 

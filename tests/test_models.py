@@ -9,7 +9,7 @@ import timm
 import torch
 from timm.models.vision_transformer import VisionTransformer as TimmViT
 
-from tests.factories import random_model
+from tests.support.factories import random_model
 from vitdemo.errors import ModelError
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models import (

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from tests.serving import ROOT
+from tests.support.serving import ROOT
 from vitdemo.page.components import View
 from vitdemo.page.modules import FOLDER, MODULES, URL, build_app_options, build_head
 from vitdemo.page.texts import TEXTS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.factories import noise
+from tests.support.factories import noise
 from vitdemo.data.near_duplicates import (
     assign_folds,
     count_groups,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.factories import ATTENTION_MODELS, random_images, random_model, timm_spec
+from tests.support.factories import ATTENTION_MODELS, random_images, random_model, timm_spec
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms, value_products
 

@@ -13,8 +13,8 @@ from nbclient import NotebookClient
 from PIL import Image
 
 import vitdemo
-from tests.factories import make_context, make_run, noise
-from tests.serving import ROOT
+from tests.support.factories import make_context, make_run, noise
+from tests.support.serving import ROOT
 from vitdemo import notebook
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError

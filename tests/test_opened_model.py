@@ -13,9 +13,17 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import app
-from tests.factories import CONVNET, TIMM_KINDS, VIT, make_run, noise, random_model, timm_spec
-from tests.foreign_checkpoints import LABELS, compute_logits, make_tensors, write_checkpoint
-from tests.hub import serve_hub
+from tests.support.factories import (
+    CONVNET,
+    TIMM_KINDS,
+    VIT,
+    make_run,
+    noise,
+    random_model,
+    timm_spec,
+)
+from tests.support.foreign_checkpoints import LABELS, compute_logits, make_tensors, write_checkpoint
+from tests.support.hub import serve_hub
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.analyses.export import compute_all_maps

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_requests import read_script, read_views
-from tests.serving import ROOT, free_port, run_server
+from tests.support.page_requests import read_script, read_views
+from tests.support.serving import ROOT, free_port, run_server
 from vitdemo import __version__
 from vitdemo.installation import find_included
 from vitdemo.lessons import LESSONS_FOLDER

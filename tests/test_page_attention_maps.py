@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.factories import TIMM_KINDS, make_context, make_run, timm_spec
+from tests.support.factories import TIMM_KINDS, make_context, make_run, timm_spec
 from vitdemo.errors import RunError
 from vitdemo.explain import norms
 from vitdemo.page.bridge import CachedFile

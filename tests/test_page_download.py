@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from tests.hub import serve_hub
+from tests.support.hub import serve_hub
 from vitdemo import data
 from vitdemo.cli import app
 from vitdemo.context import AppContext

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.factories import make_context
+from tests.support.factories import make_context
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.factories import CLASSES, make_context, make_evaluation, make_run
+from tests.support.factories import CLASSES, make_context, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.calibration_report import compute_calibration_report

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.factories import make_context
-from tests.foreign_checkpoints import write_checkpoint
+from tests.support.factories import make_context
+from tests.support.foreign_checkpoints import write_checkpoint
 from vitdemo.errors import ModelError
 from vitdemo.page.explore.more_models import MoreModelsPanel
 from vitdemo.page.fetching import DownloadManager

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import make_run
+from tests.support.factories import make_run
 from vitdemo.context import Prediction
 from vitdemo.page.explore.predictions import (
     describe_accuracy,

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.factories import make_context, make_run, record_start_weights
+from tests.support.factories import make_context, make_run, record_start_weights
 from vitdemo import runs
 from vitdemo.figures.curves import MAX_TRAINING_CURVES
 from vitdemo.jobs import JobQueue

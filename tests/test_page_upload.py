@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.factories import CONVNET, VIT, make_run
-from tests.foreign_checkpoints import write_checkpoint
-from tests.hub import serve_hub
+from tests.support.factories import CONVNET, VIT, make_run
+from tests.support.foreign_checkpoints import write_checkpoint
+from tests.support.hub import serve_hub
 from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.errors import JobError, ModelError

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import make_run, noise
+from tests.support.factories import make_run, noise
 from vitdemo.analyses import perturbation
 from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import INSECT_CLASSES, VIT, make_run
+from tests.support.factories import INSECT_CLASSES, VIT, make_run
 from vitdemo import data, runs
 from vitdemo.analyses.predictions import (
     ImageQuery,

@@ -8,8 +8,8 @@ import timm
 import torch
 
 from tests.conftest import run_train_py
-from tests.factories import CONVNET, RESNET, TIMM, TIMM_KINDS, VIT, make_run, noise
-from tests.hub import serve_hub
+from tests.support.factories import CONVNET, RESNET, TIMM, TIMM_KINDS, VIT, make_run, noise
+from tests.support.hub import serve_hub
 from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.errors import ModelError, RunError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.factories import CONVNET, RESNET, TIMM_KINDS, VIT, make_run, noise
+from tests.support.factories import CONVNET, RESNET, TIMM_KINDS, VIT, make_run, noise
 from vitdemo import data, models, runs
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.factories import CLASSES, RESNET, VIT, make_context, make_evaluation, make_run
+from tests.support.factories import CLASSES, RESNET, VIT, make_context, make_evaluation, make_run
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import write_noise_images
-from tests.factories import CLASSES, VIT, make_run
+from tests.support.factories import CLASSES, VIT, make_run
 from vitdemo.analyses import robustness
 from vitdemo.analyses.robustness import measure_robustness
 from vitdemo.context import AppContext

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.factories import declare_ablation, make_run
+from tests.support.factories import declare_ablation, make_run
 from vitdemo import runs
 from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
 from vitdemo.runs import read_run

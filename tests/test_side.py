@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
+from tests.support.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
 from vitdemo.documents import Notice
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute

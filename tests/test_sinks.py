@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.faithfulness import score_layers
 from benchmarks.sinks import measure_sinks
-from tests.factories import RESNET, TIMM, VIT
+from tests.support.factories import RESNET, TIMM, VIT
 from vitdemo.explain import faithfulness, forward_pass
 from vitdemo.models import build_model
 

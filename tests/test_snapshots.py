@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.factories import (
+from tests.support.factories import (
     CLASSES,
     VIT,
     make_context,

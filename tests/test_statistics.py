@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.factories import TIMM_KINDS, random_model
+from tests.support.factories import TIMM_KINDS, random_model
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.statistics import (
     entropy,

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.factories import random_model
+from tests.support.factories import random_model
 from tests.test_training import PLAIN, RICH, TINY, make_trainer
 from vitdemo.training import Preprocessing, Teacher
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts import PLACEHOLDER, Literal, iterate_literals
+from tests.support.scripts import PLACEHOLDER, Literal, iterate_literals
 from vitdemo import page
 from vitdemo.page.texts import TEXTS
 

@@ -13,8 +13,8 @@ from safetensors.torch import save, save_file
 from timm.models import PretrainedCfg
 
 from benchmarks import timm_sweep
-from tests.factories import make_run
-from tests.hub import serve_hub
+from tests.support.factories import make_run
+from tests.support.hub import serve_hub
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.analyses.export import compute_all_maps

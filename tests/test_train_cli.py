@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.conftest import TINY_RECIPE, run_train_py, write_noise_images
-from tests.factories import make_run
-from tests.serving import free_port, start_fork
+from tests.support.factories import make_run
+from tests.support.serving import free_port, start_fork
 from vitdemo import data, runs, training
 from vitdemo.cli import train
 from vitdemo.data import make_synthetic_images

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.factories import make_context, make_evaluation, make_run
+from tests.support.factories import make_context, make_evaluation, make_run
 from vitdemo.cli import app
 from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue

@@ -8,8 +8,14 @@ import torch
 from timm.models import vision_transformer as vits
 from timm.models.deit import VisionTransformerDistilled
 
-from tests.factories import TIMM_KINDS, VIT, random_model, timm_spec
-from tests.foreign_checkpoints import KINDS, PATCH, compute_logits, make_config, make_tensors
+from tests.support.factories import TIMM_KINDS, VIT, random_model, timm_spec
+from tests.support.foreign_checkpoints import (
+    KINDS,
+    PATCH,
+    compute_logits,
+    make_config,
+    make_tensors,
+)
 from vitdemo.errors import ModelError
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models import transformers_names

@@ -9,7 +9,7 @@ import timm
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.factories import VIT, make_run, timm_spec
+from tests.support.factories import VIT, make_run, timm_spec
 from vitdemo.cli import train
 from vitdemo.errors import ModelError, RunError
 from vitdemo.models import ModelSpec, build_model

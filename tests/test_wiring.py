@@ -7,7 +7,7 @@ from functools import partial
 import gradio as gr
 import pytest
 
-from tests.factories import make_context, make_run
+from tests.support.factories import make_context, make_run
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page
 from vitdemo.page.kit import MODEL_QUEUE, SERIAL_QUEUE, SESSION_QUEUES

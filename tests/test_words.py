@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.factories import CLASSES, VIT, make_context, make_evaluation, make_run
+from tests.support.factories import CLASSES, VIT, make_context, make_evaluation, make_run
 from vitdemo.analyses import class_maps
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD, wait_until_drawn
-from tests.factories import RESNET, TIMM_KINDS, make_run, timm_spec
-from tests.serving import ROOT, serve
+from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
+from tests.support.serving import ROOT, serve
 from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image

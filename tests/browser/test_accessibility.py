@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser.actions import wait_until_idle
-from tests.serving import serve
+from tests.support.serving import serve
 
 # An experimental rule: the accessible name of a control contains its visible label. The names of
 # cells and images (with "data-pick") spell out their rounded or shortened labels.

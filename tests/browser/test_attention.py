@@ -26,8 +26,8 @@ from tests.browser.actions import (
     wait_until_idle,
 )
 from tests.browser.conftest import TIMEOUT_MS
-from tests.factories import make_run, timm_spec
-from tests.serving import serve
+from tests.support.factories import make_run, timm_spec
+from tests.support.serving import serve
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.explain import attention, norms, statistics

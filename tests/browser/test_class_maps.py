@@ -13,7 +13,7 @@ from tests.browser.actions import (
     upload,
     wait_for_change,
 )
-from tests.factories import make_run
+from tests.support.factories import make_run
 from vitdemo.models import ModelSpec
 
 MAPS = "#why-maps"

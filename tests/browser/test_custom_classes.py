@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
 from tests.browser.actions import fits_window, mock_camera, open_tab, upload, wait_until_drawn
-from tests.factories import VIT, make_run, noise
-from tests.serving import serve
+from tests.support.factories import VIT, make_run, noise
+from tests.support.serving import serve
 
 DIGITS, IMAGES_PER_DIGIT = (1, 4, 7), 12
 

@@ -18,8 +18,8 @@ from tests.browser.actions import (
     wait_until_drawn,
     wait_until_idle,
 )
-from tests.factories import PREDICTION_COUNTS, RESNET, make_run
-from tests.serving import serve
+from tests.support.factories import PREDICTION_COUNTS, RESNET, make_run
+from tests.support.serving import serve
 from vitdemo.runs import WEIGHTS_FILE, read_run
 
 FIRST_COUNTS = PREDICTION_COUNTS["first"]

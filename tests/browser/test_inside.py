@@ -17,7 +17,7 @@ from tests.browser.actions import (
     wait_until_idle,
 )
 from tests.conftest import write_noise_images
-from tests.factories import make_run, random_model
+from tests.support.factories import make_run, random_model
 from vitdemo import runs
 from vitdemo.models import ModelSpec
 

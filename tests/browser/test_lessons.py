@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_window, open_tab
-from tests.factories import VIT, make_run
-from tests.serving import serve
+from tests.support.factories import VIT, make_run
+from tests.support.serving import serve
 from vitdemo.lessons import Lesson, LessonStep
 from vitdemo.lessons.handout import render_handout
 

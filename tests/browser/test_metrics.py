@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 
 from tests.browser.actions import download, open_tab
 from tests.conftest import write_noise_images
-from tests.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
-from tests.serving import serve
+from tests.support.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.support.serving import serve
 from vitdemo import runs
 
 

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from safetensors.torch import save
 
 from tests.browser.actions import wait_until_drawn
-from tests.foreign_checkpoints import write_checkpoint
-from tests.hub import serve_hub
-from tests.serving import serve
+from tests.support.foreign_checkpoints import write_checkpoint
+from tests.support.hub import serve_hub
+from tests.support.serving import serve
 
 TINY = "timm:deit_tiny_patch16_224.fb_in1k"
 

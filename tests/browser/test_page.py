@@ -17,7 +17,7 @@ from tests.browser.actions import (
     wait_until_drawn,
     wait_until_idle,
 )
-from tests.factories import RESNET, TIMM, VIT, make_context, make_run
+from tests.support.factories import RESNET, TIMM, VIT, make_context, make_run
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import OURS
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries

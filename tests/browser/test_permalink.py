@@ -14,7 +14,7 @@ from tests.browser.actions import (
     upload,
     wait_until_drawn,
 )
-from tests.factories import make_run
+from tests.support.factories import make_run
 from vitdemo import runs
 
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import wait_for_frames
-from tests.serving import serve, serve_delayed
+from tests.support.serving import serve, serve_delayed
 
 STREAM_DELAY = 1.0  # seconds
 JS_SELECTORS = """part => [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
@@ -41,7 +41,7 @@ JS_CHANGE_EARLY = """async (frames) => {
 
 @pytest.fixture(scope="module")
 def address():
-    with serve(program="tests.plain_page") as address:
+    with serve(program="tests.support.plain_page") as address:
         yield address
 
 

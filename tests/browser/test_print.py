@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import fits_window, open_tab
-from tests.serving import serve
+from tests.support.serving import serve
 from vitdemo import runs
 from vitdemo.installation import included_folder
 from vitdemo.report import render_report

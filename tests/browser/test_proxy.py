@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import get_last_draw, upload, wait_for_new_values, wait_until_drawn
-from tests.factories import make_history_record, make_run
-from tests.serving import free_port, run_server, serve
+from tests.support.factories import make_history_record, make_run
+from tests.support.serving import free_port, run_server, serve
 from vitdemo import runs
 from vitdemo.page.modules import MODULES, URL
 

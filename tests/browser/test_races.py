@@ -21,9 +21,9 @@ from playwright.sync_api import Page
 
 from tests.browser.actions import JS_RECORD
 from tests.browser.conftest import TIMEOUT_MS
-from tests.factories import RESNET, TIMM, VIT, make_run
-from tests.serving import serve
-from tests.slow_models import MAX_SECONDS, SEED_HEADER
+from tests.support.factories import RESNET, TIMM, VIT, make_run
+from tests.support.serving import serve
+from tests.support.slow_models import MAX_SECONDS, SEED_HEADER
 from vitdemo.models import ModelSpec
 
 NUM_BURSTS = int(os.environ.get("VITDEMO_BURSTS", 12))
@@ -322,7 +322,7 @@ def slow_url(tmp_path_factory):
     for seed, (name, spec) in enumerate(MODELS.items()):
         make_run(root / name, spec, seed=seed)
     options = ("--runs", str(root), "--data", str(root / "none"))
-    with serve(*options, program="tests.slow_models") as address:
+    with serve(*options, program="tests.support.slow_models") as address:
         yield address
 
 

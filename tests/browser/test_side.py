@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.actions import fits_window, list_image_sources, wait_for_change
-from tests.factories import make_run
+from tests.support.factories import make_run
 
 
 def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):

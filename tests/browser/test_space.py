@@ -1,4 +1,4 @@
-"""The page as a Hugging Face Space on ZeroGPU, see `tests/zero_gpu.py`."""
+"""The page as a Hugging Face Space on ZeroGPU, see `tests/support/zero_gpu.py`."""
 
 import re
 import sys
@@ -8,8 +8,8 @@ import pytest
 from gradio_client import Client, handle_file
 from playwright.sync_api import expect
 
-from tests.factories import make_run
-from tests.serving import ROOT, free_port, run_server
+from tests.support.factories import make_run
+from tests.support.serving import ROOT, free_port, run_server
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def space(tmp_path_factory):
     folder = tmp_path_factory.mktemp("space")
     make_run(folder / "runs" / "vit")
     port = free_port()
-    script = [sys.executable, str(ROOT / "tests" / "zero_gpu.py"), "--port", str(port)]
+    script = [sys.executable, str(ROOT / "tests" / "support" / "zero_gpu.py"), "--port", str(port)]
     options = ["--runs", str(folder / "runs"), "--data", str(folder / "none")]
     with run_server([*script, *options], port, ROOT, {}, 120) as address:
         yield address

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import choose_model, wait_until_drawn
-from tests.serving import serve_delayed
+from tests.support.serving import serve_delayed
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.conftest import write_noise_images
-from tests.serving import serve
+from tests.support.serving import serve
 from vitdemo.jobs import JobQueue
 
 IMAGE_COUNTS = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}

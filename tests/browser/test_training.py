@@ -13,7 +13,7 @@ from tests.browser.actions import (
     record_model_requests,
     wait_until_idle,
 )
-from tests.factories import declare_ablation, make_history_record, make_run
+from tests.support.factories import declare_ablation, make_history_record, make_run
 from vitdemo import runs
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab

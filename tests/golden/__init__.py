@@ -22,7 +22,7 @@ from gradio_client import Client, handle_file
 from playwright.sync_api import Page, expect
 
 from tests.browser.actions import RESULTS_SECTIONS, open_tab
-from tests.serving import ROOT, serve
+from tests.support.serving import ROOT, serve
 from vitdemo.report import render_report
 from vitdemo.runs import RECORD_FIELDS, read_run
 

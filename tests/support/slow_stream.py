@@ -1,6 +1,6 @@
 """Proxy between a browser and a page that delays the response stream, as some networks do.
 
-python tests/slow_stream.py http://127.0.0.1:7860 7999 0.3
+python tests/support/slow_stream.py http://127.0.0.1:7860 7999 0.3
 """
 
 import asyncio

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 from unittest.mock import patch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Tests connect to their page directly, even if the machine uses a proxy. A page gets one thread,
 # since two processes run tests at the same time.
 ENVIRONMENT = {

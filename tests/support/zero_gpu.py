@@ -1,4 +1,4 @@
-"""Start of `app.py` as in a Space on ZeroGPU: `python tests/zero_gpu.py --port 7860 ...`.
+"""Start of `app.py` as in a Space on ZeroGPU: `python tests/support/zero_gpu.py --port 7860 ...`.
 
 The `spaces` package is the real one. Stand-ins replace the GPU driver and the service that lends
 GPUs at once. A process with a lent GPU works on the CPU and reports a "lent" device.
@@ -36,7 +36,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # also ends the processes with a GPU
     os.environ["SPACES_ZERO_GPU"] = "true"
     os.environ["SPACES_ZERO_DEVICE_API_URL"] = f"http://127.0.0.1:{server.server_port}"
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     import app  # it must import `spaces` before torch
     from vitdemo.analyses import latency
 

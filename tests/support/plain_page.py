@@ -1,6 +1,6 @@
 """Page of gradio's own components, without vitdemo's workarounds.
 
-python -m tests.plain_page --port 7999
+python -m tests.support.plain_page --port 7999
 """
 
 import argparse

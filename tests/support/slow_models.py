@@ -3,7 +3,7 @@
 A browser that sends the header `SEED_HEADER` gets the same sequence of delays for the same seed.
 Other browsers get no delay.
 
-python -m tests.slow_models --port 7999
+python -m tests.support.slow_models --port 7999
 """
 
 import asyncio

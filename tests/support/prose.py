@@ -1,7 +1,7 @@
 """Text of the project with its place: strings of the page, docstrings, comments, documentation.
 
-`python -m tests.prose --seed 0` prints a random sample of each kind, with file and line, for a
-reader who grades it against a style guide.
+`python -m tests.support.prose --seed 0` prints a random sample of each kind, with file and line,
+for a reader who grades it against a style guide.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PYTHON = ["app.py", "train.py", *(str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.py"))]
 SCRIPTS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.js")]
 LESSONS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/lessons/en/*.md")]
