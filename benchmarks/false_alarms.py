@@ -4,9 +4,9 @@
 
 Two such maps are tested on validation images, for the class that the model predicts: the edge map,
 and the mean relevance of all other images in the sample. (For maps that do not use the image, see
-`tests/test_faithfulness_baselines.py`.) The table has the percentage of images on which each map is
-significantly better than random orders, than its transformed copies, and than both. The first line
-has the mean score of relevance when the logits are divided by a temperature.
+`tests/explain/faithfulness/test_baselines.py`.) The table has the percentage of images on which
+each map is significantly better than random orders, than its transformed copies, and than both. The
+first line has the mean score of relevance when the logits are divided by a temperature.
 """
 
 import copy

@@ -42,11 +42,10 @@ TINY_RECIPE = Recipe(
 
 
 SLOW_TEST_FILES = (
-    "test_train_cli.py",
-    "test_shipped.py",
-    "test_cifar10.py",
-    "test_training.py",
-    "test_jobs.py",
+    "cli/test_train.py",
+    "data/test_cifar10.py",
+    "training/test_trainer.py",
+    "jobs/test_jobs.py",
 )
 
 
@@ -54,7 +53,8 @@ def pytest_collection_modifyitems(items):
     """Sort browser tests first, then slow files, so that no process ends with a long file."""
     items.sort(
         key=lambda item: (
-            item.path.parent.name != "browser" and 2 - (item.path.name in SLOW_TEST_FILES)
+            item.path.parent.name != "browser"
+            and 2 - item.path.as_posix().endswith(SLOW_TEST_FILES)
         )
     )
 

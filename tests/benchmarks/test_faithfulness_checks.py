@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from benchmarks.faithfulness_checks.imputation import impute_patches
 from benchmarks.faithfulness_checks.saco import assign_groups, compute_saco, saco_coefficient
-from tests.test_attention import build_timm, random_images
+from tests.explain.test_attention import build_timm, random_images
 from vitdemo.explain.faithfulness import measure_perturbation_curves, predict_patch_sets
 
 

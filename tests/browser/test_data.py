@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 from tests.browser.actions import fits_window, list_image_sources, open_tab, wait_for_change
 from tests.browser.conftest import INCLUDED_RUNS
 from tests.conftest import TINY_RECIPE, write_noise_images
+from tests.data.test_cifar10 import encode_parquet
 from tests.support.hub import serve_hub
 from tests.support.serving import serve
-from tests.test_cifar10 import encode_parquet
 from vitdemo.cli import train
 from vitdemo.data.cifar10 import PARQUET_FILES
 from vitdemo.training.recipes import RECIPES

@@ -1,7 +1,7 @@
 """Workarounds for gradio 6, each with its reason and the upstream issue, if there is one.
 
-`tests/test_gradio_patches.py` and `tests/browser/test_plain_gradio.py` reproduce each fault with
-plain gradio. A test that fails names the workaround that can be removed. These workarounds are
+`tests/page/test_gradio_patches.py` and `tests/browser/test_plain_gradio.py` reproduce each fault
+with plain gradio. A test that fails names the workaround that can be removed. These workarounds are
 elsewhere, and no upstream issue is known without a number:
 
 - `stream.js` wraps `fetch`, because responses to requests are lost while the stream closes.
