@@ -45,17 +45,6 @@ def balance_predictions(context: AppContext, run: runs.Run) -> None:
     runs.write_weights(run.path, model.state_dict())
 
 
-@pytest.mark.parametrize(("name", "layers"), [("vit", 3), ("timm", 2)])
-def test_logit_lens_ends_in_the_prediction(shown, name, layers):
-    run = shown.find_run(name)
-    lens = compute_logit_lens(shown.load_model(run), shown.trace_image(run, noise(0)))
-    assert lens.predictions.shape == (layers + 1, 10)
-    assert lens.patches.shape == (layers + 1, 16, 10)
-    prediction = shown.predict(run, noise(0))
-    assert np.allclose(lens.predictions[-1], prediction.probabilities, atol=1e-5)
-    assert np.array_equal(lens.trace.input_image, prediction.input_image)
-
-
 @pytest.mark.parametrize(("name", "shape"), [("vit", (3, 2)), ("timm", (2, 3))])
 def test_head_effect_equals_the_prediction_without_the_head(shown, name, shape):
     run = shown.find_run(name)

@@ -187,9 +187,6 @@ def test_heads_of_a_visited_view_belong_to_its_model(inside):
     inside.wait_for_function("!location.search.includes('off=')")
 
 
-LACKS_ATTENTION = re.compile("is (no|not a) Vision Transformer")
-
-
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
     """Use a model that is slow on 150 images, and one with the weights of two epochs."""
     options = {"patch_size": 4, "embed_dim": 128, "depth": 8, "num_heads": 4}

@@ -178,18 +178,6 @@ def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_
         expect(options.filter(has_text=run)).to_have_count(1)
 
 
-def test_temperature_is_fitted_on_validation_predictions_only(page, root):
-    open_tab(page, "Calibration")
-    view, model = page.locator("#calibration"), page.locator("#results-model select")
-    view.get_by_text("About").click()
-    model.select_option("best")  # without validation predictions
-    expect(view.locator(".vd-notice")).to_contain_text(f"python train.py evaluate {root / 'best'}")
-    expect(view).not_to_contain_text("temperature of")
-    model.select_option("<i>held")
-    expect(view).to_contain_text("fitted on the 200 validation images (not on the test set)")
-    expect(view.locator(".vd-notice")).to_have_count(0)
-
-
 def overlap(one: dict, other: dict) -> bool:
     """Return whether two boxes share more than three pixels, the space above letters."""
 

@@ -10,8 +10,6 @@ from tests.browser.actions import wait_for_frames
 from tests.support.serving import serve, serve_delayed
 
 STREAM_DELAY = 1.0  # seconds
-JS_SELECTORS = """part => [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
-  .map((rule) => rule.selectorText ?? "").filter((text) => text.includes(part))"""
 # Clicks the fold's label as soon as it is on the page, before the click has a listener.
 JS_CLICK_EARLY = """new MutationObserver((_, observer) => {
   const label = document.querySelector("#fold .label-wrap");

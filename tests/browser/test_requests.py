@@ -12,8 +12,6 @@ from tests.browser.actions import (
     wait_until_idle,
 )
 
-QUIET_SECONDS = 1.0  # without a request, after which the page is idle
-MAX_RESPONSE_SECONDS = 20
 TABS = (
     "Lessons",
     "Train",

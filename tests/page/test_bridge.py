@@ -20,7 +20,6 @@ from vitdemo.page.bridge import (
     TaskRunner,
     ViewState,
     answer_request,
-    describe_control,
     load_prepared_image,
     load_square,
     load_trace,
@@ -28,7 +27,6 @@ from vitdemo.page.bridge import (
     run_action,
 )
 from vitdemo.page.components.matrix_file import unpack_matrices
-from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.image_sources import ImageRequest
 
@@ -141,11 +139,6 @@ def test_image_file_is_decoded_once_for_preview_and_models(context, monkeypatch)
 
 def test_view_state_contains_the_image_request():
     assert parse_view_state(STATE) == ViewState(ImageRequest("photo:cat"), "vit")
-
-
-def test_menu_without_a_run_has_an_empty_text_as_value():
-    assert describe_control(RunChoice())["start"] == ""
-    assert describe_control(RunChoice([("Models", ["vit"])]))["start"] == "vit"
 
 
 def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):

@@ -68,11 +68,6 @@ def test_tabs_wrap_in_narrow_windows(page):
     assert {block.overflow_behavior for block in tabs} == {"wrap"}
 
 
-def test_a_click_removes_16_patches_by_default(page):
-    sliders = {getattr(block, "elem_id", None): block for block in page.blocks.values()}
-    assert sliders["hands-count"].value == 16
-
-
 def test_tasks_run_one_after_the_other(page):
     (handler,) = [fn for fn in page.fns.values() if fn.name == "run_task"]
     assert handler.concurrency_id == "long"

@@ -40,8 +40,10 @@ PAGES = ["README.md", *(f"{folder}/*.md" for folder in ("docs", "benchmarks", "b
     [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))],
     ids=lambda path: path.name,
 )
-def test_links_lead_to_files(page):
-    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8"))
+def test_links_lead_to_files_and_no_placeholder_is_left(page):
+    text = page.read_text("utf-8")
+    assert "@@" not in text
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 

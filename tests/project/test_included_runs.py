@@ -317,14 +317,6 @@ def test_every_model_classifies_the_initial_photo_correctly(trained, shipped):
     assert trained.classes[prediction.probabilities.argmax()] == "cat"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_docs_have_no_placeholders_and_no_broken_links(page):
-    text = page.read_text()
-    assert "@@" not in text
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
-    assert [link for link in links if not (page.parent / link).is_file()] == []
-
-
 def test_every_page_is_linked_from_readme():
     linked = re.findall(r"\]\((docs/[^)#]+)\)", PAGES[0].read_text())
     assert set(linked) == {f"docs/{page.name}" for page in PAGES[1:]}

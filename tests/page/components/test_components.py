@@ -13,9 +13,7 @@ import gradio as gr
 import numpy as np
 import pytest
 from gradio.data_classes import FileData
-from PIL import Image
 
-from tests.support.factories import make_context, make_run
 from vitdemo.data.image_files import load_image
 from vitdemo.documents import Notice
 from vitdemo.documents.images import ImageItem, ImageRow
@@ -32,7 +30,6 @@ from vitdemo.page.components import (
     serve_file,
     serve_image,
 )
-from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
 from vitdemo.page.modules import encode_colour_map
 
@@ -101,15 +98,6 @@ def test_value_is_sent_as_json_text_with_separate_files(cache):
     assert document_payload([Notice("No run.")]) == [{"kind": "Notice", "text": "No run."}]
     with pytest.raises(TypeError):
         serialise_payload([object()])
-
-
-def trace_image(root: Path, spec, colour="black"):
-    image = Image.new("RGB", (40, 40), colour)
-    return make_context(root).trace_image(make_run(root / "run", spec), image)
-
-
-def read_matrix(file: FileData) -> np.ndarray:
-    return unpack_matrices(Path(file.path).read_bytes())
 
 
 def read_pixels(file: FileData) -> np.ndarray:

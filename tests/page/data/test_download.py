@@ -10,7 +10,6 @@ from vitdemo import data
 from vitdemo.cli import app
 from vitdemo.context import AppContext
 from vitdemo.data import cifar10
-from vitdemo.errors import DataError
 from vitdemo.page import bridge
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.data.download import START, STOP, DatasetDownload
@@ -140,11 +139,6 @@ def test_existing_dataset_is_not_downloaded(put_pictures):
     download = DatasetDownload(AppContext([], root, torch.device("cpu")))
     act(download, START)
     assert download.progress is None and download.describe()["state"] == "ready"
-
-
-def test_page_without_a_dataset_has_a_message_that_the_browser_recognises(context):
-    with pytest.raises(DataError, match=f"^{data.MISSING_DATASET}"):
-        context.open_dataset()
 
 
 @pytest.mark.parametrize(

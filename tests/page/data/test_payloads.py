@@ -42,7 +42,7 @@ def list_texts(blocks: list) -> list[str]:
 
 
 def test_without_a_dataset_the_examples_raise_an_error_and_there_is_no_document(shown):
-    with pytest.raises(DataError, match=MISSING_DATASET):
+    with pytest.raises(DataError, match=f"^{MISSING_DATASET}"):
         examples.payload(shown, make_state())
     assert classes.payload(shown, make_state()) == []
 
