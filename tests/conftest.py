@@ -3,43 +3,29 @@
 import gc
 import os
 import shutil
-import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from tests.support.factories import (
     RESNET,
     TEST_COUNTS,
     TIMM,
+    TINY_RECIPE,
     VIT,
     make_context,
     make_run,
     make_tested_runs,
+    run_train_py,
+    write_noise_images,
 )
 from tests.support.serving import serve
 from vitdemo import data
-from vitdemo.cli import train
 from vitdemo.context import AppContext
-from vitdemo.models import ModelSpec
-from vitdemo.training.recipes import RECIPES, Recipe
+from vitdemo.training.recipes import RECIPES
 
 torch.set_num_threads(1)  # tiny models do not gain from threads, and two processes run tests
-
-TINY_VIT_OPTIONS = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
-TINY_RECIPE = Recipe(
-    "tiny",
-    "for tests",
-    ModelSpec("vit", image_size=16, options=TINY_VIT_OPTIONS),
-    epochs=3,
-    batch_size=16,
-    ema_decay=0.9,
-    mixup=0.2,
-)
-
 
 SLOW_TEST_FILES = (
     "cli/test_train.py",
@@ -73,15 +59,6 @@ def _no_download():
         yield
 
 
-def run_train_py(*arguments: object) -> int:
-    """Run train.py, restore the handler of SIGTERM and return the exit code."""
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        return train.main([str(argument) for argument in arguments])
-    finally:
-        signal.signal(signal.SIGTERM, handler)
-
-
 @pytest.fixture
 def tiny_recipe(monkeypatch):
     """Recipe "tiny", registered for the command line during the test."""
@@ -106,18 +83,6 @@ def run_copy(tiny_run, tmp_path) -> Path:
     return Path(shutil.copytree(tiny_run, tmp_path / "runs" / "tiny"))
 
 
-def write_noise_images(root: Path, counts: dict[str, int]) -> Path:
-    """Write noise images of unequal sizes and return `root`; `counts`: {"train/cat": 3, ...}."""
-    random = np.random.default_rng(0)
-    for name, count in counts.items():
-        folder = root / name
-        folder.mkdir(parents=True, exist_ok=True)
-        for i in range(count):
-            pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / f"{i}.png")
-    return root
-
-
 @pytest.fixture
 def put_pictures(tmp_path):
     """Writer of noise images, which takes {"train/cat": 3, ...} and returns the folder."""
@@ -133,6 +98,12 @@ def tested_runs(tmp_path_factory) -> tuple[Path, Path]:
     source = data.open_dataset(write_noise_images(root / "data", counts))
     make_tested_runs(root / "runs", source)
     return root / "runs", root / "data"
+
+
+@pytest.fixture(scope="session")
+def tested(tested_runs) -> AppContext:
+    """AppContext of `tested_runs`; tests must not change it."""
+    return make_context(tested_runs[0], data_root=tested_runs[1])
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.test_perturb import noise as batch
+from tests.support.factories import noise_batch
 from vitdemo import data
 from vitdemo.analyses import class_statistics as statistics
 from vitdemo.context import AppContext
@@ -44,13 +44,13 @@ def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
 
 
 def test_channel_histograms_equal_numpy():
-    images = batch(5)
+    images = noise_batch(5, 32)
     expected = [np.histogram(images[:, c], bins=256, range=(0, 256))[0] for c in range(3)]
     assert np.array_equal(statistics.channel_histograms(images), expected)
 
 
 def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
-    images, labels = batch(6), torch.tensor([0, 2, 0, 2, 2, 0])
+    images, labels = noise_batch(6, 32), torch.tensor([0, 2, 0, 2, 2, 0])
     means = statistics.compute_mean_images(LabelledImages(images, labels), 3)
     for label in (0, 2):
         members = [images[i].double().numpy() for i in range(6) if labels[i] == label]

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import write_noise_images
-from tests.support.factories import CONVNET, RESNET, TIMM, VIT, make_run, timm_spec
+from tests.support.factories import (
+    CONVNET,
+    RESNET,
+    TIMM,
+    VIT,
+    make_run,
+    timm_spec,
+    write_noise_images,
+)
 from vitdemo import models
 from vitdemo.analyses import features
 from vitdemo.analyses.tsne import tsne, tsne_apart

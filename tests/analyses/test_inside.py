@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import write_noise_images
-from tests.support.factories import VIT, make_run, noise, timm_spec
+from tests.support.factories import VIT, make_run, noise, timm_spec, write_noise_images
 from vitdemo import runs
 from vitdemo.analyses import attention_distance, head_ablation, weights
 from vitdemo.context import AppContext

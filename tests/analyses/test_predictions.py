@@ -25,11 +25,6 @@ CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
-@pytest.fixture(scope="module")
-def context(tested_runs):
-    return AppContext([tested_runs[0]], tested_runs[1], CPU)
-
-
 @pytest.fixture
 def changed(tested_runs, tmp_path):
     """AppContext factory: the arguments replace fields of the second run's evaluation."""
@@ -43,15 +38,15 @@ def changed(tested_runs, tmp_path):
     return change
 
 
-def test_runs_on_the_same_images_are_grouped(context):
-    group = comparable_predictions(context, "second")
+def test_runs_on_the_same_images_are_grouped(tested):
+    group = comparable_predictions(tested, "second")
     assert (group.names, group.classes, group.exclusion_messages) == (
         ["first", "second"],
         INSECT_CLASSES,
         (),
     )
     assert group.probabilities.shape == (2, 110, 3)
-    assert comparable_predictions(context, "second").runs is group.runs  # compared once
+    assert comparable_predictions(tested, "second").runs is group.runs  # compared once
     assert group.confusion_matrix("first").tolist() == [[60, 10, 0], [5, 25, 0], [4, 6, 0]]
 
 
@@ -127,10 +122,10 @@ def test_run_with_nan_is_rejected_and_others_stay_available(changed, tested_runs
     assert "NaN" in group.exclusion_messages[0]
 
 
-def test_images_of_the_second_model_follow_the_first(context):
-    first = select_by_query(context, ImageQuery("first", ANT_AS_BEE)).image_indices.tolist()
-    second = select_by_query(context, ImageQuery("second", ANT_AS_BEE)).image_indices.tolist()
-    both = select_by_query(context, ImageQuery("first", ANT_AS_BEE, other_run="second"))
+def test_images_of_the_second_model_follow_the_first(tested):
+    first = select_by_query(tested, ImageQuery("first", ANT_AS_BEE)).image_indices.tolist()
+    second = select_by_query(tested, ImageQuery("second", ANT_AS_BEE)).image_indices.tolist()
+    both = select_by_query(tested, ImageQuery("first", ANT_AS_BEE, other_run="second"))
     assert both.image_indices.tolist() == first + [n for n in second if n not in first]
     assert (both.own_count, both.other_count, both.shared_count) == (
         10,
@@ -139,15 +134,15 @@ def test_images_of_the_second_model_follow_the_first(context):
     )
 
 
-def test_counts_of_each_kind_follow_the_other_filters(context):
-    counts = count_kinds(context, ImageQuery("first", Filters()))
+def test_counts_of_each_kind_follow_the_other_filters(tested):
+    counts = count_kinds(tested, ImageQuery("first", Filters()))
     assert list(counts) == list(IMAGE_FILTERS)
     assert (counts["errors"], counts["right"], counts["all"]) == (25, 85, 110)
-    group = comparable_predictions(context, "first")
+    group = comparable_predictions(tested, "first")
     correct = group.probabilities.argmax(2) == group.labels  # (M, N)
     assert counts["all_wrong"] == int((~correct).all(0).sum())
     assert counts["only_right"] == int((correct[0] & ~correct[1]).sum())
-    counts = count_kinds(context, ImageQuery("first", Filters(true=2)))
+    counts = count_kinds(tested, ImageQuery("first", Filters(true=2)))
     assert (counts["errors"], counts["right"], counts["all"]) == (10, 0, 10)
 
 
@@ -159,17 +154,17 @@ def test_counts_of_each_kind_follow_the_other_filters(context):
         (ImageQuery("nobody", Filters()), "There is no run 'nobody'"),
     ],
 )
-def test_invalid_queries_raise_run_errors(context, query, message):
+def test_invalid_queries_raise_run_errors(tested, query, message):
     with pytest.raises(RunError, match=message):
-        select_by_query(context, query)
+        select_by_query(tested, query)
 
 
-def test_images_match_the_evaluation_of_the_run(context, tested_runs):
-    run = context.find_run("first")
-    images = load_test_images(context, run, [109, 0])
+def test_images_match_the_evaluation_of_the_run(tested, tested_runs):
+    run = tested.find_run("first")
+    images = load_test_images(tested, run, [109, 0])
     expected = data.open_dataset(tested_runs[1]).load("test", VIT.image_size).images
     assert np.array_equal(images, expected[[109, 0]].permute(0, 2, 3, 1).numpy())
-    assert load_test_images(context, run, []).shape == (0, 16, 16, 3)
+    assert load_test_images(tested, run, []).shape == (0, 16, 16, 3)
 
 
 def test_without_the_dataset_only_the_images_are_missing(tested_runs, put_pictures, tmp_path):

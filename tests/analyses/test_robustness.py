@@ -5,8 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests.conftest import write_noise_images
-from tests.support.factories import CLASSES, VIT, make_run
+from tests.support.factories import CLASSES, VIT, make_run, write_noise_images
 from vitdemo.analyses import robustness
 from vitdemo.analyses.robustness import measure_robustness
 from vitdemo.context import AppContext
@@ -136,10 +135,6 @@ def make_state(models=("vit",), changes=("blur",), count=200) -> ViewState:
     return ViewState(None, "", options)
 
 
-def ignore(done, total, text) -> None:
-    """Receive the progress of a task."""
-
-
 def test_view_shows_the_measured_curves_of_the_choices(context):
     assert robustness_view.payload(context, make_state()).data == {}
     reports = []
@@ -187,9 +182,9 @@ def test_models_that_no_longer_exist_are_deselected(context):
 def test_measurement_needs_a_choice_and_the_dataset(context, folder):
     for state in (make_state(models=[]), make_state(changes=[]), make_state(models=["deleted"])):
         with pytest.raises(RunError, match="Choose at least one model and one change above"):
-            robustness_view.measure(context, state, ignore)
+            robustness_view.measure(context, state, lambda *_: None)
     nothing = AppContext([folder / "runs"], folder / "none", CPU)
-    (problem,) = robustness_view.measure(nothing, make_state(), ignore)
+    (problem,) = robustness_view.measure(nothing, make_state(), lambda *_: None)
     assert "train.py download" in problem
     with pytest.raises(DataError, match="There is no dataset"):
         robustness_view.payload(nothing, make_state())

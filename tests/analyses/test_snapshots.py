@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from tests.support.factories import (
     CLASSES,
     VIT,
     make_context,
     make_run,
+    noise,
     random_model,
     record_start_weights,
 )
@@ -30,6 +30,8 @@ from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
 from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.image_across_epochs import snapshots_to_payload
 
+IMAGE = noise(size=(16, 16))
+
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
@@ -41,29 +43,23 @@ def bench(tmp_path_factory):
     return AppContext([root], None, torch.device("cpu"))
 
 
-@pytest.fixture(scope="module")
-def image():
-    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
-
-
-def test_snapshots_contain_every_epoch_and_are_cached(bench, image, monkeypatch):
+def test_snapshots_contain_every_epoch_and_are_cached(bench, monkeypatch):
     (run,) = runs_with_snapshots(bench)
-    snapshots = load_snapshots(bench, run, image)
+    snapshots = load_snapshots(bench, run, IMAGE)
     assert snapshots.epochs == (1, 2, 3)  # the last epoch has the final weights
     assert snapshots.maps.shape == (3, 3, 16) and snapshots.grid == (4, 4)
     model = runs.load_model(run, "cpu", 2)
-    trace = forward_pass.trace(model, bench.prepare_input(run.preprocessing, image)[1])
+    trace = forward_pass.trace(model, bench.prepare_input(run.preprocessing, IMAGE)[1])
     expected = trace.attention[:, 0].mean(1)[:, 0, 1:]
     assert np.allclose(snapshots.maps[1], expected.detach().numpy(), atol=1e-6)
     assert np.allclose(snapshots.probabilities.sum(1), 1, atol=1e-5)
     monkeypatch.setattr(runs, "load_model", lambda *_: pytest.fail("it is cached"))
-    assert np.array_equal(load_snapshots(bench, run, image).maps, snapshots.maps)
+    assert np.array_equal(load_snapshots(bench, run, IMAGE).maps, snapshots.maps)
     with pytest.raises(RunError, match="'other' has no saved weights yet"):
-        load_snapshots(bench, bench.find_run("other"), image)
+        load_snapshots(bench, bench.find_run("other"), IMAGE)
 
 
-def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path, image):
+def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path):
     masked, values = make_run(tmp_path / "masked"), {"mean": [0.5] * 3, "std": [0.5] * 3}
     first = record_start_weights(make_run(tmp_path / "first"), masked, 3)
     runs.write_config(first.path, first.config | {"normalisation": values})
@@ -79,11 +75,11 @@ def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path, image):
         (3, "second", 1),  # it started after epoch 2 of the first run
     ]
     context = AppContext([tmp_path], None, torch.device("cpu"))
-    snapshots = load_snapshots(context, context.find_run("second"), image)
+    snapshots = load_snapshots(context, context.find_run("second"), IMAGE)
     assert snapshots.epochs == (1, 3, 4)
     fresh = AppContext([tmp_path], None, torch.device("cpu"))  # with an empty cache
     assert np.array_equal(
-        snapshots.maps[0], load_snapshots(fresh, fresh.find_run("first"), image).maps[0]
+        snapshots.maps[0], load_snapshots(fresh, fresh.find_run("first"), IMAGE).maps[0]
     )
     other = record_start_weights(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
     assert runs.list_saved_weights(other) == []  # its classes are different
@@ -95,13 +91,13 @@ def test_many_epochs_are_subsampled_evenly():
         assert subsample(list(range(1, count + 1)), 5) == shown
 
 
-def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path, image):
+def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path):
     run = make_run(tmp_path / "vit", epochs=40)
     for epoch in range(1, 31):
         runs.write_weights(run.path, random_model(VIT, epoch % 3).state_dict(), epoch)
     context = AppContext([tmp_path], None, torch.device("cpu"))
     assert names_with_epochs(context) == ["vit"]
-    snapshots = load_snapshots(context, run, image, 5)
+    snapshots = load_snapshots(context, run, IMAGE, 5)
     assert snapshots.epochs == (1, 8, 15, 23, 30, 40)
     panels = epoch_map_row(snapshots, 2).panels
     assert [panel.title for panel in panels] == [f"Epoch {epoch}" for epoch in snapshots.epochs]
@@ -110,8 +106,8 @@ def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path, image):
         assert CLASSES[snapshots.predicted[e]] in panel.lines[0]
 
 
-def test_snapshot_payload_contains_every_map_and_the_true_class(bench, image):
-    snapshots = load_snapshots(bench, bench.find_run("vit"), image)
+def test_snapshot_payload_contains_every_map_and_the_true_class(bench):
+    snapshots = load_snapshots(bench, bench.find_run("vit"), IMAGE)
     true_class = CLASSES[int(snapshots.probabilities[-1].argmin())]
     value = snapshots_to_payload(snapshots, true_class)
     assert np.array(value["maps"]).shape == (3, 3, 16)
@@ -134,8 +130,8 @@ def test_description_states_when_an_image_was_learned():
         assert describe_learning(list(correct), [1, 2, 4]) == text
 
 
-def test_the_animation_switches_to_each_new_training_run_once(bench, image, tmp_path, monkeypatch):
-    monkeypatch.setattr(image_across_epochs, "load_square", lambda *_: image)
+def test_the_animation_switches_to_each_new_training_run_once(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(image_across_epochs, "load_square", lambda *_: IMAGE)
     jobs, newest = JobQueue(tmp_path), []
     monkeypatch.setattr(image_across_epochs, "find_followed_job", lambda _: (newest or [None])[-1])
     make_run(bench.roots[0] / "second", epochs=1)

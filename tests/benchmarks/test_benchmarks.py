@@ -228,11 +228,22 @@ def test_attention_claims_are_computed_on_test_images(tmp_path):
     assert len(accuracies.split()) == VIT.options["depth"] + 1
 
 
+class SyntheticWithLabels(data.SyntheticDataset):
+    """A synthetic dataset with the loaders of real datasets."""
+
+    def load_labels(self, part):
+        return self.load(part).labels
+
+    def load_subset(self, part, indices, size=32):
+        return self.load(part).subset(indices)
+
+
 def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monkeypatch, capsys):
     recipe = {"seed": 0, "validation_share": 0.5}
-    images = data.SYNTHETIC_DATASET.load("train")
-    run = make_run(tmp_path / "runs" / "vit", classes=data.SYNTHETIC_DATASET.classes, recipe=recipe)
-    fingerprint = data.compute_fingerprint(images, data.SYNTHETIC_DATASET.classes)
+    source = SyntheticWithLabels("synthetic", tmp_path, CLASSES[:4])
+    images = source.load("train")
+    run = make_run(tmp_path / "runs" / "vit", classes=source.classes, recipe=recipe)
+    fingerprint = data.compute_fingerprint(images, source.classes)
     runs.write_config(run.path, run.config | {"data": {"fingerprint": fingerprint}})
     run = runs.read_run(run.path)
     monkeypatch.setattr(reference, "MIN_VALIDATION", 8)
@@ -242,15 +253,7 @@ def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monke
         for folder in (tmp_path / "other", tmp_path / "known" / "one"):
             folder.mkdir(parents=True, exist_ok=True)
             noise(i).save(folder / f"{i}.png")
-    monkeypatch.setattr(data, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
-    monkeypatch.setattr(
-        data.SyntheticDataset, "load_labels", lambda self, part: self.load(part).labels
-    )
-    monkeypatch.setattr(
-        data.SyntheticDataset,
-        "load_subset",
-        lambda self, part, indices, size: self.load(part).subset(indices),
-    )
+    monkeypatch.setattr(data, "open_dataset", lambda root, **_: source)
     arguments = ["--runs", tmp_path / "runs", "--images", 40, "--device", "cpu"]
     arguments += ["--known", tmp_path / "known", "--other", tmp_path / "other"]
     monkeypatch.setattr("sys.argv", ["ood.py", *map(str, arguments)])
@@ -266,16 +269,6 @@ def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monke
 def test_auroc_is_the_fraction_of_ordered_pairs():
     assert ood.auroc(np.array([1.0, 2, 3]), np.array([0.0])) == 1
     assert ood.auroc(np.array([1.0, 3]), np.array([2.0, 2])) == 0.5
-
-
-class SyntheticWithLabels(data.SyntheticDataset):
-    """A synthetic dataset with the loaders of real datasets."""
-
-    def load_labels(self, part):
-        return self.load(part).labels
-
-    def load_subset(self, part, indices, size=32):
-        return self.load(part).subset(indices)
 
 
 @pytest.fixture

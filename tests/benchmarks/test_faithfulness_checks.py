@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from benchmarks.faithfulness_checks.imputation import impute_patches
 from benchmarks.faithfulness_checks.saco import assign_groups, compute_saco, saco_coefficient
-from tests.explain.test_attention import build_timm, random_images
+from tests.explain.test_attention import build_timm
+from tests.support.factories import random_images
 from vitdemo.explain.faithfulness import measure_perturbation_curves, predict_patch_sets
 
 
@@ -51,7 +52,7 @@ def test_saco_equals_hand_computed_values():
 @torch.no_grad()
 def test_saco_removes_each_group_separately():
     model = build_timm().double()
-    image = random_images(model, batch=1).double()
+    image = random_images(model, batch=1)
     values = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)).double()
     groups = values.flatten().argsort(descending=True).view(4, 4)
     kept = torch.ones(4, 16, dtype=torch.bool).scatter(1, groups, False)
@@ -68,7 +69,7 @@ def test_saco_removes_each_group_separately():
 @torch.no_grad()
 def test_imputation_replaces_the_patches_of_perturbation_curves():
     model = build_timm().double()
-    image = random_images(model, batch=1).double()
+    image = random_images(model, batch=1)
     kept = torch.rand(3, 16, generator=torch.Generator().manual_seed(0)) < 0.5
     logits = predict_patch_sets(model, image, kept, (4, 4), impute_patches)
     assert torch.equal(logits, model(impute_patches(image, kept, (4, 4))))

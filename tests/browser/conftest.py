@@ -170,17 +170,12 @@ def photo(tmp_path):
 INCLUDED_RUNS = ROOT / "assets" / "runs"
 
 
-@pytest.fixture(scope="session")
-def context_of_included() -> AppContext:
-    return AppContext([INCLUDED_RUNS], ROOT / "none", torch.device("cpu"))
-
-
 @pytest.fixture(scope="module")
-def included_lessons(context_of_included) -> dict[str, Lesson]:
+def included_lessons(shipped) -> dict[str, Lesson]:
     """Included lessons by name, with the facts of the included runs."""
     loaded, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
     assert not problems
-    return {lesson.name: fill_facts(lesson, context_of_included) for lesson in loaded}
+    return {lesson.name: fill_facts(lesson, shipped) for lesson in loaded}
 
 
 @pytest.fixture(scope="module")

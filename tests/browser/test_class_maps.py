@@ -4,7 +4,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.actions import (
     choose_model,
@@ -50,14 +50,22 @@ def why_page(page):
 
 
 @pytest.fixture
-def large_page(open_page, serve_runs, tmp_path):
-    """Page of a model whose faithfulness test outlasts every timeout here, and of a small model."""
+def open_maps(open_page, serve_runs, tmp_path):
+    """Return a function that opens the maps of the model "large" or "vit".
+
+    "large" has 576 patches: its faithfulness test outlasts every timeout here.
+    """
     options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
     make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
     make_run(tmp_path / "runs" / "vit")
-    page = open_page(f"{serve_runs()}?section=why&model=large")
-    page.locator(f"{MAPS} figure").nth(4).wait_for()
-    return page
+    address = serve_runs()
+
+    def open_maps(model: str) -> Page:
+        page = open_page(f"{address}?section=why&model={model}")
+        page.locator(f"{MAPS} figure").nth(4).wait_for()
+        return page
+
+    return open_maps
 
 
 def choose_option(page, selector, name):
@@ -139,15 +147,8 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     expect(why_page.locator(SCORES)).to_have_count(0)
 
 
-def test_cancelled_faithfulness_test_lets_the_next_one_run(open_page, serve_runs, tmp_path):
-    """Cancel the test of a model with 576 patches, which outlasts every timeout here."""
-    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
-    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
-    make_run(tmp_path / "runs" / "vit")
-    address = serve_runs()
-    first, second = (open_page(f"{address}?section=why&model={m}") for m in ("large", "vit"))
-    for page in (first, second):
-        page.locator(f"{MAPS} figure").nth(4).wait_for()
+def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps):
+    first, second = open_maps("large"), open_maps("vit")
     first.locator("#why-measure").click()
     expect(first.locator(MAPS)).to_contain_text("steps")  # the progress bar
     expect(first.locator("#why-measure")).to_have_text("Testing …")
@@ -190,8 +191,9 @@ def test_each_task_keeps_the_results_of_the_other(why_page):
 
 
 @pytest.mark.parametrize("change", ["image", "model", "class", "replacement"])
-def test_a_change_of_the_view_cancels_the_task(large_page, change):
-    page, measure, cancel = large_page, *map(large_page.locator, ("#why-measure", "#why-cancel"))
+def test_a_change_of_the_view_cancels_the_task(open_maps, change):
+    page = open_maps("large")
+    measure, cancel = page.locator("#why-measure"), page.locator("#why-cancel")
     measure.click()
     expect(measure).to_be_disabled()
     expect(cancel).to_be_visible()

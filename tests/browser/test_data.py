@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import threading
 
 import pytest
@@ -10,11 +9,10 @@ from playwright.sync_api import expect
 
 from tests.browser.actions import fits_window, list_image_sources, open_tab, wait_for_change
 from tests.browser.conftest import INCLUDED_RUNS
-from tests.conftest import TINY_RECIPE, write_noise_images
 from tests.data.test_cifar10 import encode_parquet
+from tests.support.factories import TINY_RECIPE, run_train_py, write_noise_images
 from tests.support.hub import serve_hub
 from tests.support.serving import serve
-from vitdemo.cli import train
 from vitdemo.data.cifar10 import PARQUET_FILES
 from vitdemo.training.recipes import RECIPES
 
@@ -27,13 +25,12 @@ COUNTS = {
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """Address of a page over a model that train.py has trained on these images."""
-    root, handler = tmp_path_factory.mktemp("own"), signal.getsignal(signal.SIGTERM)
+    root = tmp_path_factory.mktemp("own")
     data = write_noise_images(root / "pictures", COUNTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, "tiny", TINY_RECIPE)
-        arguments = ["--data", str(data), "--epochs", "1", "--device", "cpu"]
-        assert train.main(["tiny", *arguments, "--out", str(root / "runs" / "own")]) == 0
-        signal.signal(signal.SIGTERM, handler)
+        options = ("--data", data, "--epochs", 1, "--device", "cpu")
+        assert run_train_py("tiny", *options, "--out", root / "runs" / "own") == 0
     with serve("--runs", str(root / "runs"), "--data", str(data)) as address:
         yield address
 

@@ -16,8 +16,7 @@ from tests.browser.actions import (
     wait_until_drawn,
     wait_until_idle,
 )
-from tests.conftest import write_noise_images
-from tests.support.factories import make_run, random_model
+from tests.support.factories import make_run, random_model, write_noise_images
 from vitdemo import runs
 from vitdemo.models import ModelSpec
 

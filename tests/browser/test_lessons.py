@@ -356,10 +356,10 @@ JS_SHEET_FITS = """() => [...document.querySelectorAll(".sheet")].every((sheet) 
 
 
 @pytest.mark.parametrize("name", INCLUDED_LESSONS)
-def test_handouts_print_on_two_sheets(browser, included_lessons, context_of_included, name):
+def test_handouts_print_on_two_sheets(browser, included_lessons, shipped, name):
     paper = browser.new_page(viewport={"width": 680, "height": 1000})
     for answers in (False, True):
-        text = render_handout(included_lessons[name], context_of_included, answers=answers)
+        text = render_handout(included_lessons[name], shipped, answers=answers)
         paper.set_content(text)
         paper.emulate_media(media="print")
         assert paper.evaluate(JS_SHEET_FITS)

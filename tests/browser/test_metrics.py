@@ -4,7 +4,6 @@ import csv
 import io
 import itertools
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,26 +11,28 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import download, open_tab
-from tests.conftest import write_noise_images
-from tests.support.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.support.factories import (
+    CLASSES,
+    RESNET,
+    VIT,
+    make_evaluation,
+    make_run,
+    write_noise_images,
+)
 from tests.support.serving import serve
 from vitdemo import runs
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Folder of runs: "best", "second" (all cats wrong), "<i>held" (validation predictions)."""
+    """Folder of runs: "best", "second" (all cats wrong), "<i>held" (as "best")."""
     root = tmp_path_factory.mktemp("compared")
     make_run(root / "best", VIT)
     second = make_run(root / "second", RESNET, seed=1)
     probabilities = make_evaluation(1).probabilities.copy()
     probabilities[60:80] = np.eye(10, dtype=np.float32)[5]  # all cats predicted as dogs
     runs.write_evaluation(second.path, replace(second.evaluation, probabilities=probabilities))
-    held = make_run(root / "held", VIT, seed=2)
-    test = held.evaluation
-    both = {"validation_probabilities": test.probabilities, "validation_labels": test.labels}
-    runs.write_evaluation(held.path, replace(test, **both))
-    shutil.move(held.path, root / "<i>held")
+    make_run(root / "<i>held", VIT, seed=2)
     return root
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import write_noise_images
+from tests.support.factories import write_noise_images
 from tests.support.serving import serve
 from vitdemo.jobs import JobQueue
 

@@ -13,7 +13,12 @@ from tests.browser.actions import (
     record_model_requests,
     wait_until_idle,
 )
-from tests.support.factories import declare_ablation, make_history_record, make_run
+from tests.support.factories import (
+    declare_ablation,
+    make_history_record,
+    make_run,
+    make_unfinished_run,
+)
 from vitdemo import runs
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
@@ -26,12 +31,6 @@ def open_with_fake_clock(open_page, address):
     page.clock.install()
     page.goto(address)
     return page
-
-
-def make_unfinished_run(folder, **options):
-    run = make_run(folder, **options)
-    (run.path / runs.EVALUATION_FILE).unlink()
-    return run
 
 
 @pytest.fixture(scope="module")

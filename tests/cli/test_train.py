@@ -20,8 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import TINY_RECIPE, run_train_py, write_noise_images
-from tests.support.factories import make_run
+from tests.support.factories import TINY_RECIPE, make_run, run_train_py, write_noise_images
 from tests.support.serving import free_port, start_fork
 from vitdemo import data, runs, training
 from vitdemo.cli import train

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from sklearn.model_selection import train_test_split
 
+from tests.support.factories import noise_batch
 from vitdemo import data
 from vitdemo.data import (
     LabelledImages,
@@ -33,11 +34,6 @@ SPLITS = [
 THREE_CLASSES = {"train/ant": 4, "train/bee": 3, "train/cow": 2, "test/ant": 2, "test/cow": 1}
 
 
-def noise(count=1, size=40, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
-
-
 def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
     root = put_pictures(THREE_CLASSES | {"train/.cache": 1, "test/.cache": 1})  # not a class
     source = open_dataset(root)
@@ -47,8 +43,8 @@ def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
     assert train.images.shape == (9, 3, 16, 16)
     assert train.images.dtype == torch.uint8
     assert train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2]
-    first = Image.open(root / "train" / "bee" / "1.png")
-    assert np.array_equal(train.images[5].numpy(), to_uint8(crop_and_resize(first, 16)))
+    with Image.open(root / "train" / "bee" / "1.png") as first:
+        assert np.array_equal(train.images[5].numpy(), to_uint8(crop_and_resize(first, 16)))
     assert source.load("test", 16).labels.tolist() == [0, 0, 2]  # as in training
 
 
@@ -245,7 +241,7 @@ def test_cifar10_split_equals_scikit_learn(cifar10, seed):
 
 
 def test_fingerprint_depends_on_images_labels_and_class_names():
-    images, labels, names = noise(4, 8), torch.tensor([0, 0, 1, 1]), ("ant", "bee")
+    images, labels, names = noise_batch(4, 8), torch.tensor([0, 0, 1, 1]), ("ant", "bee")
     pixel, label = images.clone(), labels.clone()
     pixel[2, 1, 0, 0] += 1
     label[2] += 1
@@ -261,7 +257,7 @@ def test_fingerprint_depends_on_images_labels_and_class_names():
 
 
 def test_pixel_statistics_equal_numpy():
-    images = noise(1500, 4)  # more than one chunk
+    images = noise_batch(1500, 4)  # more than one chunk
     images[:, 1] //= 2
     pixels = images.numpy().astype(np.float64) / 255
     mean, std = data.pixel_statistics(images)
@@ -273,7 +269,7 @@ def test_pixel_statistics_equal_numpy():
 
 @pytest.mark.parametrize("size", [16, 40, 64, 96])
 def test_training_and_page_preprocess_images_alike(size):
-    images = noise()
+    images = noise_batch()
     crop = crop_and_resize(Image.fromarray(images[0].permute(1, 2, 0).numpy()), size)
     inputs = 255 * preprocess_images(images, size, (0, 0, 0), (1, 1, 1))[0]
     assert (inputs - torch.from_numpy(to_uint8(crop)).float()).abs().max() <= 1

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import write_noise_images
-from tests.support.factories import noise
+from tests.support.factories import noise, write_noise_images
 from vitdemo.data import image_files, image_folders, open_dataset
 from vitdemo.data.image_folders import (
     describe_skipped,

@@ -9,6 +9,7 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
+from tests.support.factories import noise_batch
 from vitdemo.data import perturb
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 
@@ -16,12 +17,8 @@ SIDE = 32
 STRENGTHS = {"noise": 20, "blur": 3, "jpeg": 20, "rotate": 30, "brightness": 1.5} | {
     "shuffle": 4, "remove": 50
 }  # fmt: skip
+NOISE = noise_batch(3, SIDE)
 GREY = torch.full((1, 3, SIDE, SIDE), 128, dtype=torch.uint8)
-
-
-def noise(count=3, side=SIDE, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
 
 
 def split_into_patches(image, pieces):
@@ -36,7 +33,7 @@ def split_into_patches(image, pieces):
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
 def test_perturbation_depends_only_on_image_strength_and_seed(name):
-    images, seeds = noise(), [5, 6, 7]
+    images, seeds = NOISE, [5, 6, 7]
     before = images.clone()
     same = apply_perturbation(name, images, PERTURBATIONS[name].neutral)
     assert torch.equal(same, images) and same.data_ptr() != images.data_ptr()
@@ -58,7 +55,7 @@ def test_perturbation_depends_only_on_image_strength_and_seed(name):
 @pytest.mark.parametrize("name", PERTURBATIONS)
 @pytest.mark.parametrize("side", [1, 2, 50])
 def test_perturbations_work_at_any_image_size_and_strength(name, side):
-    images = noise(1, side)
+    images = noise_batch(1, side)
     for strength in (*PERTURBATIONS[name].strengths, PERTURBATIONS[name].high):
         if name == "shuffle" and side % strength:
             with pytest.raises(ValueError, match="choose a divisor"):
@@ -70,10 +67,10 @@ def test_perturbations_work_at_any_image_size_and_strength(name, side):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: apply_perturbation("fog", noise(), 1), "'fog': choose one of noise, blur"),
-        (lambda: apply_perturbation("blur", noise(), 99), "Blur is 99: choose 0 to 15"),
-        (lambda: apply_perturbation("noise", noise(), float("nan")), "Noise is nan"),
-        (lambda: apply_perturbation("noise", noise(), 1, [1, 2]), "2 seeds for 3 images"),
+        (lambda: apply_perturbation("fog", NOISE, 1), "'fog': choose one of noise, blur"),
+        (lambda: apply_perturbation("blur", NOISE, 99), "Blur is 99: choose 0 to 15"),
+        (lambda: apply_perturbation("noise", NOISE, float("nan")), "Noise is nan"),
+        (lambda: apply_perturbation("noise", NOISE, 1, [1, 2]), "2 seeds for 3 images"),
         (lambda: perturb.make_patch_mask([16], (4, 4)), "There is no patch 16"),
     ],
 )
@@ -99,7 +96,7 @@ def test_noise_pattern_scales_with_the_image_size():
 
 @pytest.mark.parametrize("percent", [1.0, 10.0])
 def test_blur_equals_torchvision(percent):
-    images, sigma = noise(), percent / 100 * SIDE
+    images, sigma = NOISE, percent / 100 * SIDE
     radius = int(np.ceil(3 * sigma))
     expected = tv.gaussian_blur(images, [2 * radius + 1] * 2, [sigma] * 2)
     assert torch.equal(apply_perturbation("blur", images, percent), expected)
@@ -107,7 +104,7 @@ def test_blur_equals_torchvision(percent):
 
 @pytest.mark.parametrize("quality", [5, 50, 99])
 def test_jpeg_equals_pillow(quality):
-    image = noise(1)
+    image = noise_batch(1, SIDE)
     buffer = io.BytesIO()
     Image.fromarray(image[0].permute(1, 2, 0).numpy()).save(buffer, "JPEG", quality=quality)
     expected = np.asarray(Image.open(buffer)).transpose(2, 0, 1)
@@ -116,11 +113,11 @@ def test_jpeg_equals_pillow(quality):
 
 @pytest.mark.parametrize(("degrees", "turns"), [(90, 1), (180, 2), (-90, 3), (-180, 2)])
 def test_rotation_by_right_angles_is_exact(degrees, turns):
-    assert torch.equal(apply_perturbation("rotate", noise(), degrees), noise().rot90(turns, (2, 3)))
+    assert torch.equal(apply_perturbation("rotate", NOISE, degrees), NOISE.rot90(turns, (2, 3)))
 
 
 def test_rotation_equals_torchvision_filled_with_the_image_mean():
-    images = noise(2)
+    images = noise_batch(2, SIDE)
     rotated = apply_perturbation("rotate", images, 30)
     for image, result in zip(images, rotated, strict=True):
         mean = image.double().mean((1, 2))  # (3,)
@@ -132,14 +129,14 @@ def test_rotation_equals_torchvision_filled_with_the_image_mean():
 
 
 def test_brightness_equals_torchvision_up_to_rounding():
-    expected = tv.adjust_brightness(noise(), 1.5)  # torchvision truncates instead of rounding
-    assert (apply_perturbation("brightness", noise(), 1.5).int() - expected.int()).abs().max() <= 1
-    assert apply_perturbation("brightness", noise(), 0).max() == 0
+    expected = tv.adjust_brightness(NOISE, 1.5)  # torchvision truncates instead of rounding
+    assert (apply_perturbation("brightness", NOISE, 1.5).int() - expected.int()).abs().max() <= 1
+    assert apply_perturbation("brightness", NOISE, 0).max() == 0
 
 
 @pytest.mark.parametrize("pieces", [2, 16])
 def test_shuffling_keeps_every_patch(pieces):
-    image = noise(1)
+    image = noise_batch(1, SIDE)
     for seed in range(5):
         shuffled = apply_perturbation("shuffle", image, pieces, seed)
         assert not torch.equal(shuffled, image)
@@ -150,7 +147,7 @@ def test_shuffling_keeps_every_patch(pieces):
 
 @pytest.mark.parametrize("removed", [([0, 5], [0, 5]), ([1], [2])], ids=["shared", "per image"])
 def test_removed_patches_have_the_mean_colour_and_the_others_stay(removed):
-    images = noise(2)
+    images = noise_batch(2, SIDE)
     first, second = (perturb.make_patch_mask(cells, (4, 4)) for cells in removed)
     masks = first if first.equal(second) else torch.stack([first, second])
     changed = perturb.remove_patches(images, masks)
@@ -164,7 +161,7 @@ def test_removed_patches_have_the_mean_colour_and_the_others_stay(removed):
 
 
 def test_grid_that_does_not_divide_the_side_covers_the_image():
-    image = noise(1, 32)
+    image = noise_batch(1, SIDE)
     everything = torch.ones(12, 12, dtype=torch.bool)
     assert len(perturb.remove_patches(image, everything).unique(dim=-1)[0, 0, 0]) == 1
     changed = perturb.remove_patches(image, perturb.make_patch_mask([143], (12, 12)))

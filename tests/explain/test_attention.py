@@ -16,6 +16,7 @@ import torch
 from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock, ResPostBlock
 from torch.testing import assert_close
 
+from tests.support.factories import random_images
 from vitdemo.explain.attention import class_token_map, relevance, rollout, rollout_steps
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
@@ -60,11 +61,6 @@ def build_model_by_name(name):
         return build_ours()
     model_name, changes, _ = VARIANTS[name]
     return build_timm(model_name, **changes)
-
-
-def random_images(model, batch=3, seed=1):
-    size = model.patch_embed.img_size
-    return torch.randn(batch, 3, *size, generator=torch.Generator().manual_seed(seed))
 
 
 def random_attention(L=3, B=2, H=2, N=6, seed=0):
@@ -130,7 +126,7 @@ def compute_timm_attention(model, images, target):
 @torch.no_grad()
 def test_trace_equals_the_fused_forward_pass(name):
     model = build_model_by_name(name)
-    images = random_images(model)
+    images = random_images(model, batch=3)
     logits, tokens, attention = trace(model, images)
     assert_close(logits, model(images), atol=1e-4, rtol=1e-4)
     prefix = 1 if name == "ours" else VARIANTS[name][2]
@@ -148,7 +144,7 @@ def test_trace_equals_the_fused_forward_pass(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_attention_and_relevance_equal_unfused_timm(name):
     model = build_model_by_name(name).double()
-    images, target = random_images(model, batch=2).double(), torch.tensor([4, 0])
+    images, target = random_images(model), torch.tensor([4, 0])
     attention, gradients = compute_timm_attention(
         build_timm_copy(model) if name == "ours" else model, images, target
     )
@@ -179,7 +175,7 @@ def test_trace_is_differentiable():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_attention_rows_sum_to_one(dtype):
     model = build_model_by_name("qk norm").to(dtype)
-    images = random_images(model).to(dtype)
+    images = random_images(model, batch=3)
     result = trace(model, images)
     assert (result.attention.dtype, result.logits.dtype) == (torch.float32, torch.float32)
     assert result.tokens.dtype == dtype  # the model's layers can use them again
@@ -191,12 +187,12 @@ def test_half_precision_attention_rows_sum_to_one(dtype):
 def test_half_precision_attention_is_finite_for_large_scores():
     model = build_timm(depth=1, qkv_bias=False)
     model.blocks[0].attn.qkv.weight.mul_(300)
-    assert trace(model.half(), random_images(model).half()).attention.isfinite().all()
+    assert trace(model.half(), random_images(model)).attention.isfinite().all()
 
 
 def test_trace_keeps_train_mode_with_its_dropout():
     model = build_timm(attn_drop_rate=0.5).train()
-    images = random_images(model)
+    images = random_images(model, batch=3)
     logits, _, attention = trace(model, images)
     assert model.training and all(module.training for module in model.modules())
     assert not torch.allclose(logits, trace(model, images).logits)  # dropout acts ...
@@ -217,7 +213,7 @@ def test_trace_in_train_mode_draws_the_same_random_numbers():
 @torch.no_grad()
 def test_results_are_independent_of_the_previous_image():
     model = build_model_by_name("distilled")
-    first, second = random_images(model, seed=1), random_images(model, batch=1, seed=2)
+    first, second = random_images(model), random_images(model, batch=1, seed=2)
     fresh = trace(copy.deepcopy(model), second), relevance(copy.deepcopy(model), second, 2)
     trace(model, first), relevance(model, first, 1)
     assert_close(trace(model, second), fresh[0])
@@ -311,7 +307,7 @@ def test_rollout_error_names_an_invalid_shape():
 def test_relevance_error_names_an_invalid_target(target, error, message):
     model = build_model_by_name("class token")
     with pytest.raises(error, match=message):
-        relevance(model, random_images(model), target)
+        relevance(model, random_images(model, batch=3), target)
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2, 5])

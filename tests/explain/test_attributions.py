@@ -22,10 +22,10 @@ from torch.testing import assert_close
 from tests.explain.test_attention import (
     build_timm,
     compute_timm_attention,
-    random_images,
     reference_relevance,
     reference_rollout,
 )
+from tests.support.factories import random_images
 from vitdemo.explain import (
     attention,
     attributions,
@@ -164,7 +164,7 @@ def reference_pixel_maps(model, images, target, side):
 
 def test_token_methods_equal_the_references(kind):
     model = build_kind(kind)
-    images, target = random_images(model, batch=2).double(), torch.tensor([4, 1])
+    images, target = random_images(model), torch.tensor([4, 1])
     expected = reference_token_maps(model, images, target, kind)
     maps = attribute_many(TOKEN_METHODS, model, images, target)
     for name in TOKEN_METHODS:
@@ -177,7 +177,7 @@ def test_gradient_maps_are_zero_without_a_gradient(kind):
     model = build_kind(kind)
     for head in (model.head, getattr(model, "head_dist", model.head)):
         torch.nn.init.zeros_(head.weight)
-    images = random_images(model, batch=2).double()
+    images = random_images(model)
     for values in attribute_many(["relevance", "gradient_rollout"], model, images, 1).values():
         assert torch.equal(values, torch.zeros(2, 4, 4).double())
 
@@ -188,7 +188,7 @@ def test_pixel_methods_equal_the_references(which):
         model, images = build_convolutional(), torch.randn(2, 3, 16, 16).double()
     else:
         model = build_kind(which)
-        images = random_images(model, batch=2).double()
+        images = random_images(model)
     target = torch.tensor([4, 1])
     expected = reference_pixel_maps(model, images, target, side=2 if which == "cnn" else 8)
     maps = attribute_many(PIXEL_METHODS, model, images, target)
@@ -298,7 +298,7 @@ def test_half_precision_attribution_maps_are_float32(family, dtype):
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 def test_half_precision_attention_results_are_float32(dtype):
     model = build_timm().to(dtype)
-    images = random_images(model).to(dtype)
+    images = random_images(model)
     trace = forward_pass.trace(model, images)
     half = trace.attention.to(dtype)  # a caller may pass half precision
     gradients = forward_pass.class_gradients(model, images, 1)
@@ -339,15 +339,13 @@ def test_half_precision_attention_results_are_float32(dtype):
 
 def test_attributions_work_without_grad_and_with_frozen_weights():
     model = build_timm()
-    images = random_images(model, batch=2)
+    images = random_images(model)
     expected = attribute_many(METHODS, model, images, 2)
     for trained, mode in ((True, torch.no_grad), (False, torch.inference_mode)):
         model.requires_grad_(trained)
         with mode():
-            maps = attribute_many(METHODS, model, random_images(model, 2), torch.tensor([2, 2]))
-            difference = contrast_many(["grad_cam"], model, random_images(model, 2), 2, 3)[
-                "grad_cam"
-            ]
+            maps = attribute_many(METHODS, model, random_images(model), torch.tensor([2, 2]))
+            difference = contrast_many(["grad_cam"], model, random_images(model), 2, 3)["grad_cam"]
         for name in METHODS:
             assert_close(maps[name], expected[name])
         assert not any(values.requires_grad for values in (difference, *maps.values()))
@@ -430,7 +428,7 @@ def test_attribute_classes_equals_one_attribution_per_class(kind):
 
 def test_contrast_is_the_difference_of_two_maps():
     model = build_kind("class token")
-    images = random_images(model, batch=2).double()
+    images = random_images(model)
     first, second = (attribute_many(METHODS, model, images, target) for target in (3, 1))
     contrasts = attributions.contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
     for name in METHODS:
@@ -450,7 +448,7 @@ def test_contrast_of_a_linear_method_takes_one_pass():
 @pytest.mark.parametrize("method", PIXEL_METHODS)
 def test_progress_reaches_its_total_and_a_raising_callback_cancels(method):
     model, calls, steps = build_timm(patch_size=4), [], []
-    images = random_images(model, batch=2)
+    images = random_images(model)
     attribute(method, model, images[:1], 1, on_step=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
     assert list(done) == sorted(set(done)) and len(done) >= 2

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from tests.support.factories import TIMM_KINDS, VIT, random_model
+from tests.support.factories import TIMM_KINDS, VIT, random_images, random_model
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.head_ablation import ablate_each_head, ablate_heads, compute_head_means
 
@@ -20,11 +20,6 @@ def model(request):
     model = random_model(MODELS[request.param]).double()
     assert not any(module.training for module in model.modules())
     return model
-
-
-def random_images(model, batch=2):
-    size = (batch, 3, *model.patch_embed.img_size)
-    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()
 
 
 def zero_heads(model, heads):

@@ -63,7 +63,7 @@ def test_barring_nothing_equals_the_plain_forward_pass(model):
 @torch.no_grad()
 def test_barring_nothing_in_float32_is_within_1e_4():
     model = random_model(MODELS["registers"])
-    images = random_images(model).float()
+    images = random_images(model)
     logits = compute_knockout_logits(model, images, build_patch_knockout(model, []))
     torch.testing.assert_close(logits, model(images), atol=1e-4, rtol=0)
 
@@ -118,7 +118,7 @@ def test_mask_bars_special_tokens_from_patches_only():
 
 def test_invalid_layers_models_and_masks_raise_errors():
     model = random_model(VIT)
-    images, barred = random_images(model).float(), build_patch_knockout(model, [])
+    images, barred = random_images(model), build_patch_knockout(model, [])
     with pytest.raises(ValueError, match=r"no layer 3: the model has layers 0\.\.2"):
         build_patch_knockout(model, [3])
     with pytest.raises(ValueError, match="mean of its patch tokens"):
@@ -135,7 +135,7 @@ def test_benchmark_measures_accuracy_confidence_and_agreement():
     metrics = compute_knockout_metrics(masked, baseline, torch.tensor([1, 1, 1]))
     assert metrics == pytest.approx((2 / 3, (0.4 + 0.7 + 0.9) / 3, 2 / 3))
     model = random_model(VIT)
-    pixels = random_images(model, batch=3).float()
+    pixels = random_images(model, batch=3)
     torch.testing.assert_close(
         predict_with_barred_patches(model, pixels, []), model(pixels).softmax(1), atol=1e-5, rtol=0
     )

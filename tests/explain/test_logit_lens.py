@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.explain.test_attention import random_images
-from tests.support.factories import TIMM_KINDS, VIT, random_model
+from tests.support.factories import TIMM_KINDS, VIT, random_images, random_model
 from vitdemo.explain.forward_pass import trace
 from vitdemo.explain.logit_lens import apply_logit_lens
 
@@ -17,7 +16,7 @@ MODELS = {"ours": VIT, **TIMM_KINDS}
 def make_model_and_images(kind):
     """Return a tiny random model in float64 and two images for it."""
     model = random_model(MODELS[kind]).double()
-    return model, random_images(model, batch=2).double()
+    return model, random_images(model)
 
 
 def run_truncated_model(model, layers, images):

@@ -67,7 +67,7 @@ def test_weighted_values_sum_to_the_attention_output(model):
 @torch.no_grad()
 def test_norm_shares_in_float32_are_close_to_float64():
     model = random_model(MODELS["registers"])
-    traced = trace(model, random_images(model).float())
+    traced = trace(model, random_images(model))
     exact = trace(model.double(), random_images(model))
     for norms in (head_norms, summed_head_norms):
         expected = norms_to_weights(norms(exact.attention, value_products(model, exact.tokens)))
@@ -93,6 +93,6 @@ def test_token_with_zero_value_has_norm_zero_despite_its_weight():
 
 def test_models_that_normalise_joined_heads_are_rejected():
     model = random_model(timm_spec(scale_attn_norm=True))
-    tokens = trace(model, random_images(model).float()).tokens
+    tokens = trace(model, random_images(model)).tokens
     with pytest.raises(TypeError, match="normalises its joined heads"):
         value_products(model, tokens)

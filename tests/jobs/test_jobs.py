@@ -16,7 +16,7 @@ import psutil
 import pytest
 import torch
 
-from tests.conftest import write_noise_images
+from tests.support.factories import write_noise_images
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import JOB_ACTIONS, JobLimits, JobQueue, cost, processes, state

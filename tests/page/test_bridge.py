@@ -141,8 +141,7 @@ def test_view_state_contains_the_image_request():
     assert parse_view_state(STATE) == ViewState(ImageRequest("photo:cat"), "vit")
 
 
-def test_images_and_matrices_of_a_payload_become_files(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+def test_images_and_matrices_of_a_payload_become_files(cache):
     similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
     exact = np.random.default_rng(0).normal(size=(3, 2, 5, 4)).astype(np.float32)
     data = {

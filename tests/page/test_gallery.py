@@ -13,26 +13,21 @@ from vitdemo.runs import WEIGHTS_FILE
 ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 
 
-@pytest.fixture(scope="module")
-def context(tested_runs):
-    return make_context(tested_runs[0], data_root=tested_runs[1])
-
-
-def test_gallery_page_is_clamped_to_the_available_images(context):
-    payloads = [gallery_payload(context, ALL_IMAGES, page) for page in (1, 3, 4, 10_000)]
+def test_gallery_page_is_clamped_to_the_available_images(tested):
+    payloads = [gallery_payload(tested, ALL_IMAGES, page) for page in (1, 3, 4, 10_000)]
     assert [payload["start"] for payload in payloads] == [0, 96, 96, 96]  # 110 images
     assert [len(payload["pictures"]) for payload in payloads] == [48, 14, 14, 14]
 
 
-def test_gallery_of_unknown_run_and_no_match(context):
+def test_gallery_of_unknown_run_and_no_match(tested):
     with pytest.raises(RunError, match="There is no run"):
-        gallery_payload(context, ImageQuery("gone", Filters()))
-    no_match = gallery_payload(context, ImageQuery("first", Filters("errors", low=1.0)))
+        gallery_payload(tested, ImageQuery("gone", Filters()))
+    no_match = gallery_payload(tested, ImageQuery("first", Filters("errors", low=1.0)))
     assert (no_match["count"], no_match["pictures"], no_match["sheet"]) == (0, [], None)
 
 
-def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
-    value = gallery_payload(context, ALL_IMAGES, 3)
+def test_gallery_payload_contains_one_sheet_and_the_predictions(tested):
+    value = gallery_payload(tested, ALL_IMAGES, 3)
     assert (value["count"], value["start"], value["model"]) == (110, 96, "first")
     assert [item["number"] for item in value["pictures"]] == list(range(96, 110))
     last = value["pictures"][-1]
@@ -40,18 +35,18 @@ def test_gallery_payload_contains_one_sheet_and_the_predictions(context):
     assert [predicted for predicted, _ in last["answers"]] == ["bee", "<b>ant"]
     sheet = value["sheet"]
     assert sheet.exact and sheet.pixels.shape == (2 * 16, SHEET_COLUMNS * 16, 3)
-    last_image = load_test_images(context, context.find_run("first"), [109])[0]
+    last_image = load_test_images(tested, tested.find_run("first"), [109])[0]
     assert np.array_equal(sheet.pixels[16:, 80:96], last_image)
-    missing = gallery_payload(make_context(*context.roots), ALL_IMAGES, 3)
+    missing = gallery_payload(make_context(*tested.roots), ALL_IMAGES, 3)
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]
 
 
-def test_images_open_in_the_section_that_suits_the_model(context, tested_runs, tmp_path):
-    value = gallery_payload(context, ALL_IMAGES)
+def test_images_open_in_the_section_that_suits_the_model(tested, tested_runs, tmp_path):
+    value = gallery_payload(tested, ALL_IMAGES)
     assert value["pictures"][2]["image"] == {"source": "test:2", "path": None, "at": 0.5}
     assert value["opening"] == {"model": "first", "unavailable": "", "section": "heads"}
-    first = context.find_run("first")
+    first = tested.find_run("first")
     for name, spec in (("conv", RESNET), ("gone", first.spec)):
         make_run(tmp_path / name, spec, classes=first.classes, tested=first.evaluation)
     (tmp_path / "gone" / WEIGHTS_FILE).unlink()

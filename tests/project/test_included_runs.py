@@ -81,7 +81,7 @@ def trained(request, shipped) -> runs.Run:
 
 
 @pytest.fixture(scope="module")
-def tested(cifar10) -> data.LabelledImages:
+def cifar10_test(cifar10) -> data.LabelledImages:
     return cifar10.load("test")
 
 
@@ -265,10 +265,12 @@ def test_faithfulness_scores_belong_to_the_included_weights(trained):
 # conv-baseline predicts "ship" almost equally for a uniform image and for one image of a ship.
 # Their log-probabilities differ by only 0.02, so a gap of 0.002 is a large fraction.
 @pytest.mark.parametrize(("name", "fraction"), [("vit-scratch", 1.0), ("conv-baseline", 0.75)])
-def test_integrated_gradients_are_complete_on_included_models(name, fraction, shipped, tested):
+def test_integrated_gradients_are_complete_on_included_models(
+    name, fraction, shipped, cifar10_test
+):
     run = shipped.find_run(name)
     model = runs.load_model(run).requires_grad_(False)
-    images = run.preprocessing(tested.images[:4])
+    images = run.preprocessing(cifar10_test.images[:4])
     with torch.no_grad():
         target = model(images).argmax(1)
     weights = torch.eye(len(run.classes))[target]
@@ -277,13 +279,15 @@ def test_integrated_gradients_are_complete_on_included_models(name, fraction, sh
     assert (gap < attributions.MAX_COMPLETENESS_GAP).float().mean() >= fraction
 
 
-def test_evaluations_use_the_cifar10_test_set(shipped, cifar10, tested):
+def test_evaluations_use_the_cifar10_test_set(shipped, cifar10, cifar10_test):
     fingerprints = {run.evaluation.fingerprint for run in shipped.list_runs()[0]}
-    assert fingerprints == {data.compute_fingerprint(tested, cifar10.classes)}
+    assert fingerprints == {data.compute_fingerprint(cifar10_test, cifar10.classes)}
 
 
-def test_weights_reproduce_the_stored_evaluation(trained, shipped, tested):
-    logits = predict_logits(shipped.load_model(trained), tested.images[:40], trained.preprocessing)
+def test_weights_reproduce_the_stored_evaluation(trained, shipped, cifar10_test):
+    logits = predict_logits(
+        shipped.load_model(trained), cifar10_test.images[:40], trained.preprocessing
+    )
     recorded = trained.evaluation.probabilities[:40]
     np.testing.assert_allclose(logits.softmax(1), recorded, atol=1e-3)
 

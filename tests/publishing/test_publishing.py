@@ -7,8 +7,16 @@ import pytest
 import timm
 import torch
 
-from tests.conftest import run_train_py
-from tests.support.factories import CONVNET, RESNET, TIMM, TIMM_KINDS, VIT, make_run, noise
+from tests.support.factories import (
+    CONVNET,
+    RESNET,
+    TIMM,
+    TIMM_KINDS,
+    VIT,
+    make_run,
+    noise,
+    run_train_py,
+)
 from tests.support.hub import serve_hub
 from vitdemo import runs
 from vitdemo.context import AppContext

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import run_train_py
+from tests.support.factories import run_train_py
 from tests.training.test_trainer import make_trainer
 from vitdemo import runs
 from vitdemo.runs import steps

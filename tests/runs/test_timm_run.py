@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import timm
 import torch
-from PIL import Image
 from safetensors.torch import save, save_file
 from timm.models import PretrainedCfg
 
 from benchmarks import timm_sweep
-from tests.support.factories import make_run
+from tests.support.factories import make_run, noise
 from tests.support.hub import serve_hub
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
@@ -37,6 +36,7 @@ from vitdemo.runs.timm_run import (
 )
 
 CPU = torch.device("cpu")
+IMAGE = noise(size=(70, 90))
 KINDS = {  # name: grid, prefix tokens, classes
     "deit_tiny_patch16_224": ((14, 14), 1, 1000),
     "deit_tiny_distilled_patch16_224": ((14, 14), 2, 1000),
@@ -44,11 +44,6 @@ KINDS = {  # name: grid, prefix tokens, classes
     "vit_base_patch32_clip_224.openai_ft_in12k_in1k": ((7, 7), 1, 1000),
     "vit_medium_patch16_gap_240": ((15, 15), 0, 11821),
 }
-
-
-def make_image() -> Image.Image:
-    pixels = np.random.default_rng(0).integers(0, 256, (90, 70, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -60,11 +55,11 @@ def kind(request):
 def test_each_kind_predicts_classes_and_has_maps(kind):
     name, run, context = kind
     grid, prefix, classes = KINDS[name]
-    (prediction,), problems = context.predict_all(make_image())
+    (prediction,), problems = context.predict_all(IMAGE)
     assert problems == []
     assert prediction.grid == grid
     assert prediction.probabilities.shape == (classes,)
-    trace = context.trace_image(run, make_image())
+    trace = context.trace_image(run, IMAGE)
     assert trace.num_prefix_tokens == prefix
     rollout = trace.rollout_map(2, fusion="mean", discard_ratio=0.0)
     assert rollout.shape == grid
@@ -185,7 +180,7 @@ def test_mismatched_local_weights_are_reported_with_the_reason(kind, tmp_path):
     run = create_timm_run(
         f"timm:test_vit={save_random_weights(tmp_path / 'own.safetensors', **options)}"
     )
-    predictions, (problem,) = AppContext([], None, CPU, [run]).predict_all(make_image())
+    predictions, (problem,) = AppContext([], None, CPU, [run]).predict_all(IMAGE)
     assert predictions == []
     start = rf"The weights in '{tmp_path}/own.safetensors' are not of this model: "
     assert re.match(start + reason, problem)
@@ -200,10 +195,10 @@ def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
     )
     context = AppContext([], None, CPU, [run])
     assert context.load_model(run).num_classes == 0 and run.classes == ()
-    assert context.trace_image(run, make_image()).head_maps(1).shape[1:] == (14, 14)
+    assert context.trace_image(run, IMAGE).head_maps(1).shape[1:] == (14, 14)
     larger = save_random_weights(tmp_path / "larger.safetensors", img_size=320)
     run = create_timm_run(f"timm:test_vit={larger}")
-    (prediction,), problems = AppContext([], None, CPU, [run]).predict_all(make_image())
+    (prediction,), problems = AppContext([], None, CPU, [run]).predict_all(IMAGE)
     assert problems == [] and prediction.grid == (10, 10)
 
 
@@ -223,11 +218,9 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     assert context.find_run("timm:test_vit2").path == run.path
     heads = [context.load_model(context.find_run(name)).head.weight for name in names[:2]]
     assert not torch.equal(*heads)
-    predictions, problems = context.predict_all(make_image())
+    predictions, problems = context.predict_all(IMAGE)
     assert problems == [] and len({prediction.run.name for prediction in predictions}) == 4
-    separate = [
-        context.predict_all(make_image(), [context.find_run(name)])[0][0] for name in names[:2]
-    ]
+    separate = [context.predict_all(IMAGE, [context.find_run(name)])[0][0] for name in names[:2]]
     for prediction, single in zip(predictions, separate, strict=False):
         assert np.array_equal(prediction.probabilities, single.probabilities)
     context.remove_timm_model(second, for_all=True)
@@ -288,16 +281,16 @@ def labelless():
 def test_model_without_labels_has_maps_but_no_predictions(labelless):
     run, context = labelless
     assert run.classes == () and run.spec.image_size == 224  # not 518: 37 x 37 patches
-    assert context.predict_all(make_image()) == ([], [])
-    assert context.predict(run, make_image()).probabilities.shape == (0,)
-    trace = context.trace_image(run, make_image())
+    assert context.predict_all(IMAGE) == ([], [])
+    assert context.predict(run, IMAGE).probabilities.shape == (0,)
+    trace = context.trace_image(run, IMAGE)
     assert trace.head_maps(12).shape == (6, 16, 16)
     assert trace.prefix_names[1:] == tuple(f"register {i}" for i in (1, 2, 3, 4))
-    arrays = compute_all_maps(context, run, make_image())
+    arrays = compute_all_maps(context, run, IMAGE)
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
     assert "head" not in [part.kind for part in load_model_parts(context, run)]
     panels, problems = side_by_side.compute_side_by_side(
-        context, [run.name], make_image(), depth=1.0, kind="rollout"
+        context, [run.name], IMAGE, depth=1.0, kind="rollout"
     )
     assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
 
@@ -309,14 +302,14 @@ NO_LABELS = "no classifier with known labels, so it predicts no classes"
 def test_class_dependent_analyses_raise_run_error_without_labels(labelless, compute):
     run, context = labelless
     with pytest.raises(RunError, match=NO_LABELS):
-        compute(context, run, make_image())
+        compute(context, run, IMAGE)
 
 
 @pytest.mark.parametrize("compute", [compute_logit_lens, compute_logit_attribution])
 def test_class_dependent_results_of_a_trace_raise_run_error_without_labels(labelless, compute):
     run, context = labelless
     with pytest.raises(RunError, match=NO_LABELS):
-        compute(context.load_model(run), context.trace_image(run, make_image()))
+        compute(context.load_model(run), context.trace_image(run, IMAGE))
 
 
 def test_suggested_models_are_supported_and_preloaded_in_the_space():

@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from torch.distributed.run import get_args_parser
 
-from tests.conftest import run_train_py
+from tests.support.factories import run_train_py
 from vitdemo import runs
 from vitdemo.cli import train
 from vitdemo.metrics.intervals import wilson_interval

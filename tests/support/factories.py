@@ -1,5 +1,6 @@
-"""Run folders for the tests: real files of tiny models with random weights."""
+"""Images and run folders for the tests: real files of tiny models with random weights."""
 
+import signal
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 from PIL import Image
 
 from vitdemo import data, runs
+from vitdemo.cli import train
 from vitdemo.context import AppContext
 from vitdemo.models import CONVOLUTIONAL_FAMILIES, ModelSpec, build_model, count_parameters
 from vitdemo.training.recipes import Recipe
@@ -20,6 +22,12 @@ TIMM = ModelSpec(
 )
 RESNET = ModelSpec("resnet18", 16)
 CONVNET = ModelSpec("convnet", 16, options={"widths": (24, 24, 24)})
+TINY_VIT = ModelSpec(
+    "vit", 16, options={"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+)
+TINY_RECIPE = Recipe(
+    "tiny", "for tests", TINY_VIT, epochs=3, batch_size=16, ema_decay=0.9, mixup=0.2
+)
 
 
 def timm_spec(name: str = "vit_tiny_patch16_224", image_size: int = 32, **options) -> ModelSpec:
@@ -44,6 +52,24 @@ def noise(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:
     """Create an image of random pixels; `size` is (width, height)."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
     return Image.fromarray(pixels)
+
+
+def noise_batch(count: int = 1, side: int = 40, seed: int = 0) -> torch.Tensor:
+    """Create random images (N, 3, S, S) in uint8."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
+
+
+def write_noise_images(root: Path, counts: dict[str, int]) -> Path:
+    """Write noise images of unequal sizes and return `root`; `counts`: {"train/cat": 3, ...}."""
+    random = np.random.default_rng(0)
+    for name, count in counts.items():
+        folder = root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            pixels = random.integers(0, 256, (20 + i % 5, 17, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / f"{i}.png")
+    return root
 
 
 def make_run(
@@ -76,6 +102,22 @@ def make_run(
     runs.rewrite_history(folder, [make_history_record(epoch) for epoch in range(1, epochs + 1)])
     runs.write_weights(folder, model.state_dict())
     runs.write_evaluation(folder, tested or make_evaluation(seed))
+    return runs.read_run(folder)
+
+
+def run_train_py(*arguments: object) -> int:
+    """Run train.py, restore the handler of SIGTERM and return the exit code."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        return train.main([str(argument) for argument in arguments])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def make_unfinished_run(folder: Path, **options) -> runs.Run:
+    """Write a run whose training has not ended: it has no evaluation."""
+    run = make_run(folder, **options)
+    (run.path / runs.EVALUATION_FILE).unlink()
     return runs.read_run(folder)
 
 
@@ -153,7 +195,8 @@ ATTENTION_MODELS = {
 }
 
 
-def random_images(model, batch: int = 2) -> torch.Tensor:
-    """Return float64 images (B, 3, S, S) of a fixed seed in the model's input size."""
+def random_images(model, batch: int = 2, seed: int = 1) -> torch.Tensor:
+    """Return random images (B, 3, S, S) in the input size and precision of `model`."""
     size = (batch, 3, *model.patch_embed.img_size)
-    return torch.randn(size, generator=torch.Generator().manual_seed(1)).double()
+    images = torch.randn(size, generator=torch.Generator().manual_seed(seed))
+    return images.to(next(model.parameters()).dtype)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.explain.test_attention import build_ours, build_timm, random_images
+from tests.explain.test_attention import build_ours, build_timm
 from tests.explain.test_attributions import KINDS, build_convolutional, build_kind
+from tests.support.factories import random_images
 from vitdemo.explain import faithfulness
 from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
@@ -55,7 +56,7 @@ def reference_curves(model, image, target, values, fill):
 def make_inputs(build=lambda: build_kind("class token")):
     """Return a model, one image and a map, all in float64."""
     model = build()
-    return model, random_images(model, batch=1).double(), random_map()
+    return model, random_images(model, batch=1), random_map()
 
 
 @pytest.mark.parametrize("fill", ["mean", "blur"])
@@ -130,7 +131,7 @@ def test_dropped_tokens_equal_a_shortened_sequence(which):
 @torch.no_grad()
 def test_logits_without_patches_do_not_depend_on_the_image(kind):
     model = build_kind(kind)
-    first, second = random_images(model, batch=2).double().split(1)
+    first, second = random_images(model).split(1)
     logits = predict_patch_sets(model, first, NO_PATCHES, GRID, "drop")
     assert logits.isfinite().all()
     assert_close(logits, predict_patch_sets(model, second, NO_PATCHES, GRID, "drop"))

@@ -34,13 +34,6 @@ from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
 from vitdemo.page.modules import encode_colour_map
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """Folder of gradio's temporary files."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    return tmp_path
-
-
 def test_failed_write_is_reported_and_leaves_no_file(cache, monkeypatch):
     def fail(fd, *_):
         raise OSError(28, "No space left on device")

@@ -9,7 +9,6 @@ import unicodedata
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -21,7 +20,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.data.test_near_duplicates import make_burst_frames, make_scene
-from tests.support.factories import TIMM_KINDS, VIT, make_run
+from tests.support.factories import TIMM_KINDS, VIT, make_run, noise
 from vitdemo import data, runs
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import (
@@ -44,11 +43,6 @@ from vitdemo.runs import CUSTOM_CLASSES_RECIPE
 from vitdemo.training.recipes import get_recipe
 
 BASE = "finetune-deit-tiny"
-
-
-def noise(seed, side=40):
-    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
 
 
 def make_collection(*names, each=4):
@@ -92,11 +86,6 @@ def context(tmp_path_factory):
     make_run(root / "vit", VIT)
     make_run(root / "distilled", TIMM_KINDS["distilled"])
     return AppContext([root], root / "none", torch.device("cpu"))
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return AppContext([Path("assets/runs")], None, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -517,9 +506,8 @@ def train(context, session, report=lambda *_: None):
     classifier.train(context, bridge.parse_view_state(STATE), report, session)
 
 
-def test_concurrent_actions_of_a_session_are_not_lost(owned, monkeypatch, tmp_path):
+def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch):
     """Add a class while the same session adds other classes and trains a classifier."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
     probe = fit_linear_probe(owned, owned.find_run("vit"), make_collection("a", "b"))
 
     async def use_page():
@@ -691,8 +679,7 @@ def test_saved_model_is_a_zip_of_a_run_folder(owned):
         {},
     ],
 )
-def test_invalid_browser_actions_are_rejected(data, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+def test_invalid_browser_actions_are_rejected(data, cache):
     with pytest.raises(DataError):
         editor.parse_edit_action(data, ImageCollection().with_class("a"))
 
@@ -721,17 +708,15 @@ def make_photo(image: Image.Image) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def test_classifier_is_tried_on_photos_and_files(owned, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+def test_classifier_is_tried_on_photos_and_files(owned, cache):
     session = CustomClassesSession(make_collection("a", "b"))
     image = session.collection.classes[1].images[0].square.resize((64, 64))
     with pytest.raises(DataError, match="No classifier has been trained yet"):
         trial.predict(owned, session, {"photo": make_photo(image)})
     assert trial.payload(session) == {"model": "", "is_current": False, "shares": []}
     train(owned, session)
-    (tmp_path / "image.png").touch()
-    image.save(tmp_path / "image.png")
-    for fields in ({"photo": make_photo(image)}, {"path": str(tmp_path / "image.png")}):
+    image.save(cache / "image.png")
+    for fields in ({"photo": make_photo(image)}, {"path": str(cache / "image.png")}):
         assert trial.predict(owned, session, fields) == ["custom_classes_trial"]
         found = trial.payload(session)
         assert (found["model"], found["is_current"]) == ("own-a-b", True)
@@ -758,8 +743,7 @@ def test_classifier_is_tried_on_photos_and_files(owned, tmp_path, monkeypatch):
         {"path": ["x"]},
     ],
 )
-def test_invalid_photos_are_rejected(fields, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+def test_invalid_photos_are_rejected(fields, cache):
     with pytest.raises(DataError, match="The image was not received"):
         trial.read_browser_image(fields)
     with pytest.raises(ImageError, match="not an image"):

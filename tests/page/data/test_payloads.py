@@ -7,8 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.conftest import write_noise_images
-from tests.support.factories import RESNET, make_context, make_run
+from tests.support.factories import RESNET, make_context, make_run, write_noise_images
 from vitdemo.analyses import class_statistics, features
 from vitdemo.context import AppContext
 from vitdemo.data import MISSING_DATASET

@@ -18,13 +18,6 @@ from vitdemo.page.explore import image_input
 from vitdemo.page.image_sources import ImageRequest, LoadedImage, parse_image_fields
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """Folder of gradio's temporary files."""
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

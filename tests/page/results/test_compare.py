@@ -217,10 +217,6 @@ def test_latency_measurement_continues_until_its_time_limit(context, monkeypatch
 STATE = ViewState(None, "")
 
 
-def ignore(done, total, text) -> None:
-    """Receive the progress of a task."""
-
-
 def test_latencies_are_cached_until_the_run_changes(tmp_path, monkeypatch):
     make_run(tmp_path / "fast")
     make_run(tmp_path / "slow")
@@ -255,12 +251,12 @@ def test_latency_measurement_needs_a_model_and_stops_when_it_is_cancelled(tmp_pa
 
     monkeypatch.setattr(latency_view, "measure_run_latency", lambda *_: pytest.fail("It ran."))
     with pytest.raises(RunError, match="There is no trained model"):
-        latency_view.measure_here(make_context(tmp_path), STATE, ignore)
+        latency_view.measure_here(make_context(tmp_path), STATE, lambda *_: None)
     make_run(tmp_path / "vit")
     with pytest.raises(Stopped):
         latency_view.measure_here(make_context(tmp_path), STATE, stop)
     with pytest.raises(VitdemoError, match="cannot borrow a GPU"):
-        latency_view.measure_on_gpu(make_context(tmp_path), STATE, ignore)
+        latency_view.measure_on_gpu(make_context(tmp_path), STATE, lambda *_: None)
 
 
 def test_published_results_of_own_recipes_come_first(context):

@@ -20,13 +20,8 @@ from vitdemo.report.confusion import (
 
 
 @pytest.fixture(scope="module")
-def context(tested_runs):
-    return make_context(tested_runs[0], data_root=tested_runs[1])
-
-
-@pytest.fixture(scope="module")
-def read(context):
-    group = comparable_predictions(context, "first")
+def read(tested):
+    group = comparable_predictions(tested, "first")
 
     def read_group(unit, other=None, errors_only=False):
         return compute_cells(group, "first", other, unit, errors_only)
@@ -79,8 +74,8 @@ def make_state(**options) -> ViewState:
     return ViewState(None, "", named)
 
 
-def test_matrix_of_a_model_and_the_difference_to_another(context):
-    found = drawing.matrix_payload(context, make_state(model="first"))
+def test_matrix_of_a_model_and_the_difference_to_another(tested):
+    found = drawing.matrix_payload(tested, make_state(model="first"))
     assert found.data["texts"][0] == ["60", "10", "0"]
     assert found.controls == {
         "results.model": {
@@ -90,26 +85,26 @@ def test_matrix_of_a_model_and_the_difference_to_another(context):
         "results.other": {"props": {"groups": [("Models", ["second"])]}, "value": ""},
     }
     both = make_state(model="first", other="second", unit="true", errors_only=True)
-    found = drawing.matrix_payload(context, both)
+    found = drawing.matrix_payload(tested, both)
     assert found.data["texts"][2] == ["−60.0%", "+60.0%", ""]
     assert found.controls["results.other"]["value"] == "second"
 
 
-def test_invalid_values_are_replaced_by_defaults(context):
-    wanted = drawing.matrix_payload(context, make_state(model="first"))
+def test_invalid_values_are_replaced_by_defaults(tested):
+    wanted = drawing.matrix_payload(tested, make_state(model="first"))
     invalid = make_state(model="gone", other="first", unit=3, errors_only="yes")
-    found = drawing.matrix_payload(context, invalid)
+    found = drawing.matrix_payload(tested, invalid)
     assert (found.data, found.controls) == (wanted.data, wanted.controls)
 
 
-def test_images_of_a_cell(context):
-    chosen = drawing.cell_payload(context, make_state(model="first", cell="<b>ant,bee"))
+def test_images_of_a_cell(tested):
+    chosen = drawing.cell_payload(tested, make_state(model="first", cell="<b>ant,bee"))
     assert chosen["title"][0]["text"].startswith(
         "True class <b>ant, predicted class bee: 10 images"
     )
     assert chosen["pictures"]["count"] == 10
     for cell in ("", "bee", "bee,", "bee,wasp"):
-        found = drawing.cell_payload(context, make_state(model="first", cell=cell))
+        found = drawing.cell_payload(tested, make_state(model="first", cell=cell))
         pairs = [pair["pick"] for pair in found["pairs"]]
         assert pairs == ["pair-0-1", "pair-2-1", "pair-1-0", "pair-2-0"]
     assert found["pairs"][0]["cell"] == "<b>ant,bee"

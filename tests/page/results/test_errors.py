@@ -10,11 +10,6 @@ from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload
 # first: 60 10 0 / 5 25 0 / 4 6 0; rows are the true classes <b>ant, bee and fly
 
 
-@pytest.fixture(scope="module")
-def context(tested_runs):
-    return make_context(tested_runs[0], data_root=tested_runs[1])
-
-
 def make_state(**options) -> ViewState:
     return ViewState(None, "", {f"errors.{name}": value for name, value in options.items()})
 
@@ -23,21 +18,21 @@ def count_by_kind(found) -> dict[str, int]:
     return {chip["pick"]: chip["count"] for chip in found.data["chips"]}
 
 
-def test_kinds_have_counts_that_pass_the_other_filters(context):
-    found = kinds_payload(context, make_state(model="first"))
+def test_kinds_have_counts_that_pass_the_other_filters(tested):
+    found = kinds_payload(tested, make_state(model="first"))
     counts = count_by_kind(found)
     assert list(counts) == list(KIND_TEXTS)
     assert (counts["errors"], counts["right"], counts["all"]) == (25, 85, 110)
     assert found.data["only"] == ""
     assert found.data["chips"][0]["text"] == "first predicted the wrong class."
     both = make_state(model="first", true="bee", predicted="<b>ant", both=True, low=0, high=100)
-    found = kinds_payload(context, both)
+    found = kinds_payload(tested, both)
     assert count_by_kind(found)["errors"] == 15
     assert found.data["only"] == "bee ↔ <b>ant"
 
 
-def test_invalid_values_are_replaced_by_defaults(context):
-    wanted = kinds_payload(context, make_state(model="first"))
+def test_invalid_values_are_replaced_by_defaults(tested):
+    wanted = kinds_payload(tested, make_state(model="first"))
     invalid = {
         "model": "gone",
         "true": "<i>",
@@ -46,28 +41,28 @@ def test_invalid_values_are_replaced_by_defaults(context):
         "low": "nan",
         "high": 900,
     }
-    found = kinds_payload(context, make_state(**invalid))
+    found = kinds_payload(tested, make_state(**invalid))
     assert (found.data, found.controls) == (wanted.data, wanted.controls)
     assert found.controls["results.model"]["value"] == "first"
     assert found.controls["errors.true"] == {
         "choices": [("any class", ""), ("<b>ant", "<b>ant"), ("bee", "bee"), ("fly", "fly")],
         "value": "",
     }
-    pictures = pictures_payload(context, make_state(kind="no", order="no", page="x", **invalid))
+    pictures = pictures_payload(tested, make_state(kind="no", order="no", page="x", **invalid))
     assert (pictures["count"], pictures["start"]) == (25, 0)
 
 
-def test_pictures_pass_all_filters(context):
+def test_pictures_pass_all_filters(tested):
     state = make_state(model="first", kind="all", true="bee", order="data_set", page=1)
-    found = pictures_payload(context, state)
+    found = pictures_payload(tested, state)
     assert found["count"] == 30
     assert {picture["true"] for picture in found["pictures"]} == {"bee"}
     numbers = [picture["number"] for picture in found["pictures"]]
     assert numbers == sorted(numbers)
 
 
-def test_pairs_are_the_most_confused_classes(context):
-    chips = pairs_payload(context, make_state(model="first"))["chips"]
+def test_pairs_are_the_most_confused_classes(tested):
+    chips = pairs_payload(tested, make_state(model="first"))["chips"]
     assert [(chip["classes"], chip["count"]) for chip in chips] == [
         (["<b>ant", "bee"], 15),
         (["bee", "fly"], 6),
@@ -76,9 +71,9 @@ def test_pairs_are_the_most_confused_classes(context):
 
 
 @pytest.mark.parametrize("payload", [kinds_payload, pictures_payload])
-def test_invalid_confidence_range_is_reported(context, payload):
+def test_invalid_confidence_range_is_reported(tested, payload):
     with pytest.raises(RunError, match=r"range 0\.5 to 0\.4"):
-        payload(context, make_state(model="first", low=50, high=40))
+        payload(tested, make_state(model="first", low=50, high=40))
 
 
 def test_page_without_evaluated_runs_reports_this(tmp_path):

@@ -5,7 +5,12 @@ import time
 
 import pytest
 
-from tests.support.factories import make_context, make_run, record_start_weights
+from tests.support.factories import (
+    make_context,
+    make_run,
+    make_unfinished_run,
+    record_start_weights,
+)
 from vitdemo import runs
 from vitdemo.figures.curves import MAX_TRAINING_CURVES
 from vitdemo.jobs import JobQueue
@@ -23,12 +28,6 @@ def line(tmp_path) -> tuple[Run, Run]:
     """Run of three 30-second epochs, and a two-epoch run that continues after the second."""
     first = make_run(tmp_path / "first", recipe={"warmup_epochs": 1})
     return first, record_start_weights(make_run(tmp_path / "second", epochs=2), first, 2)
-
-
-def make_unfinished_run(folder) -> Run:
-    run = make_run(folder)
-    (run.path / runs.EVALUATION_FILE).unlink()
-    return runs.read_run(folder)
 
 
 def make_state(chosen=NOT_CHOSEN, known=()) -> ViewState:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import write_noise_images
-from tests.support.factories import RESNET, TIMM, make_run, record_start_weights
+from tests.support.factories import RESNET, TIMM, make_run, record_start_weights, write_noise_images
 from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
 from vitdemo.analyses.head_ablation import AblationEffects, predict_without_heads
