@@ -59,6 +59,13 @@ def _no_download():
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collect_garbage():
+    """Collect the garbage of each file, so that what it has not closed fails its own last test."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 def tiny_recipe(monkeypatch):
     """Recipe "tiny", registered for the command line during the test."""

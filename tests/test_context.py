@@ -94,11 +94,12 @@ def test_concurrent_passes_share_the_cores():
 
 
 def test_models_are_loaded_concurrently(shown_runs, monkeypatch):
-    fresh, load, other = make_context(shown_runs), runs.load_model, ThreadPoolExecutor(1)
+    fresh, load = make_context(shown_runs), runs.load_model
 
     def slow(run, device):
         if run.name == "vit":
-            other.submit(fresh.load_model, fresh.find_run("timm")).result(timeout=120)
+            with ThreadPoolExecutor(1) as other:
+                other.submit(fresh.load_model, fresh.find_run("timm")).result(timeout=120)
         return load(run, device)
 
     monkeypatch.setattr(runs, "load_model", slow)

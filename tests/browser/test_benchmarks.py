@@ -1,13 +1,11 @@
 """The benchmarks of the page find the elements and events that they measure."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from benchmarks import load, tabs
 from benchmarks import page as page_benchmark
 from tests.browser.actions import open_tab, wait_until_drawn
+from tests.support.loops import run_coroutine
 
 WITHOUT_DATASET = {"#errors-pictures .thumb", "#class-examples [data-pick]", "#classes figure"}
 
@@ -40,7 +38,6 @@ def test_every_tab_has_the_elements_that_are_waited_for(included_page, tab):
 
 def test_simulated_user_receives_all_files(included_url):
     measured = load.measure_load(included_url, 1, load.IMAGE_INTERVAL, same=False)
-    with ThreadPoolExecutor(1) as thread:  # Playwright runs a loop in this thread
-        row, errors = thread.submit(asyncio.run, measured).result()
+    row, errors = run_coroutine(measured)
     assert not errors
     assert row.startswith("1 | 1 | ")

@@ -1,7 +1,6 @@
 """API endpoints through `gradio_client`, and the command line of app.py."""
 
 import base64
-import gc
 import io
 import json
 import struct
@@ -16,6 +15,7 @@ from gradio_client.exceptions import AppError
 from PIL import Image
 
 from tests.support.factories import noise
+from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT, serve
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.cli import app
@@ -144,15 +144,13 @@ def test_console_escapes_characters_outside_its_encoding(monkeypatch):
     assert [b"\\u732b" in stream.buffer.getvalue() for stream in streams] == [True, True]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_port_in_use_exits_with_an_error_message(page_url, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(app, "release_freed_memory", lambda: None)  # it would outlast this test
     monkeypatch.setattr(app, "is_local_only", lambda args: False)  # and no search for jobs
     port = page_url.rstrip("/").rsplit(":", 1)[1]
     options = ["--runs", str(tmp_path), "--data", str(tmp_path / "none"), "--device", "cpu"]
-    assert app.main(["--port", port, *options]) == 2
+    assert call_in_loop(app.main, ["--port", port, *options]) == 2
     assert port in capsys.readouterr().err
-    gc.collect()  # event loops that gradio left open, while this test ignores the warning
 
 
 def test_libraries_of_later_tabs_are_loaded_after_the_start():

@@ -2,9 +2,7 @@
 
 import asyncio
 import base64
-import gc
 import os
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import gradio as gr
@@ -14,6 +12,7 @@ from gradio.components.image import ImageData
 from gradio.state_holder import SessionState
 from PIL import UnidentifiedImageError
 
+from tests.support.loops import call_in_loop, run_coroutine
 from vitdemo.errors import RunError
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
@@ -26,7 +25,6 @@ from vitdemo.page.gradio_patches import (
     session_value,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 QUEUE = {"concurrency_id": "one by one", "concurrency_limit": 4}
 
 
@@ -37,32 +35,27 @@ class SerialBlocks(AppBlocks):
         super().__init__(serial_queues={"one by one": 2})
 
 
-@pytest.fixture(scope="module")
-def run():
-    """Runner of coroutines in a thread, because this one may already have an event loop."""
-    with ThreadPoolExecutor(1) as thread:
-        yield lambda coroutine: thread.submit(asyncio.run, coroutine).result()
-    gc.collect()  # the warnings about gradio's open event loops are ignored in this file only
-
-
-@pytest.mark.parametrize(("kind", "growth"), [(AppBlocks, 0), (gr.Blocks, 4)])
-def test_rebuilt_component_replaces_the_previous_one(kind, growth, run):
-    """Require `AppBlocks.preprocess_data`, because gradio's own state keeps all components."""
+async def rebuild_slider(kind) -> list[int]:
+    """Change a slider of a session; return the number of its components after each change."""
     with kind() as page:
         slider = gr.Slider(1, 5)
         slider.change(lambda value: value, slider, slider)
     (event,) = page.fns.values()
-    state = SessionState(page)
-
-    async def update_slider(maximum: int) -> int:
+    state, counts = SessionState(page), []
+    for maximum in range(6, 11):
         (value,) = await page.preprocess_data(event, [2], state)
         assert value == 2
         output = gr.update(maximum=maximum, value=2)
         (update,) = await page.postprocess_data(event, output, state)
         assert update["maximum"] == state[slider._id].maximum == maximum
-        return len(state.blocks_config.blocks)
+        counts.append(len(state.blocks_config.blocks))
+    return counts
 
-    first, *_, last = [run(update_slider(maximum)) for maximum in range(6, 11)]
+
+@pytest.mark.parametrize(("kind", "growth"), [(AppBlocks, 0), (gr.Blocks, 4)])
+def test_rebuilt_component_replaces_the_previous_one(kind, growth):
+    """Require `AppBlocks.preprocess_data`, because gradio's own state keeps all components."""
+    first, *_, last = run_coroutine(rebuild_slider(kind))
     assert last - first == growth
 
 
@@ -87,7 +80,7 @@ async def process_concurrently(handler, sessions, kind=SerialBlocks, queue=QUEUE
         (gr.Blocks, QUEUE, "one", ["quick", "slow"]),
     ],
 )
-def test_requests_of_one_session_run_in_order(kind, queue, second_session, order, run):
+def test_requests_of_one_session_run_in_order(kind, queue, second_session, order):
     finished = []
 
     async def handle(name):
@@ -95,11 +88,13 @@ def test_requests_of_one_session_run_in_order(kind, queue, second_session, order
         finished.append(name)
         return name
 
-    run(process_concurrently(handle, {"slow": "one", "quick": second_session}, kind, queue))
+    run_coroutine(
+        process_concurrently(handle, {"slow": "one", "quick": second_session}, kind, queue)
+    )
     assert finished == order
 
 
-def test_waiting_request_does_not_block_other_sessions(run):
+def test_waiting_request_does_not_block_other_sessions():
     running, counts, finished = [], [], []
 
     async def handle(name):
@@ -110,7 +105,7 @@ def test_waiting_request_does_not_block_other_sessions(run):
         finished.append(name)
         return name
 
-    run(process_concurrently(handle, {"one": "a", "two": "a", "quick": "b", "last": "c"}))
+    run_coroutine(process_concurrently(handle, {"one": "a", "two": "a", "quick": "b", "last": "c"}))
     assert finished[:2] == ["quick", "one"] and max(counts) == 2
 
 
@@ -139,11 +134,11 @@ def delete_while_names_are_added(page, names, folder, monkeypatch):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_old_files_are_deleted_while_new_ones_are_created(which, tmp_path, monkeypatch):
-    page, sets = list_temp_file_sets(AppBlocks)
+    page, sets = call_in_loop(list_temp_file_sets, AppBlocks)
     files = delete_while_names_are_added(page, sets[which], tmp_path, monkeypatch)
     assert not any(file.exists() for file in files)
     assert not sets[which].intersection(map(str, [*files, tmp_path / "gone.png"]))
-    page, sets = list_temp_file_sets(gr.Blocks)
+    page, sets = call_in_loop(list_temp_file_sets, gr.Blocks)
     with pytest.raises(RuntimeError, match="changed size during iteration"):
         delete_while_names_are_added(page, sets[which], tmp_path, monkeypatch)
 
@@ -186,15 +181,18 @@ def test_images_reach_the_handler_undecoded(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["photo.png", {"path": "photo.png"}])
-def test_image_that_was_not_uploaded_has_a_clear_error(value, run):
-    messages = []
-    for kind, image in ((AppBlocks, PathImage), (gr.Blocks, gr.Image)):
+def test_image_that_was_not_uploaded_has_a_clear_error(value):
+    async def send_image(kind, image):
         with kind() as page:
             picture = image(type="filepath")
             picture.change(lambda path: None, picture, None)
         (event,) = page.fns.values()
+        await page.preprocess_data(event, [value], SessionState(page))
+
+    messages = []
+    for kind, image in ((AppBlocks, PathImage), (gr.Blocks, gr.Image)):
         with pytest.raises(Exception) as raised:
-            run(page.preprocess_data(event, [value], SessionState(page)))
+            run_coroutine(send_image(kind, image))
         messages.append(str(getattr(raised.value, "message", raised.value)))
     assert messages[0] == NOT_A_FILE_MESSAGE and "handle_file" not in messages[1]
 
@@ -218,21 +216,25 @@ async def ask_for_count(kind) -> list[str]:
     return [each["data"][0] for each in answers]
 
 
-def test_functions_without_the_state_as_input_know_its_value(run):
-    assert run(ask_for_count(AppBlocks)) == ["me 1 anna", "me 2 anna"]
+def test_functions_without_the_state_as_input_know_its_value():
+    assert run_coroutine(ask_for_count(AppBlocks)) == ["me 1 anna", "me 2 anna"]
     with pytest.raises(RunError, match="needs a browser session"):
-        run(ask_for_count(gr.Blocks))
+        run_coroutine(ask_for_count(gr.Blocks))
     assert (current_request(), session_id()) == (None, None)
 
 
 def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):
     """Require `_frontend=False` in `cli/app.py` (gradio-app/gradio#9817)."""
     monkeypatch.setattr(networking, "url_ok", lambda url: False)  # as after several timeouts
-    with gr.Blocks() as page:
-        gr.Textbox()
     options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    with pytest.raises(ValueError, match="localhost is not accessible"):
-        page.launch(**options)
-    page.close()
-    page.launch(**options, _frontend=False)
-    page.close()
+
+    def launch():
+        with gr.Blocks() as page:
+            gr.Textbox()
+        with pytest.raises(ValueError, match="localhost is not accessible"):
+            page.launch(**options)
+        page.close()
+        page.launch(**options, _frontend=False)
+        page.close()
+
+    call_in_loop(launch)

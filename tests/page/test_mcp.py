@@ -1,13 +1,11 @@
 """API endpoints as tools of an MCP server (`app.py --mcp`)."""
 
 import ast
-import asyncio
 import base64
 import importlib.util
 import inspect
 import io
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
@@ -17,6 +15,7 @@ from gradio.utils import get_function_description, get_type_hints
 from gradio_client import Client, handle_file
 
 from tests.support.factories import noise
+from tests.support.loops import call_in_loop, run_coroutine
 from tests.support.serving import serve
 from vitdemo.cli import app
 from vitdemo.page.api import register_endpoints
@@ -62,13 +61,12 @@ def test_missing_package_is_named(launched, monkeypatch, capsys):
 def test_endpoints_describe_themselves_to_agents(shown):
     """Agents see the name, the docstring and the parameters of a function."""
 
-    async def build():
-        with gr.Blocks() as page:  # without a loop gradio opens one and leaves it open
+    def build():
+        with gr.Blocks() as page:
             register_endpoints(shown)
         return page
 
-    with ThreadPoolExecutor(1) as thread:  # browser tests may run a loop in this thread
-        page = thread.submit(asyncio.run, build()).result()
+    page = call_in_loop(build)
     assert {function.api_name for function in page.fns.values()} == ENDPOINTS
     for function in page.fns.values():
         assert function.fn.__name__ == function.api_name
@@ -102,8 +100,7 @@ def use_tools(address: str, use):
             await session.initialize()
             return await use(session)
 
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, connect()).result()
+    return run_coroutine(connect())
 
 
 def call_tool(address: str, name: str, **arguments) -> tuple[bool, str]:

@@ -1,13 +1,12 @@
 """Wiring of the page: its queues, its tabs, its session state."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import gradio as gr
 import pytest
 
 from tests.support.factories import make_context, make_run
+from tests.support.loops import call_in_loop
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page
 from vitdemo.page.kit import MODEL_QUEUE, SERIAL_QUEUE, SESSION_QUEUES
@@ -26,12 +25,7 @@ def page(tmp_path_factory):
     context = make_context(folder / "runs")
     context.sample_test_images = lambda run, count: range(count)  # the tests need no images
     jobs = JobQueue(folder / "trained", folder / "none", "cpu")
-
-    async def built():
-        return build_page(context, jobs)  # without a loop gradio opens one and leaves it open
-
-    with ThreadPoolExecutor(1) as thread:  # browser tests may run a loop in this thread
-        return thread.submit(asyncio.run, built()).result()
+    return call_in_loop(build_page, context, jobs)
 
 
 @pytest.mark.parametrize("name", MODEL_HANDLERS)

@@ -6,7 +6,6 @@ import io
 import re
 import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ from gradio.state_holder import SessionState
 from PIL import Image
 
 from tests.support.factories import VIT, make_context, make_run
+from tests.support.loops import call_in_loop, run_coroutine
 from tests.test_custom_classes import make_collection
 from vitdemo import runs
 from vitdemo.context import AppContext
@@ -160,18 +160,15 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
         lifetimes = [component.time_to_live for component, *_ in session.state_components]
         assert lifetimes == [custom_classes.SESSION_LIFETIME]  # each use restarts it
 
-    with ThreadPoolExecutor(1) as thread:  # this thread may have the event loop of browser tests
-        thread.submit(asyncio.run, use_page()).result()
+    run_coroutine(use_page())
 
 
 def test_data_of_a_user_need_a_session(owned):
-    async def build():
-        with AppBlocks():  # without a loop gradio opens one and leaves it open
+    def build():
+        with AppBlocks():
             return custom_classes.build(owned, {}).payloads
 
-    with ThreadPoolExecutor(1) as thread:
-        payloads = thread.submit(asyncio.run, build()).result()
-    for payload in payloads.values():
+    for payload in call_in_loop(build).values():
         with pytest.raises(RunError, match="needs a browser session"):
             payload(owned, bridge.parse_view_state(STATE))
 
