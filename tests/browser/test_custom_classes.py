@@ -67,12 +67,9 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save the model").click()
     assert download.value.suggested_filename == "own-digit1-digit4-digit7.zip"
-    members = zipfile.ZipFile(download.value.path()).namelist()
-    assert {
-        "own-digit1-digit4-digit7/config.json",
-        "own-digit1-digit4-digit7/model.safetensors",
-    } <= {*members}
     name = "own-digit1-digit4-digit7"
+    with zipfile.ZipFile(download.value.path()) as file:
+        assert {f"{name}/config.json", f"{name}/model.safetensors"} <= {*file.namelist()}
     expect(result).to_contain_text(f"'{name}' was added to the models in every tab.")
     tab.get_by_role("tab", name="Explore").click()
     tab.locator("#model select").select_option(name)
