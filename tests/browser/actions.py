@@ -172,6 +172,12 @@ def choose_model(page: Page, name: str) -> None:
     page.locator("#model select").select_option(name)
 
 
+def choose_option(page: Page, selector: str, name: str) -> None:
+    """Choose an option of gradio's dropdown at `selector`."""
+    page.locator(f"{selector} input").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
 def download_image(page, button):
     """Return the image that a button saves, and its file name."""
     with page.expect_download() as download:

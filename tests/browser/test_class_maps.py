@@ -68,7 +68,7 @@ def open_maps(open_page, serve_runs, tmp_path):
     return open_maps
 
 
-def choose_option(page, selector, name):
+def type_option(page, selector, name):
     """Choose an option of a list by typing its name."""
     field = page.locator(f"{selector} input")
     options = page.locator("li[role=option]")
@@ -82,18 +82,18 @@ def test_quick_maps_follow_the_class_and_the_model(why_page):
     expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
     # Another class changes the maps; a second class shows the difference.
     before = list_image_sources(why_page, MAPS)
-    choose_option(why_page, "#why-class", "ship")
+    type_option(why_page, "#why-class", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
     first = wait_for_change(why_page, MAPS, before)
-    choose_option(why_page, "#why-against", "cat")
+    type_option(why_page, "#why-against", "cat")
     expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
     expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("supports cat")
     second = wait_for_change(why_page, MAPS, first)
     assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
-    choose_option(why_page, "#why-against", "ship")
+    type_option(why_page, "#why-against", "ship")
     expect(why_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
     # A ResNet has its own maps and no tokens to drop.
-    choose_option(why_page, "#why-fill", "Token dropped")
+    type_option(why_page, "#why-fill", "Token dropped")
     choose_model(why_page, "resnet")
     expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
     expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
@@ -128,10 +128,10 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     assert "Area under the curve, %" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"
     )
-    choose_option(why_page, "#why-fill", "Mean colour")
+    type_option(why_page, "#why-fill", "Mean colour")
     expect(why_page.locator("#why-meter svg")).to_have_count(0)
     expect(why_page.locator(SCORES)).to_have_count(0)
-    choose_option(why_page, "#why-fill", "Token dropped")
+    type_option(why_page, "#why-fill", "Token dropped")
     expect(why_page.locator("#why-meter svg")).to_have_count(2)  # cached
     table = meter.locator("table").first
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
@@ -169,7 +169,7 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps):
 def test_each_task_keeps_the_results_of_the_other(why_page):
     scores = why_page.locator(SCORES)
     progress = why_page.locator(".vd-progress progress")
-    choose_option(why_page, "#why-class", "frog")  # no other test computes these maps
+    type_option(why_page, "#why-class", "frog")  # no other test computes these maps
     expect(why_page.locator(MAPS)).to_contain_text("Why frog?")
     why_page.locator("#why-measure").click()
     expect(scores).to_have_count(5)
@@ -203,9 +203,9 @@ def test_a_change_of_the_view_cancels_the_task(open_maps, change):
     elif change == "model":
         choose_model(page, "vit")
     elif change == "class":
-        choose_option(page, "#why-class", "ship")
+        type_option(page, "#why-class", "ship")
     else:
-        choose_option(page, "#why-fill", "Mean colour")
+        type_option(page, "#why-fill", "Mean colour")
     expect(cancel).to_have_count(0)
     expect(measure).to_be_enabled()
     expect(page.locator("#why-meter svg")).to_have_count(0)

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.actions import (
     choose_model,
+    choose_option,
     download,
     fill_slider,
     fits_window,
@@ -224,11 +225,6 @@ def errors(page) -> Page:
     return page
 
 
-def choose_order(page: Page, name: str) -> None:
-    page.locator("#errors-order input").click()
-    page.get_by_role("option", name=name, exact=True).click()
-
-
 def find_kind_button(page: Page, name: str):
     return page.locator("#errors-kinds").get_by_role("button", name=name)
 
@@ -267,9 +263,9 @@ def test_kinds_show_counts_and_all_pages_of_images(errors):
 def test_filters_combine_and_are_reset_with_the_model(errors):
     before = list_image_numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
-    choose_order(errors, "Smallest margin first")
+    choose_option(errors, "#errors-order", "Smallest margin first")
     expect(first).to_have_attribute("data-pick", str(before[-1]))
-    choose_order(errors, "By image number")
+    choose_option(errors, "#errors-order", "By image number")
     expect(first).to_have_attribute("data-pick", str(min(before)))
     assert list_image_numbers(errors, "errors-pictures") == sorted(before)
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
@@ -277,8 +273,7 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     errors.locator("#errors-pictures .wanted input").check()  # predictions of every model
     expect(first.locator("small")).to_have_count(2)
     expect(first.locator("small").nth(1)).to_contain_text("second: ")
-    errors.locator("#errors-true input").click()
-    errors.get_by_role("option", name="bee").click()
+    choose_option(errors, "#errors-true", "bee")
     expect_image_count(errors, "errors-pictures", FIRST_COUNTS[1, 0])
     expect(find_kind_button(errors, "Correct predictions")).to_have_text("Correct predictions 25")
     both_directions = errors.get_by_role("checkbox", name="Both directions")
@@ -319,8 +314,7 @@ def test_url_restores_the_filters(errors, open_page, address):
     errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     find_kind_button(errors, "All images").click()
-    errors.locator("#errors-true input").click()
-    errors.get_by_role("option", name="bee").click()
+    choose_option(errors, "#errors-true", "bee")
     expect_image_count(errors, "errors-pictures", 30)
     errors.wait_for_url(re.compile(r"(?=.*model=second)(?=.*errors\.true=bee)(?=.*kind=all)"))
     page = open_page(errors.url)
@@ -340,7 +334,7 @@ def test_url_restores_the_page_of_images_and_the_cell(open_page, address):
     page.get_by_role("button", name="Previous images").click()
     expect(summary).to_contain_text("110 images, 49 to 96 shown")
     page.wait_for_url(re.compile(r"errors\.page=2"))
-    choose_order(page, "By image number")  # another order starts at page 1
+    choose_option(page, "#errors-order", "By image number")  # another order starts at page 1
     expect(summary).to_contain_text("110 images, 1 to 48 shown")
     page.wait_for_url(lambda url: "errors.page" not in url)
     open_tab(page, "Confusion matrix")

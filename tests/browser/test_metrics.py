@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import download, open_tab
+from tests.browser.actions import choose_option, download, open_tab
 from tests.support.factories import (
     CLASSES,
     RESNET,
@@ -50,11 +50,6 @@ def page(address, open_shared):  # the page ends before its server
     page = open_shared(address)
     page.locator("#answers .card").first.wait_for()
     return page
-
-
-def choose_option(page, selector: str, name: str) -> None:
-    page.locator(f"{selector} input").click()
-    page.get_by_role("option", name=name, exact=True).click()
 
 
 def download_csv(page, selector: str, name: str = "Download CSV") -> str:
