@@ -61,7 +61,7 @@ def _no_download():
 
 @pytest.fixture(scope="module", autouse=True)
 def _collect_garbage():
-    """Collect the garbage of each file, so that what it has not closed fails its own last test."""
+    """Collect the garbage of each file: a resource that it left open fails its own last test."""
     yield
     gc.collect()
 
