@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import fits_window, wait_until_drawn, wait_until_idle
-from tests.factories import VIT, make_run, noise
-from tests.serving import serve
+from tests.support.factories import VIT, make_run, noise
+from tests.support.serving import serve
 
 TEST_IMAGES = {"cat": 4, "dog": 3}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.factories import CLASSES, make_context, make_run, noise, timm_spec
+from tests.support.factories import CLASSES, make_context, make_run, noise, timm_spec
 from vitdemo import runs
 from vitdemo.analyses.predictions import ImageQuery, load_test_images, select_by_query
 from vitdemo.analyses.test_set_evaluation import (

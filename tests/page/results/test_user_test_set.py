@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.factories import make_context, make_run, noise
+from tests.support.factories import make_context, make_run, noise
 from vitdemo.analyses.test_set_evaluation import compare_test_sets
 from vitdemo.errors import DataError, RunError, Stopped
 from vitdemo.page import results
