@@ -14,6 +14,7 @@
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { documentIn } from "./components/documents.js";
 import { newest, notice, received } from "./components/shared.js";
+import { elementOf } from "./markup.js";
 
 export const state = {};
 const views = {};
@@ -160,7 +161,7 @@ function take(answer, places) {
 // Show a message instead of the content of a view, until the next data arrive.
 function showError(each, error) {
   each.hidden ??= [...each.element.childNodes];
-  each.element.replaceChildren(notice(error));
+  each.element.replaceChildren(elementOf(notice(error)));
 }
 
 function schedulePoll(each) {

@@ -3,31 +3,30 @@ import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
 import { notice, received } from "./shared.js";
 
-export function mount({ element, props, watch }) {
-  const texts = TEXTS.header;
-  render(
-    markup`<a class="skip" href="#attention">${texts.skip}</a>
-    <h1>${texts.title}</h1>
-    <p>${texts.purpose} <span></span></p>
-    <div class="problems"></div>`,
-    element,
-  );
+const texts = TEXTS.header;
 
+// Jump to the map by a script, since gradio blocks jumps within the page, and the map's tab may be closed.
+function skip(event) {
+  event.preventDefault();
+  document.querySelector("#tabs [role=tab][data-tab-id=look]")?.click();
+  requestAnimationFrame(() => {
+    const map = document.querySelector("#attention .large");
+    map?.focus({ preventScroll: true });
+    map?.scrollIntoView({ block: "center" });
+  });
+}
+
+export function mount({ element, props, watch }) {
   function draw() {
     const { words = "", problems = [] } = received(props) || {};
-    element.querySelector("p span").textContent = words;
-    element.querySelector(".problems").replaceChildren(...problems.map(notice));
+    render(
+      markup`<a class="skip" href="#attention" @click=${skip}>${texts.skip}</a>
+      <h1>${texts.title}</h1>
+      <p>${texts.purpose} <span>${words}</span></p>
+      <div class="problems">${problems.map(notice)}</div>`,
+      element,
+    );
   }
-  // Done in a script, since gradio blocks jumps within the page, and the map's tab may be closed.
-  element.querySelector(".skip").addEventListener("click", (event) => {
-    event.preventDefault();
-    document.querySelector("#tabs [role=tab][data-tab-id=look]")?.click();
-    requestAnimationFrame(() => {
-      const map = document.querySelector("#attention .large");
-      map?.focus({ preventScroll: true });
-      map?.scrollIntoView({ block: "center" });
-    });
-  });
   watch("value", draw);
   draw();
 }

@@ -1,5 +1,6 @@
 // Functions shared by the components: map colours, number formats, HTML elements.
 import { COLOUR_MAPS } from "../generated.js";
+import { markup } from "../markup.js";
 import { TEXTS } from "../texts.js";
 
 const texts = TEXTS.shared;
@@ -95,23 +96,21 @@ export function received({ value }) {
   return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
 }
 
-// Convert **bold** and `code` to elements; everything else stays text.
+// Convert **bold** and `code` to templates; everything else stays text.
 export function marked(text) {
   return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
-    if (/^\*\*.+\*\*$/.test(part)) return make("strong", { text: part.slice(2, -2) });
-    return /^`.+`$/.test(part) ? make("code", { text: part.slice(1, -1) }) : part;
+    if (/^\*\*.+\*\*$/.test(part)) return markup`<strong>${part.slice(2, -2)}</strong>`;
+    return /^`.+`$/.test(part) ? markup`<code>${part.slice(1, -1)}</code>` : part;
   });
 }
 
 // Messages that are shown as a card, for example with a download: { matches(sentence), create() }.
 export const cards = [];
 
-// A highlighted message, or its card; text in `backticks` is shown as code.
+// A highlighted message, or its card.
 export function notice(sentence) {
   const card = cards.find(({ matches }) => matches(sentence));
-  if (card) return card.create();
-  const parts = sentence.split("`").map((text, i) => (i % 2 ? make("code", { text }) : text));
-  return make("p", { className: "vd-notice", role: "status" }, ...parts);
+  return card ? card.create() : markup`<p class="vd-notice" role="status">${marked(sentence)}</p>`;
 }
 
 export function saveAs(url, name) {

@@ -81,9 +81,8 @@ function render(element, value, state) {
 // --- the accuracy without the heads ---
 
 const TASK = "head_ablation.accuracy";
-const drawEnd = (
-  { data, error },
-) => [data ? elementOf(markup`<p role="status">${marked(data)}</p>`) : notice(error ?? texts.cancelled)];
+const drawEnd = ({ data, error }) =>
+  data ? markup`<p role="status">${marked(data)}</p>` : notice(error ?? texts.cancelled);
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
 const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
 panel.buttons.prepend(elementOf(
