@@ -1,7 +1,7 @@
 // Example images: included photos and some test images. A click chooses the image.
 import { datasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
-import { markup, nothing, render } from "../markup.js";
+import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
 import { received, roving } from "./shared.js";
 
@@ -10,8 +10,6 @@ export function mount({ element, props, trigger, watch }) {
   const columns = ([first]) => getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
   const keys = roving(columns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
-  let problem = nothing; // instead of test images
-  let problemText = "";
 
   function tile({ sources, words, sheet }, i) {
     const at = sources.length > 1 ? (100 * i) / (sources.length - 1) : 0;
@@ -31,8 +29,6 @@ export function mount({ element, props, trigger, watch }) {
   function draw() {
     const { photos, tests, sentence = "" } = received(props) ?? {};
     isMissing = isMissingDataset(sentence);
-    if (sentence !== problemText) problem = isMissing ? datasetCard("compact") : sentence;
-    problemText = sentence;
     const others = () => trigger("others");
     render(
       markup`<div class="offers">
@@ -43,7 +39,7 @@ export function mount({ element, props, trigger, watch }) {
           <p>${texts.test_images} <button type="button" class="others" @click=${others}>${texts.show_others}</button></p>
           ${tiles(tests, texts.test_images)}
         </div>
-        <div class="sentence">${problem}</div>
+        <div class="sentence">${isMissing ? datasetCard("compact") : sentence}</div>
       </div>`,
       element,
     );

@@ -189,7 +189,7 @@ function create(element, { upload }) {
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
     refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
     say(refusal);
-    if (isMissingDataset(text)) part("say").replaceChildren(datasetCard("compact"));
+    if (isMissingDataset(text)) part("say").replaceChildren(elementOf(datasetCard("compact")));
     if (before && isOther) choose(before, { isCorrection: true });
   }
 
