@@ -1,7 +1,8 @@
 // The grid of all heads in an attention view: a thumbnail per head, and one of another map per layer.
+import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { headRows } from "./matrices.js";
-import { make, rove } from "./shared.js";
+import { rove } from "./shared.js";
 
 const texts = TEXTS.attention_maps;
 const COLUMNS = {
@@ -39,32 +40,24 @@ function headings(heads, order, side) {
   );
 }
 
+function thumbnail(look, { of, layer, head, chip }, source, choose) {
+  const [distance, entropy] = [look.distances, look.entropies].map((values) =>
+    values[layer - 1][head - 1].toFixed(2)
+  );
+  const text = isHead(of)
+    ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head)
+    : texts.thumbnail;
+  const label = fill(text, { layer, head, distance, entropy, source });
+  return markup`<button type="button" class=${isHead(of) ? "" : "row"} title=${label} aria-label=${label}
+    @click=${() => choose(isHead(of) ? { of, layer, head } : { of, layer })}><canvas width="1"
+    height="1"></canvas>${chip === "" ? nothing : markup`<small>${chip}</small>`}</button>`;
+}
+
 // Draw in `place`. A click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
 export function headWall(place, sources, choose) {
   let thumbnails = []; // {button, canvas, layer, of, head}
   let columns = 1;
   const settle = rove(place, () => thumbnails.map(({ button }) => button), () => columns);
-
-  function thumbnail(look, layer, of, head, chip) {
-    const canvas = make("canvas", { width: 1, height: 1 });
-    const [distance, entropy] = [look.distances, look.entropies].map((values) =>
-      values[layer - 1][head - 1].toFixed(2)
-    );
-    const text = isHead(of)
-      ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head)
-      : texts.thumbnail;
-    const label = fill(text, { layer, head, distance, entropy, source: sources[of] });
-    const button = make(
-      "button",
-      { type: "button", title: label, "aria-label": label },
-      canvas,
-      chip === "" ? null : make("small", { text: chip }),
-    );
-    button.classList.toggle("row", !isHead(of));
-    button.addEventListener("click", () => choose(isHead(of) ? { of, layer, head } : { of, layer }));
-    thumbnails.push({ button, canvas, layer, of, head });
-    return button;
-  }
 
   // `room` is [width, height]. `set` is the source of the heads' maps, "head" or "norm-head"; `other`
   // is the source of the map in the last column.
@@ -74,40 +67,35 @@ export function headWall(place, sources, choose) {
     columns = look.heads + (mixed ? 0 : 1);
     const { count, side } = blocks(look.layers, columns, room);
     const each = Math.ceil(look.layers / count);
-    const all = headRows(look, order, mixed);
-    thumbnails = [];
-    place.replaceChildren();
-    for (let first = 0; first < look.layers; first += each) {
-      const block = make("div", {
-        className: "block",
-        style: `grid-template-columns: 20px repeat(${columns}, ${side}px)`,
-      });
-      const names = [
-        ...headings(look.heads, order, side),
-        ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }]),
-      ];
-      block.append(
-        make("span"),
-        ...names.map(({ text, over }) =>
-          make("span", { text, title: text, "aria-hidden": "true", style: `grid-column: span ${over}` })
-        ),
-      );
-      for (const [offset, row] of all.slice(first, first + each).entries()) {
-        const layer = first + offset + 1;
-        block.append(
-          make("span", {
-            className: "side",
-            text: mixed ? "" : layer,
-            title: mixed ? "" : fill(texts.row, { layer }),
-          }),
-        );
-        for (const { layer, head } of row) {
-          block.append(thumbnail(look, layer, set, head, mixed ? `${layer}·${head}` : sorted ? head : ""));
-        }
-        if (!mixed) block.append(thumbnail(look, layer, other, 1, ""));
-      }
-      place.append(block);
-    }
+    const names = [
+      ...headings(look.heads, order, side),
+      ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }]),
+    ].map(({ text, over }) =>
+      markup`<span title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`
+    );
+    const rows = headRows(look, order, mixed).map((row, i) => [
+      ...row.map((one) => ({
+        of: set,
+        ...one,
+        chip: mixed ? `${one.layer}·${one.head}` : sorted ? one.head : "",
+      })),
+      ...(mixed ? [] : [{ of: other, layer: i + 1, head: 1, chip: "" }]),
+    ]);
+    const row = (cells, layer) =>
+      markup`<span class="side" title=${mixed ? "" : fill(texts.row, { layer })}>${
+        mixed ? "" : layer
+      }</span>${cells.map((cell) => thumbnail(look, cell, sources[cell.of], choose))}`;
+    const block = (_, i) =>
+      markup`<div class="block" style="grid-template-columns: 20px repeat(${columns}, ${side}px)"><span></span>${names}${
+        rows.slice(i * each, (i + 1) * each).map((cells, j) => row(cells, i * each + j + 1))
+      }</div>`;
+    render(Array.from({ length: Math.ceil(look.layers / each) }, block), place);
+    const buttons = place.querySelectorAll("button");
+    thumbnails = rows.flat().map((cell, i) => ({
+      ...cell,
+      button: buttons[i],
+      canvas: buttons[i].firstElementChild,
+    }));
   }
 
   function press({ of, layer, head }) {

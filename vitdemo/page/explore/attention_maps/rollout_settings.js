@@ -1,5 +1,5 @@
 // The settings of attention rollout, in a fold next to the menu of maps. Their state keys are FIELDS.
-import { make } from "../../components/shared.js";
+import { elementOf, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -18,66 +18,48 @@ const FIELDS = {
 };
 for (const [name, param] of Object.entries(FIELDS)) store.defineParam(name, param);
 
+const percentOf = (discard) => fill(texts.percent, { percent: Math.round(100 * discard) });
+
+function fusion(value, state) {
+  return markup`<label><input type="radio" name="fusion" value=${value} .checked=${value === state.fusion}
+    @change=${() => store.set({ fusion: value })}> ${FUSIONS[value]}</label>`;
+}
+
+function showShare({ target }) {
+  target.previousElementSibling.value = percentOf(target.value);
+}
+
+// Limit the entered number to the layers of the model.
+function setFirst({ target }) {
+  store.set({ first: Math.min(Math.max(Math.round(Number(target.value)) || 1, 1), Number(target.max)) });
+  target.value = store.state.first; // the template does not replace the entry if this is the layer it has drawn
+}
+
+const settings = (state, layers) =>
+  markup`<summary>${texts.rollout_settings}</summary>
+    <div class="panel">
+      <fieldset id="fusion">
+        <legend>${texts.combine_heads}</legend>
+        ${Object.keys(FUSIONS).map((value) => fusion(value, state))}
+        <small>${texts.combine_heads_help}</small>
+      </fieldset>
+      <label id="discard">${texts.discard_ratio} <output .value=${percentOf(state.discard)}></output><input
+        type="range" min="0" max=${MAX_DISCARD} step="0.05" .value=${state.discard} @input=${showShare}
+        @change=${({ target }) =>
+    store.set({ discard: Number(target.value) })}><small>${texts.discard_ratio_help}</small></label>
+      <label id="first-layer">${texts.first_layer} <input type="number" min="1" max=${layers} step="1"
+        .value=${Math.min(state.first, layers)} @change=${setFirst}></label>
+      <label id="residual"><input type="checkbox" .checked=${state.residual}
+        @change=${({ target }) =>
+    store.set({ residual: target.checked })}> ${texts.residual} <small>${texts.residual_help}</small></label>
+    </div>`;
+
 // Return the `fold`, and `show(state, layers)`, which updates it.
 export function rolloutSettings() {
-  const help = (text) => make("small", { text });
-  const radios = Object.entries(FUSIONS).map(([value, text]) => {
-    const radio = make("input", { type: "radio", name: "fusion", value });
-    radio.addEventListener("change", () => store.set({ fusion: value }));
-    return [radio, make("label", {}, radio, ` ${text}`)];
-  });
-  const fusion = make(
-    "fieldset",
-    { id: "fusion" },
-    make("legend", { text: texts.combine_heads }),
-    ...radios.map(([, label]) => label),
-    help(texts.combine_heads_help),
-  );
-  const discard = make("input", { type: "range", min: 0, max: MAX_DISCARD, step: 0.05 });
-  const share = make("output");
-  const first = make("input", { type: "number", min: 1, step: 1 });
-  const residual = make("input", { type: "checkbox" });
-  const showShare =
-    () => (share.textContent = fill(texts.percent, { percent: Math.round(100 * discard.value) }));
-
-  discard.addEventListener("input", showShare);
-  discard.addEventListener("change", () => store.set({ discard: Number(discard.value) }));
-  first.addEventListener("change", () => {
-    store.set({ first: Math.min(Math.max(Math.round(Number(first.value)) || 1, 1), Number(first.max)) });
-    first.value = store.state.first;
-  });
-  residual.addEventListener("change", () => store.set({ residual: residual.checked }));
-
-  const fold = make(
-    "details",
-    { className: "display", id: "rollout-settings" },
-    make("summary", { text: texts.rollout_settings }),
-    make(
-      "div",
-      { className: "panel" },
-      fusion,
-      make(
-        "label",
-        { id: "discard" },
-        texts.discard_ratio,
-        " ",
-        share,
-        discard,
-        help(texts.discard_ratio_help),
-      ),
-      make("label", { id: "first-layer" }, texts.first_layer, " ", first),
-      make("label", { id: "residual" }, residual, ` ${texts.residual} `, help(texts.residual_help)),
-    ),
-  );
-
+  const fold = elementOf(markup`<details class="display" id="rollout-settings" hidden></details>`);
   function show(state, layers) {
     fold.hidden = state.of !== "rollout";
-    for (const [radio] of radios) radio.checked = radio.value === state.fusion;
-    discard.value = state.discard;
-    first.max = layers;
-    if (document.activeElement !== first) first.value = Math.min(state.first, layers);
-    residual.checked = state.residual;
-    showShare();
+    render(settings(state, layers), fold);
   }
   return { fold, show };
 }

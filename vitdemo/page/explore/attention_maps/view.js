@@ -15,7 +15,6 @@ import {
   copyText,
   largest,
   lowestOf,
-  make,
   middleOf,
   paint,
   percent,
@@ -26,7 +25,7 @@ import { markup, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 import { headsFigure, mapFigure } from "./figures.js";
-import { headDots } from "./head_dots.js";
+import { drawHeadDots } from "./head_dots.js";
 import { mapHint } from "./map_hint.js";
 import { ROLLOUT_FIELDS, rolloutSettings } from "./rollout_settings.js";
 
@@ -42,24 +41,45 @@ const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: 
 const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
 const COLOURS = { linear: texts.colour_linear, root: texts.colour_root, log: texts.colour_log };
 const DEFAULT_OPACITY = 0.6;
-const MARKUP = markup`
-  <div class="where" data-state="empty">
+
+const options = (values) =>
+  Object.entries(values).map(([value, text]) => markup`<option value=${value}>${text}</option>`);
+
+// The layout of the view. `choose` changes the state, `fold` has the settings of rollout, `saves` are buttons.
+function layout({ choose, fold, saves }) {
+  const read = (name, property) => ({ target }) => choose({ [name]: target[property] });
+  const showMap = ({ target }) => choose(parseSource(target.value));
+  const hideImage = ({ target }) => choose({ view: target.checked ? "Raw" : "Overlay" });
+  const direction = ([name, text]) =>
+    markup`<button type="button" data-name=${name} @click=${() =>
+      choose({ direction: name })}>${text}</button>`;
+  return markup`<div class="where" data-state="empty">
     <p class="vd-notice sentence" role="status" hidden></p>
     <div class="head">
       <p class="words"><strong class="title"></strong> <span class="little"></span></p>
       <div class="bar">
-        <label><span>${texts.show}</span> <select class="source"></select></label>
-        <div class="direction" role="group" aria-label="${texts.direction}"></div>
+        <label><span>${texts.show}</span> <select class="source" @change=${showMap}></select></label>
+        ${fold}
+        <div class="direction" role="group" aria-label=${texts.direction}>${
+    Object.entries(DIRECTIONS).map(direction)
+  }</div>
         <details class="display">
           <summary>${texts.display}</summary>
           <div class="panel">
-            <label>${texts.order} <select class="order"></select></label>
-            <label><input type="checkbox" class="across"> ${texts.across}</label>
-            <label>${texts.colour_scale} <select class="colour"></select></label>
-            <label><input type="checkbox" class="one"> ${texts.same_scale}</label>
-            <label><input type="checkbox" class="raw"> ${texts.hide_image}</label>
-            <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"></label>
-            <div class="save"></div>
+            <label>${texts.order}
+              <select class="order" @change=${read("order", "value")}>${options(ORDERS)}</select></label>
+            <label><input type="checkbox" class="across" @change=${
+    read("across", "checked")
+  }> ${texts.across}</label>
+            <label>${texts.colour_scale}
+              <select class="colour" @change=${read("colour", "value")}>${options(COLOURS)}</select></label>
+            <label><input type="checkbox" class="one" @change=${
+    read("scale", "checked")
+  }> ${texts.same_scale}</label>
+            <label><input type="checkbox" class="raw" @change=${hideImage}> ${texts.hide_image}</label>
+            <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"
+              @input=${read("opacity", "valueAsNumber")}></label>
+            <div class="save">${saves}</div>
           </div>
         </details>
       </div>
@@ -85,8 +105,8 @@ const MARKUP = markup`
       <summary>${texts.numbers}</summary>
       <div class="tables"></div>
     </details>
-  </div>
-`;
+  </div>`;
+}
 
 // The options of the view, which the URL contains. Without `of`, the map is the most faithful one.
 const HEAD_LIMIT = 999;
@@ -110,8 +130,15 @@ const PARAMS = {
 for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, param);
 const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
 
+// The map of an entry of the menu, as "rollout" or "head 2".
+function parseSource(entry) {
+  const [of, head] = entry.split(" ");
+  return head ? { of, head: Number(head) } : { of };
+}
+
 function create(element) {
-  renderInto(MARKUP, element);
+  const rollout = rolloutSettings();
+  renderInto(layout({ choose, fold: rollout.fold, saves: saveButtons() }), element);
   const part = (name) => element.querySelector("." + name);
   const [where, large, wall] = [part("where"), part("large"), part("wall")];
   const state = { ...store.state }; // the selection, within the limits of the drawn model
@@ -212,15 +239,24 @@ function create(element) {
     part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ")
       .trim();
     large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
-    for (const button of part("tokens").children) {
-      const found = look.tokens.found.find((each) => each.code === button.dataset.code);
-      button.setAttribute("aria-pressed", String(found === tokenOf(state.token)));
-      const own = values && found.indices.length === 1 && state.of !== "similar"
-        ? percent(values[found.indices[0]])
-        : "";
-      button.querySelector("b").textContent = own;
-    }
+    drawTokens(values);
     part("pointed").textContent = values ? mapWords(look, view(), values, pointed) : waiting();
+  }
+
+  // The tokens that are not patches, with their weights.
+  function drawTokens(values) {
+    const { answering, found } = look.tokens;
+    const button = (each) => {
+      const { code, label, indices } = each;
+      const weight = values && indices.length === 1 && state.of !== "similar"
+        ? percent(values[indices[0]])
+        : "";
+      return markup`<button type="button" data-code=${code} aria-pressed=${
+        String(each === tokenOf(state.token))
+      } @click=${() =>
+        choose({ token: code === answering.code ? "" : code })}>${label} <b>${weight}</b></button>`;
+    };
+    renderInto(found.map(button), part("tokens"));
   }
 
   function waiting() {
@@ -234,10 +270,7 @@ function create(element) {
   // --- the grid of all heads ---
 
   const heads = headWall(wall, SOURCES, (changes) => choose(changes));
-  const dots = headDots(part("dots"), (chosen) => choose({ of: set, ...chosen }));
-  const rollout = rolloutSettings();
   const { hint, ...usage } = mapHint(large);
-  part("direction").before(rollout.fold);
   large.append(hint);
 
   function room() {
@@ -275,7 +308,7 @@ function create(element) {
     wallOf(state.of);
     if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
     heads.press(state);
-    dots.press(state);
+    drawHeadDots(part("dots"), look, state, (chosen) => choose({ of: set, ...chosen }));
     drawSoon();
   }
 
@@ -360,29 +393,6 @@ function create(element) {
     event.preventDefault();
   });
 
-  for (const [name, label] of Object.entries(DIRECTIONS)) {
-    const button = make("button", { type: "button", text: label });
-    button.dataset.name = name;
-    button.addEventListener("click", () => choose({ direction: name }));
-    part("direction").append(button);
-  }
-  const options = (values) => Object.entries(values).map(([value, text]) => make("option", { value, text }));
-  part("order").append(...options(ORDERS));
-  part("colour").append(...options(COLOURS));
-  part("colour").addEventListener("change", (event) => choose({ colour: event.target.value }));
-  part("order").addEventListener("change", (event) => choose({ order: event.target.value }));
-  part("across").addEventListener("change", (event) => choose({ across: event.target.checked }));
-  part("one").addEventListener("change", (event) => choose({ scale: event.target.checked }));
-  part("raw").addEventListener(
-    "change",
-    (event) => choose({ view: event.target.checked ? "Raw" : "Overlay" }),
-  );
-  part("opacity").addEventListener("input", (event) => choose({ opacity: Number(event.target.value) }));
-  part("source").addEventListener("change", (event) => {
-    const head = /^(head|norm-head) (\d+)$/.exec(event.target.value);
-    choose(head ? { of: head[1], head: Number(head[2]) } : { of: event.target.value });
-  });
-
   // A panel closes with Escape, and with a click next to it.
   const closePanels = (target) =>
     element.querySelectorAll("details.display[open]").forEach((each) =>
@@ -438,32 +448,37 @@ function create(element) {
     saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
   }
 
-  for (const [text, save] of [[texts.save_map, saveMap], [texts.save_heads, saveHeads]]) {
-    for (const format of ["png", "svg"]) {
-      const button = make("button", { type: "button", text: fill(text, { format: format.toUpperCase() }) });
-      button.addEventListener("click", () => save(format));
-      part("save").append(button);
-    }
-  }
-
   // The server writes a page that works without it, and Python code: see vitdemo/page/saved_view.
-  function addTask(task, text, finish) {
-    const button = make("button", { type: "button", className: "save-page", text });
-    button.addEventListener("click", () =>
+  function taskButton(task, text, finish) {
+    const start = ({ currentTarget: button }) =>
       store.startTask(task, ({ data, error, end }) => {
         button.disabled = !end;
         if (data) finish(data);
         else if (error) sentence(error);
-      }, ["image", "model"]));
-    part("save").append(button);
+      }, ["image", "model"]);
+    return markup`<button type="button" class="save-page" @click=${start}>${text}</button>`;
   }
 
   async function copyCode({ text, name }) {
     const isCopied = await copyText(text, name, "text/x-python");
     sentence(isCopied ? texts.code_copied : fill(texts.code_saved, { file: name }));
   }
-  addTask("saved_view", texts.save_page, ({ text, name }) => saveText(text, name, "text/html"));
-  addTask("saved_code", texts.copy_code, copyCode);
+
+  function saveButtons() {
+    const images = [[texts.save_map, saveMap], [texts.save_heads, saveHeads]].flatMap(([text, save]) =>
+      ["png", "svg"].map((format) =>
+        markup`<button type="button" @click=${() => save(format)}>${
+          fill(text, { format: format.toUpperCase() })
+        }</button>`
+      )
+    );
+    const page = taskButton(
+      "saved_view",
+      texts.save_page,
+      ({ text, name }) => saveText(text, name, "text/html"),
+    );
+    return [...images, page, taskButton("saved_code", texts.copy_code, copyCode)];
+  }
 
   // --- payloads from the server ---
 
@@ -546,24 +561,18 @@ function create(element) {
     part("seen").src = found.seen.url;
     part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
     wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-    const option = (value, text) => make("option", { value, text });
-    const headOptions = (of, text) =>
-      Array.from({ length: found.heads }, (_, i) => option(`${of} ${i + 1}`, fill(text, { head: i + 1 })));
-    part("source").replaceChildren(
-      ...headOptions("head", texts.source_head),
-      ...Object.entries(SOURCES).map(([of, text]) => option(of, text)),
-      ...headOptions("norm-head", texts.source_norm_head),
-    );
-    part("tokens").replaceChildren(...found.tokens.found.map(({ code, label }) => {
-      const button = make("button", { type: "button" }, `${label} `, make("b"));
-      button.dataset.code = code;
-      button.addEventListener(
-        "click",
-        () => choose({ token: code === found.tokens.answering.code ? "" : code }),
+    const ofHeads = (of, text) =>
+      Object.fromEntries(
+        Array.from({ length: found.heads }, (_, i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]),
       );
-      return button;
-    }));
-    dots.build(found);
+    renderInto(
+      options({
+        ...ofHeads("head", texts.source_head),
+        ...SOURCES,
+        ...ofHeads("norm-head", texts.source_norm_head),
+      }),
+      part("source"),
+    );
     follow();
     build();
     draw();
