@@ -3,8 +3,8 @@
 import "./predictions.js";
 import "./presets.js";
 import { mapRow } from "../../components/maps.js";
-import { make, notice, rove, saveAs } from "../../components/shared.js";
-import { render } from "../../markup.js";
+import { notice, roving, saveAs } from "../../components/shared.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
@@ -14,45 +14,9 @@ const texts = TEXTS.perturbation;
 
 // --- the changed image ---
 
+let place = null; // the element of the view
 let shown = null; // the drawn payload
-const image = make("img", { alt: "" });
-const cells = make("div", { className: "cells", role: "group", "aria-label": texts.patches });
-const words = make("p", { className: "words" });
-const message = make("div");
-const action = (text, run, id = null) => {
-  const button = make("button", { type: "button", className: "vd-download", id, text });
-  button.addEventListener("click", run);
-  return button;
-};
-const picture = make(
-  "div",
-  { className: "changed" },
-  make("div", { className: "patches" }, image, cells),
-  words,
-  make(
-    "div",
-    { className: "actions" },
-    action(texts.most, removeMostAttended, "hands-most"),
-    action(texts.random, removeRandom, "hands-random"),
-    action(texts.download, save),
-  ),
-  message,
-);
-const settle = rove(cells, () => [...cells.children], () => shown.grid[1]);
-
-function buildCells([rows, columns]) {
-  cells.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
-  cells.replaceChildren(...Array.from({ length: rows * columns }, (_, cell) => {
-    const label = fill(texts.remove_patch, {
-      row: Math.floor(cell / columns) + 1,
-      column: (cell % columns) + 1,
-    });
-    const button = make("button", { type: "button", "aria-label": label, "data-pick": cell }); // printed, unlike other buttons
-    button.addEventListener("click", () => toggle(cell));
-    return button;
-  }));
-  settle(cells.firstElementChild);
-}
+let problem = nothing; // why no patches were removed
 
 const removedCells = () => decode(store.state.removed, shown.grid);
 
@@ -63,40 +27,66 @@ function toggle(cell) {
   );
 }
 
-function drawPatches() {
-  if (!shown) return;
-  const removed = removedCells();
-  [...cells.children].forEach((button, cell) =>
-    button.setAttribute("aria-pressed", String(removed.includes(cell)))
-  );
-  const count = removed.length
-    ? fill(texts.removed, { count: removed.length, total: cells.childElementCount })
-    : "";
-  const changes = [shown.words, count].filter(Boolean).join(", ");
-  image.alt = fill(texts.image, { changes: changes || texts.no_changes });
-  words.textContent = changes ? fill(texts.current_changes, { changes }) : texts.help;
+// A button with data-pick is printed, unlike others.
+function patch(cell, columns, isRemoved) {
+  const label = fill(texts.remove_patch, {
+    row: Math.floor(cell / columns) + 1,
+    column: (cell % columns) + 1,
+  });
+  return markup`<button type="button" aria-label=${label} data-pick=${cell} tabindex=${cell ? -1 : 0}
+    aria-pressed=${String(isRemoved)} @click=${() => toggle(cell)}></button>`;
 }
 
+const action = (text, click, id = nothing) =>
+  markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`;
 const colour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
+
+function drawPatches() {
+  if (!shown) return;
+  const [rows, columns] = shown.grid;
+  const [removed, total] = [removedCells(), rows * columns];
+  const count = removed.length ? fill(texts.removed, { count: removed.length, total }) : "";
+  const changes = [shown.words, count].filter(Boolean).join(", ");
+  const cells = Array.from({ length: total }, (_, cell) => patch(cell, columns, removed.includes(cell)));
+  const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --hole: ${
+    colour(shown.hole)
+  }`;
+  const keys = roving(() => shown.grid[1]);
+  render(
+    markup`<div class="changed">
+      <div class="patches">
+        <img src=${shown.image.url} alt=${fill(texts.image, { changes: changes || texts.no_changes })}>
+        <div class="cells" role="group" aria-label=${texts.patches} style=${style} @focusin=${keys.focus}
+          @keydown=${keys.press}>${cells}</div>
+      </div>
+      <p class="words">${changes ? fill(texts.current_changes, { changes }) : texts.help}</p>
+      <div class="actions">
+        ${action(texts.most, removeMostAttended, "hands-most")}
+        ${action(texts.random, removeRandom, "hands-random")}
+        ${action(texts.download, save)}
+      </div>
+      <div>${problem}</div>
+    </div>`,
+    place,
+  );
+}
 
 function drawImage(element, payload) {
   const before = shown?.grid;
-  shown = payload;
-  if (picture.parentElement !== element) element.replaceChildren(picture);
-  if (String(before) !== String(payload.grid)) {
-    buildCells(payload.grid);
-    if (before && decode(store.state.removed, before).length) setRemoved(""); // another grid restores all patches
+  [place, shown] = [element, payload];
+  if (before && String(before) !== String(payload.grid)) {
+    render(nothing, place); // Tab reaches the first patch of another grid
+    if (decode(store.state.removed, before).length) setRemoved(""); // another grid restores all patches
   }
-  image.src = payload.image.url;
-  cells.style.setProperty("--hole", colour(payload.hole));
   drawPatches();
 }
 
 // Save the image with its removed patches, as the models receive it.
 async function save() {
+  const image = place.querySelector("img");
   await image.decode();
   const { naturalWidth: side } = image;
-  const canvas = make("canvas", { width: side, height: side });
+  const canvas = Object.assign(document.createElement("canvas"), { width: side, height: side });
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   context.fillStyle = colour(shown.hole);
@@ -170,9 +160,14 @@ store.define("changed_attention", {
 
 let waiting = null; // clicks on "Remove most-attended patches" without a ranking: { key of the state, clicks }
 
+function tell(message) {
+  problem = message;
+  drawPatches();
+}
+
 function receive(answer) {
   attention = answer;
-  message.replaceChildren();
+  tell(nothing);
   if (waiting?.key === answer.key) queueMicrotask(removeRanked); // after all views have received their data
   else waiting = null; // the user has changed the image in the meantime
 }
@@ -189,7 +184,7 @@ function removeRanked() {
   if (waiting?.key !== key() || attention?.key !== key()) return;
   const { clicks } = waiting;
   waiting = null;
-  if (attention.error) return message.replaceChildren(notice(attention.error));
+  if (attention.error) return tell(notice(attention.error));
   const { grid, order } = attention.data;
   const removed = decode(store.state.removed, grid);
   const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) =>
@@ -203,7 +198,7 @@ function removeRanked() {
 // Remove random patches, as many as are removed: the baseline of the most attended patches.
 function removeRandom() {
   if (!shown) return;
-  const order = [...Array(cells.childElementCount).keys()];
+  const order = [...Array(shown.grid[0] * shown.grid[1]).keys()];
   const count = removedCells().length || countToRemove();
   for (let i = 0; i < Math.min(count, order.length); i++) { // Fisher-Yates shuffle
     const other = i + Math.floor(Math.random() * (order.length - i));
@@ -223,11 +218,13 @@ const openFold = (name) => store.set({ hands: name });
 for (const [view, name, text] of FOLDS) {
   store.define(view, {
     follows: ["hands"],
-    create(element) {
-      const button = make("button", { type: "button", className: "fold", text });
-      button.addEventListener("click", () => openFold(store.state.hands === name ? "" : name));
-      element.append(button);
-      return { render: (_, { hands }) => button.setAttribute("aria-expanded", String(hands === name)) };
+    render(element, _, { hands }) {
+      const isOpen = hands === name;
+      render(
+        markup`<button type="button" class="fold" aria-expanded=${String(isOpen)}
+          @click=${() => openFold(isOpen ? "" : name)}>${text}</button>`,
+        element,
+      );
     },
   });
 }
