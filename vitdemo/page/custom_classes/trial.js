@@ -1,5 +1,6 @@
 // The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
-import { camera, probability } from "../components/shared.js";
+import { classBar } from "../components/class_bars.js";
+import { camera } from "../components/shared.js";
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
 import { fill, TEXTS } from "../texts.js";
@@ -21,12 +22,6 @@ const MARKUP = markup`
   <p class="say" role="status"></p>
   <ol class="bars" aria-label="${texts.probabilities}"></ol>
 `;
-
-function bar([name, share]) {
-  return markup`<li><span title=${name}>${name}</span><div><i style="width: ${100 * share}%"></i></div><b>${
-    probability(share)
-  }</b></li>`;
-}
 
 function create(element, { upload }) {
   draw(MARKUP, element);
@@ -116,7 +111,7 @@ function create(element, { upload }) {
     part(".buttons").hidden = !model;
     part(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     if (!shares.length && !isLive) show(null);
-    draw(shares.slice(0, MAX_SHOWN).map(bar), part(".bars"));
+    draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => classBar(name, share)), part(".bars"));
     if (shares.length) say(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
   }
 

@@ -1,24 +1,20 @@
 // The predictions: the chosen model's first, with its classes, then each other model's in one line that can be opened.
 // The true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
 // screen readers.
+import { classBar } from "../../components/class_bars.js";
 import { notice, probability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.predictions;
-function row(name, share, place, truth) {
-  const mark = truth === null ? "" : name === truth ? " ✓" : place === 0 ? " ✗" : "";
-  const kind = truth === null ? "" : name === truth ? " true" : place === 0 ? " wrong" : "";
-  const title = name === truth ? fill(texts.true_class_title, { name }) : name;
-  return markup`<li class=${(place === 0 ? "first" : "") + kind}><span title=${title}>${
-    name + mark
-  }</span><div><i
-    style="width: ${100 * share}%"></i></div><b>${probability(share)}</b></li>`;
+
+function rows({ classes, probabilities, label: truth }) {
+  return markup`<ul>${
+    classes.map((name, i) => classBar(name, probabilities[i], { truth, isFirst: i === 0 }))
+  }</ul>`;
 }
 
-const rows = (model) =>
-  markup`<ul>${model.classes.map((name, i) => row(name, model.probabilities[i], i, model.label))}</ul>`;
 const warning = ({ unusual }) => (unusual ? markup`<p class="unusual">${unusual}</p>` : nothing);
 const foot = (model) => markup`<p class="known">${model.known}<br>${model.accuracy}</p>`;
 

@@ -1,5 +1,7 @@
 // Shows the epochs of the animation one at a time, without requests to the server.
-import { make, notice, paint, probability } from "../../components/shared.js";
+import { classBar } from "../../components/class_bars.js";
+import { notice, paint } from "../../components/shared.js";
+import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -14,22 +16,9 @@ function epochIndex({ epochs }, chosen) {
   return chosen ? Math.max(epochs.filter((epoch) => epoch <= chosen).length - 1, 0) : epochs.length - 1;
 }
 
-function bar(name, share, { label, predicted }) {
-  const mark = label === null ? "" : name === label ? " true" : " wrong";
-  const words = name + (name === label ? " ✓" : "");
-  return make(
-    "li",
-    { className: (name === predicted ? "first" : "") + mark },
-    make("span", { text: words, title: name }),
-    make("div", {}, make("i", { style: `width: ${100 * share}%` })),
-    make("b", { text: probability(share) }),
-  );
-}
-
-function slider(name, min) {
-  const [text, input] = [make("span"), make("input", { type: "range", min })];
-  const label = make("label", { className: name }, text, " ", input);
-  return { input, text, label };
+function slider(name, text, { min, max, value, spoken = nothing }, choose) {
+  return markup`<label class=${name}><span>${text}</span> <input type="range" min=${min} max=${max} .value=${value}
+    aria-valuetext=${spoken} @input=${({ target }) => choose(Number(target.value))}></label>`;
 }
 
 // The animation needs several forward passes, so it is requested only when the user scrolls to it.
@@ -44,87 +33,91 @@ function waitForScroll(element) {
 }
 
 function create(element) {
-  const [image, canvas] = [make("img", { alt: "" }), make("canvas", { "aria-hidden": "true" })];
-  const [when, bars, learned] = [
-    make("p", { className: "when", role: "status" }),
-    make("ul"),
-    make("p", { className: "learned" }),
-  ];
-  const [at, layer] = [slider("at", 0), slider("layer", 1)];
-  const button = make("button", { type: "button", className: "play", text: texts.play });
-  const screen = make(
-    "div",
-    { className: "screen" },
-    make("div", { className: "vd-overlay" }, image, canvas),
-    make("div", { className: "answer" }, when, bars, learned),
-  );
-  const controls = make("div", { className: "controls" }, button, at.label, layer.label);
-  let data = null; // the drawn animation
-  let timer = null;
+  let data = null; // the last animation
+  let timer = null; // of the animation, while it is played
 
-  function stop() {
-    clearInterval(timer);
-    timer = null;
-    button.textContent = texts.play;
-  }
-
+  const chosenIndex = () => epochIndex(data, store.state[KEYS.epoch]);
   // The last epoch and layer stay the last ones when an epoch is added.
   const chooseEpoch = (i) => store.set({ [KEYS.epoch]: i < data.epochs.length - 1 ? data.epochs[i] : "" });
   const chooseLayer = (l) => store.set({ [KEYS.layer]: l < data.layers ? l : "" });
+  const isAtEnd = () => chosenIndex() === data.epochs.length - 1;
 
-  function next() {
-    if (!element.isConnected || Number(at.input.value) >= Number(at.input.max)) return stop();
-    chooseEpoch(Number(at.input.value) + 1);
+  function pause() {
+    clearInterval(timer);
+    timer = null;
   }
+
+  function stop() {
+    pause();
+    show();
+  }
+
+  const next = () => !element.isConnected || isAtEnd() ? stop() : chooseEpoch(chosenIndex() + 1);
 
   function play() {
     if (timer) return stop();
-    if (Number(at.input.value) >= Number(at.input.max)) chooseEpoch(0);
-    else next();
-    button.textContent = texts.stop;
     timer = setInterval(next, FRAME_MS);
+    return isAtEnd() ? chooseEpoch(0) : next();
+  }
+
+  function moveTo(i) {
+    stop();
+    chooseEpoch(i);
   }
 
   function say(content) {
-    stop();
-    element.replaceChildren(content);
+    pause();
+    draw(content, element);
   }
-  const hint = (text) => make("p", { className: "none", text }); // there is nothing to show yet
+  const hint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
 
-  function render(found, state) {
+  function show() {
+    const { classes, epochs, grid, label: truth, layers, maps, run, seen, shares, words } = data;
+    const i = chosenIndex();
+    const l = Math.min(store.state[KEYS.layer] || layers, layers);
+    const [epoch, predicted] = [epochs[i], data.predicted[i]];
+    const bar = (name, c) => classBar(name, shares[i][c], { truth, isFirst: name === predicted });
+    const epochText = fill(texts.epoch, { epoch, epochs: epochs.at(-1) });
+    const range = {
+      min: 0,
+      max: epochs.length - 1,
+      value: i,
+      spoken: fill(texts.chosen_epoch, { epoch, predicted }),
+    };
+    const layerText = fill(texts.layer, { layer: l, layers });
+    draw(
+      markup`<div class="screen">
+          <div class="vd-overlay"><img src=${seen.url} alt=${
+        fill(texts.map, { run, epoch, layer: l })
+      }><canvas aria-hidden="true"></canvas></div>
+          <div class="answer">
+            <p class="when" role="status">${fill(texts.prediction, { run, epoch, predicted })}</p>
+            <ul>${classes.map(bar)}</ul>
+            <p class="learned">${words}</p>
+          </div>
+        </div>
+        <div class="controls">
+          <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${
+        timer ? texts.stop : texts.play
+      }</button>
+          ${slider("at", epochText, range, moveTo)}
+          ${slider("layer", layerText, { min: 1, max: layers, value: l }, chooseLayer)}
+        </div>`,
+      element,
+    );
+    paint(element.querySelector("canvas"), maps[i][l - 1], grid);
+  }
+
+  function render(found) {
     const isOtherRun = data?.run && data.run !== found.run;
     data = found;
     store.set({
       "training.followed": data.followed,
       ...(isOtherRun ? { [KEYS.epoch]: "", [KEYS.layer]: "" } : {}),
     });
-    if (data.message) return say(hint(data.message));
-    if (!screen.isConnected) element.replaceChildren(screen, controls);
-    const i = epochIndex(data, state[KEYS.epoch]);
-    const l = Math.min(state[KEYS.layer] || data.layers, data.layers);
-    const [epoch, predicted] = [data.epochs[i], data.predicted[i]];
-    if (image.src !== data.seen.url) image.src = data.seen.url;
-    image.alt = fill(texts.map, { run: data.run, epoch, layer: l });
-    paint(canvas, data.maps[i][l - 1], data.grid);
-    when.textContent = fill(texts.prediction, { run: data.run, epoch, predicted });
-    bars.replaceChildren(
-      ...data.classes.map((name, c) => bar(name, data.shares[i][c], { label: data.label, predicted })),
-    );
-    learned.textContent = data.words;
-    Object.assign(at.input, { max: data.epochs.length - 1, value: i });
-    at.input.setAttribute("aria-valuetext", fill(texts.chosen_epoch, { epoch, predicted }));
-    at.text.textContent = fill(texts.epoch, { epoch, epochs: data.epochs.at(-1) });
-    Object.assign(layer.input, { max: data.layers, value: l });
-    layer.text.textContent = fill(texts.layer, { layer: l, layers: data.layers });
-    button.disabled = data.epochs.length < 2;
+    return data.message ? say(hint(data.message)) : show();
   }
 
-  at.input.addEventListener("input", () => {
-    stop();
-    chooseEpoch(Number(at.input.value));
-  });
-  layer.input.addEventListener("input", () => chooseLayer(Number(layer.input.value)));
-  button.addEventListener("click", play);
   waitForScroll(element);
   if (!store.state.image) say(hint(texts.no_image));
   return { render, showError: (message) => say(notice(message)) };

@@ -1,6 +1,7 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
 import { plotScale, svg } from "../../../components/line_plots.js";
-import { make, notice, rove } from "../../../components/shared.js";
+import { notice, rove } from "../../../components/shared.js";
+import { elementOf, markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
 
@@ -87,43 +88,40 @@ const speak = ({ name, kind, details }) =>
     kind === "model" ? texts.explore : texts.open_results,
   ].join(". ");
 
-function card({ name, kind, details }) {
-  return [
-    make("strong", { text: name }),
-    make(
-      "dl",
-      {},
-      ...details.flatMap(([label, text]) => [make("dt", { text: label }), make("dd", { text })]),
-    ),
-    make("small", { text: kind === "model" ? texts.explore : texts.open_results }),
-  ];
+const card = ({ name, kind, details }) =>
+  markup`<strong>${name}</strong>
+    <dl>${details.map(([label, text]) => markup`<dt>${label}</dt><dd>${text}</dd>`)}</dl>
+    <small>${kind === "model" ? texts.explore : texts.open_results}</small>`;
+
+// The choice of the x axis, and the legend.
+function bar(axis) {
+  const choice = ([key, { name }]) =>
+    markup`<button type="button" data-pick=${key} aria-pressed=${String(key === axis)} @click=${() =>
+      store.set({ [X]: key })}>${name}</button>`;
+  const key = (kind) => markup`<span><i class=${kind}></i>${KINDS[kind]}</span>`;
+  return markup`<div class="bar">
+    <div class="axes" role="group" aria-label=${texts.choice}>${Object.entries(AXES).map(choice)}</div>
+    <div class="keys">${Object.keys(RADIUS).map(key)}</div>
+  </div>`;
+}
+
+function failedRun(model) {
+  const text = fill(texts.failed_run, { name: model.name, accuracy: model.accuracy });
+  return markup`<button type="button" class="vd-download" title=${speak(model)} @click=${() =>
+    open(model)}>${text}</button>`;
 }
 
 function create(element) {
-  const choices = Object.entries(AXES).map(([key, { name }]) => {
-    const button = make("button", { type: "button", "data-pick": key, text: name });
-    button.addEventListener("click", () => store.set({ [X]: key }));
-    return button;
-  });
-  const key = (kind) => make("span", {}, make("i", { className: kind }), KINDS[kind]);
-  const bar = make(
-    "div",
-    { className: "bar" },
-    make("div", { className: "axes", role: "group", "aria-label": texts.choice }, ...choices),
-    make("div", { className: "keys" }, ...Object.keys(RADIUS).map(key)),
-  );
-  const shown = make("div", { className: "shown", "aria-hidden": "true", hidden: true });
-  const plot = make("div", { className: "plot" });
-  const missing = make("p", { className: "missing" });
-  const failed = make("p", { className: "failed" });
-  let [value, axis, dots, marked, settle] = [null, FIRST_AXIS, [], null, null];
+  const shown = elementOf(markup`<div class="shown" aria-hidden="true" hidden></div>`);
+  const plot = elementOf(markup`<div class="plot"></div>`);
+  let [models, axis, dots, marked, settle] = [[], FIRST_AXIS, [], null, null];
 
   function mark(dot) {
     marked = dot;
     for (const each of dots) each.mark.classList.toggle("marked", each === dot);
     shown.hidden = !dot;
     if (!dot) return;
-    shown.replaceChildren(...card(dot.model));
+    render(card(dot.model), shown);
     const isRight = dot.x > plot.clientWidth / 2;
     shown.style.left = isRight ? "" : `${dot.x + 14}px`;
     shown.style.right = isRight ? `${plot.clientWidth - dot.x + 14}px` : "";
@@ -157,8 +155,7 @@ function create(element) {
   });
 
   function draw() {
-    if (!value || !plot.clientWidth) return;
-    const models = value.models.filter((model) => model[axis] > 0);
+    if (!plot.clientWidth) return;
     const width = plot.clientWidth;
     const height = width < 600 ? 340 : 430;
     const [right, bottom] = [width - RIGHT, height - BOTTOM];
@@ -192,7 +189,7 @@ function create(element) {
       ...dots.map((dot) => dot.mark),
       ...labels,
     );
-    plot.replaceChildren(drawn, shown);
+    render(markup`${drawn}${shown}`, plot);
     mark(null);
     settle ??= rove(
       plot,
@@ -200,34 +197,25 @@ function create(element) {
       () => dots.length,
     );
     if (dots.length) settle(dots.at(-1).mark);
-    const count = value.models.length - models.length;
-    missing.replaceChildren(...(count ? [fillPlural(texts, "missing", count)] : []));
-  }
-
-  function failedRun(model) {
-    const made = make("button", {
-      type: "button",
-      className: "vd-download",
-      title: speak(model),
-      text: fill(texts.failed_run, { name: model.name, accuracy: model.accuracy }),
-    });
-    made.addEventListener("click", () => open(model));
-    return made;
   }
 
   new ResizeObserver(draw).observe(plot);
   return {
     render(data, state) {
-      [value, axis] = [data, state[X]];
-      for (const button of choices) button.ariaPressed = String(button.dataset.pick === axis);
-      failed.replaceChildren(
-        ...(data.failed.length ? [texts.failed, " ", ...data.failed.map(failedRun)] : []),
+      axis = state[X];
+      models = data.models.filter((model) => model[axis] > 0);
+      const count = data.models.length - models.length;
+      const chart = () =>
+        markup`${bar(axis)}${plot}<p class="missing">${count ? fillPlural(texts, "missing", count) : ""}</p>`;
+      const problems = data.problems.map(notice);
+      const isEmpty = !data.models.length && !problems.length;
+      render(
+        markup`${problems}${isEmpty ? notice(texts.empty) : nothing}${data.models.length ? chart() : nothing}
+          <p class="failed">${
+          data.failed.length ? markup`${texts.failed} ${data.failed.map(failedRun)}` : ""
+        }</p>`,
+        element,
       );
-      const problems = data.problems.map((text) => notice(text));
-      if (!data.models.length) {
-        return element.replaceChildren(...(problems.length ? problems : [notice(texts.empty)]), failed);
-      }
-      element.replaceChildren(...problems, bar, plot, missing, failed);
       draw();
     },
   };
