@@ -1,9 +1,9 @@
 """Components that the browser draws, each with the files NAME.py, .css and .js.
 
 Python sends the result of `to_payload` as JSON. The script reads it with `received(props)` and
-draws it. gradio evaluates a template as a JavaScript template literal, so it would execute a value
-that contains `${...}`. Therefore the templates contain no values, and the scripts insert names and
-numbers as text. The other scripts of this folder are for several views.
+draws it. gradio evaluates its templates and styles as JavaScript template literals, so it would
+execute a value that contains `${...}`. Therefore they contain no values, and the scripts insert names
+and numbers as text. The other scripts of this folder are for several views.
 """
 
 import hashlib
@@ -48,13 +48,13 @@ JS_MOUNT = (
 class View(gr.HTML):
     """Base class of all components that a script draws from a payload.
 
-    The template, style and script are next to the module of the class. `to_payload` returns the
+    The style and script are next to the module of the class. `to_payload` returns the
     payload. If the handler returns None, the component is empty.
     """
 
     def __init__(self, value=None, **options):
         own = {
-            "html_template": self.read_part("html") or "<div>",
+            "html_template": "<div>",
             "css_template": self.read_part("css"),
             "js_on_load": JS_MOUNT.replace("NAME", self.part("js").stem),
             "apply_default_css": False,

@@ -1,15 +1,14 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { markup, nothing, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
+import { stroke } from "./line_plots.js";
 import { mapRow } from "./maps.js";
 import { pictures } from "./pictures.js";
 import { csv, marked, notice, probability, saveText } from "./shared.js";
 import { table } from "./table.js";
 
-function line({ words, colour, dashed }) {
-  const stroke = markup`<i class=${dashed ? "vd-dashed" : nothing} style="color: ${colour}"></i>`;
-  return markup`<span>${colour ? stroke : nothing}${words}</span>`;
-}
+const line = ({ words, colour, dashed }) =>
+  markup`<span>${colour ? stroke(dashed ? "vd-dashed" : "", colour) : nothing}${words}</span>`;
 
 function figure({ title, label, svg, lines = [], words }) {
   const drawing = document.createElement("div");

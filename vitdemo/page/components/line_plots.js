@@ -251,8 +251,10 @@ function nearest(all, at) {
   return reaches ? all.reduce((best, strip) => (away(strip) < away(best) ? strip : best)) : null;
 }
 
+// A piece of a curve, for a legend.
+export const stroke = (kind, colour) => markup`<i class=${kind} style="color: ${colour}"></i>`;
+
 function entry({ name, colour, lighter, sign }) {
-  const stroke = (kind, own) => markup`<i class=${kind} style="color: ${own}"></i>`;
   const second = lighter ? [stroke("dashed", lighter), texts.training] : [];
   const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
   const said = lighter === undefined ? [] : [texts.validation, ...second];

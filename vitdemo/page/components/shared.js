@@ -1,4 +1,4 @@
-// Functions shared by the components: map colours, number formats, HTML elements.
+// Functions shared by the components: map colours, number formats, messages, files, keyboard navigation.
 import { COLOUR_MAPS } from "../generated.js";
 import { markup } from "../markup.js";
 import { TEXTS } from "../texts.js";
@@ -76,20 +76,6 @@ export function percent(share) {
   return `${Number(number.toPrecision(2))}%`;
 }
 
-// Create an element with properties and children; all scripts create HTML with this function.
-export function make(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "text") made.textContent = value;
-    else if (name === "style") made.style.cssText = value;
-    else if (name in made && !name.startsWith("aria")) made[name] = value;
-    else made.setAttribute(name, value === true ? "" : value);
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
-
 // Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
 export function received({ value }) {
   if (!value) return null;
@@ -114,7 +100,7 @@ export function notice(sentence) {
 }
 
 export function saveAs(url, name) {
-  make("a", { href: url, download: name }).click();
+  Object.assign(document.createElement("a"), { href: url, download: name }).click();
 }
 
 export function saveText(text, name, type) {
@@ -214,7 +200,8 @@ export function camera(video, say) {
     if (!video.videoWidth) {
       await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
     }
-    const canvas = make("canvas", { width: video.videoWidth, height: video.videoHeight });
+    const size = { width: video.videoWidth, height: video.videoHeight };
+    const canvas = Object.assign(document.createElement("canvas"), size);
     canvas.getContext("2d").drawImage(video, 0, 0);
     return new Promise((done) => canvas.toBlob(done, type, 0.9));
   }
