@@ -2,8 +2,8 @@
 
 Python sends the result of `to_payload` as JSON. The script reads it with `received(props)` and
 draws it. gradio evaluates its templates and styles as JavaScript template literals, so it would
-execute a value that contains `${...}`. Therefore they contain no values, and the scripts insert names
-and numbers as text. The other scripts of this folder are for several views.
+execute a value that contains `${...}`. Therefore they contain no values, and the scripts insert
+names and numbers as text. The other scripts of this folder are for several views.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ import { TEXTS } from "../texts.js";
 import { stroke } from "./line_plots.js";
 import { mapRow } from "./maps.js";
 import { pictures } from "./pictures.js";
-import { csv, marked, notice, probability, saveText } from "./shared.js";
+import { actionButton, csv, marked, notice, probability, saveText } from "./shared.js";
 import { table } from "./table.js";
 
 const line = ({ words, colour, dashed }) =>
@@ -20,7 +20,7 @@ function figure({ title, label, svg, lines = [], words }) {
 
 function download({ words, file, header, rows = [] }) {
   const save = () => saveText(csv([header, ...rows]), `${file}.csv`, "text/csv");
-  return markup`<p class="save"><button type="button" class="vd-download" @click=${save}>${words}</button></p>`;
+  return markup`<p class="save">${actionButton(words, save)}</p>`;
 }
 
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.

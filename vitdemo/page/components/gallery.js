@@ -4,7 +4,7 @@ import { isMissingDataset } from "../data/download/view.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
-import { notice, probability, roving } from "./shared.js";
+import { notice, probability, roving, sheetStyle } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.gallery;
@@ -42,11 +42,6 @@ function button(picture, at, value, names) {
     return `${name}: ${said}${said === truth ? " ✓" : ""} ${probability(share)}`;
   });
   const rows = Math.ceil(value.pictures.length / value.columns);
-  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
-  const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const size = `${100 * value.columns}% ${100 * rows}%`;
-  const style =
-    `background-image: url("${value.sheet.url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
   const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong, {
     number: picture.number,
     truth,
@@ -57,7 +52,9 @@ function button(picture, at, value, names) {
   const click = () => store.openImage({ ...value.opening, image: picture.image });
   return markup`<button type="button" aria-label=${[spoken, ...lines, texts.open].join(". ")}
     data-pick=${picture.number} tabindex=${at ? -1 : 0} @click=${click}>
-    <span class="thumb" style=${style} title=${fill(texts.test_image, { number: picture.number })}></span>
+    <span class="thumb" style=${sheetStyle(value.sheet, at, value.columns, rows)} title=${
+    fill(texts.test_image, { number: picture.number })
+  }></span>
     <b>${predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}`}</b>
     <span>${probability(confidence)}</span>
     ${lines.map((text) => markup`<small>${text}</small>`)}

@@ -3,7 +3,7 @@ import { datasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { received, roving } from "./shared.js";
+import { received, roving, sheetStyle } from "./shared.js";
 
 export function mount({ element, props, trigger, watch }) {
   const texts = TEXTS.offers;
@@ -12,10 +12,7 @@ export function mount({ element, props, trigger, watch }) {
   let isMissing = false; // whether there are no test images, because the dataset is missing
 
   function tile({ sources, words, sheet }, i) {
-    const at = sources.length > 1 ? (100 * i) / (sources.length - 1) : 0;
-    const size = `${100 * sources.length}% 100%`;
-    const style =
-      `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${at}% 0`;
+    const style = sheetStyle(sheet, i, sources.length);
     const image = { source: sources[i], path: null, at: 0.5 };
     return markup`<button type="button" title=${words[i]} aria-label=${words[i]} style=${style}
       tabindex=${i ? -1 : 0} @click=${() => store.set({ image, unavailable: "" })}></button>`;

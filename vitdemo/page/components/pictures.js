@@ -2,14 +2,12 @@
 import { elementOf, markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
 import { lazy } from "./lazy.js";
-import { paint, roving } from "./shared.js";
+import { paint, roving, sheetStyle } from "./shared.js";
 import { table } from "./table.js";
 
 // Image `at` of `count` images that are side by side in one file.
-function cut(url, at, count, label, chosen, pick, isStop) {
-  const along = count > 1 ? (100 * at) / (count - 1) : 0;
-  const size = `${100 * count}% 100%`;
-  const style = `background-image: url("${url}"); background-size: ${size}; background-position: ${along}% 0`;
+function cut(sheet, at, count, label, chosen, pick, isStop) {
+  const style = sheetStyle(sheet, at, count);
   if (!chosen) return markup`<div class="vd-cut" role="img" aria-label=${label} style=${style}></div>`;
   return markup`<button type="button" class="vd-cut" aria-label=${label} data-pick=${chosen} style=${style}
     tabindex=${isStop ? 0 : -1} @click=${() => pick?.(chosen)}></button>`;
@@ -35,7 +33,7 @@ export function pictures({ items, sheet, width }, pick) {
   const drawn = (item) =>
     item.values
       ? map(item)
-      : cut(sheet.url, images.indexOf(item), images.length, item.alt, item.pick, pick, item === stop);
+      : cut(sheet, images.indexOf(item), images.length, item.alt, item.pick, pick, item === stop);
   const figure = (item) =>
     markup`<figure>${drawn(item)}<figcaption>${item.caption ?? ""}${
       item.note ? markup`<small> ${item.note}</small>` : nothing

@@ -1,6 +1,6 @@
 // Functions shared by the components: map colours, number formats, messages, files, keyboard navigation.
 import { COLOUR_MAPS } from "../generated.js";
-import { markup } from "../markup.js";
+import { markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
 
 const texts = TEXTS.shared;
@@ -97,6 +97,18 @@ export const cards = [];
 export function notice(sentence) {
   const card = cards.find(({ matches }) => matches(sentence));
   return card ? card.create() : markup`<p class="vd-notice" role="status">${marked(sentence)}</p>`;
+}
+
+// A button that starts, saves or copies something.
+export const actionButton = (text, click, id = nothing) =>
+  markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`;
+
+// CSS of an element with image `at` of a sheet, which has images of equal size in `columns` and `rows`.
+export function sheetStyle({ url }, at, columns, rows = 1) {
+  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
+  const [x, y] = [along(at % columns, columns), along(Math.floor(at / columns), rows)];
+  const size = `${100 * columns}% ${100 * rows}%`;
+  return `background-image: url("${url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
 }
 
 export function saveAs(url, name) {

@@ -1,7 +1,7 @@
 // Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { copyText, csv, saveText } from "./shared.js";
+import { actionButton, copyText, csv, saveText } from "./shared.js";
 
 const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -93,8 +93,7 @@ function tools(file, columns, rows, told, tell) {
   }
   const save = () => saveText(csv(exported(columns, rows)), `${file}.csv`, "text/csv");
   return markup`<div class="vd-tools">
-    <button type="button" class="vd-download" @click=${copy}>${texts.copy}</button>
-    <button type="button" class="vd-download" @click=${save}>${TEXTS.shared.download_csv}</button>
+    ${actionButton(texts.copy, copy)} ${actionButton(TEXTS.shared.download_csv, save)}
     <span class="vd-told" role="status">${told ?? ""}</span>
   </div>`;
 }

@@ -1,6 +1,6 @@
 // Results of the classifier: accuracy, coloured confusion matrix, and the misclassified images next to it. A click on a
 // cell of the matrix shows only its images.
-import { marked, notice, roving } from "../components/shared.js";
+import { actionButton, marked, notice, roving, sheetStyle } from "../components/shared.js";
 import { table } from "../components/table.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
@@ -53,20 +53,15 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
   const figure = ({ true: truth, predicted, confidence }, at) => {
     if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return nothing;
     const names = { true: classes[truth], predicted: classes[predicted] };
-    const along = errors.length > 1 ? (100 * at) / (errors.length - 1) : 0;
-    const size = `${100 * errors.length}% 100%`;
-    const style =
-      `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${along}% 0`;
+    const style = sheetStyle(sheet, at, errors.length);
     return markup`<figure><div class="vd-cut" role="img" aria-label=${
       fill(texts.error, names)
     } style=${style}></div>
       <figcaption>${fill(texts.caption, names)}<small>${` ${confidence}`}</small></figcaption></figure>`;
   };
-  const all = () =>
-    markup`<button type="button" class="vd-download" @click=${() => choose(null)}>${texts.show_all}</button>`;
   return markup`<h3>${fillPlural(texts, "errors", count)}</h3>
     <div class="vd-row" style="--vd-width: 84px">${errors.map(figure)}</div>
-    ${chosen ? all() : nothing}`;
+    ${chosen ? actionButton(texts.show_all, () => choose(null)) : nothing}`;
 }
 
 function metricsOf({ metrics }) {

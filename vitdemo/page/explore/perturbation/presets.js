@@ -1,6 +1,6 @@
 // The original image and the presets of its changes, as buttons with small images. The button of the current changes is
 // pressed, and its description is shown below.
-import { roving } from "../../components/shared.js";
+import { roving, sheetStyle } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -9,10 +9,7 @@ import * as imageChanges from "./changes.js";
 const texts = TEXTS.perturbation;
 
 function tile({ title, changes }, at, { presets, sheet }, current) {
-  const along = (100 * at) / (presets.length - 1);
-  const size = `${100 * presets.length}% 100%`;
-  const style =
-    `background-image: url("${sheet.url}"); background-size: ${size}; background-position: ${along}% 0`;
+  const style = sheetStyle(sheet, at, presets.length);
   return markup`<button type="button" id=${at ? nothing : "hands-reset"} data-pick=${title}
     aria-pressed=${String(imageChanges.isApplied(changes))} tabindex=${at === current ? 0 : -1}
     @click=${() =>

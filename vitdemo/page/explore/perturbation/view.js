@@ -3,7 +3,7 @@
 import "./predictions.js";
 import "./presets.js";
 import { mapRow } from "../../components/maps.js";
-import { notice, roving, saveAs } from "../../components/shared.js";
+import { actionButton, notice, roving, saveAs } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -37,8 +37,6 @@ function patch(cell, columns, isRemoved) {
     aria-pressed=${String(isRemoved)} @click=${() => toggle(cell)}></button>`;
 }
 
-const action = (text, click, id = nothing) =>
-  markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`;
 const colour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 function drawPatches() {
@@ -61,9 +59,9 @@ function drawPatches() {
       </div>
       <p class="words">${changes ? fill(texts.current_changes, { changes }) : texts.help}</p>
       <div class="actions">
-        ${action(texts.most, removeMostAttended, "hands-most")}
-        ${action(texts.random, removeRandom, "hands-random")}
-        ${action(texts.download, save)}
+        ${actionButton(texts.most, removeMostAttended, "hands-most")}
+        ${actionButton(texts.random, removeRandom, "hands-random")}
+        ${actionButton(texts.download, save)}
       </div>
       <div>${problem}</div>
     </div>`,

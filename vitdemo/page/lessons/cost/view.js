@@ -1,7 +1,8 @@
 // The cost of a model as a table, with buttons that measure its latency and make it the baseline.
 import { documentIn } from "../../components/documents.js";
+import { actionButton } from "../../components/shared.js";
 import { progressLine } from "../../components/task_panel.js";
-import { elementOf, markup, nothing, render } from "../../markup.js";
+import { elementOf, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -11,8 +12,7 @@ const BASELINE = "cost.baseline";
 store.defineParam(BASELINE);
 
 function create(element) {
-  const button = (text, click, id = nothing) =>
-    elementOf(markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`);
+  const button = (...options) => elementOf(actionButton(...options));
   const start = () => store.startTask("cost.measure", listen, SIZES);
   const setBaseline = () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") });
   const measure = button(texts.measure, start, "cost-measure");

@@ -1,7 +1,7 @@
 // Buttons that save the handout of the chosen lesson.
-import { saveText } from "../../components/shared.js";
+import { actionButton, saveText } from "../../components/shared.js";
 import { progressLine } from "../../components/task_panel.js";
-import { elementOf, markup, nothing, render } from "../../markup.js";
+import { elementOf, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -13,8 +13,7 @@ const BUTTONS = { // by the name of the task
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const button = (text, click, id = nothing) =>
-    elementOf(markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`);
+  const button = (...options) => elementOf(actionButton(...options));
   const buttons = Object.entries(BUTTONS).map(([task, { id, text }]) =>
     button(text, () => store.startTask(task, listen, [KEY]), id)
   );

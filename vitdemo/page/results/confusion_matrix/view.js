@@ -2,7 +2,7 @@
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { documentIn } from "../../components/documents.js";
 import { defineGallery, galleryIn } from "../../components/gallery.js";
-import { csv, roving, saveText } from "../../components/shared.js";
+import { actionButton, csv, roving, saveText } from "../../components/shared.js";
 import { elementOf, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -66,7 +66,7 @@ function saveButton(value) {
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
   ];
   const save = () => saveText(csv(rows), `${value.file}.csv`, "text/csv");
-  return markup`<button type="button" class="vd-download" @click=${save}>${TEXTS.shared.download_csv}</button>`;
+  return actionButton(TEXTS.shared.download_csv, save);
 }
 
 function pairs({ run, pairs: all }) {

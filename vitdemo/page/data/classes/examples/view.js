@@ -1,5 +1,5 @@
 // Rows of example images, one row per class. All images are parts of one sheet.
-import { roving } from "../../../components/shared.js";
+import { roving, sheetStyle } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
@@ -8,11 +8,7 @@ const texts = TEXTS.examples;
 
 function button(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
-  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
-  const [x, y] = [along(at % value.columns, value.columns), along(Math.floor(at / value.columns), rows)];
-  const size = `${100 * value.columns}% ${100 * rows}%`;
-  const style =
-    `background-image: url("${value.sheet.url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
+  const style = sheetStyle(value.sheet, at, value.columns, rows);
   const words = fill(texts.image, { name, number });
   const image = { source: `test:${number}`, path: null, at: 0.5 };
   return markup`<button type="button" class="vd-cut" style=${style} title=${words} aria-label=${words}

@@ -1,7 +1,7 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
-import { largest, marked, notice, shade } from "../../../components/shared.js";
+import { actionButton, largest, marked, notice, shade } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
 import { elementOf, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
@@ -85,9 +85,7 @@ const drawEnd = ({ data, error }) =>
   data ? markup`<p role="status">${marked(data)}</p>` : notice(error ?? texts.cancelled);
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
 const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
-panel.buttons.prepend(elementOf(
-  markup`<button type="button" class="vd-download" @click=${() => switchOff("")}>${texts.switch_on}</button>`,
-));
+panel.buttons.prepend(elementOf(actionButton(texts.switch_on, () => switchOff(""))));
 
 store.define("head_ablation", {
   skeleton: "tiles",
