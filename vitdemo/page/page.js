@@ -1,5 +1,7 @@
 // Adds a button to every figure that saves it as PNG with double
 // resolution, and prints in light colours.
+import { canvasOf, saveAs } from "./components/shared.js";
+import { elementOf, markup } from "./markup.js";
 import { fill, TEXTS } from "./texts.js";
 
 const texts = TEXTS.page;
@@ -32,9 +34,8 @@ async function draw(figure) {
   const boxes = parts.map((part) => part.getBoundingClientRect());
   const left = Math.min(...boxes.map((box) => box.left));
   const top = Math.min(...boxes.map((box) => box.top));
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.round(SCALE * (Math.max(...boxes.map((box) => box.right)) - left));
-  canvas.height = Math.round(SCALE * (Math.max(...boxes.map((box) => box.bottom)) - top));
+  const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+  const canvas = canvasOf(Math.round(SCALE * (right - left)), Math.round(SCALE * (bottom - top)));
   const context = canvas.getContext("2d");
   if (parts.some((part) => part.tagName === "svg")) {
     context.fillStyle = getComputedStyle(document.body).backgroundColor; // SVGs have no background
@@ -62,10 +63,7 @@ const nameOf = (figure) => {
 };
 
 async function save(figure) {
-  const link = document.createElement("a");
-  link.download = nameOf(figure);
-  link.href = (await draw(figure)).toDataURL("image/png");
-  link.click();
+  saveAs((await draw(figure)).toDataURL("image/png"), nameOf(figure));
 }
 
 function offer(figure) {
@@ -73,14 +71,11 @@ function offer(figure) {
   if (
     figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")
   ) return;
-  const button = document.createElement("button");
-  button.className = "vd-save";
-  button.type = "button";
-  button.textContent = texts.png;
-  button.title = texts.save_figure;
-  button.setAttribute("aria-label", fill(texts.save_as_png, { name: nameOf(figure) }));
-  button.addEventListener("click", () => save(figure));
-  figure.append(button);
+  figure.append(elementOf(
+    markup`<button type="button" class="vd-save" title=${texts.save_figure} aria-label=${
+      fill(texts.save_as_png, { name: nameOf(figure) })
+    } @click=${() => save(figure)}>${texts.png}</button>`,
+  ));
 }
 
 const offerAll = () => document.querySelectorAll("figure").forEach(offer);

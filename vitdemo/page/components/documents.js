@@ -4,7 +4,7 @@ import { TEXTS } from "../texts.js";
 import { stroke } from "./line_plots.js";
 import { mapRow } from "./maps.js";
 import { pictures } from "./pictures.js";
-import { actionButton, csv, marked, notice, probability, saveText } from "./shared.js";
+import { actionButton, csv, marked, notice, points, probability, saveText } from "./shared.js";
 import { table } from "./table.js";
 
 const line = ({ words, colour, dashed }) =>
@@ -25,14 +25,13 @@ function download({ words, file, header, rows = [] }) {
 
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.
 function move([name, before, now]) {
-  const difference = 100 * (now - before);
-  const still = Math.abs(difference) < 0.05;
-  const points = still ? "±0.0" : (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1);
+  const change = points(before, now);
+  const kind = { "+": "points up", "−": "points down" }[change[0]] ?? "points";
   return markup`<tr><th scope="row">${name}</th><td class="bars">${
     [before, now].map((share) => markup`<i style="width: ${100 * share}%"></i>`)
-  }</td>${[before, now].map((share) => markup`<td>${probability(share)}</td>`)}<td class=${
-    still ? "points" : difference > 0 ? "points up" : "points down"
-  }>${points}</td></tr>`;
+  }</td>${
+    [before, now].map((share) => markup`<td>${probability(share)}</td>`)
+  }<td class=${kind}>${change}</td></tr>`;
 }
 
 function moved({ title, rows = [], heads }) {

@@ -16,6 +16,7 @@
 import { elementOf, markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { csv, notice, saveText } from "./shared.js";
+import { svg } from "./svg.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.line_plots;
@@ -27,13 +28,6 @@ const [NARROW, WIDE] = [480, 900]; // pixels, maximum width of a narrow window a
 const widthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow");
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
-
-export function svg(tag, properties = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(properties)) if (value !== null) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 const known = (value) => Number.isFinite(value);
 const short = (value) => String(Number(value.toPrecision(4)));

@@ -1,5 +1,6 @@
 // Maps as images for slides, PNG or SVG: with title, model, colour scale and a white background.
-import { plainName, saveAs, saveText, shade } from "./shared.js";
+import { canvasOf, plainName, saveAs, saveText, shade } from "./shared.js";
+import { svg } from "./svg.js";
 
 const [INK, QUIET, PAPER] = ["#111827", "#475569", "#ffffff"];
 const FONT = "system-ui, sans-serif";
@@ -8,8 +9,6 @@ const STEPS = 64; // colours of the scale
 const PIXELS = 2; // per unit of a PNG
 
 const fontOf = (size, weight) => [weight, `${size}px`, FONT].join(" ");
-// A canvas of `width` x `height` pixels.
-const canvasOf = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
 const measure = canvasOf(1, 1).getContext("2d");
 
 // Split a text into lines of at most `width`.
@@ -104,26 +103,20 @@ function dataUrl(image) {
 }
 
 function toSvg({ width, height, images, texts, colours }) {
-  const element = (tag, properties, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   const sizes = { width: 1, height: 1, preserveAspectRatio: "none", style: "image-rendering: pixelated" };
   const seen = images.length
-    ? [element("defs", {}, element("image", { id: "image", href: dataUrl(images[0].image), ...sizes }))]
+    ? [svg("defs", {}, svg("image", { id: "image", href: dataUrl(images[0].image), ...sizes }))]
     : [];
   const maps = images.map(({ canvas, opacity, x, y, ...size }) =>
-    element(
+    svg(
       "g",
       { transform: `translate(${x} ${y}) scale(${size.width} ${size.height})` },
-      element("use", { href: "#image" }),
-      element("image", { href: dataUrl(canvas), opacity, ...sizes }),
+      svg("use", { href: "#image" }),
+      svg("image", { href: dataUrl(canvas), opacity, ...sizes }),
     )
   );
   const words = texts.map(({ text, x, y, size, weight, fill, anchor }) =>
-    element("text", {
+    svg("text", {
       x,
       y,
       fill,
@@ -133,13 +126,13 @@ function toSvg({ width, height, images, texts, colours }) {
       "dominant-baseline": "central",
     }, text)
   );
-  const root = element(
+  const root = svg(
     "svg",
     { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
     ...seen,
-    element("rect", { width, height, fill: PAPER }),
+    svg("rect", { width, height, fill: PAPER }),
     ...maps,
-    ...colours.map((each) => element("rect", each)),
+    ...colours.map((each) => svg("rect", each)),
     ...words,
   );
   return new XMLSerializer().serializeToString(root);

@@ -50,6 +50,9 @@ export function paint(
   context.putImageData(image, 0, 0);
 }
 
+// A canvas of `width` x `height` pixels.
+export const canvasOf = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
+
 export function largest(values) {
   let top = 0;
   for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
@@ -64,6 +67,13 @@ export function ramp(signed) {
     return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
   });
   return `linear-gradient(to right, ${stops.join(", ")})`;
+}
+
+// A change of a probability in percentage points, as "+1.2", "−0.3" or "±0.0".
+export function points(before, now) {
+  const difference = 100 * (now - before);
+  const sign = Math.abs(difference) < 0.05 ? "±" : difference > 0 ? "+" : "−";
+  return sign + Math.abs(difference).toFixed(1);
 }
 
 // A class probability, as "12.3%".
@@ -212,8 +222,7 @@ export function camera(video, say) {
     if (!video.videoWidth) {
       await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
     }
-    const size = { width: video.videoWidth, height: video.videoHeight };
-    const canvas = Object.assign(document.createElement("canvas"), size);
+    const canvas = canvasOf(video.videoWidth, video.videoHeight);
     canvas.getContext("2d").drawImage(video, 0, 0);
     return new Promise((done) => canvas.toBlob(done, type, 0.9));
   }

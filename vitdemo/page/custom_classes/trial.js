@@ -1,6 +1,6 @@
 // The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
 import { classBar } from "../components/class_bars.js";
-import { camera } from "../components/shared.js";
+import { camera, canvasOf } from "../components/shared.js";
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
 import { fill, TEXTS } from "../texts.js";
@@ -63,7 +63,7 @@ function create(element, { upload }) {
   // The central square of the camera as a small JPEG.
   function photo() {
     const side = Math.min(video.videoWidth, video.videoHeight);
-    const canvas = Object.assign(document.createElement("canvas"), { width: SIDE, height: SIDE });
+    const canvas = canvasOf(SIDE, SIDE);
     const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
     canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
     return canvas.toDataURL("image/jpeg", QUALITY);

@@ -98,10 +98,11 @@ const maps = taskPanel({
 store.define(MAPS, {
   needs: MAPS_NEEDS,
   create(element) {
-    const [place, separation] = [document.createElement("div"), document.createElement("div")];
-    place.className = "maps";
-    Object.assign(separation, { id: "parting", className: "article" });
-    element.replaceChildren(maps.buttons, maps.progress, place, separation);
+    draw(
+      markup`${maps.buttons}${maps.progress}<div class="maps"></div><div id="parting" class="article"></div>`,
+      element,
+    );
+    const [place, separation] = [maps.progress.nextElementSibling, element.lastElementChild];
     const drawSeparation = documentIn(separation);
     function render(value) {
       drawMaps(place, value);
@@ -123,11 +124,9 @@ const neighbours = taskPanel({
 store.define(NEIGHBOURS, {
   needs: NEIGHBOURS_NEEDS,
   create(element) {
-    const article = document.createElement("div");
-    article.className = "article";
-    element.replaceChildren(neighbours.buttons, neighbours.progress, article);
+    draw(markup`${neighbours.buttons}${neighbours.progress}<div class="article"></div>`, element);
     let opening = null; // of the drawn images
-    const drawBlocks = documentIn(article, (number) => openTestImage(opening, number));
+    const drawBlocks = documentIn(element.lastElementChild, (number) => openTestImage(opening, number));
     function render({ blocks, open }) {
       opening = open;
       drawBlocks(blocks);

@@ -2,7 +2,7 @@
 // square that the models receive.
 import { camera } from "../../components/shared.js";
 import { datasetCard, isMissingDataset } from "../../data/download/view.js";
-import { elementOf, markup, render as draw } from "../../markup.js";
+import { elementOf, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillParts, TEXTS } from "../../texts.js";
 
@@ -172,15 +172,9 @@ function create(element, { upload }) {
     whole.onload = place;
     whole.src = picture.url;
     whole.alt = words;
-    const about = part("about");
-    about.replaceChildren(words);
-    if (label) {
-      about.append(
-        " ",
-        ...fillParts(texts.true_class, { label: elementOf(markup`<strong>${label}</strong>`) }),
-      );
-    }
-    if (Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size)) about.append(` ${texts.drag}`);
+    const named = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
+    const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
+    draw([words, label ? [" ", ...named()] : nothing, isMovable ? ` ${texts.drag}` : nothing], part("about"));
   }
 
   // The server refused the image: restore the previous one, or the first photo.

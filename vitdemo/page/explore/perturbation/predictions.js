@@ -1,18 +1,12 @@
 // The predictions of all models for the changed image, the chosen model first. If the image is changed, a thin bar is the
 // probability before the change.
-import { notice, probability } from "../../components/shared.js";
+import { notice, points, probability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
 
 const texts = TEXTS.perturbation;
-
-function points(before, now) {
-  const difference = 100 * (now - before);
-  if (Math.abs(difference) < 0.05) return "±0.0";
-  return (difference > 0 ? "+" : "−") + Math.abs(difference).toFixed(1);
-}
 
 function row(name, before, now) {
   const isChanged = before !== undefined;

@@ -3,7 +3,7 @@
 import "./predictions.js";
 import "./presets.js";
 import { mapRow } from "../../components/maps.js";
-import { actionButton, notice, roving, saveAs } from "../../components/shared.js";
+import { actionButton, canvasOf, notice, roving, saveAs } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -84,7 +84,7 @@ async function save() {
   const image = place.querySelector("img");
   await image.decode();
   const { naturalWidth: side } = image;
-  const canvas = Object.assign(document.createElement("canvas"), { width: side, height: side });
+  const canvas = canvasOf(side, side);
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   context.fillStyle = colour(shown.hole);

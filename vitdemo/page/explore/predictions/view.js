@@ -64,7 +64,7 @@ function create(element) {
       ...others.map((model) => otherCard(model, open.includes(model.run))),
     ];
     drawn = { cards, spoken: speak(data), notes: data.notes };
-    show(data.problems.map((text) => markup`<p class="vd-notice" role="status">${text}</p>`));
+    show(data.problems.map(notice));
   }
   show(nothing);
   return { render, showError: (text) => show(notice(text)) };

@@ -3,7 +3,7 @@
 import { documentIn } from "../../components/documents.js";
 import { defineGallery, galleryIn } from "../../components/gallery.js";
 import { actionButton, csv, roving, saveText } from "../../components/shared.js";
-import { elementOf, markup, nothing, render } from "../../markup.js";
+import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -96,13 +96,13 @@ store.define("confusion_cell", {
   needs: [...MODELS, "confusion.unit", "confusion.cell", "confusion.page"],
   follows: ["confusion.all_models"],
   create(element) {
-    const [title, list] = [document.createElement("div"), document.createElement("div")];
-    const back = elementOf(
-      markup`<button type="button" class="back" hidden @click=${() => choose("")}>${texts.back}</button>`,
+    render(
+      markup`<div class="pairs"></div>
+        <button type="button" class="back" hidden @click=${() => choose("")}>${texts.back}</button>
+        <div id="cell-title" class="article"></div>`,
+      element,
     );
-    Object.assign(title, { id: "cell-title", className: "article" });
-    list.className = "pairs";
-    element.append(list, back, title);
+    const [list, back, title] = element.children;
     const [drawTitle, drawPictures] = [documentIn(title), galleryIn(element, "confusion")];
     function draw(data, state) {
       const { title: blocks = [], pictures = null } = data;

@@ -1,6 +1,7 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
 import { documentIn } from "../../components/documents.js";
 import { roving, settle } from "../../components/shared.js";
+import { svg } from "../../components/svg.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -11,13 +12,6 @@ const CLASSES = "metrics.classes";
 
 store.defineDocument("paired_test", [...MODELS]);
 store.defineDocument("ranking_curves", [...MODELS, CLASSES], { skeleton: "figures" });
-
-function svg(tag, properties, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // Marks of one metric: the chosen model above the compared model, which is hollow.
 function strip(marks, { ticks, models }) {
@@ -103,10 +97,11 @@ store.define("class_metrics", {
   needs: MODELS,
   follows: [CLASSES],
   create(element) {
-    const [summary, plot, details] = ["article", "vd-dots", "article"].map((className) =>
-      Object.assign(document.createElement("div"), { className })
+    render(
+      markup`<div class="article"></div><div class="vd-dots"></div><div class="article"></div>`,
+      element,
     );
-    element.append(summary, plot, details);
+    const [summary, plot, details] = element.children;
     const [drawSummary, drawPlot, drawDetails] = [documentIn(summary), plotIn(plot), documentIn(details)];
     function draw({ summary: blocks, plot: values, details: folds }, chosen) {
       drawSummary(blocks);

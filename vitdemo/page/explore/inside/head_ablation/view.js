@@ -98,7 +98,7 @@ store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "
   showError: (element) => draw(nothing, element),
 });
 store.define(TASK, {
-  render: (element) => element.replaceChildren(panel.buttons, panel.progress),
+  render: (element) => draw([panel.buttons, panel.progress], element),
 });
 store.watch(["model"], (_state, changes) => {
   if (!("off" in changes)) switchOff(""); // the user chose another model

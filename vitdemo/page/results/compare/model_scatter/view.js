@@ -1,6 +1,7 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
-import { plotScale, svg } from "../../../components/line_plots.js";
+import { plotScale } from "../../../components/line_plots.js";
 import { notice, rove } from "../../../components/shared.js";
+import { svg } from "../../../components/svg.js";
 import { elementOf, markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
