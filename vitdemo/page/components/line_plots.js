@@ -13,10 +13,9 @@
 //
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
-import { elementOf, markup, nothing, render } from "../markup.js";
+import { elementOf, markup, nothing, render, shapes } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { csv, notice, saveText } from "./shared.js";
-import { svg } from "./svg.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.line_plots;
@@ -92,45 +91,32 @@ function line({ x, y, colour, dashed, faint, sign, points }, across, up, number)
     const every = Math.max(1, Math.ceil(x.length / MARKED));
     if (sign && !faint && (points || i % every === 0)) {
       dots.push(
-        svg("text", {
-          x: left,
-          y: top,
-          "text-anchor": "middle",
-          "dominant-baseline": "central",
-          style: `fill: ${colour}; font-size: 9px`,
-        }, sign),
+        shapes`<text x=${left} y=${top} text-anchor="middle" dominant-baseline="central"
+          style="fill: ${colour}; font-size: 9px">${sign}</text>`,
       );
     } else if (!faint && (points || x.length < DOTS)) {
-      dots.push(svg("circle", { cx: left, cy: top, r: points ? 3 : 1.7, fill: colour }));
+      dots.push(shapes`<circle cx=${left} cy=${top} r=${points ? 3 : 1.7} fill=${colour}></circle>`);
     }
   });
-  const looks = {
-    fill: "none",
-    stroke: colour,
-    "stroke-width": faint ? 1 : 1.9,
-    "stroke-dasharray": dashed ? "6 3" : null,
-  };
-  return svg(
-    "g",
-    { id: `curve-${number}`, opacity: faint ? 0.4 : 1 },
-    svg("path", { d: path || "M0 0", ...looks }),
-    ...dots,
-  );
+  return shapes`<g id="curve-${number}" opacity=${faint ? 0.4 : 1}>
+    <path d=${path || "M0 0"} fill="none" stroke=${colour} stroke-width=${faint ? 1 : 1.9}
+      stroke-dasharray=${dashed ? "6 3" : nothing}></path>${dots}</g>`;
 }
 
 function axes(plot, { height, right, bottom }, across, up) {
-  const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
+  const text = (words, x, y, anchor = "middle") =>
+    shapes`<text x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
   const names = plot.steps
     ? plot.steps.map((words, i) => [i, words])
     : across.ticks.map((value) => [value, short(value)]);
   const rule = (x1, x2, y1, y2, opacity) =>
-    svg("line", { x1, x2, y1, y2, stroke: "currentColor", "stroke-opacity": opacity });
+    shapes`<line x1=${x1} x2=${x2} y1=${y1} y2=${y2} stroke="currentColor" stroke-opacity=${opacity}></line>`;
   return [
     ...up.ticks.flatMap((
       value,
     ) => [
       rule(LEFT, right, up.place(value), up.place(value), 0.15),
-      text(short(value), LEFT - 5, up.place(value) + 4, { "text-anchor": "end" }),
+      text(short(value), LEFT - 5, up.place(value) + 4, "end"),
     ]),
     ...names.flatMap((
       [value, words],
@@ -141,7 +127,7 @@ function axes(plot, { height, right, bottom }, across, up) {
     rule(LEFT, LEFT, TOP, bottom, 0.8),
     rule(LEFT, right, bottom, bottom, 0.8),
     text(plot.x, (LEFT + right) / 2, height - 4),
-    text(plot.unit, 0, 0, { transform: `translate(12 ${(TOP + bottom) / 2}) rotate(-90)` }),
+    shapes`<g transform="translate(12 ${(TOP + bottom) / 2}) rotate(-90)">${text(plot.unit, 0, 0)}</g>`,
   ];
 }
 
@@ -172,11 +158,11 @@ function strips(found, { right, bottom }, across, choose) {
   const middles = found.map(([at]) => across.place(at));
   const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), right];
   return found.map(([, words], i) => {
-    const box = { x: edges[i], width: Math.max(edges[i + 1] - edges[i], 0), y: TOP, height: bottom - TOP };
     const [at] = found[i];
-    const strip = svg("rect", { class: "strip", "data-x": at, ...box }, svg("title", {}, words));
-    strip.addEventListener("click", () => choose(at));
-    return strip;
+    return shapes`<rect class="strip" data-x=${at} x=${edges[i]} width=${
+      Math.max(edges[i + 1] - edges[i], 0)
+    } y=${TOP}
+      height=${bottom - TOP} @click=${() => choose(at)}><title>${words}</title></rect>`;
   });
 }
 
@@ -197,37 +183,17 @@ function figure(plot, x, found, choose, windowClass) {
     log: plot.log,
     range: plot.range,
   });
-  const picture = svg(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
-    ...axes(plot, frame, across, up),
-    ...(plot.zero
-      ? [
-        svg("line", {
-          x1: LEFT,
-          x2: right,
-          y1: up.place(0),
-          y2: up.place(0),
-          stroke: "currentColor",
-          "stroke-opacity": 0.6,
-        }),
-      ]
-      : []),
-    ...(plot.marks ?? []).map((mark, i) =>
-      svg("line", {
-        id: `mark-${i}`,
-        x1: across.place(mark.x),
-        x2: across.place(mark.x),
-        y1: TOP,
-        y2: bottom,
-        stroke: mark.colour,
-        "stroke-width": 1.5,
-        "stroke-dasharray": "1.5 3",
-      })
-    ),
-    ...plot.lines.map((one, i) => line(one, across, up, i)),
-    ...strips(found, frame, across, choose),
-  );
+  const rule = (y) =>
+    shapes`<line x1=${LEFT} x2=${right} y1=${y} y2=${y} stroke="currentColor" stroke-opacity="0.6"></line>`;
+  const mark = ({ x: at, colour }, i) =>
+    shapes`<line id="mark-${i}" x1=${across.place(at)} x2=${
+      across.place(at)
+    } y1=${TOP} y2=${bottom} stroke=${colour}
+      stroke-width="1.5" stroke-dasharray="1.5 3"></line>`;
+  const picture = markup`<svg viewBox="0 0 ${width} ${height}" aria-hidden="true">
+    ${axes(plot, frame, across, up)}${plot.zero ? rule(up.place(0)) : nothing}${(plot.marks ?? []).map(mark)}
+    ${plot.lines.map((one, i) => line(one, across, up, i))}${strips(found, frame, across, choose)}
+  </svg>`;
   const values = () => table({ columns: plot.table.head, rows: plot.table.rows });
   return markup`<figure aria-label=${plot.label} class=${plot.shape ?? nothing}>
     <figcaption>${plot.title}</figcaption>

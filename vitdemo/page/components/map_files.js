@@ -1,6 +1,5 @@
 // Maps as images for slides, PNG or SVG: with title, model, colour scale and a white background.
 import { canvasOf, plainName, saveAs, saveText, shade } from "./shared.js";
-import { svg } from "./svg.js";
 
 const [INK, QUIET, PAPER] = ["#111827", "#475569", "#ffffff"];
 const FONT = "system-ui, sans-serif";
@@ -100,6 +99,13 @@ function dataUrl(image) {
   const copy = canvasOf(image.naturalWidth, image.naturalHeight);
   copy.getContext("2d").drawImage(image, 0, 0);
   return copy.toDataURL();
+}
+
+function svg(tag, properties, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
 }
 
 function toSvg({ width, height, images, texts, colours }) {

@@ -1,8 +1,7 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
 import { documentIn } from "../../components/documents.js";
 import { roving, settle } from "../../components/shared.js";
-import { svg } from "../../components/svg.js";
-import { markup, nothing, render } from "../../markup.js";
+import { markup, nothing, render, shapes } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -16,17 +15,19 @@ store.defineDocument("ranking_curves", [...MODELS, CLASSES], { skeleton: "figure
 // Marks of one metric: the chosen model above the compared model, which is hollow.
 function strip(marks, { ticks, models }) {
   const at = (value) => `${(100 * (value - ticks[0])) / (1 - ticks[0])}%`;
-  const grid = ticks.map((tick) =>
-    svg("line", { class: "grid", x1: at(tick), x2: at(tick), y1: 0, y2: "100%" })
-  );
-  const drawn = marks.flatMap((mark, i) => {
-    if (!mark) return [];
+  const line = (kind, x1, x2, y1, y2) =>
+    shapes`<line class=${kind} x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
+  const drawn = marks.map((mark, i) => {
+    if (!mark) return nothing;
     const [value, low, high] = mark;
     const y = models.length > 1 ? ["34%", "70%"][i] : "50%";
-    const whisker = svg("line", { class: "whisker", x1: at(low), x2: at(high), y1: y, y2: y });
-    return [whisker, svg("circle", { class: i ? "other" : "chosen", cx: at(value), cy: y, r: 4.5 })];
+    return [
+      line("whisker", at(low), at(high), y, y),
+      shapes`<circle class=${i ? "other" : "chosen"} cx=${at(value)} cy=${y} r="4.5"></circle>`,
+    ];
   });
-  return svg("svg", { "aria-hidden": "true" }, ...grid, ...drawn);
+  const grid = ticks.map((tick) => line("grid", at(tick), at(tick), "0", "100%"));
+  return markup`<svg aria-hidden="true">${grid}${drawn}</svg>`;
 }
 
 const tickLabel = (tick, i, ticks) =>
@@ -44,21 +45,22 @@ function axis({ metrics, ticks }) {
   return markup`<div class="axis" aria-hidden="true"><span></span>${metrics.map(labels)}</div>`;
 }
 
-// The button of a class. `strips` are the drawings of its metrics.
-function row({ name, isTested, spoken }, strips, isChosen) {
+// The button of a class, with the marks of its metrics.
+function row({ name, isTested, spoken, marks }, plot, isChosen) {
   const click = () => {
     store.choose(CLASSES, [name]);
     store.showControl(CLASSES, { value: [name] });
   };
   return markup`<button type="button" data-pick=${name} aria-label=${spoken} aria-pressed=${String(isChosen)}
-    ?disabled=${!isTested} @click=${click}><span class="name">${name}</span>${strips}</button>`;
+    ?disabled=${!isTested} @click=${click}><span class="name">${name}</span>${
+    marks.map((several) => strip(several, plot))
+  }</button>`;
 }
 
 // The values of the class under the pointer or with the focus stand below the plot.
 function plotIn(place) {
   const keys = roving(() => 1);
   let drawn = null;
-  let strips = []; // the drawings of each row
   let read = texts.hint;
 
   function draw(plot, shown) {
@@ -72,7 +74,7 @@ function plotIn(place) {
       point(event);
     };
     const leave = () => say(texts.hint);
-    const rows = plot?.rows.map((each, i) => row(each, strips[i], shown.includes(each.name)));
+    const rows = plot?.rows.map((each) => row(each, plot, shown.includes(each.name)));
     const content = () =>
       markup`${head(plot)}<div class=${plot.models.length > 1 ? "rows two" : "rows"} role="group"
         aria-label=${texts.plot} @pointerover=${point} @focusin=${focus} @pointerleave=${leave} @focusout=${leave}
@@ -81,10 +83,7 @@ function plotIn(place) {
   }
 
   return (plot, chosen) => {
-    if (plot !== drawn) {
-      strips = (plot?.rows ?? []).map(({ marks }) => marks.map((several) => strip(several, plot)));
-      read = texts.hint;
-    }
+    if (plot !== drawn) read = texts.hint;
     drawn = plot;
     draw(plot, chosen[0] === "" ? [plot?.rows[0]?.name] : chosen); // before a choice, the curves show the worst class
     const buttons = [...place.querySelectorAll("button")];

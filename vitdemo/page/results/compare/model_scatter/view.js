@@ -1,8 +1,7 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
 import { plotScale } from "../../../components/line_plots.js";
 import { notice, rove } from "../../../components/shared.js";
-import { svg } from "../../../components/svg.js";
-import { elementOf, markup, nothing, render } from "../../../markup.js";
+import { elementOf, markup, nothing, render, shapes } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
 
@@ -52,21 +51,23 @@ function placeLabels(dots, width) {
         const box = { left, top, right: left + long, bottom: top + LINE };
         if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
         taken.push({ ...box, left: left - GAP, right: box.right + GAP });
-        return [svg("text", { class: `name ${model.kind}`, x: left, y: top + 11 }, model.name)];
+        return [shapes`<text class="name ${model.kind}" x=${left} y=${top + 11}>${model.name}</text>`];
       }
       return [];
     });
 }
 
 function axes(across, up, { height, right, bottom, title }) {
-  const line = (x1, x2, y1, y2) => svg("line", { class: "grid", x1, x2, y1, y2 });
-  const text = (words, x, y, more = {}) => svg("text", { x, y, "text-anchor": "middle", ...more }, words);
+  const line = (x1, x2, y1, y2) => shapes`<line class="grid" x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
+  const text = (words, x, y, { anchor = "middle", kind = "" } = {}) =>
+    shapes`<text class=${kind} x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
+  const accuracy = text(texts.accuracy_axis, 0, 0, { kind: "title" });
   return [
     ...up.ticks.flatMap((
       value,
     ) => [
       line(LEFT, right, up.place(value), up.place(value)),
-      text(String(value), LEFT - 6, up.place(value) + 4, { "text-anchor": "end" }),
+      text(String(value), LEFT - 6, up.place(value) + 4, { anchor: "end" }),
     ]),
     ...across.ticks.flatMap((
       value,
@@ -74,11 +75,8 @@ function axes(across, up, { height, right, bottom, title }) {
       line(across.place(value), across.place(value), TOP, bottom),
       text(value.toLocaleString("en"), across.place(value), bottom + 15),
     ]),
-    text(title, (LEFT + right) / 2, height - 4, { class: "title" }),
-    text(texts.accuracy_axis, 0, 0, {
-      class: "title",
-      transform: `translate(13 ${(TOP + bottom) / 2}) rotate(-90)`,
-    }),
+    text(title, (LEFT + right) / 2, height - 4, { kind: "title" }),
+    shapes`<g transform="translate(13 ${(TOP + bottom) / 2}) rotate(-90)">${accuracy}</g>`,
   ];
 }
 
@@ -93,6 +91,10 @@ const card = ({ name, kind, details }) =>
   markup`<strong>${name}</strong>
     <dl>${details.map(([label, text]) => markup`<dt>${label}</dt><dd>${text}</dd>`)}</dl>
     <small>${kind === "model" ? texts.explore : texts.open_results}</small>`;
+
+const circle = ({ model, x, y, radius }) =>
+  shapes`<circle class="dot ${model.kind}" cx=${x} cy=${y} r=${radius} role="button" tabindex="-1"
+    aria-label=${speak(model)} data-pick=${model.name}></circle>`;
 
 // The choice of the x axis, and the legend.
 function bar(axis) {
@@ -165,17 +167,7 @@ function create(element) {
     const order = Object.keys(RADIUS);
     dots = models.map((model) => {
       const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
-      const made = svg("circle", {
-        class: `dot ${model.kind}`,
-        cx: x,
-        cy: y,
-        r: radius,
-        role: "button",
-        tabindex: -1,
-        "aria-label": speak(model),
-        "data-pick": model.name,
-      });
-      return { model, x, y, radius, mark: made };
+      return { model, x, y, radius };
     }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
     const labels = placeLabels(
       dots.toSorted((a, b) =>
@@ -183,14 +175,11 @@ function create(element) {
       ),
       right,
     );
-    const drawn = svg(
-      "svg",
-      { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": texts.label },
-      ...axes(across, up, { width, height, right, bottom, title: AXES[axis].title }),
-      ...dots.map((dot) => dot.mark),
-      ...labels,
-    );
+    const drawn = markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label=${texts.label}>
+      ${axes(across, up, { height, right, bottom, title: AXES[axis].title })}${dots.map(circle)}${labels}
+    </svg>`;
     render(markup`${drawn}${shown}`, plot);
+    plot.querySelectorAll(".dot").forEach((each, i) => (dots[i].mark = each));
     mark(null);
     settle ??= rove(
       plot,
