@@ -209,6 +209,7 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
     choose_model(section, "timm")  # a new grid restores all patches
     section.get_by_role("radio", name="the model's own").check()
     expect(section.locator("#hands-picture .cells button")).to_have_count(16)
+    expect(section.locator("#hands-picture .cells [tabindex='0']")).to_have_count(1)
     expect(find_removed_patches(section)).to_have_count(0)
     find_patch(section, 4, 4).click()
     expect(find_change_text(section)).to_have_text("Current changes: 1 of 16 patches removed.")

@@ -19,7 +19,6 @@ ALLOWED = {
     "Overlay": "value of the URL parameter view",
     "Raw": "value of the URL parameter view",
     "map canvas": "selector",
-    "strong": "name of an element",
     "system-ui, sans-serif": "fonts",
     f"{PLACEHOLDER}.md": "name of a file",
 }
@@ -50,7 +49,7 @@ def name_of(script: Path) -> str:
 
 def visible_part(literal: Literal) -> str:
     """Return what a user reads of a literal; of markup, its text and labels."""
-    if not literal.before.endswith("markup"):
+    if not literal.before.endswith(("markup", "shapes")):
         return literal.text
     labels = re.findall(r'(?:aria-label|alt|title|placeholder)="([^"]*)"', literal.text)
     return " ".join([re.sub(r"<[^>]*>", " ", literal.text), *labels])

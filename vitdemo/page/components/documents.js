@@ -26,12 +26,12 @@ function download({ words, file, header, rows = [] }) {
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.
 function move([name, before, now]) {
   const change = points(before, now);
-  const kind = { "+": "points up", "−": "points down" }[change[0]] ?? "points";
+  const kind = { "+": "up", "−": "down" }[change[0]] ?? "";
   return markup`<tr><th scope="row">${name}</th><td class="bars">${
     [before, now].map((share) => markup`<i style="width: ${100 * share}%"></i>`)
   }</td>${
     [before, now].map((share) => markup`<td>${probability(share)}</td>`)
-  }<td class=${kind}>${change}</td></tr>`;
+  }<td class="points ${kind}">${change}</td></tr>`;
 }
 
 function moved({ title, rows = [], heads }) {
