@@ -67,6 +67,14 @@ export function scale(from, to, words, backwards = false) {
 export const folded = (title, columns, rows) =>
   markup`<details class="vd-numbers"><summary>${title}</summary>${table({ columns, rows })}</details>`;
 
+// Folded table of a grid of texts, with the numbers of rows and columns.
+export const foldedGrid = (title, corner, lines) =>
+  folded(
+    title,
+    [corner, ...lines[0].map((_, j) => String(j + 1))],
+    lines.map((line, i) => [String(i + 1), ...line]),
+  );
+
 // Caption with an optional badge `label` before it.
 export const caption = (text, label = "") =>
   markup`<p class="vd-said">${label ? markup`<b class="vd-badge">${label}</b> ` : nothing}${text}</p>`;

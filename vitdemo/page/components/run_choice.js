@@ -1,31 +1,32 @@
 // Menu of runs. This script runs once, since the component's template does not contain the value.
+import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
-export function mount({ element, props, trigger, watch }) {
-  const [label, info, select] = ["label", "small", "select"].map((tag) => document.createElement(tag));
-  element.replaceChildren(label, info, select);
-  select.id = label.htmlFor = `${element.id}-select`;
-  info.id = `${element.id}-info`;
-  select.setAttribute("aria-describedby", info.id);
+const option = (name, text = name) => markup`<option value=${name}>${text}</option>`;
+const group = ([title, names]) =>
+  markup`<optgroup label=${title}>${names.map((name) => option(name))}</optgroup>`;
 
-  function option(name, words = name) {
-    const made = document.createElement("option");
-    made.value = name;
-    made.textContent = words;
-    return made;
+export function mount({ element, props, trigger, watch }) {
+  element.replaceChildren(); // some layouts have a gap between all children
+  const [id, help] = ["select", "info"].map((part) => `${element.id}-${part}`);
+
+  function choose({ target }) {
+    props.value = target.value;
+    if (isShared) store.choose("model", props.value);
+    trigger("input");
   }
 
   function draw() {
-    label.textContent = props.label ?? "";
-    info.textContent = props.info ?? "";
-    const groups = (props.groups ?? []).map(([title, names]) => {
-      const made = document.createElement("optgroup");
-      made.label = title;
-      made.append(...names.map((name) => option(name)));
-      return made;
-    });
-    select.replaceChildren(...(props.nobody ? [option("", props.nobody)] : []), ...groups);
-    select.value = props.value ?? "";
+    render(
+      markup`<label for=${id}>${props.label ?? ""}</label><small id=${help}>${
+        props.info ?? ""
+      }</small><select id=${id}
+        aria-describedby=${help} @change=${choose}>${props.nobody ? option("", props.nobody) : nothing}${
+        (props.groups ?? []).map(group)
+      }</select>`,
+      element,
+    );
+    element.querySelector("select").value = props.value ?? "";
     if (isShared) share();
   }
 
@@ -41,11 +42,6 @@ export function mount({ element, props, trigger, watch }) {
     drawn = now;
   }
 
-  select.addEventListener("change", () => {
-    props.value = select.value;
-    if (isShared) store.choose("model", props.value);
-    trigger("input");
-  });
   watch(["groups", "value"], draw);
   draw();
 }

@@ -1,6 +1,6 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
-import { about, caption, folded, fromHex, grid, painted } from "../../../components/grid.js";
+import { about, caption, foldedGrid, fromHex, grid, painted } from "../../../components/grid.js";
 import { probability, shade } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
@@ -64,16 +64,12 @@ function patches(value, layer) {
     const words = ` ${fill(texts.count, { name, count, total: rows * columns })}`;
     return markup`<li><i style=${painted(fromHex(colour))}>${short}</i>${words}</li>`;
   });
-  const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`).map((
-    line,
-    i,
-  ) => [String(i + 1), ...line]);
-  const head = [texts.row, ...Array.from({ length: columns }, (_, j) => String(j + 1))];
+  const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
     ${caption(value.words[1], texts.approximate)}
     <div class="vd-pair">${figure}${map}</div>
     <ul class="classes">${legend}</ul>
-    ${folded(texts.numbers, head, numbers)}
+    ${foldedGrid(texts.numbers, texts.row, numbers)}
   </div>`;
 }
 

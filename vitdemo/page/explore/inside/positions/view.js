@@ -1,5 +1,5 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
-import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
+import { about, caption, foldedGrid, grid, scale, signed } from "../../../components/grid.js";
 import { floats, matrices } from "../../../components/matrices.js";
 import { notice, paint, shade } from "../../../components/shared.js";
 import { markup, render } from "../../../markup.js";
@@ -50,10 +50,9 @@ function map() {
     look: "vd-patches",
     style: `--columns: ${columns}`,
   }, choose);
-  const numbers = values.map((line, i) => [String(i + 1), ...line.map((number) => signed(number))]);
-  const head = [texts.row, ...values[0].map((_, j) => String(j + 1))];
+  const numbers = values.map((line) => line.map((number) => signed(number)));
   return markup`<div>${drawn}${scale(signed(-value.limit), signed(value.limit), texts.scale)}${
-    folded(texts.numbers, head, numbers)
+    foldedGrid(texts.numbers, texts.row, numbers)
   }</div>`;
 }
 
