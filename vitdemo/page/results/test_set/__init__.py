@@ -66,6 +66,7 @@ TEXTS = {
     "evaluate_one": "Evaluate {count} model",
     "evaluate_other": "Evaluate {count} models",
     "images": "images",
+    "accuracies": "Accuracy of all models on both test sets",
     "remove": "Remove this test set",
     "cancelled": "The evaluation was cancelled. Models that were finished are kept.",
 }

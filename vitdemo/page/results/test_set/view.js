@@ -48,6 +48,7 @@ function createTestSet(element, { upload }) {
     store.startTask("tests.evaluate", ({ error, ...state }) => {
       running = !state.end;
       progress.show({ ...state, error: null });
+      if (state.end) element.querySelector(".accuracies").open = true;
       if (state.end) [VIEW, ...RESULTS].forEach(store.invalidate);
       say(state.cancelled ? texts.cancelled : error);
     }, [TESTS]);
@@ -99,9 +100,11 @@ function createTestSet(element, { upload }) {
 
   function chosen() {
     return markup`<h2>${drawn.name}</h2>
-      <p class="quiet">${drawn.summary}</p>
+      <span class="quiet">${drawn.summary}</span>
       ${drawn.problems.map((text) => markup`<p class="quiet">${text}</p>`)}
-      ${table}
+      <details class="accuracies" ?hidden=${!drawn.comparison.length}>
+        <summary>${texts.accuracies}</summary>${table}
+      </details>
       <div class="buttons">${drawn.pending && !running ? evaluateButton() : nothing}${
       running ? cancelButton() : removeButton()
     }</div>`;
