@@ -72,6 +72,7 @@ PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> 
     ),
     "vit-conv-stem": _CCT,
     "vit-conv-stem-cpu": _CCT,
+    "vit-lesson": _CCT,
     "vit-speedrun": _CCT,
     "conv-baseline-cpu": (_AIRBENCH, _RESNET),
     "conv-wide": (_AIRBENCH_WIDE, _RESNET),

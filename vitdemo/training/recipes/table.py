@@ -206,7 +206,11 @@ RECIPE_ENTRIES: dict[str, dict] = {
     "vit-lesson": {
         "base": "vit-conv-stem-cpu",
         "summary": "a ViT with a conv stem that trains within a lesson on two CPU cores",
-        "note": "PatchDropout 0.5 is on, except in the last four epochs.",
+        "note": "PatchDropout 0.5 is on, except in the last four epochs. Neither a teacher nor "
+        "pretraining is used. Test accuracy on CIFAR-10: 91.15%. The validation accuracy reached "
+        "90% after 32 minutes. Training took 51 minutes (sum of epoch times) on two cores of an "
+        "AMD EPYC (Turin), which also ran other programs, 2026-11-27. The results are included, "
+        "without weights.",
         "epochs": 28,
         "whole_epochs": 4,
         "validation_share": 0.05,
