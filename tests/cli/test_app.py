@@ -144,6 +144,7 @@ def test_console_escapes_characters_outside_its_encoding(monkeypatch):
     assert [b"\\u732b" in stream.buffer.getvalue() for stream in streams] == [True, True]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gradio's socket
 def test_port_in_use_exits_with_an_error_message(page_url, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(app, "release_freed_memory", lambda: None)  # it would outlast this test
     monkeypatch.setattr(app, "is_local_only", lambda args: False)  # and no search for jobs
