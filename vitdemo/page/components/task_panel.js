@@ -63,11 +63,13 @@ export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs 
   function receive(message) {
     const isNextStep = last?.text && !message.isStopping && message.text !== last.text;
     if (message.end || isNextStep) views.forEach(store.invalidate);
-    const cancelHadFocus = last && document.activeElement === buttons.lastElementChild;
+    // Cancel loses the focus when it is disabled.
+    const cancelHadFocus = last &&
+      document.activeElement === (last.isStopping ? document.body : buttons.lastElementChild);
     last = message.end ? null : message;
     drawButtons();
     if (!message.end) return progress.show(message);
-    if (cancelHadFocus) buttons.querySelector(`#${started.id}`).focus();
+    if (cancelHadFocus) buttons.querySelector(`#${started.id}`).focus({ preventScroll: true });
     return render(drawEnd(message), progress.place);
   }
 
