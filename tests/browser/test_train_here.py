@@ -75,7 +75,7 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     assert not [url for url in urls if ".safetensors" in url or "/file=" in url]
 
     press(page, "Delete")
-    delete = page.locator("#trainings").get_by_role("button", name="Delete")
+    delete = page.locator("#trainings").get_by_role("button", name="Delete").first
     expect(delete).to_have_accessible_name("Delete first-steps-1 permanently")
     expect(delete).to_be_focused()
     press(page, "Do not delete first-steps-1")
