@@ -38,7 +38,8 @@ JS_RECORD_SCORES = """() => {
 JS_RECORD_PROGRESS = """() => {
     window.progress = [];
     const text = document.querySelector(".vd-progress progress").nextElementSibling;
-    new MutationObserver(() => progress.push(text.textContent)).observe(text, { childList: true });
+    const changes = { childList: true, characterData: true, subtree: true };
+    new MutationObserver(() => progress.push(text.textContent)).observe(text, changes);
 }"""
 
 
