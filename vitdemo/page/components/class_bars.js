@@ -10,8 +10,8 @@ export function classBar(name, share, { truth = null, isFirst = false } = {}) {
   const isTrue = name === truth;
   const isWrong = isFirst && truth !== null && !isTrue;
   const kinds = [isFirst ? "first" : "", isTrue ? "true" : "", isWrong ? "wrong" : ""].filter(Boolean);
+  const mark = isTrue ? " ✓" : isWrong ? " ✗" : "";
   const title = isTrue ? fill(texts.true_class_title, { name }) : name;
-  return markup`<li class=${kinds.join(" ")}><span title=${title}>${name}${
-    isTrue ? " ✓" : isWrong ? " ✗" : ""
-  }</span><div><i style="width: ${100 * share}%"></i></div><b>${probability(share)}</b></li>`;
+  return markup`<li class=${kinds.join(" ")}><span title=${title}>${name + mark}</span><div><i
+    style="width: ${100 * share}%"></i></div><b>${probability(share)}</b></li>`;
 }
