@@ -1,5 +1,5 @@
 // Dot plot of all heads: the layer on the x axis, the attention distance on the y axis.
-import { roving } from "../../components/shared.js";
+import { roving, settle } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -11,7 +11,7 @@ function roundUp(value) {
   return [1, 2, 3, 4, 5, 6, 8, 10].find((digit) => digit * power >= value) * power;
 }
 
-function dot(look, { layer, head, top, isOfLayer, isChosen, isStop }, choose) {
+function dot(look, { layer, head, top, isOfLayer, isChosen }, choose) {
   const [distance, entropy] = [look.distances, look.entropies].map((values) => values[layer - 1][head - 1]);
   const [left, bottom] = [(100 * (layer - 0.5)) / look.layers, (100 * distance) / top];
   const label = fill(texts.thumbnail_head, {
@@ -22,30 +22,36 @@ function dot(look, { layer, head, top, isOfLayer, isChosen, isStop }, choose) {
   });
   // A button with data-pick is printed, unlike others.
   return markup`<button type="button" class=${isOfLayer ? "of-layer" : ""} title=${label} aria-label=${label}
-    aria-pressed=${String(isChosen)} tabindex=${isStop ? 0 : -1} data-pick="${layer}-${head}"
-    style="left: ${left}%; bottom: ${bottom}%" @click=${() => choose({ layer, head })}></button>`;
+    aria-pressed=${
+    String(isChosen)
+  } data-pick="${layer}-${head}" style="left: ${left}%; bottom: ${bottom}%" @click=${() =>
+    choose({ layer, head })}></button>`;
 }
 
 // Draw the heads of `look` in `place`, and mark the chosen head. If the map combines all heads, mark those of its layer.
 // A click on a dot calls `choose({layer, head})`.
 export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosenHead }, choose) {
-  const { layers, heads, distances } = look;
+  const { layers, distances } = look;
   const top = roundUp(Math.max(...distances.flat(), 0.01));
   const hasChosenHead = of === "head" || of === "norm-head";
-  const stop = hasChosenHead ? (chosenLayer - 1) * heads + chosenHead - 1 : 0;
-  const dots = Array.from({ length: layers * heads }, (_, i) => {
-    const [layer, head] = [Math.floor(i / heads) + 1, (i % heads) + 1];
-    const isOfLayer = layer === chosenLayer;
-    const isChosen = hasChosenHead && i === stop;
-    return dot(look, { layer, head, top, isOfLayer, isChosen, isStop: i === stop }, choose);
-  });
-  // The arrow keys move in rows from the largest to the smallest distance of each layer.
+  // In rows from the largest to the smallest distance of each layer, for the arrow keys.
   const ranks = distances.map((row) => [...row.keys()].sort((a, b) => row[b] - row[a]));
-  const order = ranks[0].flatMap((_, rank) => ranks.map((row, i) => i * heads + row[rank]));
-  const keys = roving(() => layers, false, ({ children }) => {
-    const buttons = [...children].filter(({ tagName }) => tagName === "BUTTON");
-    return order.map((i) => buttons[i]);
-  });
+  const order = ranks[0].flatMap((_, rank) => ranks.map((row, i) => ({ layer: i + 1, head: row[rank] + 1 })));
+  const isChosen = ({ layer, head }) => hasChosenHead && layer === chosenLayer && head === chosenHead;
+  const dots = order.map((each) =>
+    dot(
+      look,
+      {
+        ...each,
+        top,
+        isOfLayer: each.layer === chosenLayer,
+        isChosen: isChosen(each),
+      },
+      choose,
+    )
+  );
+  const keys = roving(() => layers);
+  const focused = place.querySelector("button:focus")?.dataset.pick;
   const rule = (share) =>
     markup`<i aria-hidden="true" style="bottom: ${100 * share}%"><span>${
       Number((share * top).toPrecision(2))
@@ -60,4 +66,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
     }${dots}</div>`,
     place,
   );
+  const buttons = [...place.querySelectorAll("button")];
+  settle(buttons, buttons[Math.max(order.findIndex(isChosen), 0)]);
+  if (focused) buttons.find((each) => each.dataset.pick === focused)?.focus({ preventScroll: true });
 }
