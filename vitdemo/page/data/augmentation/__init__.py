@@ -42,7 +42,7 @@ IMAGES_SHOWN = 6  # number of images per row
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(AUGMENTATION_INTRO)
-    with gr.Row():
+    with gr.Row(elem_classes="vd-filters"):
         names = order_recipes(context.trained_runs())
         controls[RECIPE_KEY] = UncheckedDropdown(
             names, value=names[0], label="Recipe", elem_id="recipe"
@@ -50,7 +50,7 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
         controls[SEED_KEY] = gr.Number(
             0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed"
         )
-        again = gr.Button("New random seed", elem_id="draw-again")
+        again = gr.Button("New random seed", size="sm", elem_id="draw-again")
     again.click(None, js=JS_NEXT_SEED.replace("MAX_SEED", str(MAX_SEED)), **NO_PROGRESS)
     add_view(VIEW, elem_id="augmentation")
 

@@ -4,6 +4,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.page.results.compare import (
     latency,
     model_scatter,
@@ -19,6 +20,12 @@ COMPARE_ABOUT = (
     "may also have run other programs. The multiply-adds are of one forward pass. To compare two "
     "models, use the paired test in *Per-class metrics*: it is more sensitive than two intervals."
 )
+# Buttons that scroll to the lower parts of the section: title and element id.
+PARTS = {
+    "Effect of recipe changes": recipe_ablation.TITLE_ID,
+    "Robustness to image changes": robustness.TITLE_ID,
+}
+JS_SCROLL = "() => document.querySelector('#{place}').scrollIntoView()"
 FEATURES = (model_scatter, models_table, latency, published_results, recipe_ablation, robustness)
 TEST_SET_VIEWS = {model_scatter.VIEW, models_table.VIEW}  # these show the chosen test set
 PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
@@ -27,6 +34,10 @@ TASKS = {**latency.TASKS, **robustness.TASKS}
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the tab, whose views the browser draws, and add its controls to `controls`."""
+    with gr.Row(elem_id="compare-parts", elem_classes="vd-filters"):
+        for title, place in PARTS.items():
+            part = gr.Button(title, size="sm")
+            part.click(None, js=JS_SCROLL.format(place=place), **NO_PROGRESS)
     model_scatter.build()
     with gr.Accordion(TABLE_TITLE, open=False, elem_id="models-fold", elem_classes="vd-about"):
         models_table.build()

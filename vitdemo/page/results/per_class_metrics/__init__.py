@@ -16,8 +16,8 @@ TEXTS = {
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section; add its menu to `controls`, by state key."""
+    add_view(pair.VIEW, elem_id="paired-test")  # empty without a second model
     add_view(classes.VIEW, elem_id="per-class")
-    add_view(pair.VIEW, elem_id="paired-test")
     gr.Markdown("## ROC and precision-recall curves")
     with gr.Row(elem_classes="vd-filters"):
         controls[curves.CLASSES] = gr.Dropdown(

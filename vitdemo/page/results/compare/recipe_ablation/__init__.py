@@ -17,6 +17,7 @@ from vitdemo.runs import Run
 
 VIEW = "recipe_ablation"
 BASE = "compare.base"  # state key
+TITLE_ID = "ablation-title"
 PLOT_WIDTH = 11  # inches
 ABLATION_TITLE = "## Ablation: the effect of each change to the recipe"
 NO_COMPARISON_MESSAGE = (
@@ -26,7 +27,7 @@ NO_COMPARISON_MESSAGE = (
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, and add its menu to `controls`."""
-    gr.Markdown(ABLATION_TITLE)
+    gr.Markdown(ABLATION_TITLE, elem_id=TITLE_ID)
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
     controls[BASE] = RunChoice(group_runs(tested), first, label="Baseline", elem_id="gains-base")

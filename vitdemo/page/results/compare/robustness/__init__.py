@@ -28,6 +28,7 @@ ROBUSTNESS_INTRO = (
     "overall shape. Blur keeps coarse shapes and loses fine texture."
 )
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
+TITLE_ID = "robustness-title"
 TEXTS = {"measure": "Measure robustness", "unit": "points"}
 DEFAULT_CHANGES = ["noise", "blur"]
 MIN_IMAGE_COUNT = 100
@@ -38,7 +39,7 @@ RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> ac
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, and add its controls to `controls`."""
     found = [run for run in context.list_runs()[0] if run.has_weights]
-    gr.Markdown("## Robustness to image changes")
+    gr.Markdown("## Robustness to image changes", elem_id=TITLE_ID)
     with gr.Row():
         with gr.Column(min_width=300):
             names = [run.name for run in found]

@@ -1,0 +1,93 @@
+"""What the user needs next is on the screen, at the sizes of a laptop, a projector and a phone."""
+
+import pytest
+from playwright.sync_api import expect
+
+LAPTOP, PROJECTOR, PHONE = (1366, 768), (1024, 768), (390, 844)
+MENUS = ("#results-model", "#results-other", "#results-tests")
+# True if the top of an element is between the top of the window and the lesson panel below it.
+JS_IS_ABOVE_PANEL = """place => {
+    const box = document.querySelector(place)?.getBoundingClientRect();
+    const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
+    return box?.height > 0 && box.top >= 0 && box.top < panel.top - 100;
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(included_url, open_shared):  # the page ends before its server
+    page = open_shared(included_url, stranger=True)
+    page.locator("#answers .card").first.wait_for()
+    return page
+
+
+def open_view(page, query, size=LAPTOP):
+    width, height = size
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("query => vitdemo.store.open(query)", query)
+
+
+def test_the_architecture_fits_on_one_screen_of_a_laptop(page):
+    open_view(page, "?section=inside&inside=diagram&model=vit-scratch")
+    last = page.locator("[data-view=architecture] .flow > li").last
+    last.wait_for()
+    box = last.bounding_box()
+    assert box["y"] + box["height"] <= LAPTOP[1]
+
+
+def test_the_layer_is_hidden_for_a_model_without_layers(page):
+    open_view(page, "?section=heads&model=conv-baseline")
+    expect(page.locator("#attention .vd-notice")).to_be_visible()
+    expect(page.locator("#layer")).to_be_hidden()
+    open_view(page, "?section=heads&model=vit-scratch")
+    expect(page.locator("#layer")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("tab", "count"),
+    [("metrics", 3), ("confusion", 3), ("errors", 2), ("calibration", 2), ("compare", 1)],
+)
+def test_sections_of_results_show_only_their_menus(page, tab, count):
+    open_view(page, f"?tab={tab}")
+    expect(page.locator(f"#results-sections [data-tab-id={tab}]")).to_have_attribute(
+        "aria-selected", "true"
+    )
+    shown = [menu for menu in MENUS if page.locator(menu).is_visible()]
+    assert shown == [MENUS[0], MENUS[2]] if count == 2 else shown == [*MENUS[-count:]]
+
+
+def test_the_paired_test_is_on_the_first_screen(page):
+    open_view(page, "?tab=metrics&model=vit-scratch&results.other=conv-baseline")
+    sentence = page.locator("#paired-test p").first
+    expect(sentence).to_contain_text("significant")
+    expect(sentence).to_be_in_viewport(ratio=1)
+
+
+def test_buttons_scroll_to_the_lower_parts_of_compare(page):
+    open_view(page, "?tab=compare")
+    page.locator("#model-scatter .dot").first.wait_for()
+    title = page.get_by_role("heading", name="Robustness to image changes")
+    expect(title).not_to_be_in_viewport()
+    page.get_by_role("button", name="Robustness to image changes").click()
+    expect(title).to_be_in_viewport()
+
+
+def test_the_controls_of_rollout_are_in_one_line_in_teach_mode(page):
+    open_view(page, "?tab=lessons", PROJECTOR)
+    page.evaluate("vitdemo.store.set({ lesson: '3-heads', step: 5, teach: '1' })")
+    expect(page.locator("#lesson .count")).to_have_text("5 of 10")
+    open_view(page, "?section=heads&of=rollout&model=vit-scratch", PROJECTOR)
+    expect(page.locator("#rollout-settings")).to_be_visible()
+    bar = page.locator("#attention .bar > :visible")
+    assert bar.count() == 4  # Show, Settings, the directions and Display
+    boxes = [each.bounding_box() for each in bar.all()]
+    assert max(box["y"] for box in boxes) < min(box["y"] + box["height"] for box in boxes)
+    page.evaluate("vitdemo.store.set({ lesson: '', step: 0, teach: '' })")
+
+
+@pytest.mark.parametrize(("step", "place"), [(2, "#plots"), (13, "#cost-of")])
+def test_questions_scroll_to_their_view_on_a_phone(page, step, place):
+    open_view(page, "?tab=lessons", PHONE)
+    page.evaluate("step => vitdemo.store.set({ lesson: '7-training', step })", step)
+    expect(page.locator("#lesson .question")).to_be_visible()
+    page.wait_for_function(JS_IS_ABOVE_PANEL, arg=place)
+    page.evaluate("vitdemo.store.set({ lesson: '', step: 0 })")
