@@ -140,8 +140,9 @@ def test_view_shows_the_measured_curves_of_the_choices(context):
     reports = []
     state = make_state(changes=["blur", "noise", "fog"])
     assert robustness_view.measure(context, state, lambda *step: reports.append(step)) == []
-    assert [text for _, _, text in reports[:10:5]] == ["vit: Noise", "vit: Blur"]
-    assert [done for done, _, _ in reports] == [*range(1, 11)] and reports[0][1] == 10
+    assert [text for _, _, text in reports[1::5]] == ["vit: Noise", "vit: Blur"]
+    assert reports[0] == (0, 10, "vit: Noise")  # before the first step
+    assert [done for done, _, _ in reports] == [*range(11)]
     found = robustness_view.payload(context, make_state()).data
     (plot,) = found["plots"]
     assert plot["title"] == "Blur" and plot["steps"] == ["0", "1", "2", "4", "8"]

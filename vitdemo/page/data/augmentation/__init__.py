@@ -42,7 +42,7 @@ IMAGES_SHOWN = 6  # number of images per row
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(AUGMENTATION_INTRO)
-    with gr.Row(elem_classes="vd-filters"):
+    with gr.Row(elem_id="augmentation-settings", elem_classes="vd-filters"):
         names = order_recipes(context.trained_runs())
         controls[RECIPE_KEY] = UncheckedDropdown(
             names, value=names[0], label="Recipe", elem_id="recipe"

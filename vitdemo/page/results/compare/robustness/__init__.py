@@ -91,11 +91,15 @@ def measure(context: AppContext, state: ViewState, report: Report) -> list[str]:
     runs, problems = [run for run in list_trained_runs(context) if run.name in names], []
     if not runs or not changes:
         raise RunError(NO_CHOICE_MESSAGE)
+    total = len(runs) * sum(len(PERTURBATIONS[change].strengths) for change in changes)
     for number, run in enumerate(runs):
+        # The first step of a large model can take a minute, in which its name is shown.
+        done = number * total // len(runs)
+        report(done, total, f"{run.name}: {PERTURBATIONS[changes[0]].title}")
         try:
             for step in measure_robustness(context, run, changes, read_count(state)):
                 text = f"{run.name}: {PERTURBATIONS[step.change].title}"
-                report(number * step.total + step.done, len(runs) * step.total, text)
+                report(done + step.done, total, text)
         except VitdemoError as error:
             problems.append(str(error))
     return list(dict.fromkeys(problems))
