@@ -250,7 +250,7 @@ def test_out_of_distribution_images_are_compared_by_three_scores(tmp_path, monke
     statistics = reference.compute_reference(run, images, images, torch.device("cpu"))
     reference.write_reference(run.path, statistics, fingerprint)
     for i in range(12):
-        for folder in (tmp_path / "other", tmp_path / "known" / "one"):
+        for folder in (tmp_path / "other", tmp_path / "known" / CLASSES[0]):
             folder.mkdir(parents=True, exist_ok=True)
             noise(i).save(folder / f"{i}.png")
     monkeypatch.setattr(data, "open_dataset", lambda root, **_: source)
