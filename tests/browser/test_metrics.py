@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import math
 import re
 from dataclasses import replace
 
@@ -184,6 +185,9 @@ def overlap(one: dict, other: dict) -> bool:
     return share("x", "width") > 0 and share("y", "height") > 3
 
 
+JS_CENTRES = "dots => dots.map(({ cx, cy }) => [cx.baseVal.value, cy.baseVal.value])"
+
+
 def test_dots_show_a_card_and_open_their_model(address, open_page):
     page = open_page(f"{address}?tab=compare")
     scatter = page.locator("#model-scatter")
@@ -221,6 +225,8 @@ def test_included_models_have_readable_labels_and_failed_runs_are_apart(included
         expect(names.filter(has_text="finetune-deit-tiny")).to_have_count(1)
         boxes = [names.nth(i).bounding_box() for i in range(names.count())]
         assert not any(itertools.starmap(overlap, itertools.combinations(boxes, 2)))
+        centres = scatter.locator(".dot").evaluate_all(JS_CENTRES)
+        assert all(math.dist(*pair) > 1 for pair in itertools.combinations(centres, 2))
     assert scatter.locator("svg").bounding_box()["width"] > 0.9 * page.viewport_size["width"]
     failed = scatter.locator(".failed button")
     expect(failed).to_have_text([re.compile("too-fast"), re.compile("shuffled-labels")])

@@ -20,6 +20,7 @@ const REACH = 24; // pixels, from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
 const GAP = 8; // pixels between two labels
+const COINCIDENT = 3; // pixels: dots that are closer are moved
 
 store.defineParam(X, { start: FIRST_AXIS, parse: (text) => Object.keys(AXES).find((name) => name === text) });
 
@@ -36,6 +37,14 @@ const square = ({ x, y, radius }) => ({
   top: y - radius,
   bottom: y + radius,
 });
+
+// Move dots at the same place next to each other, so that the pointer reaches each of them.
+function separate(dots) {
+  dots.forEach((dot, i) => {
+    const covers = ({ x, y }) => Math.hypot(x - dot.x, y - dot.y) < COINCIDENT;
+    while (dots.slice(0, i).some(covers)) dot.x += dot.radius;
+  });
+}
 
 // Labels of models at one of four sides of their dots. A label without a free place is left out.
 function placeLabels(dots, width) {
@@ -169,6 +178,7 @@ function create(element) {
       const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
       return { model, x, y, radius };
     }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
+    separate(dots);
     const labels = placeLabels(
       dots.toSorted((a, b) =>
         order.indexOf(a.model.kind) - order.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy
