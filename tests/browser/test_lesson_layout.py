@@ -29,7 +29,9 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
             if (!each.checkVisibility(options)) continue;
             if (box.width < 6 || box.height < 6) found.push(`${name(each)} is too small`);
             const cut = box.right > right && !each.closest(".vd-scroll");
-            if (cut) found.push(`${name(each)} is cut`);
+            const place = each.closest("[id]")?.id;
+            const ends = [box.right, right].map(Math.round).join(" > ");
+            if (cut) found.push(`${name(each)} in ${place} is cut: ${ends}`);
         }
         return found;
     }

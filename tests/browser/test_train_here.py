@@ -41,7 +41,8 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     page = open_panel(open_page, site)
     expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
     page.get_by_role("button", name="Recipe settings").click()
-    for name, value in {"epochs": "200", "embed-dim": "32", "num-heads": "2", "depth": "2"}.items():
+    # Slow enough to be stopped on a busy machine, before all epochs have ended.
+    for name, value in {"epochs": "200", "embed-dim": "64", "num-heads": "2", "depth": "4"}.items():
         field = page.locator(f"#option-{name} input")
         field.fill(value)
         field.press("Tab")
