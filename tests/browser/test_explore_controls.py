@@ -12,7 +12,7 @@ from tests.browser.actions import (
     wait_until_drawn,
     wait_until_idle,
 )
-from tests.browser.test_page import JS_DELAY_RESPONSES
+from tests.browser.test_page import JS_HOLD_RESPONSES
 
 LAYER = "#layer input[type=number]"
 
@@ -56,10 +56,11 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(page):
 
 def test_early_click_on_a_section_stays_after_the_first_response(open_page, page_url):
     page = open_page("about:blank")
-    page.add_init_script(JS_DELAY_RESPONSES)
+    page.add_init_script(JS_HOLD_RESPONSES)
     page.goto(page_url, wait_until="commit")
     section = page.get_by_role("tab", name="Change the image")
     section.click()
+    page.evaluate("release()")
     expect(page.locator("#hands-answers .card, #hands-answers .row").first).to_be_visible()
     wait_until_idle(page)
     expect(section).to_have_attribute("aria-selected", "true")

@@ -18,6 +18,9 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
         const { top, bottom, width, height } = place.getBoundingClientRect();
         const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
         const found = [];
+        const isBusy = ["aria-busy=true", "data-empty"].some((state) =>
+            place.closest(`[${state}]`) || place.querySelector(`[${state}]`));
+        if (isBusy) found.push(`${ring} still waits for its data`);
         if (width < 20 || height < 8) found.push(`${ring} has ${width} x ${height} pixels`);
         if (seen < Math.min(height, 100) - 1 || top < -1) found.push(`${ring} is not in view`);
         if (document.documentElement.scrollWidth > innerWidth) found.push("the page is too wide");

@@ -97,11 +97,13 @@ def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path, width):
 
 
 # Delay the responses of the server, without closing its stream.
-JS_DELAY_RESPONSES = """(() => {
+# Holds all responses until the test calls `release`.
+JS_HOLD_RESPONSES = """(() => {
     const send = window.fetch;
-    const delayed = (url) => String(url).includes("/queue/data");
+    const isHeld = (url) => String(url).includes("/queue/data");
+    const released = new Promise((done) => { window.release = done; });
     window.fetch = async (url, ...rest) => {
-        if (delayed(url)) await new Promise((done) => setTimeout(done, 2000));
+        if (isHeld(url)) await released;
         return send(url, ...rest);
     };
 })()"""
@@ -109,9 +111,10 @@ JS_DELAY_RESPONSES = """(() => {
 
 @pytest.mark.parametrize("tab", ["", "?tab=errors", "?tab=calibration", "?tab=training"])
 def test_view_shows_a_skeleton_until_its_data_arrive(open_page, page_url, tab):
-    page = open_page(f"{page_url}{tab}", script=JS_DELAY_RESPONSES)
+    page = open_page(f"{page_url}{tab}", script=JS_HOLD_RESPONSES)
     page.wait_for_function("""() => [...document.querySelectorAll("[data-view][data-empty]")]
         .some((view) => view.ariaBusy && view.getBoundingClientRect().height > 100)""")
+    page.evaluate("release()")
     expect(page.locator("[data-empty]")).to_have_count(0)
 
 
