@@ -92,8 +92,8 @@ class AppContext:
         self._get_session_id = get_session_id
         self._thread = threading.local()  # `listing`: the result of `list_runs` in `list_once`
         self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
-        self._user_test_sets: dict[str, UserTestSet] = {}  # by id
-        self._test_set_owners: dict[str, str | None] = {}  # session by id; None: all users
+        # By id: the session that owns the test set (None: all users), and the test set.
+        self._user_test_sets: dict[str, tuple[str | None, UserTestSet]] = {}
         self.user_test_set: UserTestSet | None = None  # see `with_test_set`
 
     @contextmanager
@@ -415,17 +415,13 @@ class AppContext:
 
         Raises `RunError` outside a session, unless the test set is for all users.
         """
-        self._test_set_owners[tests.id] = self._owner_key(for_all)
-        self._user_test_sets[tests.id] = tests
+        self._user_test_sets[tests.id] = self._owner_key(for_all), tests
 
     def list_test_sets(self) -> list[UserTestSet]:
         """Return the test sets of all users and of the current user, in the order of addition."""
         own = self._get_session_id()
-        return [
-            tests
-            for tests in list(self._user_test_sets.values())
-            if self._test_set_owners[tests.id] in (None, own)
-        ]
+        found = list(self._user_test_sets.values())  # other users may add test sets meanwhile
+        return [tests for owner, tests in found if owner in (None, own)]
 
     def find_test_set(self, test_set_id: str) -> UserTestSet:
         """Return a test set of the current user by its id. Raises `RunError` if there is none."""

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -100,11 +101,8 @@ class UserTestSet(TestSet):
                 f"'{self.name}' has {len(self.classes)}."
             )
         own = None
-        if run.has_evaluation:
-            try:
-                own = run.evaluation
-            except RunError:
-                own = None
+        with suppress(RunError):  # the run has no valid evaluation of its own
+            own = run.evaluation
         self._evaluations[run.path, run.stamp] = Evaluation(
             probabilities.astype(np.float32),
             self.labels,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.components.run_choice import choose_run, group_runs
+from vitdemo.page.components.run_choice import choose_run, describe_run_choices, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.runs import Run
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
@@ -54,7 +54,7 @@ def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
         others = [("This model", [SAME_MODEL]), *others]
     value = SAME_MODEL if other.endswith(ORIGINAL_SUFFIX) else other
     return {
-        MODEL: {"props": {"groups": group_runs(tested)}, "value": name},
+        MODEL: describe_run_choices(tested, name),
         OTHER_MODEL: {"props": {"groups": others}, "value": value},
     }
 
