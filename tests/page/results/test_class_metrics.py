@@ -174,7 +174,7 @@ def test_calibration_is_described_for_the_chosen_run(context):
     assert f"Its calibration error is **{100 * error:.2f} perc" in about["pieces"][1]["text"]
     assert "python train.py evaluate" in about["pieces"][2]["text"]  # no validation predictions
     groups = group_runs(context.evaluated_runs())
-    menu = {"props": {"groups": groups}, "value": "second"}
+    menu = {"props": {"groups": groups, "warning": ""}, "value": "second"}
     assert found.controls["results.model"] == menu
     assert read_menus(calibration.payload(context, make_state("gone")))["results.model"] == "best"
 

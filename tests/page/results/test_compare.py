@@ -282,7 +282,10 @@ def test_ablation_falls_back_to_an_existing_baseline(context, tmp_path):
     assert read(context, "deleted")[0]["value"] == "worse"  # the lowest accuracy
     assert read(context, 7)[0]["value"] == "worse"
     none = make_context(tmp_path)
-    assert read(none, "vit") == ({"props": {"groups": []}, "value": ""}, [])
+    assert read(none, "vit") == (
+        {"props": {"groups": [], "warning": "There is no model 'vit' in this menu."}, "value": ""},
+        [],
+    )
     run = make_run(tmp_path / "vit")
     (run.path / runs.EVALUATION_FILE).unlink()
     assert "No run has been evaluated yet" in read(none, "vit")[1][0]["text"]

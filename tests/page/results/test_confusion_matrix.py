@@ -79,10 +79,13 @@ def test_matrix_of_a_model_and_the_difference_to_another(tested):
     assert found.data["texts"][0] == ["60", "10", "0"]
     assert found.controls == {
         "results.model": {
-            "props": {"groups": [("Models", ["first", "second"])]},
+            "props": {"groups": [("Models", ["first", "second"])], "warning": ""},
             "value": "first",
         },
-        "results.other": {"props": {"groups": [("Models", ["second"])]}, "value": ""},
+        "results.other": {
+            "props": {"groups": [("Models", ["second"])], "warning": ""},
+            "value": "",
+        },
     }
     both = make_state(model="first", other="second", unit="true", errors_only=True)
     found = drawing.matrix_payload(tested, both)
@@ -94,7 +97,26 @@ def test_invalid_values_are_replaced_by_defaults(tested):
     wanted = drawing.matrix_payload(tested, make_state(model="first"))
     invalid = make_state(model="gone", other="first", unit=3, errors_only="yes")
     found = drawing.matrix_payload(tested, invalid)
-    assert (found.data, found.controls) == (wanted.data, wanted.controls)
+    assert found.data == wanted.data
+    warning = found.controls["results.model"]["props"].pop("warning")
+    assert warning == "There are no test results of 'gone'."
+    assert wanted.controls["results.model"]["props"].pop("warning") == ""
+    assert found.controls == wanted.controls
+
+
+def test_menus_warn_of_unknown_models(tested):
+    def read_warnings(model: str, explored: str, other: str) -> list[str]:
+        state = ViewState(None, explored, {"results.model": model, "results.other": other})
+        menus = drawing.matrix_payload(tested, state).controls
+        return [menus[name]["props"]["warning"] for name in ("results.model", "results.other")]
+
+    assert read_warnings("", "first", "second") == ["", ""]
+    assert read_warnings("first", "gone", "first") == [
+        "",
+        "",
+    ]  # a model is not compared with itself
+    gone = "There are no test results of 'gone'."
+    assert read_warnings("", "gone", "gone") == [gone, gone]
 
 
 def test_images_of_a_cell(tested):

@@ -96,9 +96,11 @@ def test_payloads_describe_the_runs_of_the_page(tmp_path):
     context, jobs = make_context(tmp_path), JobQueue(tmp_path)
     found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "vit"}))
     assert found.data == {"rows": [], "note": "", "in_progress": False}
-    assert found.controls[BASELINE] == {"props": {"groups": [("Models", ["vit"])]}, "value": "vit"}
+    props = {"groups": [("Models", ["vit"])], "warning": ""}
+    assert found.controls[BASELINE] == {"props": props, "value": "vit"}
     gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "gone"}))
     assert gone.controls[BASELINE]["value"] == ""
+    assert gone.controls[BASELINE]["props"]["warning"] == "There is no model 'gone' in this menu."
     jobs.register_run("copy", lambda folder: make_run(folder))
     (row,) = jobs_payload(jobs, context, ViewState(None, "")).data["rows"]
     assert (row["name"], row["state"]) == ("copy-1", "finished")

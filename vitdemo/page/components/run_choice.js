@@ -8,7 +8,7 @@ const group = ([title, names]) =>
 
 export function mount({ element, props, trigger, watch }) {
   element.replaceChildren(); // some layouts have a gap between all children
-  const [id, help] = ["select", "info"].map((part) => `${element.id}-${part}`);
+  const [id, help, warning] = ["select", "info", "warning"].map((part) => `${element.id}-${part}`);
 
   function choose({ target }) {
     props.value = target.value;
@@ -21,9 +21,11 @@ export function mount({ element, props, trigger, watch }) {
       markup`<label for=${id}>${props.label ?? ""}</label><small id=${help}>${
         props.info ?? ""
       }</small><select id=${id}
-        aria-describedby=${help} @change=${choose}>${props.nobody ? option("", props.nobody) : nothing}${
-        (props.groups ?? []).map(group)
-      }</select>`,
+        aria-describedby=${`${help} ${warning}`} @change=${choose}>${
+        props.nobody ? option("", props.nobody) : nothing
+      }${(props.groups ?? []).map(group)}</select><small id=${warning} class="warning" role="status">${
+        props.warning ?? ""
+      }</small>`,
       element,
     );
     element.querySelector("select").value = props.value ?? "";
@@ -42,6 +44,6 @@ export function mount({ element, props, trigger, watch }) {
     drawn = now;
   }
 
-  watch(["groups", "value"], draw);
+  watch(["groups", "value", "warning"], draw);
   draw();
 }

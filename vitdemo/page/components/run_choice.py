@@ -21,6 +21,7 @@ RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 MODELS_GROUP, UNFINISHED_GROUP = "Models", "Not finished"
 ABLATION_PREFIX = "Ablation of "  # prefix of a group's label, before the baseline's name
+UNKNOWN_RUN_WARNING = "There is no model '{name}' in this menu."
 
 
 def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
@@ -67,6 +68,7 @@ class RunChoice(View):
         **options,
     ):
         self.groups, self.info, self.nobody = groups, info, nobody
+        self.warning = ""
         names = flatten_names(groups)
         if value is None and names and not nobody:
             value = names[0]
@@ -77,6 +79,7 @@ class RunChoice(View):
             groups=groups,
             info=info,
             nobody=nobody,
+            warning="",
             **looks | options,
         )
 
@@ -112,6 +115,16 @@ def choose_run(runs: Sequence[Run], name: str, *, optional: bool = False) -> str
     return "" if optional else next(iter(flatten_names(group_runs(runs))), "")
 
 
-def describe_run_choices(runs: Sequence[Run], name: str) -> dict:
-    """Return the update of a menu to `runs`, and to the choice `name`, for `ViewData`."""
-    return {"props": {"groups": group_runs(runs)}, "value": name}
+def describe_run_choices(runs: Sequence[Run], name: str, requested: str) -> dict:
+    """Return the update of a menu to `runs`, and to the choice `name`, for `ViewData`.
+
+    The menu shows a warning if the run `requested`, for example of a URL, is not one of `runs`.
+    """
+    return describe_menu(group_runs(runs), name, requested, UNKNOWN_RUN_WARNING)
+
+
+def describe_menu(groups: RunGroups, name: str, requested: str, warning: str) -> dict:
+    """Return the update of a menu, with a `warning` if no group has the run `requested`."""
+    is_known = requested in ("", *flatten_names(groups))
+    warning = "" if is_known else warning.format(name=requested)
+    return {"props": {"groups": groups, "warning": warning}, "value": name}

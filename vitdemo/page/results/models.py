@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.components.run_choice import choose_run, describe_run_choices, group_runs
+from vitdemo.page.components.run_choice import (
+    choose_run,
+    describe_menu,
+    group_runs,
+)
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.runs import Run
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 MODEL, OTHER_MODEL = "results.model", "results.other"  # state keys
+NO_RESULTS_WARNING = "There are no test results of '{name}'."
 SAME_MODEL = "same model, original test set"  # value of `OTHER_MODEL` with a user's test set
 
 
@@ -53,9 +58,11 @@ def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
     if has_original_evaluation(context, name):
         others = [("This model", [SAME_MODEL]), *others]
     value = SAME_MODEL if other.endswith(ORIGINAL_SUFFIX) else other
+    requested, compared = state.read_text(MODEL) or state.model, state.read_text(OTHER_MODEL)
+    compared = "" if compared in (name, SAME_MODEL) else compared  # neither is an unknown run
     return {
-        MODEL: describe_run_choices(tested, name),
-        OTHER_MODEL: {"props": {"groups": others}, "value": value},
+        MODEL: describe_menu(group_runs(tested), name, requested, NO_RESULTS_WARNING),
+        OTHER_MODEL: describe_menu(others, value, compared, NO_RESULTS_WARNING),
     }
 
 

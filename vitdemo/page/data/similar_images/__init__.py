@@ -53,7 +53,12 @@ from vitdemo.page.bridge import (
     load_square,
     round_numbers,
 )
-from vitdemo.page.components.run_choice import RunChoice, choose_run, group_runs
+from vitdemo.page.components.run_choice import (
+    RunChoice,
+    choose_run,
+    describe_run_choices,
+    group_runs,
+)
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import TEST_PREFIX
 from vitdemo.runs import Run
@@ -115,12 +120,11 @@ def maps_payload(context: AppContext, state: ViewState) -> ViewData:
     context.open_dataset()
     run = read_run(context, state)
     planes = find_cached_planes(context, run, read_count(state))
-    models = {
-        "props": {"groups": group_runs(context.trained_runs())},
-        "value": run.name if run else "",
-    }
+    menu = describe_run_choices(
+        context.trained_runs(), run.name if run else "", state.read_text(MODEL_KEY)
+    )
     data = planes_to_payload(context, run, planes) if planes else {"message": NO_MAP_MESSAGE}
-    return ViewData(data, {MODEL_KEY: models})
+    return ViewData(data, {MODEL_KEY: menu})
 
 
 def neighbours_payload(context: AppContext, state: ViewState) -> dict:

@@ -73,7 +73,7 @@ def payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
         name = newest
     name = choose_run(runs, name)
     data = {"followed": newest or (followed or ""), **animation_payload(context, state, name)}
-    return ViewData(data, {RUN: describe_run_choices(runs, name)})
+    return ViewData(data, {RUN: describe_run_choices(runs, name, state.read_text(RUN))})
 
 
 def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:

@@ -79,7 +79,7 @@ def jobs_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewD
     is_busy = has_unfinished_job(jobs)
     return ViewData(
         {"rows": rows, "note": QUEUED_NOTE if is_busy else "", "in_progress": is_busy},
-        {BASELINE: describe_run_choices(tested, baseline)},
+        {BASELINE: describe_run_choices(tested, baseline, state.read_text(BASELINE))},
     )
 
 

@@ -11,7 +11,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.recipe_ablation import RecipeAblation, compute_ablation, find_ablations
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
-from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.components.run_choice import RunChoice, describe_run_choices, group_runs
 from vitdemo.report.ablation import ablation_blocks
 from vitdemo.runs import Run
 
@@ -41,7 +41,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     name = state.read_choice(BASE, names, names[0] if names else "")
     return ViewData(
         document_payload(baseline_blocks(context, name)),
-        {BASE: {"props": {"groups": group_runs(offered)}, "value": name}},
+        {BASE: describe_run_choices(offered, name, state.read_text(BASE))},
     )
 
 
