@@ -30,7 +30,7 @@ function blocks(layers, columns, [width, height]) {
 const isHead = (of) => of === "head" || of === "norm-head"; // other sources combine all heads
 
 // Headings above the heads of a block; `over` is the number of columns they span.
-function headings(heads, order, side) {
+function headHeadings(heads, order, side) {
   if (order !== "own") {
     return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
   }
@@ -38,6 +38,20 @@ function headings(heads, order, side) {
     { length: heads },
     (_, i) => ({ text: i ? i + 1 : side > 40 ? texts.first_head : texts.first_head_short, over: 1 }),
   );
+}
+
+// Headings of a block, in one line, or in two lines if they do not fit. `last` is the heading of the last column.
+function headings(ofHeads, last, isInTwoLines) {
+  const heading = ({ text, over, className = "" }) =>
+    markup`<span class=${className} title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`;
+  const corner = markup`<span></span>`;
+  if (!last) return [corner, ...ofHeads.map(heading)];
+  if (!isInTwoLines) return [corner, ...[...ofHeads, { text: last, over: 1 }].map(heading)];
+  const columns = ofHeads.reduce((sum, { over }) => sum + over, 1);
+  const line = { text: last, over: columns, className: "last" };
+  const isOne = ofHeads.length === 1; // it spans all heads, and also the last column if it is alone in its line
+  const others = isOne ? [{ ...ofHeads[0], over: columns }] : [...ofHeads, { text: "", over: 1 }];
+  return [corner, heading(line), corner, ...others.map(heading)];
 }
 
 function thumbnail(look, { of, layer, head, chip }, source, choose) {
@@ -67,12 +81,6 @@ export function headWall(place, sources, choose) {
     columns = look.heads + (mixed ? 0 : 1);
     const { count, side } = blocks(look.layers, columns, room);
     const each = Math.ceil(look.layers / count);
-    const names = [
-      ...headings(look.heads, order, side),
-      ...(mixed ? [] : [{ text: COLUMNS[other], over: 1 }]),
-    ].map(({ text, over }) =>
-      markup`<span title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`
-    );
     const rows = headRows(look, order, mixed).map((row, i) => [
       ...row.map((one) => ({
         of: set,
@@ -85,11 +93,21 @@ export function headWall(place, sources, choose) {
       markup`<span class="side" title=${mixed ? "" : fill(texts.row, { layer })}>${
         mixed ? "" : layer
       }</span>${cells.map((cell) => thumbnail(look, cell, sources[cell.of], choose))}`;
-    const block = (_, i) =>
-      markup`<div class="block" style="grid-template-columns: 20px repeat(${columns}, ${side}px)"><span></span>${names}${
-        rows.slice(i * each, (i + 1) * each).map((cells, j) => row(cells, i * each + j + 1))
-      }</div>`;
-    render(Array.from({ length: Math.ceil(look.layers / each) }, block), place);
+    function draw(isInTwoLines) {
+      const titles = headings(
+        headHeadings(look.heads, order, side),
+        mixed ? "" : COLUMNS[other],
+        isInTwoLines,
+      );
+      const block = (_, i) =>
+        markup`<div class="block" style="grid-template-columns: 20px repeat(${columns}, ${side}px)">${titles}${
+          rows.slice(i * each, (i + 1) * each).map((cells, j) => row(cells, i * each + j + 1))
+        }</div>`;
+      render(Array.from({ length: Math.ceil(look.layers / each) }, block), place);
+    }
+    draw(false);
+    const isCut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth;
+    if ([...place.querySelectorAll(".block > span[title]")].some(isCut)) draw(true);
     const buttons = place.querySelectorAll("button");
     thumbnails = rows.flat().map((cell, i) => ({
       ...cell,
