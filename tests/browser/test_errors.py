@@ -283,7 +283,7 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     fill_slider(errors, "#errors-high", 40)
     expect_image_count(errors, "errors-pictures", 0)
     fill_slider(errors, "#errors-low", 50)
-    message = errors.locator("#errors-kinds .vd-notice", has_text="range 0.5 to 0.4")
+    message = errors.locator("#errors-pictures .vd-notice", has_text="range 0.5 to 0.4")
     expect(message).to_be_visible()
     fill_slider(errors, "#errors-low", 0)
     errors.get_by_role("button", name="Clear filters").click()

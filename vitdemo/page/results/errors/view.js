@@ -1,6 +1,6 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
 import { defineGallery, galleryIn } from "../../components/gallery.js";
-import { notice, roving } from "../../components/shared.js";
+import { roving } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillParts, TEXTS } from "../../texts.js";
@@ -77,21 +77,19 @@ store.define("errors_kinds", {
   needs: FILTERS,
   follows: ["errors.kind"],
   create(element) {
-    function draw({ chips, only: filters, messages }, kind, sentence) {
+    function draw({ chips, only: filters, messages }, kind) {
       const row = chipRow(chips, texts.kinds, ({ pick }) => pick === kind, ({ pick }) => chooseKind(pick));
       const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
       render(
         markup`${row}
           <p class="only" role="status" ?hidden=${!filters}>${filters ? clearing(filters) : nothing}</p>
-          <div class="words">${sentence ? notice(sentence) : nothing}${
-          lines.map((text) => markup`<p>${text}</p>`)
-        }</div>`,
+          <div class="words">${lines.map((text) => markup`<p>${text}</p>`)}</div>`,
         element,
       );
     }
     return {
       render: (data, state) => draw(data, state["errors.kind"]),
-      showError: (message) => draw({ chips: [], only: "", messages: [] }, null, message),
+      showError: () => draw({ chips: [], only: "", messages: [] }, null), // errors_pictures shows the message
     };
   },
 });
@@ -114,7 +112,6 @@ store.define("errors_pictures", {
   needs: [...FILTERS, "errors.kind", "errors.order", "errors.page"],
   follows: ["errors.all_models"],
   create(element) {
-    const draw = galleryIn(element, "errors");
-    return { render: draw, showError: () => draw(null) }; // errors_kinds shows the message
+    return { render: galleryIn(element, "errors") };
   },
 });
