@@ -45,6 +45,7 @@ NO_EVALUATION_MESSAGE = (
     "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
     f"again, use `{TRAIN_COMMAND} evaluate runs/NAME`."
 )
+NO_TRAINED_MODEL_MESSAGE = "There is no trained model. Train one first."
 NO_OTHER_MODEL_LABEL = "no other model"
 TRAINING_NOT_ALLOWED_MESSAGE = (
     f"Only this computer can train models. To allow others, start {APP_NAME} with --allow-training."

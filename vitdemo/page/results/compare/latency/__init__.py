@@ -26,11 +26,11 @@ from vitdemo.documents import DocumentBlock, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.page import space
 from vitdemo.page.bridge import Report, ViewState, add_view, document_payload
+from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
 
 VIEW = "latency"
-NO_MODEL_MESSAGE = "There is no trained model. Train one first."
 LATENCY_NOTE = (
     "Median of at least 5 forward passes on {device}, after {warm_up} warm-up passes. Reading and "
     "resizing the images is not included. Other programs running at the same time increase the "
@@ -97,7 +97,7 @@ def measure_latencies(
     """
     runs, problems = list_trained_runs(context), []
     if not runs:
-        raise RunError(NO_MODEL_MESSAGE)
+        raise RunError(NO_TRAINED_MODEL_MESSAGE)
     for number, run in enumerate(runs):
         report(number, len(runs), f"Timing {run.name}")
         try:
