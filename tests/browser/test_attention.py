@@ -584,7 +584,7 @@ def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_page, kinds_
     page = open_and_wait(open_page, kinds_url, "model=class-token")
     distances = look_of("class-token", "assets/photos/cat.jpg").distances  # (L, H)
     dots = page.locator("#attention .dots")
-    assert dots.get_by_role("button").count() == distances.size
+    expect(dots.get_by_role("button")).to_have_count(distances.size)
 
     def dot(layer: int, head: int):
         return dots.get_by_role("button", name=f"Layer {layer}, head {head}:")

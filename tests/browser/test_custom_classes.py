@@ -174,7 +174,7 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     expect(status).to_contain_text("1 class, 0 of")
     view.locator(".name").fill("Mug")
     tab.keyboard.press("Enter")
-    expect(status).to_contain_text("A class 'Mug' already exists")
+    expect(view.locator(".failure")).to_contain_text("A class 'Mug' already exists")
     expect(tab.locator("#own-models .missing")).to_contain_text("There are too few classes (1)")
     view.get_by_role("button", name="Open camera").click()
     expect(status).to_contain_text("camera")

@@ -22,10 +22,6 @@ from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import OURS
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
 
-TABS = (
-    *("Train", "Per-class metrics", "Confusion matrix", "Errors"),
-    *("Calibration", "Compare models"),
-)
 FIRST_SCREEN = ("#picture", "#answers", "#model", "#layer", "#attention .large", "#attention .wall")
 
 
@@ -272,9 +268,41 @@ def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
     expect(about).to_have_text("Your photo.")
 
 
-def test_page_without_runs_shows_instructions(open_page, serve_runs):
+def test_page_without_runs_offers_a_training(open_page, serve_runs):
     page = open_page(serve_runs())
     expect(page.locator("#header")).to_contain_text("python train.py vit-small-cpu")
-    for tab in TABS:
+    cards = page.locator(".vd-no-model:visible")
+    for tab in ("Train", "Results", "Explore"):
         open_tab(page, tab)
-        expect(page.get_by_role("tabpanel").locator(".vd-notice:visible")).to_have_count(1)
+        expect(cards).to_have_count(1)
+        for hidden in ("#sections", "#results-sections", "#plots", "#answers", "#model"):
+            expect(page.locator(hidden)).to_be_hidden()
+    cards.get_by_role("button", name="Train a model").click()
+    expect(page.locator("#preset input").first).to_be_checked()
+    open_tab(page, "Results")
+    cards.get_by_role("button").click()  # the form is open
+    expect(page.locator("#preset input").first).to_be_visible()
+
+
+def test_parts_that_need_the_dataset_offer_the_download(open_page, serve_runs):
+    page = open_page(f"{serve_runs()}?tab=data")
+    expect(page.locator("#class-examples .get")).to_be_visible()  # this view needs no model
+    open_tab(page, "Train")
+    page.locator("#set-up-training").click()
+    expect(page.locator("#train-dataset .get")).to_be_visible()
+    expect(page.locator("#start-training")).to_be_hidden()
+    open_tab(page, "Custom classes")
+    failure = page.locator("#own-classes .failure")
+    page.get_by_role("button", name="Add example classes").click()
+    expect(failure.locator(".get")).to_be_visible()
+    page.get_by_role("textbox", name="Class name").fill("cup")
+    page.get_by_role("button", name="Add class", exact=True).click()
+    expect(failure).to_be_empty()
+
+
+def test_menus_of_results_report_unknown_models(open_page, kinds_url):
+    page = open_page(f"{kinds_url}?tab=metrics&results.model=gone")
+    warning = page.locator("#results-model .warning")
+    expect(warning).to_have_text("There are no test results of 'gone'.")
+    page.locator("#results-model select").select_option(index=1)
+    expect(warning).to_be_empty()

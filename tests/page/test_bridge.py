@@ -102,6 +102,17 @@ def test_stamp_of_the_models_is_older_than_the_data(tmp_path):
     assert answer["models"]["groups"] == [("Models", ["vit"])]
 
 
+def test_models_of_an_answer_name_what_is_missing(tmp_path):
+    def read_missing() -> list[str]:
+        return answer_request(make_context(tmp_path), {}, {"state": STATE})["models"]["missing"]
+
+    assert read_missing() == ["weights", "runs"]
+    run = make_run(tmp_path / "vit")
+    assert read_missing() == []
+    (run.path / runs.WEIGHTS_FILE).unlink()
+    assert read_missing() == ["weights"]
+
+
 def test_a_request_reads_the_run_folders_once(tmp_path, monkeypatch):
     for name in ("vit", "other"):
         make_run(tmp_path / name)

@@ -426,16 +426,24 @@ def list_new_models(context: AppContext, known: object) -> dict | None:
     """Return the models to choose from and their stamp; None if the stamp is `known`.
 
     The stamp changes if a run is added, removed or trained again, or if the dataset is downloaded.
-    "others" are the names of the runs that have only results.
+    "others" are the names of the runs that have only results. "missing" contains "weights" without
+    any model to explain, and "runs" without any run.
     """
-    content = context.list_runs_and_models()[0], context.is_dataset_missing()
+    runs = context.list_runs_and_models()[0]
+    content = runs, context.is_dataset_missing()
     stamp = f"{hash(make_key(content)):x}"
     if stamp == known:
         return None
     explainable = context.explainable_runs()
     names = {run.name for run in explainable}
     others = [run.name for run in context.evaluated_runs() if run.name not in names]
-    return {"stamp": stamp, "groups": group_runs(explainable), "others": others}
+    groups = {"weights": explainable, "runs": runs}
+    return {
+        "stamp": stamp,
+        "groups": group_runs(explainable),
+        "others": others,
+        "missing": [name for name, found in groups.items() if not found],
+    }
 
 
 def describe_depth(context: AppContext, state: object) -> dict | None:

@@ -3,6 +3,7 @@
 import "./names.js";
 import "./page.js";
 import "./waiting.js";
+import "./components/no_model.js";
 import "./custom_classes/view.js";
 import "./data/augmentation/view.js";
 import "./data/classes/examples/view.js";

@@ -10,7 +10,8 @@
 // - A view without `create` has render(element, data, state) and showError(element, message).
 // - A view without `showError` shows an error message instead of its content.
 // - A view without `needs` requests no data: it is drawn from the state.
-// - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles" or "figures".
+// - A view that `isIndependent` is also requested if there is no model.
+// - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles", "figures" or "line".
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { documentIn } from "./components/documents.js";
 import { newest, notice, received } from "./components/shared.js";
@@ -38,7 +39,10 @@ const valueOf = (
   : key in leaders
   ? state[key] || (state[leaders[key]] ?? "")
   : state[key]);
-const isComplete = (name) => views[name].needs?.every((key) => (valueOf(key) ?? null) !== null);
+const isComplete = (name) =>
+  views[name].needs?.every((key) =>
+    (valueOf(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
+  );
 const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
 const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
 const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
@@ -329,7 +333,8 @@ export function checkModels() {
 
 // Take the models, grouped by label, and the stamp that changes with them. A model that does not exist is replaced:
 // before the first answer, it is from the URL; later, it was removed. Keys that follow the model keep a run of `others`.
-function takeModels({ stamp, groups, others }) {
+function takeModels({ stamp, groups, others, missing }) {
+  document.documentElement.dataset.missing = missing.join(" ");
   modelNames = groups.flatMap(([, names]) => names);
   showControl("model", { props: { groups } });
   set({ models: stamp });

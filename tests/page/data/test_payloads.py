@@ -99,7 +99,7 @@ def test_patches_need_a_vision_transformer(context, tmp_path):
     run = make_run(tmp_path / "resnet", RESNET)
     with pytest.raises(RunError, match="has no patches"):
         patches.patch_blocks(make_context(tmp_path), run, Image.new("RGB", (9, 9)))
-    with pytest.raises(RunError, match="There is no model"):
+    with pytest.raises(RunError, match="There is no trained model"):
         patches.payload(make_context(tmp_path / "none"), make_state())
 
 

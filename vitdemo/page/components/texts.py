@@ -26,6 +26,12 @@ TEXTS: dict[str, dict[str, str]] = {
         "svg": "SVG",
         "save_as_svg": "Save as SVG: {name}",
     },
+    "no_model": {
+        "title": "No trained model",
+        "purpose": "Attention maps, test results and learning curves appear after a training run.",
+        "train": "Train a model",
+        "pretrained": "You can also add a pretrained model under 'More models'.",
+    },
     "pictures": {"values": "Values"},
     "table": {
         "copy": "Copy as Markdown",

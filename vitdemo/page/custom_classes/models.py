@@ -25,10 +25,13 @@ from vitdemo.page.custom_classes.fine_tuning import (
     is_large_enough,
 )
 from vitdemo.page.custom_classes.session import CustomClassesSession
+from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
 
 
-def explain_missing_images(collection: ImageCollection) -> str:
+def explain_missing(collection: ImageCollection, backbone: str) -> str:
     """Return what is missing to train a classifier, "" if nothing is."""
+    if not backbone:
+        return NO_TRAINED_MODEL_MESSAGE
     try:
         check_collection(collection)
     except DataError as error:
@@ -45,7 +48,7 @@ def payload(
     trains = may_train(jobs)
     is_ready = trains and is_large_enough(session.collection) and not (tuned and tuned["is_active"])
     data = {
-        "missing": explain_missing_images(session.collection),
+        "missing": explain_missing(session.collection, name),
         "is_current": session.is_probe_current,
         "can_save": session.probe is not None,
         "can_save_images": len(session.collection) > 0,
@@ -56,4 +59,6 @@ def payload(
         "notice": session.notice,
         "tuned": tuned,
     }
-    return ViewData(data, {MODEL: describe_run_choices(list_backbones(context), name)})
+    return ViewData(
+        data, {MODEL: describe_run_choices(list_backbones(context), name, state.read_text(MODEL))}
+    )

@@ -59,6 +59,7 @@ const EDITOR_MARKUP = markup`
     <p class="say" role="status"></p>
     <button type="button" class="undo" hidden>${texts.undo}</button>
   </div>
+  <div class="failure"></div>
   <ul class="problems"></ul>
   <div class="list"></div>
 `;
@@ -75,9 +76,10 @@ function createEditor(element, { upload }) {
   render(EDITOR_MARKUP, element);
   const part = (name) => element.querySelector("." + name);
   const say = (text) => (part("say").textContent = text);
+  const showError = (error) => render(error ? notice(error) : nothing, part("failure"));
   function edit(what, rest = {}) {
     clearMessage();
-    store.act("own.edit", { what, ...rest }, (error) => error && say(error));
+    store.act("own.edit", { what, ...rest }, showError);
   }
   let drawn = {}; // the last payload
 
@@ -148,7 +150,7 @@ function createEditor(element, { upload }) {
   part("folder").addEventListener("change", () => sendFolder(takeFiles(part("folder"))));
   part("undo").addEventListener("click", () => edit("undo"));
   part("tests").addEventListener("click", () => edit("tests"));
-  return { render: draw, showError: say };
+  return { render: draw, showError };
 }
 
 // The camera of the editor: `open(name)` shows it for a class, `keep(names)` closes it if its class was removed.
@@ -339,8 +341,9 @@ function createModels(element) {
 }
 
 store.state[AUDIENCE] = "me";
-store.define(EDITOR, { needs: [], create: createEditor });
+store.define(EDITOR, { skeleton: "line", needs: [], create: createEditor });
 store.define(MODELS, {
+  skeleton: "line",
   needs: [MODEL],
   pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0),
   create: createModels,

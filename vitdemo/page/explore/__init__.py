@@ -10,7 +10,7 @@ from PIL import Image
 from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
-from vitdemo.page.bridge import Task
+from vitdemo.page.bridge import Task, add_view
 from vitdemo.page.explore import (
     attention_maps,
     class_attribution,
@@ -46,6 +46,7 @@ def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreT
             look = ExploreTab(context)
             more = MoreModelsPanel(look, local_only=local_only)
         with gr.Column(elem_id="look-into", min_width=300):
+            add_view("no_model", elem_id="no-model")
             look.lay_out_choices()
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as look.sections:
                 for name, (title, lay_out) in SECTIONS.items():

@@ -7,7 +7,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import Action, Payload, Task
+from vitdemo.page.bridge import Action, Payload, Task, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
 from vitdemo.page.results import (
@@ -55,6 +55,7 @@ def build(
 
     On a page that is not `local_only`, only its user sees a test set.
     """
+    add_view("no_model", elem_id="no-results")
     groups = group_runs(context.evaluated_runs())
     with gr.Row(elem_id="results-models", elem_classes="vd-filters"):
         controls[MODEL] = RunChoice(groups, "", label="Model", elem_id="results-model")

@@ -81,7 +81,7 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
             attention_maps.VIEW: attention_maps.describe_attention(context, run, image, state),
             predictions.VIEW: answers,
         },
-        "models": {"stamp": "saved", "groups": [["", [run.name]]], "others": []},
+        "models": {"stamp": "saved", "groups": [["", [run.name]]], "others": [], "missing": []},
         "model": describe_depth(context, {"model": run.name}),
         "image": {"source": "saved", "path": None, "at": 0.5},
         "state": {"model": run.name, **choose_options(state)},

@@ -37,6 +37,7 @@ def build(
     localhost; then runs can be uploaded to the Hub.
     """
     train_model.build(context, controls, jobs)
+    add_view("no_model", elem_id="no-runs")
     gr.Markdown(f"## {CURVES_TITLE}", elem_id="training-title")
     run_choice.build(context, controls)
     curves.build(controls)

@@ -25,6 +25,7 @@ from vitdemo.page.components.run_choice import (
     describe_run_choices,
     group_runs,
 )
+from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
 from vitdemo.runs import Run
 
 VIEW = "patches"
@@ -55,9 +56,10 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     runs = context.explainable_runs()
     name = choose_run(runs, state.read_text(MODEL_KEY))
     if not name:
-        raise RunError("There is no model. Train a model first.")
+        raise RunError(NO_TRAINED_MODEL_MESSAGE)
     blocks = patch_blocks(context, context.find_run(name), load_square(context, state.image))
-    return ViewData(document_payload(blocks), {MODEL_KEY: describe_run_choices(runs, name)})
+    menu = describe_run_choices(runs, name, state.read_text(MODEL_KEY))
+    return ViewData(document_payload(blocks), {MODEL_KEY: menu})
 
 
 @torch.inference_mode()

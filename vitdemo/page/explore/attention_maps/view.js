@@ -543,14 +543,24 @@ function create(element) {
         similar: here?.similar ?? null,
         tokens: tokensOf(value),
       });
-      look.similar ??= await matrices(value.similar.url);
-      if (mine !== newest) return;
-      where.dataset.state = "whole";
-      drawSoon();
+      requestSimilarity(mine, value.similar);
     } catch (error) {
       if (mine !== newest) return;
       where.dataset.state = look ? "late" : "empty";
       sentence([error.message, look ? texts.previous_shown : ""].join(" "));
+    }
+  }
+
+  // The map does not wait for the similarity of tokens, which only one source shows.
+  async function requestSimilarity(mine, file) {
+    try {
+      const similar = look.similar ?? await matrices(file.url);
+      if (mine !== newest) return;
+      look.similar = similar;
+      where.dataset.state = "whole";
+      drawSoon();
+    } catch (error) {
+      if (mine === newest) sentence(error.message);
     }
   }
 

@@ -45,6 +45,7 @@ export function openPanel() {
 // Open the form with its first recipe. gradio adds the form when the panel is opened.
 export function openForm() {
   openPanel();
+  if (!document.querySelector("#set-up-training")) return; // the panel explains why training is disabled
   const preset = document.querySelector("#preset input");
   if (!preset) return requestAnimationFrame(openForm);
   if (!preset.checked) preset.click();

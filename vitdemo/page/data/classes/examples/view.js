@@ -19,6 +19,7 @@ function button(value, name, number, at) {
 store.define("class_examples", {
   skeleton: "tiles",
   needs: ["model"],
+  isIndependent: true,
   render(element, value) {
     const keys = roving(() => value.columns);
     let at = 0;
