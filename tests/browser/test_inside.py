@@ -16,9 +16,9 @@ from tests.browser.actions import (
     wait_until_drawn,
     wait_until_idle,
 )
+from tests.support import held_tasks
 from tests.support.factories import make_run, random_model, write_noise_images
 from vitdemo import runs
-from vitdemo.models import ModelSpec
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +187,10 @@ def test_heads_of_a_visited_view_belong_to_its_model(inside):
 
 
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
-    """Use a model that is slow on 150 images, and one with the weights of two epochs."""
-    options = {"patch_size": 4, "embed_dim": 128, "depth": 8, "num_heads": 4}
-    run = make_run(tmp_path / "runs" / "large", ModelSpec("vit", 64, options=options))
+    """Use a model whose measurement is held, and one with the weights of two epochs."""
+    run = make_run(tmp_path / "runs" / "first")
+    hold = tmp_path / "runs" / held_tasks.HOLD_FILE
+    hold.touch()
     counts = {"train": 1, "test": 15}
     counts = {f"{part}/{name}": n for part, n in counts.items() for name in run.classes}
     data = write_noise_images(tmp_path / "data", counts)
@@ -200,8 +201,8 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
         (run.path / "epochs" / runs.WEIGHTS_FILE).rename(
             run.path / f"epochs/{epoch:04d}.safetensors"
         )
-    address = f"{serve_runs(data=data)}?section=inside"
-    page = open_page(f"{address}&model=large&inside=ablation&off=2.1")
+    address = f"{serve_runs(data=data, program=held_tasks.PROGRAM)}?section=inside"
+    page = open_page(f"{address}&model=first&inside=ablation&off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
     measure = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
     message, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
@@ -212,9 +213,11 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     expect(cancel).to_have_count(0)
     wait_until_idle(page)
     expect(message).to_contain_text("The measurement was cancelled.")
+    hold.unlink()
     measure.click()
-    expect(message).to_contain_text(re.compile(r"large, accuracy on 150 test images: .* with all"))
+    expect(message).to_contain_text(re.compile(r"first, accuracy on 150 test images: .* with all"))
     expect(message).to_contain_text("95% confidence interval")
+    hold.touch()
     measure.click()
     expect(cancel).to_be_visible()
     choose_model(page, "vit")  # another model cancels the measurement and clears the result
