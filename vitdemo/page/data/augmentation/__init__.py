@@ -28,8 +28,11 @@ VIEW = "augmentation"
 RECIPE_KEY, SEED_KEY = "data.recipe", "data.seed"
 AUGMENTATION_INTRO = (
     "During training, each image is changed at random every time it is used. The recipe defines "
-    "the changes. The rows below show each step separately, then all steps together. The same seed "
-    "always gives the same result."
+    "the changes."
+)
+ABOUT_AUGMENTATION = (
+    "Each row shows one step alone; the last row shows all steps together. The same seed always "
+    "gives the same result."
 )
 MAX_SEED = 2**31 - 1
 JS_NEXT_SEED = (
@@ -53,6 +56,8 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
         again = gr.Button("New random seed", size="sm", elem_id="draw-again")
     again.click(None, js=JS_NEXT_SEED.replace("MAX_SEED", str(MAX_SEED)), **NO_PROGRESS)
     add_view(VIEW, elem_id="augmentation")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_AUGMENTATION)
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:

@@ -33,10 +33,12 @@ MODEL_KEY = "data.model"
 DISPLAY_SIDE = 224
 COMPONENT_COUNT = 3  # number of principal components shown
 PATCHES_INTRO = (
-    "A Vision Transformer divides the image from the tab *Explore* into equal "
-    "**patches**. One **linear projection**, shared by all patches, turns the pixels of each "
-    "patch into a vector. A learned **position** vector is added, because attention itself ignores "
-    "the order of the patches."
+    "A Vision Transformer divides the image of *Explore* into equal **patches**, and turns each "
+    "patch into a vector."
+)
+ABOUT_PATCHES = (
+    "All patches share one **linear projection** from pixels to vectors. A learned **position** "
+    "vector is added, because attention itself ignores the order of the patches."
 )
 COMPONENTS_HELP = (
     "Principal components of the projected patches. Patches with the same colour have similar "
@@ -49,6 +51,8 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
     gr.Markdown(PATCHES_INTRO)
     controls[MODEL_KEY] = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
     add_view(VIEW, elem_id="patches")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_PATCHES)
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:

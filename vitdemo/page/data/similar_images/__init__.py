@@ -69,15 +69,16 @@ MIN_SAMPLE_SIZE = 200
 THUMBNAIL_COLUMNS = 50  # thumbnails per row of the sheet
 PLACE_DIGITS = 4
 SIMILAR_IMAGES_INTRO = (
-    "Two t-SNE maps of test images: one of their **raw pixels**, one of the **features** that the "
-    "model's classifier receives. If the model has learned the classes, they form separate groups. "
+    "t-SNE maps of test images, from their **raw pixels** and from the **features** that the "
+    "model's classifier receives."
+)
+ABOUT_MAPS = (
+    "If the model has learned the classes, they form separate groups in the map of the features. "
     "t-SNE only preserves neighbourhoods: distances between groups and group sizes are not "
-    "meaningful. The table below is computed from the features themselves. Point at a dot to see "
-    "its image, or use the arrow keys. Click it to open the image in *Explore*."
+    "meaningful. The table below the maps is computed from the features themselves.\n\nPoint at a "
+    "dot to see its image, or use the arrow keys. Click it to open the image in *Explore*."
 )
-NO_MAP_MESSAGE = (
-    "No map has been computed yet. The computation takes a few seconds, and the result is cached."
-)
+NO_MAP_MESSAGE = "The maps take a few seconds, and are then cached."
 TEXTS = {
     "compute_maps": "Compute t-SNE maps",
     "find_neighbours": "Find nearest neighbours",
@@ -99,17 +100,20 @@ SEPARATION_HELP = (
 def build(context: AppContext, controls: dict[str, Component]) -> None:
     """Lay out the section, whose views the browser draws."""
     gr.Markdown(SIMILAR_IMAGES_INTRO)
-    controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
-    controls[COUNT_KEY] = gr.Slider(
-        MIN_SAMPLE_SIZE,
-        MAX_SAMPLE_SIZE,
-        MAX_SAMPLE_SIZE,
-        step=100,
-        label="Test images",
-        elem_id="similar-count",
-    )
+    with gr.Row(elem_classes="vd-filters"):
+        controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
+        controls[COUNT_KEY] = gr.Slider(
+            MIN_SAMPLE_SIZE,
+            MAX_SAMPLE_SIZE,
+            MAX_SAMPLE_SIZE,
+            step=100,
+            label="Test images",
+            elem_id="similar-count",
+        )
     add_view(MAPS_VIEW, elem_id="tsne")
     add_view(NEIGHBOURS_VIEW, elem_id="near")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT_MAPS)
 
 
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:

@@ -3,7 +3,7 @@
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
 import { documentIn } from "../../components/documents.js";
-import { notice, roving } from "../../components/shared.js";
+import { roving } from "../../components/shared.js";
 import { taskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
@@ -76,7 +76,7 @@ function legend(place, { classes, labels }) {
 
 function drawMaps(place, value) {
   draw(nothing, place); // with other data, all classes are highlighted again
-  if (!value.planes) return draw(notice(value.message), place);
+  if (!value.planes) return draw(markup`<p class="hint">${value.message}</p>`, place);
   place.style.setProperty("--sheet", `url("${value.sheet.url}")`);
   place.style.setProperty("--columns", value.columns);
   place.style.setProperty("--rows", Math.ceil(value.numbers.length / value.columns));
