@@ -73,7 +73,7 @@ def test_buttons_scroll_to_the_lower_parts_of_compare(page):
 
 @pytest.fixture
 def lesson_page(page):
-    """The page with a lesson in teach mode on a projector."""
+    """Open a lesson in teach mode on a projector."""
     open_view(page, "?tab=lessons", PROJECTOR)
     page.evaluate("vitdemo.store.set({ lesson: '3-heads', step: 5, teach: '1' })")
     expect(page.locator("#lesson .count")).to_have_text("5 of 10")
