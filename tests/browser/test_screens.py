@@ -55,6 +55,16 @@ def test_sections_of_results_show_only_their_menus(page, tab, count):
     assert shown == [MENUS[0], MENUS[2]] if count == 2 else shown == [*MENUS[-count:]]
 
 
+def test_the_images_of_errors_begin_at_the_top(page):
+    open_view(page, "?tab=errors")
+    images = page.locator("#errors-pictures")
+    expect(images.locator(".get")).to_be_visible()  # in their place without a dataset
+    assert images.bounding_box()["y"] <= 200
+    open_view(page, "?tab=errors", PROJECTOR)
+    filters = page.locator("#errors-filters").bounding_box()
+    assert images.bounding_box()["x"] >= filters["x"] + filters["width"]
+
+
 def test_the_paired_test_is_on_the_first_screen(page):
     open_view(page, "?tab=metrics&model=vit-scratch&results.other=conv-baseline")
     sentence = page.locator("#paired-test p").first

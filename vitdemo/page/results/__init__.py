@@ -63,7 +63,7 @@ def build(
             groups, label="Compare with", nobody=NO_OTHER_MODEL_LABEL, elem_id="results-other"
         )
         test_set.add_menu(controls)
-    own = test_set.build(context, for_all=local_only)
+        own = test_set.build(context, for_all=local_only)
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):

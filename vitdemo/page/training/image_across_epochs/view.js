@@ -124,6 +124,7 @@ function create(element) {
 }
 
 store.define("image_across_epochs", {
+  skeleton: "figures",
   needs: ["image", "training.animated"],
   follows: Object.values(KEYS),
   create,
