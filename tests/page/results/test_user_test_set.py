@@ -161,9 +161,18 @@ def test_a_removed_test_set_leaves_the_menu(tested):
     assert tested.own.actions["tests.remove"](tested.context, state, {}) == ["test_set"]
     found = tested.read("test_set")
     assert found.data["name"] == found.controls["results.tests"]["value"] == ""
-    assert found.controls["results.tests"]["props"]["groups"] == []
+    assert found.controls["results.tests"]["props"] == {"groups": [], "warning": ""}
     with pytest.raises(RunError, match="'Group 2' no longer exists"):
         tested.read("class_metrics")
+
+
+def test_an_unknown_test_set_is_reported(tested):
+    tested.read("test_set")  # chooses the new test set
+    state = ViewState(None, "one", {"results.tests": "Group 3"})
+    found = tested.own.payloads["test_set"](tested.context, state)
+    assert found.controls["results.tests"]["value"] == ""
+    warning = found.controls["results.tests"]["props"]["warning"]
+    assert warning == "There is no test set 'Group 3'."
 
 
 def test_equal_names_get_numbers(page, archive):

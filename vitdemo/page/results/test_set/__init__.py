@@ -39,7 +39,7 @@ from vitdemo.page.bridge import (
     document_payload,
 )
 from vitdemo.page.components import are_uploads
-from vitdemo.page.components.run_choice import RunChoice
+from vitdemo.page.components.run_choice import RunChoice, describe_menu
 from vitdemo.page.gradio_patches import session_value
 from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.report.comparison import test_set_blocks
@@ -73,6 +73,7 @@ TEXTS = {
 NOT_EVALUATED_MESSAGE = (
     "No model has been evaluated on '{name}' yet. Press the button 'Evaluate models'."
 )
+NO_TEST_SET_WARNING = "There is no test set '{name}'."
 DEFAULT_NAME = "My test set"
 
 
@@ -85,6 +86,7 @@ class TestSetSession:
     ids: list[str] = field(default_factory=list)
     problems: tuple[str, ...] = ()
     added: str = ""  # name of a test set that is chosen in the next payload
+    removed: str = ""  # name of the last removed test set, which may still be in the view state
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,8 @@ def payload(
         "system": sorted(SYSTEM_NAMES),
     }
     groups = [("Your test sets", names)] if names else []
-    return ViewData(data, {TESTS: {"props": {"groups": groups}, "value": name}})
+    requested = "" if wanted == session.removed else wanted
+    return ViewData(data, {TESTS: describe_menu(groups, name, requested, NO_TEST_SET_WARNING)})
 
 
 def describe_test_set(tests: UserTestSet) -> str:
@@ -232,8 +235,9 @@ def choose_name(wanted: object, used: Sequence[str]) -> str:
 
 def remove(context: AppContext, state: ViewState, session: TestSetSession) -> list[str]:
     """Remove the chosen test set. An action of the bridge. Raises `RunError`."""
-    context.remove_test_set(context.find_test_set_by_name(state.read_text(TESTS)).id)
-    session.problems = ()
+    tests = context.find_test_set_by_name(state.read_text(TESTS))
+    context.remove_test_set(tests.id)
+    session.problems, session.removed = (), tests.name
     return [VIEW]
 
 
