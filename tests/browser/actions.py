@@ -123,6 +123,18 @@ def wait_for_values(page: Page, wanted: np.ndarray, close: float = 1e-3) -> None
     )
 
 
+# Arguments: a selector ("": the document), "drop" or "paste", and the bytes of an image.
+JS_DROP_OR_PASTE = """([place, type, bytes]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([new Uint8Array(bytes)], "photo.png", { type: "image/png" }));
+    const target = place ? document.querySelector(place) : document;
+    const options = { bubbles: true, cancelable: true };
+    target.dispatchEvent(type === "drop"
+        ? new DragEvent("drop", { dataTransfer: data, ...options })
+        : new ClipboardEvent("paste", { clipboardData: data, ...options }));
+}"""
+
+
 JS_IMAGE_SOURCES = """all => all.map(i => i.tagName === 'CANVAS' ? i.toDataURL()
     : i.src ?? i.style.backgroundImage + i.style.backgroundPosition)"""
 

@@ -10,7 +10,14 @@ from PIL import Image
 from playwright.sync_api import expect
 from sklearn.datasets import load_digits
 
-from tests.browser.actions import fits_window, mock_camera, open_tab, upload, wait_until_drawn
+from tests.browser.actions import (
+    JS_DROP_OR_PASTE,
+    fits_window,
+    mock_camera,
+    open_tab,
+    upload,
+    wait_until_drawn,
+)
 from tests.support.factories import VIT, make_run, noise
 from tests.support.serving import serve
 
@@ -176,6 +183,9 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     tab.keyboard.press("Enter")
     expect(view.locator(".failure")).to_contain_text("A class 'Mug' already exists")
     expect(tab.locator("#own-models .missing")).to_contain_text("There are too few classes (1)")
+    dropped = [*(tmp_path / "4.png").read_bytes()]
+    tab.evaluate(JS_DROP_OR_PASTE, ["#own-classes .own", "drop", dropped])
+    expect(status).to_contain_text("1 class, 1 of")
     view.get_by_role("button", name="Open camera").click()
     expect(status).to_contain_text("camera")
     mock_camera(tab)

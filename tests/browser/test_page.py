@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from tests.browser.actions import (
+    JS_DROP_OR_PASTE,
     choose_model,
     fits_window,
     get_last_draw,
@@ -179,17 +180,6 @@ def test_first_screen_shows_image_predictions_and_attention(
     assert tops[0]["y"] < tops[1]["y"] < tops[2]["y"]
     assert tops[2]["y"] + tops[2]["height"] <= 2 * 844
     assert fits_window(page)
-
-
-JS_DROP_OR_PASTE = """([place, type, bytes]) => {
-    const data = new DataTransfer();
-    data.items.add(new File([new Uint8Array(bytes)], "photo.png", { type: "image/png" }));
-    const target = place ? document.querySelector(place) : document;
-    const options = { bubbles: true, cancelable: true };
-    target.dispatchEvent(type === "drop"
-        ? new DragEvent("drop", { dataTransfer: data, ...options })
-        : new ClipboardEvent("paste", { clipboardData: data, ...options }));
-}"""
 
 
 def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path):

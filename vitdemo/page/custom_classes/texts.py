@@ -14,6 +14,7 @@ TEXTS = {
     "images_other": "{count} images",
     "add_images": "Add images",
     "add_images_of": "Add images of {name}",
+    "drop": "You can also drop image files on the class.",
     "remove_image": "Remove image {image} of {name}",
     "remove": "Remove",
     "remove_class": "Remove class {name}",

@@ -109,16 +109,27 @@ function createEditor(element, { upload }) {
       @click=${() => edit("remove", { name, picture: i })}></button>`;
   }
 
+  // Images that are dropped on a class are added to it.
+  const hover = (isOver) => (event) => {
+    event.preventDefault(); // allows to drop
+    event.currentTarget.classList.toggle("over", isOver);
+  };
+  const drop = (name) => (event) => {
+    hover(false)(event);
+    send([...event.dataTransfer.files], "pictures", () => ({ name }));
+  };
+
   function row({ name, count, sheet }, index) {
     const add = ({ target }) => send(takeFiles(target), "pictures", () => ({ name }));
     const pictures = Array.from({ length: count }, (_, i) => picture({ name }, index, i));
-    return markup`<section class="own" aria-label=${name}>
+    return markup`<section class="own" aria-label=${name} @dragover=${hover(true)}
+      @dragleave=${hover(false)} @drop=${drop(name)}>
       <header>
         <h3>${name}</h3>
         <small>${fillPlural(texts, "images", count)}</small>
         <button type="button" aria-label=${fill(texts.remove_class, { name })} data-pick="remove ${index}"
           @click=${() => edit("remove", { name })}>${texts.remove}</button>
-        <label class="file add-images"><input type="file" multiple accept=${drawn.accept}
+        <label class="file add-images" title=${texts.drop}><input type="file" multiple accept=${drawn.accept}
           aria-label=${
       fill(texts.add_images_of, { name })
     } @change=${add}><span>${texts.add_images}</span></label>
