@@ -93,8 +93,7 @@ def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path, width):
         assert text.evaluate(edge) <= 0
 
 
-# Delay the responses of the server, without closing its stream.
-# Holds all responses until the test calls `release`.
+# Holds all responses of the server until the test calls `release`, without closing the stream.
 JS_HOLD_RESPONSES = """(() => {
     const send = window.fetch;
     const isHeld = (url) => String(url).includes("/queue/data");

@@ -59,7 +59,7 @@ def test_the_first_screen_shows_the_curves_and_the_form_opens_with_a_preset(open
     page.get_by_role("button", name="Set up the training").click()
     expect(page.get_by_role("radio", name="First steps")).to_be_focused()
     expect(page.get_by_role("button", name="Set up the training")).to_be_hidden()
-    expect(page.locator("#train-dataset .get")).to_be_visible()  # in place of the start button
+    expect(page.locator("#train-dataset .get")).to_be_visible()  # until then, no start button
 
 
 def test_labels_of_plots_are_readable_on_a_phone(open_page, page_url):

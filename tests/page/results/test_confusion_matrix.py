@@ -111,10 +111,8 @@ def test_menus_warn_of_unknown_models(tested):
         return [menus[name]["props"]["warning"] for name in ("results.model", "results.other")]
 
     assert read_warnings("", "first", "second") == ["", ""]
-    assert read_warnings("first", "gone", "first") == [
-        "",
-        "",
-    ]  # a model is not compared with itself
+    # A model is not compared with itself.
+    assert read_warnings("first", "gone", "first") == ["", ""]
     gone = "There are no test results of 'gone'."
     assert read_warnings("", "gone", "gone") == [gone, gone]
 

@@ -68,7 +68,6 @@ class RunChoice(View):
         **options,
     ):
         self.groups, self.info, self.nobody = groups, info, nobody
-        self.warning = ""
         names = flatten_names(groups)
         if value is None and names and not nobody:
             value = names[0]

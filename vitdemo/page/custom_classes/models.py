@@ -43,7 +43,8 @@ def payload(
     context: AppContext, state: ViewState, session: CustomClassesSession, jobs: JobQueue | None
 ) -> ViewData:
     """Return which actions apply to the user's models, and the backbones to choose from."""
-    name = choose_run(list_backbones(context), state.read_text(MODEL))
+    backbones, requested = list_backbones(context), state.read_text(MODEL)
+    name = choose_run(backbones, requested)
     tuned = describe_fine_tuned(context, session)
     trains = may_train(jobs)
     is_ready = trains and is_large_enough(session.collection) and not (tuned and tuned["is_active"])
@@ -59,6 +60,4 @@ def payload(
         "notice": session.notice,
         "tuned": tuned,
     }
-    return ViewData(
-        data, {MODEL: describe_run_choices(list_backbones(context), name, state.read_text(MODEL))}
-    )
+    return ViewData(data, {MODEL: describe_run_choices(backbones, name, requested)})
