@@ -4,20 +4,18 @@ for row in model_rows(context):
 print(row.name, row.evaluation.accuracy if row.evaluation else "not evaluated")
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+
+import numpy as np
 
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
-from vitdemo.metrics import DASH, compute_accuracy
+from vitdemo.metrics import DASH, ClassMetrics, compute_accuracy, compute_class_metrics
 from vitdemo.metrics.calibration import compute_reliability
-from vitdemo.metrics.classification_report import (
-    ClassificationReport,
-    compute_classification_report,
-    validated_evaluation,
-)
+from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.intervals import wilson_interval
+from vitdemo.metrics.ranking_curves import macro_mean
 from vitdemo.metrics.recipe_ablation import is_at_chance
 from vitdemo.metrics.training_progress import format_epoch_count
 from vitdemo.runs import WEIGHTS_FILE, Run
@@ -28,37 +26,37 @@ from vitdemo.training.recipes import resolve_recipe_name
 class EvaluationSummary:
     """Test results of a run, as fractions from 0 to 1.
 
-    The other metrics take 25 ms per run, so they are computed at their first use: the scatter plot
-    of all runs shows only accuracies.
+    The other metrics take longer, so they are computed at their first use: the scatter plot of all
+    runs shows only accuracies.
     """
 
     run: Run
     num_images: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95%
-    compute_report: Callable[[], ClassificationReport]
 
     @cached_property
-    def report(self) -> ClassificationReport:
-        return self.compute_report()
+    def class_metrics(self) -> ClassMetrics:
+        found = self.run.evaluation
+        return compute_class_metrics(found.probabilities, found.labels)
 
     @property
     def macro_f1(self) -> float:
-        return self.report.macro["f1"]
+        return macro_mean(self.class_metrics.f1)
 
     @property
     def macro_roc_auc(self) -> float:
         """NaN if all test images have the same class."""
-        return self.report.macro["roc_auc"]
+        return macro_mean(self.class_metrics.roc_auc)
 
     @property
     def worst_class(self) -> str:
         """Class with the lowest F1."""
-        return self.report.classes[self.report.worst_first[0]]
+        return self.run.classes[int(np.nanargmin(self.class_metrics.f1))]
 
     @property
     def worst_f1(self) -> float:
-        return float(self.report.columns["f1"][self.report.worst_first[0]])
+        return float(np.nanmin(self.class_metrics.f1))
 
     @cached_property
     def calibration_error(self) -> float:
@@ -93,15 +91,7 @@ def model_rows(context: AppContext) -> list[ModelRow]:
 
     Runs with an accuracy close to chance, as after a training run made to fail, come last.
     """
-    rows = [
-        context.cache.get_or_compute(
-            (make_model_row, run),
-            partial(
-                make_model_row, run, partial(context.cache.call, compute_classification_report)
-            ),
-        )
-        for run in context.list_runs()[0]
-    ]
+    rows = [context.cache.call(make_model_row, run) for run in context.list_runs()[0]]
     return sorted(
         rows,
         key=lambda row: (row.is_at_chance, -row.evaluation.accuracy if row.evaluation else 1.0),
@@ -114,15 +104,12 @@ def list_trained_runs(context: AppContext) -> list[Run]:
     return [context.find_run(name) for name in names]
 
 
-def make_model_row(
-    run: Run,
-    compute: Callable[[Run], ClassificationReport] = compute_classification_report,
-) -> ModelRow:
-    """Return the row of a run; `compute` computes its test metrics."""
+def make_model_row(run: Run) -> ModelRow:
+    """Return the row of a run."""
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _summarise_evaluation(run, compute)
+            tested = _summarise_evaluation(run)
         except RunError as error:
             problem = str(error)
     path = run.path / WEIGHTS_FILE
@@ -143,11 +130,9 @@ def make_model_row(
     )
 
 
-def _summarise_evaluation(
-    run: Run, compute: Callable[[Run], ClassificationReport]
-) -> EvaluationSummary:
+def _summarise_evaluation(run: Run) -> EvaluationSummary:
     """Summarise the evaluation of `run`. Raises `RunError` if it is not valid."""
     found = validated_evaluation(run)
     n, accuracy = len(found.labels), compute_accuracy(found.probabilities, found.labels)
     low, high = map(float, wilson_interval(round(accuracy * n), n))
-    return EvaluationSummary(run, n, accuracy, (low, high), partial(compute, run))
+    return EvaluationSummary(run, n, accuracy, (low, high))

@@ -74,8 +74,9 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
             f"{second.dtype} {second.shape}"
         )
     both, b, c = (int(mask.sum()) for mask in (first & second, first & ~second, second & ~first))
-    p = scipy.stats.binomtest(b, b + c).pvalue if b + c else 1.0
-    return McNemarResult(both, b, c, len(first), float(p) if len(first) else float("nan"))
+    # `binomtest` takes eight times as long, because it supports probabilities other than 0.5.
+    p = min(2 * float(scipy.stats.binom.cdf(min(b, c), b + c, 0.5)), 1.0)
+    return McNemarResult(both, b, c, len(first), p if len(first) else float("nan"))
 
 
 def mcnemar_by_class(
