@@ -178,7 +178,7 @@ def included_lessons(shipped) -> dict[str, Lesson]:
     return {lesson.name: fill_facts(lesson, shipped) for lesson in loaded}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def included_url(tmp_path_factory) -> Iterator[str]:
     """Address of a page over the included runs, without a dataset."""
     empty = tmp_path_factory.mktemp("none")

@@ -1,16 +1,20 @@
 """The lessons in a real Chromium: each is completed from the first to the last step."""
 
 import re
+from functools import cache, partial
 from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_window, open_tab
+from tests.browser.lesson_layout import find_layout_problems
 from tests.support.factories import VIT, make_run
 from tests.support.serving import serve
 from vitdemo.lessons import Lesson, LessonStep
 from vitdemo.lessons.handout import render_handout
+
+KEYBOARD_LESSONS = ("1-tokens", "2-attention", "4-answer")
 
 
 def panel(page: Page):
@@ -118,20 +122,48 @@ def closing_sentence(lesson: Lesson) -> str:
     return f"{tasks} of {tasks} tasks done, {score}"
 
 
-@pytest.fixture(scope="module", params=["mouse", "keyboard"])
-def walker(request, included_url, open_shared):  # the page ends before its server
-    """Page on which all lessons are completed in turn, and whether by keyboard."""
-    keyboard = request.param == "keyboard"
-    width, height = (390, 844) if keyboard else (1366, 768)
-    page = open_shared(f"{included_url}?tab=lessons", width=width, height=height, stranger=True)
-    return page, keyboard
+@pytest.fixture(scope="module")
+def open_lessons(included_url, open_shared):  # pages end before their server
+    """Return a function that opens the list of lessons, on one page per size of the window."""
+    open_page = partial(open_shared, f"{included_url}?tab=lessons", stranger=True)
+    return cache(lambda width, height: open_page(width=width, height=height))
 
 
 @pytest.mark.parametrize("name", INCLUDED_LESSONS)
-def test_every_lesson_can_be_completed(walker, included_lessons, name):
-    (page, keyboard), lesson = walker, included_lessons[name]
+def test_every_lesson_can_be_completed(open_lessons, included_lessons, name):
+    page = open_lessons(1366, 768)
+    complete_lesson(page, included_lessons[name], keyboard=False)
+    is_last = name == INCLUDED_LESSONS[-1]
+    label = "Show all lessons" if is_last else "Next lesson"
+    expect(panel(page).locator(".on")).to_have_text(label)
+    finish_lesson(page, included_lessons[name], keyboard=False)
+
+
+def list_kinds(lesson: Lesson) -> set[str]:
+    """Return the kinds of tasks and questions in `lesson`."""
+    questions = [step.question for step in lesson.steps if step.question]
+    choices = {"choice" if each.choices else "field" for each in questions}
+    return choices | {step.task.kind for step in lesson.steps if step.task} - {"shown"}
+
+
+def test_keyboard_lessons_contain_all_kinds_of_tasks(included_lessons):
+    kinds = {name: list_kinds(lesson) for name, lesson in included_lessons.items()}
+    tested = set().union(*(kinds[name] for name in KEYBOARD_LESSONS))
+    assert tested == set().union(*kinds.values())
+
+
+@pytest.mark.parametrize("name", KEYBOARD_LESSONS)
+def test_lesson_can_be_completed_by_keyboard_on_a_phone(open_lessons, included_lessons, name):
+    page = open_lessons(390, 844)
+    complete_lesson(page, included_lessons[name], keyboard=True)
+    finish_lesson(page, included_lessons[name], keyboard=True)
+
+
+def complete_lesson(page: Page, lesson: Lesson, keyboard: bool) -> None:
+    """Complete all steps of `lesson`; with the mouse, also check their layout."""
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
+    problems = []
     for number, step in enumerate(lesson.steps, 1):
         expect(panel(page).locator(".title")).to_have_text(step.title)
         expect(panel(page).locator(".count")).to_have_text(f"{number} of {len(lesson.steps)}")
@@ -141,6 +173,8 @@ def test_every_lesson_can_be_completed(walker, included_lessons, name):
             expect(page.locator(step.cover)).to_be_hidden()
         if step.ring:
             expect(page.locator(step.ring).locator("visible=true").first).to_be_visible()
+        if step.ring and not keyboard:
+            problems += find_layout_problems(page, step)
         if step.task:
             do_task(page, step, keyboard)
             expect(panel(page).locator(".do")).to_have_class("do done")
@@ -156,8 +190,11 @@ def test_every_lesson_can_be_completed(walker, included_lessons, name):
         press(page, next_button, keyboard)
     expect(panel(page).locator(".title")).to_have_text("End of the lesson")
     expect(panel(page).locator(".text")).to_contain_text(closing_sentence(lesson))
-    is_last = name == INCLUDED_LESSONS[-1]
-    expect(next_button).to_have_text("Show all lessons" if is_last else "Next lesson")
+    assert problems == []
+
+
+def finish_lesson(page: Page, lesson: Lesson, keyboard: bool) -> None:
+    """Close the completed `lesson` and check its card."""
     press(page, panel(page).get_by_role("button", name="Show all lessons"), keyboard)
     expect(panel(page)).to_be_hidden()
     expect(find_card(page, lesson.title)).to_contain_text("✓ done")

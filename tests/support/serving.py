@@ -46,8 +46,8 @@ def serve(
 
     With environment `variables`, or with `by_variable` (which sets the port by GRADIO_SERVER_PORT
     instead of `--port`), the page is started as a user starts it. Otherwise it is forked from a
-    process that has already imported `app`, which saves five seconds of CPU time per page. Then
-    another module, `program`, can start the page.
+    process that has already imported all libraries, which saves nine seconds of CPU time per page.
+    Then another module, `program`, can start the page.
     """
     port = free_port()
     options = ["--device", "cpu", *arguments]
@@ -86,7 +86,7 @@ def start_fork(
 ) -> multiprocessing.Process:
     """Start `PROGRAM.main(options)` in a separate process that prints into `log`."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["app"])
+    context.set_forkserver_preload(["tests.support.preloaded"])
     # Python before 3.11.10 does not pass the module search path to the fork server.
     with patch.dict(os.environ, ENVIRONMENT | {"PYTHONPATH": str(ROOT)}):
         forkserver.ensure_running()
