@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
-from tests.browser.actions import JS_RECORD, wait_until_drawn
+from tests.browser.actions import JS_RECORD, wait_until_drawn, wait_until_idle
 from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.support.serving import ROOT, serve
 from vitdemo import runs
@@ -120,6 +120,24 @@ def page(open_page, page_url) -> Page:
     page = open_page(page_url)
     wait_until_drawn(page)
     return page
+
+
+@pytest.fixture(scope="module")
+def kept_page(open_shared, page_url) -> Page:
+    """Page over `page_url` that stays open for all tests of a module."""
+    page = open_shared(page_url)
+    wait_until_drawn(page)
+    return page
+
+
+@pytest.fixture
+def shared_page(kept_page) -> Page:
+    """Variant of `page` that the tests of a module share; it is reset, but not loaded again."""
+    kept_page.set_viewport_size({"width": 1280, "height": 900})
+    kept_page.evaluate("vitdemo.store.open('?picture=photo:cat')")
+    wait_until_drawn(kept_page, run="timm")
+    wait_until_idle(kept_page)
+    return kept_page
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,9 @@ from tests.browser.actions import (
     upload,
     wait_for_change,
 )
+from tests.support import held_tasks
 from tests.support.factories import make_run
-from vitdemo.models import ModelSpec
+from tests.support.serving import serve
 
 MAPS = "#why-maps"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,25 +45,44 @@ JS_RECORD_PROGRESS = """() => {
 
 
 @pytest.fixture
-def why_page(page):
-    page.get_by_role("tab", name="Why this class?").click()
-    page.locator(f"{MAPS} figure").nth(4).wait_for()
-    return page
+def why_page(shared_page):
+    shared_page.get_by_role("tab", name="Why this class?").click()
+    shared_page.locator(f"{MAPS} figure").nth(4).wait_for()
+    return shared_page
 
 
 @pytest.fixture
-def open_maps(open_page, serve_runs, tmp_path):
-    """Return a function that opens the maps of the model "large" or "vit".
+def hold(runs_root):
+    """Return a file; while it exists, faithfulness tests of the held page do not end."""
+    file = runs_root / held_tasks.HOLD_FILE
+    file.touch()
+    yield file
+    file.unlink(missing_ok=True)
 
-    "large" has 576 patches: its faithfulness test outlasts every timeout here.
-    """
-    options = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 4}
-    make_run(tmp_path / "runs" / "large", ModelSpec("vit", 96, options=options))
-    make_run(tmp_path / "runs" / "vit")
-    address = serve_runs()
+
+@pytest.fixture(scope="module")
+def runs_root(tmp_path_factory):
+    """Folder of the runs of the held page."""
+    root = tmp_path_factory.mktemp("held")
+    for seed, name in enumerate(("first", "second")):
+        make_run(root / name, seed=seed)
+    return root
+
+
+@pytest.fixture(scope="module")
+def held_url(runs_root):
+    """Address of a page whose tasks wait while the file `hold` exists."""
+    folders = ("--runs", str(runs_root), "--data", str(runs_root / "none"))
+    with serve(*folders, program=held_tasks.PROGRAM) as address:
+        yield address
+
+
+@pytest.fixture
+def open_maps(open_page, held_url, hold):
+    """Return a function that opens the maps of the model "first" or "second"."""
 
     def open_maps(model: str) -> Page:
-        page = open_page(f"{address}?section=why&model={model}")
+        page = open_page(f"{held_url}?section=why&model={model}")
         page.locator(f"{MAPS} figure").nth(4).wait_for()
         return page
 
@@ -148,8 +168,8 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     expect(why_page.locator(SCORES)).to_have_count(0)
 
 
-def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps):
-    first, second = open_maps("large"), open_maps("vit")
+def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps, hold):
+    first, second = open_maps("first"), open_maps("second")
     first.locator("#why-measure").click()
     expect(first.locator(MAPS)).to_contain_text("steps")  # the progress bar
     expect(first.locator("#why-measure")).to_have_text("Testing …")
@@ -160,11 +180,12 @@ def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps):
     expect(first.locator("#why-cancel")).to_be_hidden()
     assert "Stopping …" in first.evaluate("window.progress")
     expect(first.locator("#why-measure")).to_be_enabled()
+    hold.unlink()
     expect(second.locator("#why-meter svg")).to_have_count(2)
-    expect(second.locator(MAPS)).to_contain_text("vit predicts")
+    expect(second.locator(MAPS)).to_contain_text("second predicts")
     expect(first.locator("#why-measure")).to_have_text("Test faithfulness")
     expect(first.locator("#why-meter svg")).to_have_count(0)
-    expect(first.locator(MAPS)).to_contain_text("large predicts")
+    expect(first.locator(MAPS)).to_contain_text("first predicts")
 
 
 def test_each_task_keeps_the_results_of_the_other(why_page):
@@ -191,26 +212,25 @@ def test_each_task_keeps_the_results_of_the_other(why_page):
     expect(why_page.locator("#why-meter")).not_to_contain_text("Not measured yet")
 
 
-@pytest.mark.parametrize("change", ["image", "model", "class", "replacement"])
-def test_a_change_of_the_view_cancels_the_task(open_maps, change):
-    page = open_maps("large")
+def test_a_change_of_the_view_cancels_the_task(open_maps):
+    page = open_maps("first")
     measure, cancel = page.locator("#why-measure"), page.locator("#why-cancel")
-    measure.click()
-    expect(measure).to_be_disabled()
-    expect(cancel).to_be_visible()
-    expect(page.locator(MAPS)).to_contain_text("steps")
-    if change == "image":
-        page.locator("#offers .photos").get_by_role("button", name="bus").click()
-    elif change == "model":
-        choose_model(page, "vit")
-    elif change == "class":
-        type_option(page, "#why-class", "ship")
-    else:
-        type_option(page, "#why-fill", "Mean colour")
-    expect(cancel).to_have_count(0)
-    expect(measure).to_be_enabled()
-    expect(page.locator("#why-meter svg")).to_have_count(0)
-    expect(page.locator(f"{MAPS} progress")).to_have_count(0)
+    bus = page.locator("#offers .photos").get_by_role("button", name="bus")
+    for change in (
+        bus.click,
+        lambda: choose_model(page, "second"),
+        lambda: type_option(page, "#why-class", "ship"),
+        lambda: type_option(page, "#why-fill", "Mean colour"),
+    ):
+        measure.click()
+        expect(measure).to_be_disabled()
+        expect(cancel).to_be_visible()
+        expect(page.locator(MAPS)).to_contain_text("steps")
+        change()
+        expect(cancel).to_have_count(0)
+        expect(measure).to_be_enabled()
+        expect(page.locator("#why-meter svg")).to_have_count(0)
+        expect(page.locator(f"{MAPS} progress")).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1366, 1024])

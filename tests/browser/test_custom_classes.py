@@ -39,18 +39,29 @@ def digits(tmp_path):
     return tmp_path / "digits.zip"
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Folder of the page's runs, which has one run."""
+    root = tmp_path_factory.mktemp("runs")
+    make_run(root / "vit", VIT)
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(root):
+    """Address of a page that allows training."""
+    with serve("--runs", str(root), "--data", str(root.with_name("none"))) as address:
+        yield address
+
+
 @pytest.fixture
-def tab(open_page, tmp_path):
-    """Open the tab of a page that allows training and has one run."""
-    make_run(tmp_path / "runs" / "vit", VIT)
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        page = open_page(f"{address}?tab=own")
-        page.locator("#own-classes .name").wait_for()
-        yield page
-        page.close()  # before its server
+def tab(open_page, address):
+    page = open_page(f"{address}?tab=own")
+    page.locator("#own-classes .name").wait_for()
+    return page
 
 
-def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_path, open_page):
+def test_digits_are_trained_saved_published_and_unpublished(tab, digits, root, open_page):
     view, status = tab.locator("#own-classes"), tab.locator("#own-classes .say")
     view.locator(".name").fill("<b>extra</b>")
     tab.keyboard.press("Enter")
@@ -112,7 +123,7 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, tmp_pat
     expect(tab.locator("#own-told")).to_contain_text("no longer published")
     expect(tab.get_by_role("button", name="Publish to all users")).to_be_visible()
     expect(tab.get_by_role("button", name="Unpublish")).to_have_count(0)
-    assert [each.name for each in (tmp_path / "runs").glob("[!.]*")] == ["vit"]
+    assert [each.name for each in root.glob("[!.]*")] == ["vit"]
 
 
 def check_matrix(tab):

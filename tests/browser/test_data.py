@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.actions import fits_window, list_image_sources, open_tab, wait_for_change
 from tests.browser.conftest import INCLUDED_RUNS
 from tests.data.test_cifar10 import encode_parquet
+from tests.support import hub_page
 from tests.support.factories import TINY_RECIPE, run_train_py, write_noise_images
 from tests.support.hub import serve_hub
 from tests.support.serving import serve
@@ -149,9 +150,9 @@ def test_every_part_without_a_dataset_offers_the_download(open_page, page_url):
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
 
 
-def test_failed_download_is_reported_in_its_cards(open_page, serve_runs, tmp_path):
+def test_failed_download_is_reported_in_its_cards(open_page, serve_runs, shown_runs):
     """The page has its own server, since all users of a server see the failed download."""
-    page = open_page(f"{serve_runs(INCLUDED_RUNS, tmp_path / 'none')}?tab=data")
+    page = open_page(f"{serve_runs(shown_runs)}?tab=data")
     card = page.locator("#class-examples .vd-dataset")
     card.get_by_role("button", name="Download").click()
     expect(card).to_contain_text("could not be downloaded, because its servers")
@@ -180,10 +181,11 @@ def test_download_in_the_background_completes_the_page_without_a_reload(
 ):
     hurry = threading.Event()
     with serve_hub(monkeypatch, hub, pause=1, hurry=hurry):
-        variables = {"HF_ENDPOINT": os.environ["HF_ENDPOINT"], "HF_HUB_OFFLINE": "0"}
+        variables = {"HF_ENDPOINT": os.environ["HF_ENDPOINT"], "HF_HOME": str(tmp_path / "hub")}
         (tmp_path / "data").mkdir()
         folders = INCLUDED_RUNS, tmp_path / "data"
-        address = serve_runs(*folders, "--download", variables=variables)
+        options = {"variables": variables, "program": hub_page.PROGRAM}
+        address = serve_runs(*folders, "--download", **options)
         page = open_page(f"{address}?tab=errors")
         banner, images = page.locator("#dataset"), page.locator("#errors-pictures")
         expect(banner).to_contain_text(re.compile(r"in the background: \d+ of \d+ MB"))

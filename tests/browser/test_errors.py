@@ -37,9 +37,21 @@ def address(tested_runs, tmp_path_factory):
         yield address
 
 
+@pytest.fixture(scope="module")
+def shared(address, open_shared) -> Page:  # the page ends before its server
+    page = open_shared(f"{address}?model=first")
+    page.locator("#answers .card").first.wait_for()
+    return page
+
+
 @pytest.fixture
-def page(open_page, address) -> Page:
-    return open_page(f"{address}?model=first")
+def page(shared) -> Page:
+    """Shared page, reset to its first view, with an image that no test opens."""
+    shared.set_viewport_size({"width": 1280, "height": 900})
+    shared.evaluate("vitdemo.store.open('?model=first&picture=photo:cat')")
+    wait_until_drawn(shared, run="first")
+    wait_until_idle(shared)
+    return shared
 
 
 def find_cell(page: Page, true: int, predicted: int):
@@ -130,7 +142,8 @@ def test_two_clicks_open_an_image_of_a_cell(page):
     expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][0, 1])
 
 
-def test_the_keyboard_opens_an_image_of_a_cell(page):
+def test_the_keyboard_opens_an_image_of_a_cell(open_page, address):
+    page = open_page(f"{address}?model=first")
     page.get_by_role("tab", name="Results").focus()
     page.keyboard.press("Enter")
     page.get_by_role("tab", name="Confusion matrix").focus()

@@ -12,11 +12,13 @@ from playwright.sync_api import expect
 from safetensors.torch import save
 
 from tests.browser.actions import wait_until_drawn
+from tests.support import hub_page
 from tests.support.foreign_checkpoints import write_checkpoint
 from tests.support.hub import serve_hub
 from tests.support.serving import serve
 
 TINY = "timm:deit_tiny_patch16_224.fb_in1k"
+MISSING = "timm/vit_small_patch16_224.dino"
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +43,27 @@ def hurry() -> threading.Event:
 def start(patch, weights, hurry, shown_runs, tmp_path_factory):
     """Return a function that starts a page and returns its address.
 
-    The page uses a local Hub that has the weights of DeiT-Tiny under every name.
+    The page uses a local Hub that has the weights of DeiT-Tiny under every name except `MISSING`.
     """
-    with (
-        serve_hub(patch, {"model.safetensors": weights}, pause=1.5, hurry=hurry),
-        ExitStack() as pages,
-    ):
+    options = {"pause": 1.5, "hurry": hurry, "missing": (MISSING,)}
+    with serve_hub(patch, {"model.safetensors": weights}, **options), ExitStack() as pages:
 
-        def start(*arguments: str, offline: bool = False) -> str:
+        def start(*arguments: str) -> str:
             variables = {
                 "HF_ENDPOINT": os.environ["HF_ENDPOINT"],
-                "HF_HUB_OFFLINE": str(int(offline)),
                 "HF_HOME": str(tmp_path_factory.mktemp("hub")),
             }
             model_options = "--runs", str(shown_runs)
-            return pages.enter_context(serve(*model_options, *arguments, variables=variables))
+            page = serve(*model_options, *arguments, variables=variables, program=hub_page.PROGRAM)
+            return pages.enter_context(page)
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def address(start):
+    """Address of a page that only this computer can open; each test removes its models."""
+    return start()
 
 
 def open_panel(page):
@@ -70,8 +76,7 @@ def find_model_row(page, title):
     return page.locator("#offered-models li").filter(has_text=re.compile(f"^{title}"))
 
 
-def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, start, hurry):
-    address = start()
+def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, address, hurry):
     page = open_page(address)
     open_panel(page)
     row = find_model_row(page, "DeiT-Tiny")
@@ -95,8 +100,8 @@ def test_a_download_is_stopped_and_resumed_and_the_model_removed(open_page, star
     expect(row).to_contain_text("already downloaded")
 
 
-def test_failed_downloads_and_unknown_models_show_an_error(open_page, start):
-    page = open_page(start(offline=True))
+def test_failed_downloads_and_unknown_models_show_an_error(open_page, address):
+    page = open_page(address)
     open_panel(page)
     find_model_row(page, "DINO, ").get_by_role("button", name="Add").click()
     row = find_model_row(page, "DINO, ")
@@ -128,8 +133,8 @@ def test_on_a_public_page_a_model_is_added_for_one_user(open_page, start, hurry)
     expect(other.locator(f"#model option[value='{TINY}']")).to_have_count(0)
 
 
-def test_a_local_folder_is_opened_with_labels(open_page, start, tmp_path):
-    page = open_page(start())
+def test_a_local_folder_is_opened_with_labels(open_page, address, tmp_path):
+    page = open_page(address)
     open_panel(page)
     name = page.locator("#model-name").get_by_role("textbox")
     name.fill(f"local:{tmp_path / 'nowhere'}")

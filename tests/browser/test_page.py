@@ -14,11 +14,13 @@ from tests.browser.actions import (
     open_tab,
     record_model_requests,
     upload,
+    wait_for_frames,
     wait_for_new_values,
     wait_until_drawn,
     wait_until_idle,
 )
 from tests.support.factories import RESNET, TIMM, VIT, make_context, make_run
+from tests.support.serving import serve
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.photos import OURS
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, write_summaries
@@ -55,7 +57,8 @@ def test_page_starts_with_a_view_and_model_change_sends_one_request(page):
     assert get_last_draw(page)["run"] == "timm"
 
 
-def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(page):
+def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(shared_page):
+    page = shared_page
     chosen, others = page.locator("#answers .card.chosen"), page.locator("#answers details.card")
     for name in ("vit", "timm"):
         choose_model(page, name)
@@ -76,11 +79,10 @@ LONG_CLASSES = (
 )
 
 
-@pytest.mark.parametrize("width", [1366, 390])
-def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path, width):
+def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path):
     for name in ("first", "a-model-with-quite-a-long-name"):
         make_run(tmp_path / "runs" / name, classes=LONG_CLASSES)
-    page = open_page(f"{serve_runs()}?model=first", width=width)
+    page = open_page(f"{serve_runs()}?model=first")
     card = page.locator("#answers .card.chosen")
     expect(card.locator("li")).to_have_count(3)
     expect(card).to_contain_text("97.5% test accuracy")
@@ -88,9 +90,13 @@ def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path, width):
     texts = page.locator("#answers .card:visible").locator("h2 span, h2 b, li span, .known")
     cut = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible'"
     edge = "e => e.getBoundingClientRect().right - e.closest('.card').getBoundingClientRect().right"
-    for text in texts.all():
-        assert not text.evaluate(cut)
-        assert text.evaluate(edge) <= 0
+    for width in (1366, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        wait_for_frames(page)
+        assert texts.count() > 10
+        for text in texts.all():
+            assert not text.evaluate(cut)
+            assert text.evaluate(edge) <= 0
 
 
 # Holds all responses of the server until the test calls `release`, without closing the stream.
@@ -114,7 +120,8 @@ def test_view_shows_a_skeleton_until_its_data_arrive(open_page, page_url, tab):
     expect(page.locator("[data-empty]")).to_have_count(0)
 
 
-def test_texts_have_plural_forms_and_need_all_values(page):
+def test_texts_have_plural_forms_and_need_all_values(shared_page):
+    page = shared_page
     texts = "{ images_one: '{count} image', images_other: '{count} images of {name}' }"
     plural = f"(count) => vitdemo.fillPlural({texts}, 'images', count, {{ name: 'cats' }})"
     found = [page.evaluate(plural, count) for count in (0, 1, 1234)]
@@ -159,9 +166,7 @@ def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path
     expect(page.locator("#one-head")).to_contain_text(strongest[0])
 
 
-def test_first_screen_shows_image_predictions_and_attention(
-    open_page, serve_runs, page_url, tmp_path
-):
+def test_first_screen_shows_image_predictions_and_attention(open_page, serve_runs, tmp_path):
     for name, spec in (("vit", VIT), ("timm", TIMM), ("resnet", RESNET)):
         make_run(tmp_path / "runs" / name, spec)
     page = open_page(f"{serve_runs()}?model=timm", width=1366, height=768)
@@ -173,8 +178,8 @@ def test_first_screen_shows_image_predictions_and_attention(
             assert box["x"] >= 0 and box["x"] + box["width"] <= 1366, css
             assert box["y"] >= 0 and box["y"] + box["height"] <= 768, css
     # On a phone, the image, the predictions and the map fit two screens.
-    page = open_page(page_url, width=390, height=844)
-    wait_until_drawn(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    wait_for_frames(page)
     tops = [page.locator(css).bounding_box() for css in FIRST_SCREEN[:2] + FIRST_SCREEN[4:5]]
     assert tops[0]["y"] < tops[1]["y"] < tops[2]["y"]
     assert tops[2]["y"] + tops[2]["height"] <= 2 * 844
@@ -229,7 +234,8 @@ def test_image_is_uploaded_dropped_pasted_or_photographed(page, photo, tmp_path)
     expect(page.locator("#picture .camera")).to_be_hidden()
 
 
-def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
+def test_input_crop_is_movable_and_the_last_photo_is_shown(shared_page, photo):
+    page = shared_page
     before = get_last_draw(page)
     crop = page.locator("#picture .crop")
     expect(crop).to_have_attribute("aria-valuenow", "50")  # the cat's photo is wide
@@ -257,8 +263,16 @@ def test_input_crop_is_movable_and_the_last_photo_is_shown(page, photo):
     expect(about).to_have_text("Your photo.")
 
 
-def test_page_without_runs_offers_a_training(open_page, serve_runs):
-    page = open_page(serve_runs())
+@pytest.fixture(scope="module")
+def empty_url(tmp_path_factory):
+    """Address of a page without runs and without a dataset."""
+    root = tmp_path_factory.mktemp("empty")
+    with serve("--runs", str(root / "runs"), "--data", str(root / "none")) as address:
+        yield address
+
+
+def test_page_without_runs_offers_a_training(open_page, empty_url):
+    page = open_page(empty_url)
     expect(page.locator("#header")).to_contain_text("python train.py vit-small-cpu")
     cards = page.locator(".vd-no-model:visible")
     for tab in ("Train", "Results", "Explore"):
@@ -273,8 +287,8 @@ def test_page_without_runs_offers_a_training(open_page, serve_runs):
     expect(page.locator("#preset input").first).to_be_visible()
 
 
-def test_parts_that_need_the_dataset_offer_the_download(open_page, serve_runs):
-    page = open_page(f"{serve_runs()}?tab=data")
+def test_parts_that_need_the_dataset_offer_the_download(open_page, empty_url):
+    page = open_page(f"{empty_url}?tab=data")
     expect(page.locator("#class-examples .get")).to_be_visible()  # this view needs no model
     open_tab(page, "Train")
     page.locator("#set-up-training").click()

@@ -9,8 +9,10 @@ from tests.browser.actions import (
     download,
     download_image,
     fill_slider,
+    fits_window,
     open_tab,
     record_model_requests,
+    wait_for_frames,
     wait_until_idle,
 )
 from tests.support.factories import (
@@ -35,7 +37,7 @@ def open_with_fake_clock(open_page, address):
 
 @pytest.fixture(scope="module")
 def progress(open_shared, page_url):
-    """Page that two tests share; the first one selects all runs again."""
+    """Page that tests share; each of them selects all runs again."""
     page = open_shared(page_url)
     open_tab(page, "Train")
     page.locator("#plots svg").nth(2).wait_for()
@@ -62,12 +64,14 @@ def test_the_first_screen_shows_the_curves_and_the_form_opens_with_a_preset(open
     expect(page.locator("#train-dataset .get")).to_be_visible()  # until then, no start button
 
 
-def test_labels_of_plots_are_readable_on_a_phone(open_page, page_url):
-    page = open_page(f"{page_url}?tab=training", width=390)
-    label = page.locator("#plots svg text").first
-    label.wait_for()
+def test_labels_of_plots_are_readable_on_a_phone(progress):
+    progress.set_viewport_size({"width": 390, "height": 900})
+    wait_for_frames(progress)
+    assert fits_window(progress)
+    label = progress.locator("#plots svg text").first
     scale = label.evaluate("(each) => each.getScreenCTM().a")
     assert 11 * scale >= 9.5  # pixels
+    progress.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_plots_follow_the_chosen_runs_from_none_to_all(progress):

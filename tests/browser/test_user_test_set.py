@@ -24,16 +24,22 @@ def archive(tmp_path):
     return path
 
 
-@pytest.fixture
-def tab(open_page, tmp_path):
-    """Open the section Per-class metrics of a page with two runs and without a dataset."""
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Address of a page with two runs and without a dataset."""
+    root = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("one", "two")):
-        make_run(tmp_path / "runs" / name, VIT, seed=seed)
-    with serve("--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "none")) as address:
-        page = open_page(f"{address}?tab=metrics&model=one")
-        page.locator("#test-set summary").wait_for()
-        yield page
-        page.close()  # before its server
+        make_run(root / name, VIT, seed=seed)
+    with serve("--runs", str(root), "--data", str(root / "none")) as address:
+        yield address
+
+
+@pytest.fixture
+def tab(open_page, address):
+    """Open the section Per-class metrics."""
+    page = open_page(f"{address}?tab=metrics&model=one")
+    page.locator("#test-set summary").wait_for()
+    return page
 
 
 def test_an_uploaded_test_set_is_evaluated_and_shown_in_all_sections(tab, archive):

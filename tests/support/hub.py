@@ -13,12 +13,14 @@ RESOLVE_PATH = "resolve/main/"
 class HubHandler(BaseHTTPRequestHandler):
     """Handler of files by name, with ETags and ranges as on the Hub; `limit` truncates a body.
 
-    `refusal` is (status, error code) of all answers, for example of a gated repository.
+    `refusal` is (status, error code) of all answers, for example of a gated repository. `missing`
+    names repositories that do not exist.
     """
 
     files: dict[str, bytes]
     requests: list[str]
     refusal: tuple[int, str] | None = None
+    missing: tuple[str, ...] = ()
     limit: int | None = None
     pause = 0.0  # seconds after each MiB, until `hurry` is set
     hurry = threading.Event()
@@ -31,7 +33,8 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def respond(self, body: bool) -> None:
         content = self.files.get(self.path.partition(RESOLVE_PATH)[2])
-        if self.refusal or content is None:
+        is_missing = self.path.startswith(tuple(f"/{name}/" for name in self.missing))
+        if self.refusal or content is None or is_missing:
             self.refuse(*(self.refusal or (404, "EntryNotFound")))
             return
         start = int((self.headers.get("Range") or "bytes=0-")[6:].partition("-")[0])

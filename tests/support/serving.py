@@ -44,31 +44,37 @@ def serve(
 ) -> Iterator[str]:
     """Start a page with `arguments` in `cwd` and yield its address; it ends with the block.
 
-    With environment `variables`, or with `by_variable` (which sets the port by GRADIO_SERVER_PORT
-    instead of `--port`), the page is started as a user starts it. Otherwise it is forked from a
-    process that has already imported all libraries, which saves nine seconds of CPU time per page.
-    Then another module, `program`, can start the page.
+    With `by_variable`, the page is started as a user starts it, with GRADIO_SERVER_PORT instead of
+    `--port`. Otherwise it is forked from a process that has already imported all libraries, which
+    saves nine seconds of CPU time per page. Then another module, `program`, can start the page.
+
+    The environment `variables` of a fork are set after these imports.
     """
     port = free_port()
     options = ["--device", "cpu", *arguments]
-    options += [] if by_variable else ["--port", str(port)]
-    variables = (variables or {}) | ({"GRADIO_SERVER_PORT": str(port)} if by_variable else {})
-    if variables:
+    if by_variable:
         command = [sys.executable, str(ROOT / "app.py"), *options]
+        variables = (variables or {}) | {"GRADIO_SERVER_PORT": str(port)}
         with run_server(command, port, cwd, variables, seconds) as address:
             yield address
     else:
-        with run_forked_app(options, port, cwd, seconds, program) as address:
+        options += ["--port", str(port)]
+        with run_forked_app(options, port, cwd, seconds, program, variables) as address:
             yield address
 
 
 @contextmanager
 def run_forked_app(
-    options: list[str], port: int, cwd: Path, seconds: float, program: str = "app"
+    options: list[str],
+    port: int,
+    cwd: Path,
+    seconds: float,
+    program: str = "app",
+    variables: dict[str, str] | None = None,
 ) -> Iterator[str]:
     """Run `program.main(options)` in a fork and yield its address within `seconds`."""
     with tempfile.NamedTemporaryFile() as log:
-        process = start_fork(program, options, Path(log.name), cwd)
+        process = start_fork(program, options, Path(log.name), cwd, variables)
         try:
             yield _wait_for_response(port, lambda: process.exitcode, seconds, log)
         finally:
