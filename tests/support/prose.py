@@ -6,6 +6,7 @@ for a reader who grades it against a style guide.
 
 import argparse
 import ast
+import functools
 import io
 import random
 import re
@@ -115,6 +116,7 @@ def markdown(files: list[str]) -> Iterator[Unit]:
                     yield Unit(file, number, sentence)
 
 
+@functools.cache
 def units() -> dict[str, list[Unit]]:
     """Return all texts by kind, in the order of their files."""
     return {
