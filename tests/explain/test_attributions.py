@@ -279,7 +279,8 @@ HALF_DTYPES = (torch.bfloat16, torch.float16)
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_half_precision_attribution_maps_are_float32(family, dtype):
+def test_half_precision_attribution_maps_are_float32(family, dtype, monkeypatch):
+    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (16,))
     model, images = build_model_and_images(family, batch=2)
     names = [method.name for method in attributions.list_methods(model)]
     exact = attribute_many(names, model, images, 1)

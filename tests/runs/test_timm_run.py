@@ -233,23 +233,24 @@ def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
     assert names == ["vit", f"vit ({tmp_path})", f"vit ({tmp_path}, 2)"]
 
 
+NARROW = {"embed_dim": 64, "num_heads": 2}
 MODEL_VARIANTS = {  # kind: timm's name, options that make it small, image size
     "hybrid": ("vit_tiny_r_s16_p8_224", {}, 64),
     "stem, gated MLP": ("vitamin_small_224", {}, 32),
     "mobile stem": ("vit_base_mci_224", {}, 32),
-    "registers, averaged": ("vit_wee_patch16_reg1_gap_256", {}, 48),
-    "registers, no classes": ("vit_small_patch14_reg4_dinov2.lvd142m", {}, 42),
-    "distilled": ("deit_tiny_distilled_patch16_224", {}, 48),
-    "averaged, no class token": ("vit_medium_patch16_gap_240", {}, 48),
+    "registers, averaged": ("vit_wee_patch16_reg1_gap_256", NARROW, 48),
+    "registers, no classes": ("vit_small_patch14_reg4_dinov2.lvd142m", NARROW, 42),
+    "distilled": ("deit_tiny_distilled_patch16_224", NARROW, 48),
+    "averaged, no class token": ("vit_medium_patch16_gap_240", NARROW, 48),
     "class token, averaged": ("deit_tiny_patch16_224", {"global_pool": "avg"}, 48),
     "SwiGLU": ("vit_giant_patch14_dinov2", {"embed_dim": 96, "num_heads": 2}, 28),
     "query and key norm": ("deit_tiny_patch16_224", {"qk_norm": True}, 48),
-    "layer scale": ("deit3_small_patch16_224", {}, 48),
-    "norm before the blocks": ("vit_base_patch32_clip_224.openai_ft_in1k", {}, 96),
-    "RMSNorm, no biases": ("aimv2_large_patch14_224", {"embed_dim": 64, "num_heads": 2}, 28),
+    "layer scale": ("deit3_small_patch16_224", NARROW, 48),
+    "norm before the blocks": ("vit_base_patch32_clip_224.openai_ft_in1k", NARROW, 96),
+    "RMSNorm, no biases": ("aimv2_large_patch14_224", NARROW, 28),
     "RMSNorm, classes": ("test_vit4", {}, 48),
-    "one class more": ("vit_tiny_patch16_224.augreg_in21k", {}, 32),
-    "odd size": ("vit_so400m_patch14_siglip_gap_384", {"embed_dim": 64, "num_heads": 2}, 70),
+    "one class more": ("vit_tiny_patch16_224.augreg_in21k", NARROW, 32),
+    "odd size": ("vit_so400m_patch14_siglip_gap_384", NARROW, 70),
 }
 
 

@@ -109,7 +109,7 @@ def attribute(
     images: Tensor,
     target: int | Tensor,
     *,
-    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+    path_steps: tuple[int, ...] | None = None,
     on_step: OnStep | None = None,
 ) -> Tensor:
     """Compute the attribution (B, rows, columns) of each patch for the class `target`.
@@ -122,7 +122,7 @@ def attribute(
         images: normalised, (B, 3, S, S), so that zero is the mean colour.
         target: one class for all images, or a LongTensor (B,) with one class per image.
         path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
-            gap is below `MAX_COMPLETENESS_GAP`.
+            gap is below `MAX_COMPLETENESS_GAP` (default: `INTEGRATION_STEPS`).
         on_step: called as (done, total) during a slow method; may raise to stop the method.
 
     The result has the patch grid of a ViT. For a convolutional model, it has the grid of the last
@@ -142,7 +142,7 @@ def attribute_many(
     images: Tensor,
     target: int | Tensor,
     *,
-    path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+    path_steps: tuple[int, ...] | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
     """Compute attribution maps by several methods; gradient methods share one backward pass."""
@@ -245,10 +245,10 @@ class _AttributionInput:
         images: Tensor,
         target: Tensor,
         weights: Tensor,
-        path_steps: tuple[int, ...] = INTEGRATION_STEPS,
+        path_steps: tuple[int, ...] | None = None,
     ):
         self.model = model
-        self.path_steps = path_steps
+        self.path_steps = path_steps or INTEGRATION_STEPS
         self.images = images.clone() if images.is_inference() else images
         self.target = target  # (B,)
         self.class_weights = weights  # (B, C): factors of the log-probabilities in the score
