@@ -1,5 +1,6 @@
 """Shared fixtures: tiny recipes, finished runs, image folders and CIFAR-10."""
 
+import functools
 import gc
 import os
 import shutil
@@ -21,8 +22,9 @@ from tests.support.factories import (
     write_noise_images,
 )
 from tests.support.serving import serve
-from vitdemo import data
+from vitdemo import data, notebook
 from vitdemo.context import AppContext
+from vitdemo.explain import attributions, faithfulness
 from vitdemo.training.recipes import RECIPES
 
 torch.set_num_threads(1)  # tiny models do not gain from threads, and two processes run tests
@@ -71,6 +73,15 @@ def tiny_recipe(monkeypatch):
     """Recipe "tiny", registered for the command line during the test."""
     monkeypatch.setitem(RECIPES, "tiny", TINY_RECIPE)
     return TINY_RECIPE
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Few steps of the slow maps and of the faithfulness test; the notebook's cache is empty."""
+    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))
+    monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)
+    own_context = functools.cache(notebook.get_context.__wrapped__)
+    monkeypatch.setattr(notebook, "get_context", own_context)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE_PATTERN = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(
     "page", ["docs/notebook-and-api.md", "docs/attention.md", "docs/models.md"]
 )
