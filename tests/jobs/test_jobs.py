@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from tests.support.factories import write_noise_images
+from tests.support.serving import start_fork
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import JOB_ACTIONS, JobLimits, JobQueue, cost, processes, state
@@ -393,6 +394,15 @@ def test_the_training_cost_is_measured_once(jobs):
 # --- with train.py itself ------------------------------------------------------------------------
 
 
+def start_forked_train(command, cwd, stdout, env, **_):
+    """Start the command of a job as `subprocess.Popen` does, without importing torch again."""
+    program = command.index("vitdemo.cli.train")
+    variables = {"GOMP_SPINCOUNT": env["GOMP_SPINCOUNT"]}
+    options, log = [*command[program + 1 :]], Path(stdout.name)
+    process = start_fork("tests.support.grouped_train", options, log, Path(cwd), variables)
+    return SimpleNamespace(pid=process.pid, wait=process.join)
+
+
 def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_pictures):
     # On a busy machine, a process of lower priority than the tests would take a minute.
     monkeypatch.setattr(processes, "TRAINING_NICENESS", 0)
@@ -403,6 +413,7 @@ def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_p
     processes.kill_process(read_process(jobs, name))
     job = jobs.find_job(name)
     assert job.state == "failed" and job.message.startswith("The process ended unexpectedly")
+    monkeypatch.setattr(processes.subprocess, "Popen", start_forked_train)
     jobs.resume(name)
     wait_for_step(jobs, name)
     jobs.pause(name)
