@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import struct
-import subprocess
 import sys
 
 import httpx
@@ -16,7 +15,7 @@ from PIL import Image
 
 from tests.support.factories import noise
 from tests.support.loops import call_in_loop
-from tests.support.serving import ROOT, serve
+from tests.support.serving import ROOT, free_port, run_server
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square
@@ -154,21 +153,32 @@ def test_port_in_use_exits_with_an_error_message(page_url, tmp_path, capsys, mon
     assert port in capsys.readouterr().err
 
 
-def test_libraries_of_later_tabs_are_loaded_after_the_start():
-    script = (
-        "import sys, threading; from vitdemo.cli import app; app.PRELOAD_SECONDS = 0\n"
-        "assert not set(app.LATE_LIBRARIES) & set(sys.modules)\n"
-        "app.start_preloading()\n"
-        "[t.join() for t in threading.enumerate() if isinstance(t, threading.Timer)]\n"
-        "assert set(app.LATE_LIBRARIES) <= set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=120)
+@pytest.fixture(scope="module")
+def fresh_page(tmp_path_factory):
+    """Address of a page without runs in a new process, and its imported modules by stage."""
+    folder, port = tmp_path_factory.mktemp("fresh"), free_port()
+    command = [sys.executable, "-m", "tests.support.import_stages", str(folder / "stages.json")]
+    command += ["--runs", str(folder / "no-runs"), "--data", str(folder / "no-data")]
+    variables = {"GRADIO_SERVER_PORT": str(port)}
+    with run_server([*command, "--device", "cpu"], port, ROOT, variables, 120) as address:
+        stages = json.loads((folder / "stages.json").read_text())
+        yield address, {stage: set(modules) for stage, modules in stages.items()}
 
 
-def test_page_without_runs_responds_on_gradio_server_port(tmp_path):
-    options = ("--runs", str(tmp_path / "no-runs"), "--data", str(tmp_path / "no-data"))
-    with serve(*options, by_variable=True) as address:
-        client = Client(address, verbose=False)
-        assert client.predict(api_name="/runs") == []
-        header = client.config["components"][0]["props"]["value"]
+def test_training_imports_no_libraries_of_the_page(fresh_page):
+    libraries = {"gradio", "captum", "matplotlib", "sklearn", "scipy", "pandas"}
+    imported = fresh_page[1]["train"]
+    assert "vitdemo.training" in imported and not libraries & imported
+
+
+def test_libraries_of_later_tabs_are_loaded_after_the_start(fresh_page):
+    stages, late = fresh_page[1], set(app.LATE_LIBRARIES)
+    assert not late & stages["page"]
+    assert late <= stages["late"]
+
+
+def test_page_without_runs_responds_on_gradio_server_port(fresh_page):
+    client = Client(fresh_page[0], verbose=False)
+    assert client.predict(api_name="/runs") == []
+    header = client.config["components"][0]["props"]["value"]
     assert "python train.py vit-small-cpu" in json.loads(header["text"])["problems"][0]

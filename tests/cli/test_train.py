@@ -541,14 +541,6 @@ def test_diverged_run_ends_with_an_error_message(smoke):
     assert "Traceback" not in err
 
 
-def test_training_imports_no_libraries_of_the_page():
-    libraries = {"gradio", "captum", "matplotlib", "sklearn", "scipy", "pandas"}
-    code = f"import sys, train; print(*{libraries} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == ""
-
-
 # --- interruptions -------------------------------------------------------------------------------
 
 
