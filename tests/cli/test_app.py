@@ -159,10 +159,11 @@ def fresh_page(tmp_path_factory):
     folder, port = tmp_path_factory.mktemp("fresh"), free_port()
     command = [sys.executable, "-m", "tests.support.import_stages", str(folder / "stages.json")]
     command += ["--runs", str(folder / "no-runs"), "--data", str(folder / "no-data")]
-    variables = {"GRADIO_SERVER_PORT": str(port)}
-    with run_server([*command, "--device", "cpu"], port, ROOT, variables, 120) as address:
+    variables = {"GRADIO_SERVER_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    with run_server([*command, "--device", "cpu"], port, folder, variables, 120) as address:
         stages = json.loads((folder / "stages.json").read_text())
         yield address, {stage: set(modules) for stage, modules in stages.items()}
+    assert [file.name for file in folder.iterdir()] == ["stages.json"]  # the page writes nothing
 
 
 def test_training_imports_no_libraries_of_the_page(fresh_page):

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.project.test_package import create_environment, install
-from tests.support.page_requests import read_views
+from tests.support.page_requests import read_script, read_views
 from tests.support.serving import ROOT, free_port, run_server
 from vitdemo.cli import app
+from vitdemo.lessons import LESSONS_FOLDER
 
 PORT = "7860"
 # A stub of a program that changes the system appends its command line to a log.
@@ -137,7 +138,12 @@ def test_the_container_serves_the_page_and_is_healthy(image, tmp_path):
     command[0] = str(programs / command[0])
     with run_server(command, int(port), tmp_path, variables, 120) as address:
         assert subprocess.run(check, capture_output=True).returncode == 0
-        assert "vit-scratch" in json.dumps(read_views(address, "models_table"))
+        assert "defineDocument" in read_script(address, "store.js")
+        views = read_views(address, "lesson_panel", "models_table", lesson="1-tokens")
+    lesson = (LESSONS_FOLDER / "en" / "1-tokens.md").read_text("utf-8")
+    assert f"title: {views['lesson_panel']['lesson']['title']}\n" in lesson
+    assert "vit-scratch" in json.dumps(views["models_table"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_arguments_download_into_the_volume():
