@@ -36,6 +36,13 @@ from vitdemo.training.recipes import get_recipe
 STATE = {"model": "vit", "image": None, classifier.MODEL: "vit"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_regularisations():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vitdemo.custom_classes.INVERSE_REGULARISATIONS", [0.01, 1])
+        yield
+
+
 @pytest.fixture(scope="module")
 def context(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
