@@ -1,5 +1,5 @@
-// Rows of tasks (training runs, downloads) with state, progress and buttons; see task_list.py. Each task has its own
-// element, so that a focused or hovered button stays in place.
+// Rows of tasks (training runs, downloads) with state, progress and buttons; see task_list.py. Each task and each of
+// its actions has its own element: if the actions change during a click, no other action is pressed.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { newest } from "./shared.js";
@@ -18,7 +18,7 @@ function progressBar({ done, name, title }) {
 // `act({ action, name })`; the action "discard" asks for confirmation.
 export function taskRowsIn(root, empty, act) {
   const wish = newest();
-  const items = new Map(); // the element of each task, by name
+  const items = new Map(); // { element, buttons (by action) } of each task, by name
   let rows = [];
   let asking = null; // name of the task whose deletion needs confirmation
 
@@ -30,21 +30,34 @@ export function taskRowsIn(root, empty, act) {
   function ask(name, isAsked) {
     asking = isAsked ? name : null;
     draw(rows);
-    items.get(name).querySelector(isAsked ? "button" : "button:last-child").focus();
+    items.get(name).element.querySelector(isAsked ? "button" : "button:last-child").focus();
   }
 
-  const button = (text, label, click) =>
-    markup`<button type="button" aria-label=${label} @click=${click}>${text}</button>`;
+  // The button of an action; `label` is its accessible name.
+  function button(name, action, text, label, click) {
+    const { buttons } = items.get(name);
+    if (!buttons.has(action)) {
+      buttons.set(
+        action,
+        Object.assign(document.createElement("button"), { type: "button", onclick: click }),
+      );
+    }
+    return Object.assign(buttons.get(action), { textContent: text, ariaLabel: label });
+  }
 
-  function buttons({ name, title, actions }) {
+  function buttonsOf({ name, title, actions }) {
     const task = title || name;
     if (asking === name) {
+      const confirm = fill(texts.delete_task, { task });
+      const keep = fill(texts.keep_task, { task });
       return markup`<span class="words">${texts.confirm}</span>${
-        button(texts.delete, fill(texts.delete_task, { task }), () => choose("discard", name))
-      }${button(TEXTS.task_panel.cancel, fill(texts.keep_task, { task }), () => ask(name, false))}`;
+        button(name, "confirm", texts.delete, confirm, () => choose("discard", name))
+      }${button(name, "keep", TEXTS.task_panel.cancel, keep, () => ask(name, false))}`;
     }
     return actions.map(([action, label]) =>
       button(
+        name,
+        action,
         label,
         `${label}: ${task}`,
         () => (action === "discard" ? ask(name, true) : choose(action, name)),
@@ -54,15 +67,16 @@ export function taskRowsIn(root, empty, act) {
 
   function itemOf(row) {
     const { name, title, state, words, note, done } = row;
-    if (!items.has(name)) items.set(name, document.createElement("li"));
+    if (!items.has(name)) items.set(name, { element: document.createElement("li"), buttons: new Map() });
+    const { element } = items.get(name);
     render(
       markup`<div class="line"><strong title=${title ? name : nothing}>${title || name}</strong>
           <span class="state ${state}">${state}</span><span class="words">${words}</span>
-          <div class="buttons">${buttons(row)}</div></div>
+          <div class="buttons">${buttonsOf(row)}</div></div>
         ${note ? markup`<p class="note">${note}</p>` : nothing}${done < 1 ? progressBar(row) : nothing}`,
-      items.get(name),
+      element,
     );
-    return items.get(name);
+    return element;
   }
 
   function draw(value) {
