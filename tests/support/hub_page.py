@@ -1,6 +1,6 @@
-"""Start the page of `app.py` with the Hub in the environment variables HF_ENDPOINT and HF_HOME.
+"""Start a forked page that uses the Hub of the environment variables HF_ENDPOINT and HF_HOME.
 
-huggingface_hub reads its variables when it is imported. A forked page imported it before.
+huggingface_hub reads these variables when it is imported, which is before the fork.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Start of `app.py` that first records imports: `python -m tests.support.import_stages FILE ...`.
+"""Record imports, then start `app.py`: `python -m tests.support.import_stages FILE ...`.
 
 FILE gets the names of the modules that are imported after `train.py`, after `app.py`, and after
 the background import of `app.py`. The other arguments are those of `app.py`.
