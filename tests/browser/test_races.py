@@ -411,3 +411,17 @@ def test_unchanged_values_are_not_written_to_controls(new_page, slow_url):
         {"__type__": "update", "value": 3},
         {"__type__": "update"},
     ]
+
+
+def test_a_choice_is_shown_again_if_an_earlier_value_may_hide_it(new_page, slow_url):
+    new_page.goto(f"{slow_url}?model=deep")
+    new_page.wait_for_function("window.vitdemo?.store?.state.layer && window.drawn?.length")
+    take = """() => {
+        const { set, showControl, takeInput, takeUpdates } = vitdemo.store;
+        set({ inside: "epochs" });
+        showControl("inside", { value: "epochs" });
+        const [{ value: before }] = takeUpdates(["inside"]); // gradio has not yet applied it
+        takeInput("inside", "ablation");
+        return [before, takeUpdates(["inside"])[0].value];
+    }"""
+    assert new_page.evaluate(take) == ["epochs", "ablation"]

@@ -494,14 +494,23 @@ export function takeUpdates(names) {
   for (const [name, update] of Object.entries(taken)) {
     if ("value" in update) update.value = shownValue(name); // a later choice stays
     taken[name] = keepNewProperties(name, update);
+    if ("value" in taken[name]) sentAt[name] = performance.now();
   }
   return names.map((name) => ({ __type__: "update", ...taken[name] }));
 }
 
-// Take the value that the user has given a control.
+const APPLY_TIME = 1000; // milliseconds within which gradio applies an update
+const sentAt = {}; // time of the last value that gradio received for each control
+
+// Take the value that the user has given a control. gradio may still apply an earlier value, which would hide the
+// choice: a second click on the hidden option would have no effect. Therefore the choice is shown again. A slider is
+// left alone, because the user may still move it.
 export function takeInput(name, value) {
   noteValue(name, value);
   choose(name, value);
+  if (controls[name]?.kind !== "choice" || !(performance.now() - sentAt[name] < APPLY_TIME)) return;
+  delete shown[name].value;
+  showControl(name, { value: shownValue(name) });
 }
 
 // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
