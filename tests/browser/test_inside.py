@@ -225,7 +225,10 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     expect(message).not_to_contain_text(re.compile("confidence interval|cancelled"))
     open_part(page, "Attention distance")
     expect(page.locator("#distances")).to_contain_text("over 32 test images")
-    page = open_page(f"{address}&model=vit&inside=epochs")
+    page = open_page(f"{address}&model=first&inside=epochs")
+    expect(page.locator("#epochs-inside")).to_contain_text("only the final weights were saved")
+    page.get_by_role("button", name="Show vit").click()  # the model with saved epochs
+    expect(page.locator("#model select")).to_have_value("vit")
     strip = page.locator("#epochs-inside figure")
     expect(strip).to_have_count(2)
     expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))

@@ -4,7 +4,7 @@ from vitdemo import runs
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import Snapshots, load_snapshots, runs_with_snapshots
 from vitdemo.context import AppContext
-from vitdemo.documents import Details, DocumentBlock, Notice, Text
+from vitdemo.documents import Details, DocumentBlock, Notice, PickList, Text
 from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.bridge import (
@@ -25,9 +25,11 @@ ABOUT_EPOCHS = (
     "improved: compare the predictions below the maps. Each map is scaled to its own maximum. "
     "Models without a class token show the average patch."
 )
-NO_SAVED_EPOCHS_MESSAGE = (
-    "For '{name}', only the final weights were saved{others}. To save the weights of some epochs "
-    f"in a new training run, use `{TRAIN_COMMAND} RECIPE --keep 1,2,4,8`."
+NO_SAVED_EPOCHS_MESSAGE = "For '{name}', only the final weights were saved."
+OTHER_MODEL_LABEL = "Show {name}"
+KEEP_EPOCHS_TEXT = (
+    "To save the weights of some epochs in a new training run, use "
+    f"`{TRAIN_COMMAND} RECIPE --keep 1,2,4,8`."
 )
 
 
@@ -44,7 +46,7 @@ def payload(context: AppContext, state: ViewState) -> list:
 def epoch_blocks(context: AppContext, state: ViewState) -> list[DocumentBlock]:
     run = load_trace(context, state).run
     if not runs.list_saved_weights(run):
-        return [Notice(explain_missing_epochs(run.name, names_with_epochs(context)))]
+        return missing_epochs_blocks(run.name, names_with_epochs(context))
     image = load_square(context, state.image)
     snapshots = load_snapshots(context, run, image, MAX_EPOCHS_SHOWN)
     maps = epoch_map_row(snapshots, choose_layer(context, state, run))
@@ -57,10 +59,14 @@ def names_with_epochs(context: AppContext) -> list[str]:
     return [run.name for run in found if runs.list_saved_weights(run)]
 
 
-def explain_missing_epochs(name: str, others: list[str]) -> str:
-    """Explain how to save the weights of several epochs; `others` are runs with such weights."""
-    words = f". Choose {' or '.join(others)} above, which has more" if others else ""
-    return NO_SAVED_EPOCHS_MESSAGE.format(name=name, others=words)
+def missing_epochs_blocks(name: str, others: list[str]) -> list[DocumentBlock]:
+    """Explain that `name` has no saved epochs, with a button for each of the runs `others`."""
+    labels = {other: OTHER_MODEL_LABEL.format(name=other) for other in others}
+    return [
+        Notice(NO_SAVED_EPOCHS_MESSAGE.format(name=name)),
+        *([PickList(labels)] if labels else []),
+        Text(KEEP_EPOCHS_TEXT, quiet=True),
+    ]
 
 
 def epoch_map_row(found: Snapshots, layer: int) -> MapRow:

@@ -1,3 +1,8 @@
-import { defineDocument } from "../../../store.js";
+import * as store from "../../../store.js";
 
-defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles" });
+function openModel(model) {
+  store.choose("model", model);
+  store.showControl("model", { value: model });
+}
+
+store.defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles", pick: openModel });
