@@ -79,6 +79,15 @@ def wait_until_idle(page: Page) -> None:
     page.wait_for_function(JS_IS_IDLE, arg=IDLE_FRAMES, polling="raf")
 
 
+def reset_page(page: Page, query: str, run: str) -> Page:
+    """Reset a shared page to the view of `query`, which shows the model `run`, and return it."""
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate("query => vitdemo.store.open(query)", query)
+    wait_until_drawn(page, run=run)
+    wait_until_idle(page)
+    return page
+
+
 def wait_for_frames(page: Page, count: int = 3) -> None:
     """Wait for frames of the browser, within which gradio still sets the values of new content."""
     page.evaluate(

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from safetensors.torch import load_file
 
-from tests.browser.actions import JS_RECORD, wait_until_drawn, wait_until_idle
+from tests.browser.actions import JS_RECORD, reset_page, wait_until_drawn
 from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.support.serving import ROOT, serve
 from vitdemo import runs
@@ -133,11 +133,7 @@ def kept_page(open_shared, page_url) -> Page:
 @pytest.fixture
 def shared_page(kept_page) -> Page:
     """Variant of `page` that the tests of a module share; it is reset, but not loaded again."""
-    kept_page.set_viewport_size({"width": 1280, "height": 900})
-    kept_page.evaluate("vitdemo.store.open('?picture=photo:cat')")
-    wait_until_drawn(kept_page, run="timm")
-    wait_until_idle(kept_page)
-    return kept_page
+    return reset_page(kept_page, "?picture=photo:cat", run="timm")
 
 
 @pytest.fixture(scope="session")

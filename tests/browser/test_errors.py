@@ -15,6 +15,7 @@ from tests.browser.actions import (
     get_last_draw,
     open_fold,
     open_tab,
+    reset_page,
     wait_for_new_values,
     wait_until_drawn,
     wait_until_idle,
@@ -47,11 +48,7 @@ def shared(address, open_shared) -> Page:  # the page ends before its server
 @pytest.fixture
 def page(shared) -> Page:
     """Shared page, reset to its first view, with an image that no test opens."""
-    shared.set_viewport_size({"width": 1280, "height": 900})
-    shared.evaluate("vitdemo.store.open('?model=first&picture=photo:cat')")
-    wait_until_drawn(shared, run="first")
-    wait_until_idle(shared)
-    return shared
+    return reset_page(shared, "?model=first&picture=photo:cat", run="first")
 
 
 def find_cell(page: Page, true: int, predicted: int):

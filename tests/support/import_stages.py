@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.serving import ROOT
 
 
 def main() -> None:

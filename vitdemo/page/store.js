@@ -435,6 +435,8 @@ export function connectActions(connection) {
 const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
 const updated = {}; // last update of each control as JSON
 let updates = {}; // updates that gradio has not received yet
+const sentAt = {}; // time of the last value that gradio received for each control
+const APPLY_TIME = 1000; // milliseconds within which gradio applies an update
 
 function defineControl(name, control) {
   controls[name] = control;
@@ -499,12 +501,9 @@ export function takeUpdates(names) {
   return names.map((name) => ({ __type__: "update", ...taken[name] }));
 }
 
-const APPLY_TIME = 1000; // milliseconds within which gradio applies an update
-const sentAt = {}; // time of the last value that gradio received for each control
-
 // Take the value that the user has given a control. gradio may still apply an earlier value, which would hide the
-// choice: a second click on the hidden option would have no effect. Therefore the choice is shown again. A slider is
-// left alone, because the user may still move it.
+// choice: a second click on the hidden option would have no effect. Therefore the choice is shown again. Sliders
+// are excluded, because the user may still move them.
 export function takeInput(name, value) {
   noteValue(name, value);
   choose(name, value);
