@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import os
+import threading
+from contextlib import suppress
 from types import SimpleNamespace
 
 import gradio as gr
@@ -14,6 +16,7 @@ from PIL import UnidentifiedImageError
 
 from tests.support.loops import call_in_loop, run_coroutine
 from vitdemo.errors import RunError
+from vitdemo.page import gradio_patches
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
     AppBlocks,
@@ -221,6 +224,39 @@ def test_functions_without_the_state_as_input_know_its_value():
     with pytest.raises(RunError, match="needs a browser session"):
         run_coroutine(ask_for_count(gr.Blocks))
     assert (current_request(), session_id()) == (None, None)
+
+
+class SlowCopy:
+    """Value whose copy takes at most one second, and until another thread copies it."""
+
+    barrier: threading.Barrier | None = None  # None: the page is not complete yet
+
+    def __deepcopy__(self, memo):
+        with suppress(threading.BrokenBarrierError):
+            if self.barrier:
+                self.barrier.wait(timeout=1)
+        return type(self)()
+
+
+async def ask_twice_at_once(read) -> list[str]:
+    """Return the responses to two simultaneous requests of a new session for a `gr.State`."""
+    with AppBlocks() as page:
+        stored, text = gr.State(SlowCopy()), gr.Textbox()
+        text.change(lambda: str(read(stored)), None, text)
+    (event,) = page.fns.values()
+    state, stored.value.barrier = SessionState(page), threading.Barrier(2)
+    answers = [page.process_api(event, [], state) for _ in range(2)]
+    return [each["data"][0] for each in await asyncio.gather(*answers)]
+
+
+def read_unlocked(component: gr.State):
+    return gradio_patches._session.get()[component._id]
+
+
+@pytest.mark.parametrize(("read", "count"), [(session_value, 1), (read_unlocked, 2)])
+def test_first_requests_of_a_session_share_its_value(read, count):
+    """Require the lock of `session_value`: a change of the other value would be lost."""
+    assert len({*run_coroutine(ask_twice_at_once(read))}) == count
 
 
 def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):

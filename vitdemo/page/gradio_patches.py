@@ -19,6 +19,7 @@ import base64
 import math
 import os
 import tempfile
+import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -46,6 +47,7 @@ PRIVATE_ADDRESS_MESSAGE = (
     "gradio_client.handle_file(path)."
 )
 _session: ContextVar[SessionState | None] = ContextVar("session", default=None)
+_value_lock = threading.Lock()
 
 
 class TempFileNames(set):
@@ -228,10 +230,12 @@ def session_value(component: gr.State) -> Any:
     """Return the value of `component` in the current session, and restart its time to live.
 
     gradio passes the value only to events with `component` as an input, but each payload, action
-    and task of bridge.py needs it. Raises `RunError` outside a session.
+    and task of bridge.py needs it. Simultaneous first events of a session get the same value, while
+    gradio would create a value for each thread. Raises `RunError` outside a session.
     """
     if (session := _session.get()) is None:
         raise RunError("This action needs a browser session. Reload the page and try again.")
-    value = session[component._id]
-    session[component._id] = value  # as an output would, since reading does not restart the time
+    with _value_lock:
+        value = session[component._id]
+        session[component._id] = value  # as an output would: reading does not restart the time
     return value
