@@ -109,11 +109,6 @@ class PairedTest:
     adjusted_overall: float
     adjusted: np.ndarray
 
-    @property
-    def comparisons(self) -> int:
-        """Number of tests in Holm's correction: all images, and each class with images."""
-        return 1 + int((~np.isnan(self.adjusted)).sum())
-
     def sentence(self, c: int | None = None) -> str:
         """Describe McNemar's test with its corrected p, for class `c` or for all images."""
         if c is None:

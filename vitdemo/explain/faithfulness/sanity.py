@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from vitdemo.explain import attributions
 from vitdemo.explain.attributions import OnStep
-from vitdemo.explain.faithfulness.baselines import SIGNIFICANCE_LEVEL, rank_p_value
+from vitdemo.explain.faithfulness.baselines import rank_p_value
 
 CLASSIFIER_NAMES = (
     "head",
@@ -49,11 +49,6 @@ class RandomHeadCheck:
     @property
     def is_defined(self) -> bool:
         return not (np.isnan(self.map_correlations).all() or np.isnan(self.head_correlations).all())
-
-    @property
-    def is_more_similar(self) -> bool:
-        """True if the map is significantly similar to the randomised heads' maps."""
-        return self.p_value <= SIGNIFICANCE_LEVEL
 
 
 def randomise_head(model: nn.Module, seed: int = 0) -> nn.Module:
