@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    Error,
+    Page,
+    expect,
+    sync_playwright,
+)
 from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD, reset_page, wait_until_drawn
@@ -54,13 +62,41 @@ def visitor(browser):
     return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
 
 
+@pytest.fixture(scope="session")
+def idle_tabs() -> list[Page]:
+    """Empty tabs of `visitor` that tests no longer use: a new tab costs as much as a page load."""
+    return []
+
+
+def leave_tab(tab: Page) -> None:
+    """Leave the page, so that no script runs, and reset the tab to the state of a new one."""
+
+    def accept(dialog: Dialog) -> None:
+        dialog.accept()
+
+    tab.on("dialog", accept)  # a page with unsaved images asks first
+    tab.goto("about:blank")
+    tab.remove_listener("dialog", accept)
+    tab.mouse.move(-1, -1)
+    tab.unroute_all()
+    tab.emulate_media(media="null")
+
+
 @contextmanager
-def opener(browser, visitor):
+def opener(browser, visitor, idle_tabs):
     """Yield a function that opens a page, and then assert that no page reported an error.
 
-    `script` runs before the page's own scripts; `stranger` opens a page without cookies.
+    `script` runs before the page's own scripts; `stranger` opens a page without cookies. Other
+    pages share tabs: each page is loaded anew, but in a tab that a former test has left.
     """
     opened, faults = [], []
+
+    def note_error(error: Error) -> None:
+        faults.append(str(error))
+
+    def note_message(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            faults.append(message.text)
 
     def open_page(
         address: str,
@@ -70,21 +106,33 @@ def opener(browser, visitor):
         height: int = 900,
         stranger: bool = False,
     ) -> Page:
-        page = (browser.new_context() if stranger else visitor).new_page()
+        is_shared = not (script or stranger)
+        if is_shared and idle_tabs:
+            page = idle_tabs.pop()
+        else:
+            page = (browser.new_context() if stranger else visitor).new_page()
+            page.set_default_timeout(TIMEOUT_MS)
+            page.add_init_script(JS_RECORD)
+            page.add_init_script(script)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
-        page.set_default_timeout(TIMEOUT_MS)
-        page.add_init_script(JS_RECORD)
-        page.add_init_script(script)
+        page.on("pageerror", note_error)
+        page.on("console", note_message)
         page.goto(address)
-        opened.append(page)
+        opened.append((page, is_shared))
         return page
 
     yield open_page
-    for page in opened:
-        (page if page.context is visitor else page.context).close()
+    for page, is_shared in opened:
+        if page.is_closed():
+            continue
+        if is_shared:
+            page.remove_listener("pageerror", note_error)
+            page.remove_listener("console", note_message)
+            leave_tab(page)
+            idle_tabs.append(page)
+        else:
+            (page if page.context is visitor else page.context).close()
     assert faults == []
 
 
@@ -103,15 +151,15 @@ def serve_runs(tmp_path):
 
 
 @pytest.fixture
-def open_page(browser, visitor, serve_runs):
-    with opener(browser, visitor) as open_page:
+def open_page(browser, visitor, idle_tabs, serve_runs):
+    with opener(browser, visitor, idle_tabs) as open_page:
         yield open_page
 
 
 @pytest.fixture(scope="module")
-def open_shared(browser, visitor):
+def open_shared(browser, visitor, idle_tabs):
     """Variant of `open_page` for a page that a module's tests share and restore."""
-    with opener(browser, visitor) as open_page:
+    with opener(browser, visitor, idle_tabs) as open_page:
         yield open_page
 
 

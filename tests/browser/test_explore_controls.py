@@ -55,8 +55,7 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(page):
 
 
 def test_early_click_on_a_section_stays_after_the_first_response(open_page, page_url):
-    page = open_page("about:blank")
-    page.add_init_script(JS_HOLD_RESPONSES)
+    page = open_page("about:blank", script=JS_HOLD_RESPONSES)
     page.goto(page_url, wait_until="commit")
     section = page.get_by_role("tab", name="Change the image")
     section.click()

@@ -125,9 +125,8 @@ JS_START_TASK = """document.addEventListener("vitdemo:started", () => {
 
 @pytest.mark.parametrize("refused", [("model=nobody", "why=unicorn"), ("picture=test:99",)])
 def test_refused_values_of_the_url_do_not_cancel_a_task(refused, open_page, page_url):
-    page = open_page("about:blank")
-    page.add_init_script(JS_START_TASK)
-    page.goto(f"{page_url}?section=why&{'&'.join(refused)}")
+    query = f"?section=why&{'&'.join(refused)}"
+    page = open_page(page_url + query, script=JS_START_TASK)
     page.wait_for_function("window.messages?.at(-1)?.end")
     end = page.evaluate("messages.at(-1)")
     assert not end.get("cancelled") and end["error"] is None
