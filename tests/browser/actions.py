@@ -2,7 +2,7 @@
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 
@@ -103,6 +103,12 @@ def open_fold(page: Page, name: str, content: str) -> None:
     page.get_by_role("button", name=name).click()
     page.locator(content).first.wait_for()
     wait_for_frames(page)
+
+
+def unfold(place: Locator) -> None:
+    """Open all folds in `place`, whose content is drawn while they are open."""
+    place.locator("summary").first.wait_for()
+    place.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
 
 
 def get_last_draw(page: Page) -> dict:

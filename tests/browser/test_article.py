@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import download
-from vitdemo.documents import Notice, PickList, Text
+from vitdemo.documents import Details, Notice, PickList, Text
 from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page import CSS, HEAD
 from vitdemo.page.bridge import document_payload
@@ -40,6 +40,12 @@ def make_blocks(chosen: str = "nothing") -> list:
     ]
 
 
+def make_folds(*titles: str) -> list:
+    """Return a folded table for each title, after a folded text."""
+    tables = [Details(title, [Table(["Run"], [[title]])]) for title in titles]
+    return [Details("About", [Text("Folded text.")]), *tables]
+
+
 @pytest.fixture(scope="module")
 def address():
     rows = [["a", "1"], ["b", "3"], ["c", "2"]]
@@ -48,10 +54,12 @@ def address():
         "view": make_blocks(),
         "cat": make_blocks("cat"),
         "folded": [Table(["Run", "Count"], rows, **options)],
+        "folds": [PickList({"other": "other folds"}), *make_folds("First", "Second")],
+        "other": make_folds("Third", "Second"),
     }
     payloads = {name: document_payload(blocks) for name, blocks in documents.items()}
     with gr.Blocks() as page:
-        for name in ("view", "folded"):
+        for name in ("view", "folded", "folds"):
             js = JS_DRAW.replace("NAME", name)
             gr.HTML(html_template="<div>", js_on_load=js, elem_id=name)
     head = f"{HEAD}<script>window.documents = {json.dumps(payloads)};</script>"
@@ -127,3 +135,15 @@ def test_hidden_rows_are_sorted_and_downloaded_too(open_page, address):
     expect(toggle).to_have_attribute("aria-expanded", "true")
     toggle.click()
     expect(names).to_have_text(["c", "a"])
+
+
+def test_folds_draw_tables_while_open_and_stay_open_by_title(open_page, address):
+    folds = open_page(address).locator("#folds")
+    expect(folds.get_by_text("Folded text.")).to_be_attached()  # the browser's search finds it
+    expect(folds.locator("table")).to_have_count(0)
+    folds.get_by_text("Second").click()
+    expect(folds.get_by_role("rowheader")).to_have_text("Second")
+    folds.get_by_role("button", name="other folds").click()
+    expect(folds.locator("summary")).to_have_text(["About", "Third", "Second"])
+    expect(folds.locator("details[open] summary")).to_have_text("Second")
+    expect(folds.get_by_role("rowheader")).to_have_text("Second")

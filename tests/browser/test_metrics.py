@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import choose_option, download, open_tab
+from tests.browser.actions import choose_option, download, open_tab, unfold
 from tests.support.factories import (
     CLASSES,
     RESNET,
@@ -271,9 +271,12 @@ def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
 def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page):
     open_tab(page, "Compare models")
     rows = page.locator("#gains tbody tr")
+    unfold(page.locator("#gains"))
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])
     expect(rows.nth(2)).to_contain_text("model: resnet18 → vit")
     page.locator("#gains-base select").select_option("best")
+    expect(rows.locator("th").first).to_have_text("best")
+    unfold(page.locator("#gains"))
     expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # single changes first
     expect(rows.nth(1)).to_contain_text("−7.5")
     expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
@@ -295,6 +298,7 @@ def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page)
 def test_choices_are_in_the_url_and_results_stay_visible(address, open_page):
     options = "compare.base=best&robust-models=best&compare.changes=blur&compare.count=200"
     page = open_page(f"{address}?{options}&tab=compare")
+    unfold(page.locator("#gains"))
     expect(page.locator("#gains tbody th").first).to_have_text("best")
     expect(page.locator("#gains-base select")).to_have_value("best")
     expect(page.locator("#robust-models").get_by_role("checkbox", checked=True)).to_have_count(1)

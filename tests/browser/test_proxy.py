@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.actions import get_last_draw, upload, wait_for_new_values, wait_until_drawn
+from tests.browser.actions import (
+    get_last_draw,
+    unfold,
+    upload,
+    wait_for_new_values,
+    wait_until_drawn,
+)
 from tests.support.factories import make_history_record, make_run
 from tests.support.serving import free_port, run_server, serve
 from vitdemo import runs
@@ -77,6 +83,8 @@ def test_session_stays_with_its_server_when_the_other_ends(open_page, photo, tmp
         upload(page, photo)
         wait_for_new_values(page, before)
         page.get_by_role("tab", name="Train", exact=True).click()
+        page.locator("#learning summary").click()
+        unfold(page.locator("#learning .article"))
         expect(page.locator("#learning")).to_contain_text("70.00")
         owners[ended.rpartition(":")[2]].close()  # the other server ends
         runs.append_record(run.path, make_history_record(3))

@@ -12,6 +12,7 @@ from tests.browser.actions import (
     fits_window,
     open_tab,
     record_model_requests,
+    unfold,
     wait_for_frames,
     wait_until_idle,
 )
@@ -22,6 +23,7 @@ from tests.support.factories import (
     make_unfinished_run,
 )
 from vitdemo import runs
+from vitdemo.page.training.curves import NO_SELECTION_MESSAGE
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
 EVIL = '<b>${alert("1")}`'  # a possible name of a run folder
@@ -29,7 +31,7 @@ EVIL = '<b>${alert("1")}`'  # a possible name of a run folder
 
 def open_with_fake_clock(open_page, address):
     """Open the page with a clock that the test can advance."""
-    page = open_page("about:blank")
+    page = open_page("about:blank", stranger=True)  # the clock is replaced in all tabs
     page.clock.install()
     page.goto(address)
     return page
@@ -77,15 +79,20 @@ def test_labels_of_plots_are_readable_on_a_phone(progress):
 def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page = progress
     expect(page.locator("#plots svg")).to_have_count(3)
-    expect(page.locator("#learning svg")).to_have_count(2)  # learning rate, time per epoch
     expect(chosen_runs(page)).to_have_text(["resnet", "timm", "vit"])
+    requests = record_model_requests(page)
+    page.locator("#learning summary").first.click()
+    expect(page.locator("#learning svg")).to_have_count(2)  # learning rate, time per epoch
+    assert len(requests) == 1  # the results of all epochs are sent while they are visible
+    unfold(page.locator("#learning .article"))
     expect(page.locator("#learning")).to_contain_text("97.50")
     lines, box = page.locator("#plots [id^='curve-']"), page.locator("#runs")
     expect(lines).to_have_count(15)  # three runs with five curves each
     select_all = box.get_by_role("checkbox", name="Select all: Models")
     select_all.uncheck()
-    expect(page.get_by_text("Choose a run above")).to_be_visible()
+    expect(page.locator("#plots")).to_contain_text(NO_SELECTION_MESSAGE)
     expect(lines).to_have_count(0)
+    expect(page.locator("#learning .article")).to_have_text(NO_SELECTION_MESSAGE)
     page.locator("#report").click()
     expect(page.get_by_text("Choose at least one run").first).to_be_visible()
     box.get_by_role("checkbox", name="vit").check()
@@ -184,6 +191,8 @@ def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path
     page = open_with_fake_clock(open_page, serve_runs())
     open_tab(page, "Train")
     table, box = page.locator("#learning"), page.locator("#runs")
+    table.get_by_text("More about these runs").click()
+    unfold(table.locator(".article"))
     expect(table).to_contain_text("70.00")
     runs.append_record(run.path, make_history_record(3))
     page.clock.fast_forward(UPDATE_INTERVAL_MS)
@@ -201,7 +210,6 @@ def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path
     expect(table.locator("tbody tr").first).to_contain_text("epoch 3, 1.5 min")  # to 80%
     expect(table).to_contain_text("<b>mixed, after 1.5 epochs: warm-up")
     expect(page.locator("#plots [id^='mark-']")).to_have_count(3)
-    table.get_by_text("More about these runs").click()
     table.get_by_text("Why?").first.click()
     expect(table.get_by_text("With MixUp, each training image is a mixture")).to_be_visible()
 
@@ -239,6 +247,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
     open_tab(page, "Compare models")
     base = page.locator("#gains-base select")
     expect(base.locator("optgroup").last).to_have_attribute("label", f"Ablation of {EVIL}")
+    unfold(page.locator("#gains"))
     base.select_option("ema")
     expect(page.locator("#gains tbody tr").first).to_contain_text("ema")
     open_tab(page, "Train")

@@ -26,7 +26,7 @@ from vitdemo.page.lessons import catalog, cost, handouts
 from vitdemo.page.lessons.panel import texts as panel
 from vitdemo.page.results import confusion_matrix, errors, per_class_metrics, test_set
 from vitdemo.page.results.compare import latency, model_scatter, robustness
-from vitdemo.page.training import curves, image_across_epochs, train_model
+from vitdemo.page.training import curves, image_across_epochs, results, train_model
 
 LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
 PAGE_TEXTS = {
@@ -44,7 +44,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(custom_classes, download, errors, examples, gallery, handouts, head_ablation, header),
     *(image_across_epochs, image_input, latency, logit_lens, offers, one_head, panel),
     *(model_scatter, per_class_metrics, perturbation, positions, predictions),
-    *(residual_stream, robustness, run_list, saved_view, similar_images, test_set),
+    *(residual_stream, results, robustness, run_list, saved_view, similar_images, test_set),
     train_model,
 )
 

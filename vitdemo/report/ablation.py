@@ -72,8 +72,8 @@ def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
         for name in header
     ]
     close = sum(gain.is_single_change or gain.is_seed_only for gain in found.gains) or len(rows)
-    table = Table(columns, [base, *rows[:close]], file=f"beside-{found.baseline}")
-    far = Table(columns, rows[close:], file=f"others-beside-{found.baseline}")
+    table = Table(columns, [base, *rows[:close]], file=f"ablation-of-{found.baseline}")
+    far = Table(columns, rows[close:], file=f"other-runs-than-{found.baseline}")
     folded = [Details(OTHER_RUNS_TITLE.format(count=len(far.rows)), [far])] if far.rows else []
     own = [Details(GAIN_TABLE_TITLE, [table])] if found.single_changes else [table]
     return [*own, *folded, *left_out]

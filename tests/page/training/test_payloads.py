@@ -80,10 +80,13 @@ def test_runs_without_curves_are_explained(line, tmp_path):
     context = make_context(tmp_path)
     assert curves.payload(context, make_state([])) == {"message": NO_SELECTION_MESSAGE}
     nothing = results.payload(context, make_state([]))
-    assert (nothing["curves"], nothing["blocks"]) == ({}, [])
+    assert nothing["curves"] == {}
+    assert nothing["blocks"] == [{"kind": "Text", "text": NO_SELECTION_MESSAGE}]
     more = results.payload(context, make_state())
     assert [block["kind"] for block in more["blocks"][:2]] == ["Text", "Heading"]
     assert [plot["title"] for plot in more["curves"]["plots"]][1:] == ["Time per epoch"]
+    (table,) = more["blocks"][-1]["pieces"]
+    assert not any("e+" in str(row) for row in table["rows"])  # as 5.92e+04 images per second
 
 
 def test_the_share_of_an_unfinished_run_refers_to_its_planned_epochs(tmp_path):

@@ -151,12 +151,12 @@ def _write_atomically(path: Path, content: bytes) -> None:
     """Write `content` completely or not at all. Raises `OSError` if the disk is full."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        beside = file.name
+        temporary = file.name
     try:
-        Path(beside).write_bytes(content)
-        os.replace(beside, path)
+        Path(temporary).write_bytes(content)
+        os.replace(temporary, path)
     except OSError:
-        os.unlink(beside)
+        os.unlink(temporary)
         raise
 
 

@@ -1,6 +1,7 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { markup, nothing, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
+import { lazy } from "./lazy.js";
 import { stroke } from "./line_plots.js";
 import { mapRow } from "./maps.js";
 import { pictures } from "./pictures.js";
@@ -49,8 +50,8 @@ const group = ([title, lines]) =>
 
 // Return a function that draws blocks in `place`. A pressed button calls `pick` with its name.
 export function documentIn(place, pick = () => {}) {
-  const sorted = {}; // sort order of each table by file or index, which survives a redraw
-  let tables = 0;
+  const sorted = {}; // sort order of each table by file or key, which survives a redraw
+  const open = new Set(); // keys of the open folds, since another fold may replace one at its position
   const KINDS = {
     Heading: ({ text }) => markup`<h2>${text}</h2>`,
     Text: ({ text, quiet, told }) =>
@@ -68,15 +69,31 @@ export function documentIn(place, pick = () => {}) {
         )
       }</ol>`,
     Download: download,
-    Details: ({ title, pieces = [] }) =>
-      markup`<details><summary>${title}</summary>${pieces.map(drawn)}</details>`,
+    Details: ({ title, pieces = [] }, key) => {
+      const content = () => drawAll(pieces, key);
+      const isLarge = pieces.some(({ kind }) => kind === "Table"); // other folds stay searchable while they are closed
+      return markup`<details data-fold=${key} @toggle=${toggle}>
+        <summary>${title}</summary>${isLarge ? lazy(content) : content()}</details>`;
+    },
     ImageRow: (value) => pictures(value, pick),
     MapRow: mapRow,
-    Table: (value) => table(value, sorted[value.file || tables++] ??= {}),
+    Table: (value, key) => table(value, sorted[value.file || key] ??= {}),
   };
-  const drawn = (block) => KINDS[block.kind](block);
+
+  // A block's key consists of the titles of the folds around it, its own title or kind, and a count of equal ones.
+  function drawAll(pieces, prefix) {
+    const counts = {};
+    return pieces.map((block) => {
+      const name = `${prefix}/${block.title ?? block.kind}`;
+      counts[name] = (counts[name] ?? 0) + 1;
+      return KINDS[block.kind](block, `${name} ${counts[name]}`);
+    });
+  }
+
+  const toggle = ({ target }) => open[target.open ? "add" : "delete"](target.dataset.fold);
+
   return (blocks) => {
-    tables = 0;
-    render(blocks.map(drawn), place);
+    render(drawAll(blocks, ""), place);
+    for (const each of place.querySelectorAll("[data-fold]")) each.open = open.has(each.dataset.fold);
   };
 }

@@ -1,6 +1,7 @@
 // Table of coloured cells with a number or a name in each; cells with a `pick` are real buttons.
 import { markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
+import { lazy } from "./lazy.js";
 import { roving, shade } from "./shared.js";
 import { table } from "./table.js";
 
@@ -63,9 +64,11 @@ export function scale(from, to, words, backwards = false) {
   return markup`<div class="vd-legend">${from}<i class="vd-ramp" style=${style}></i>${to + words}</div>`;
 }
 
-// Folded table of `rows`.
+// Folded table of `rows`, which is drawn while it is open.
 export const folded = (title, columns, rows) =>
-  markup`<details class="vd-numbers"><summary>${title}</summary>${table({ columns, rows })}</details>`;
+  markup`<details class="vd-numbers"><summary>${title}</summary>${
+    lazy(() => table({ columns, rows }))
+  }</details>`;
 
 // Folded table of a grid of texts, with the numbers of rows and columns.
 export const foldedGrid = (title, corner, lines) =>

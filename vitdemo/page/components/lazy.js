@@ -15,7 +15,12 @@ class Lazy extends HTMLElement {
   }
 
   draw() {
-    if (this.parentElement?.open) render(this.#content(), this);
+    if (this.parentElement?.open) this.fill();
+  }
+
+  // Draw the content of a closed fold, in which a script looks for an element.
+  fill() {
+    render(this.#content(), this);
   }
 }
 customElements.define("vd-lazy", Lazy);

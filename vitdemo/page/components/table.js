@@ -42,18 +42,15 @@ function bar({ bar: share, interval, text }) {
 }
 
 function content(cell) {
-  if (cell.bar !== undefined) return bar(cell);
-  return cell.strong ? markup`<b>${cell.text}</b>` : cell.text;
+  const value = cell.bar !== undefined ? bar(cell) : cell.strong ? markup`<b>${cell.text}</b>` : cell.text;
+  return cell.note ? markup`${value}<small>${cell.note}</small>` : value;
 }
 
 const looks = ({ numeric, hidden } = {}) =>
   [numeric ? "" : "vd-text", hidden ? "vd-hidden" : ""].join(" ").trim() || nothing;
 
 function line(cells, columns) {
-  const parts = cells.map((
-    cell,
-  ) => [content(cell), cell.note ? markup`<small>${cell.note}</small>` : nothing]);
-  const [name, ...others] = parts;
+  const [name, ...others] = cells.map(content);
   return markup`<tr><th class=${looks(columns[0])} scope="row">${name}</th>${
     others.map((each, i) => markup`<td class=${looks(columns[i + 1])}>${each}</td>`)
   }</tr>`;

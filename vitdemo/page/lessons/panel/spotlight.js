@@ -9,6 +9,7 @@ let sought = null; // { selector, end: time in milliseconds } of the element tha
 let held = false; // a pressed button or finger, during which the page must not scroll
 let shade = null; // the element that darkens the page
 let folded = []; // selectors of elements that may be in a fold, which is opened once
+let place = ""; // the selector of the outlined element
 let task = ""; // the selector of the control of the task
 
 const find = (
@@ -29,13 +30,14 @@ export function mark({ ring, cover }) {
 export function seek(selector, control = "") {
   sought = { selector, end: Date.now() + SEEK_TIME };
   folded = [selector, control].filter(Boolean);
-  task = control;
+  [place, task] = [selector, control];
 }
 
-// Open closed folds as soon as their elements are on the page.
+// Open closed folds as soon as their elements are on the page. Tables in closed folds are drawn for this.
 function unfold() {
   folded = folded.filter((selector) => {
     const found = document.querySelector(selector);
+    if (!found) find(place)?.querySelectorAll("details:not([open]) > vd-lazy").forEach((each) => each.fill());
     return !found || !open(found);
   });
 }

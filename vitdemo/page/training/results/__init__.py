@@ -1,6 +1,7 @@
-"""More about the chosen runs, folded: further curves, milestones, stages, final results, epochs.
+"""More about the chosen runs: further curves, milestones, stages, final results, epochs.
 
-The payload is {"title": str, "curves": payload of the curves, or {}, "blocks": [block, ...]}.
+The view is folded, and requested while it is open: the results of all epochs are large. The payload
+is {"curves": payload of the curves, or {}, "blocks": [block, ...]}.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from vitdemo.report.training import MORE_PLOTS, final_results, learning_summary
 from vitdemo.runs import RECORD_FIELDS, Run
 
 VIEW = "training_results"
-TITLE = "More about these runs"
+TEXTS = {"title": "More about these runs"}
 INTRO = (
     "Training curves of each model, by epoch: on the training set, and on a validation set that "
     "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
@@ -39,11 +40,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         *epoch_table(shown),
     ]
     curves = render_curves(found, shown, MORE_PLOTS)
-    return {
-        "title": TITLE,
-        "curves": {} if "message" in curves else curves,
-        "blocks": document_payload([Text(INTRO, quiet=True), *blocks] if blocks else []),
-    }
+    if "message" in curves:
+        return {"curves": {}, "blocks": document_payload([Text(curves["message"])])}
+    return {"curves": curves, "blocks": document_payload([Text(INTRO, quiet=True), *blocks])}
 
 
 def ablation_links(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[DocumentBlock]:
@@ -64,9 +63,11 @@ def epoch_table(runs: Sequence[Run]) -> list[DocumentBlock]:
         for run in runs
         for record in with_lineage_history(run).history
     ]
-    table = Table(["run", *RECORD_FIELDS], rows, file="vitdemo-epochs")
+    table = Table(["run", *RECORD_FIELDS], rows, tall=True, file="vitdemo-epochs")
     return [Details(EPOCHS_TITLE, [table])] if rows else []
 
 
 def _cell(value: object) -> Cell:
-    return Cell(f"{value:.4g}", value=value) if isinstance(value, float) else Cell(str(value))
+    if not isinstance(value, float):
+        return Cell(str(value))
+    return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}", value=value)

@@ -1,25 +1,26 @@
-// More about the chosen runs: further curves, texts and tables, hidden until the user opens them.
+// More about the chosen runs: further curves, texts and tables, which are requested while the fold is open.
 import { documentIn } from "../../components/documents.js";
 import { openAblation } from "../../results/compare/recipe_ablation/view.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
+import { TEXTS } from "../../texts.js";
 import * as trainingPlots from "../curves/plots.js";
 
+const OPEN = "training.more"; // state key: true while the fold is open, otherwise null
+
 function create(element) {
-  const layOut = (title, isHidden) =>
-    render(
-      markup`<details class="vd-more" ?hidden=${isHidden}><summary>${title}</summary><div></div><div
-        class="article"></div></details>`,
-      element,
-    );
-  layOut("", true);
+  const toggle = ({ target }) => store.set({ [OPEN]: target.open || null });
+  render(
+    markup`<details class="vd-more" @toggle=${toggle}><summary>${TEXTS.results.title}</summary>
+      <div></div><div class="article"></div></details>`,
+    element,
+  );
   const [, curves, text] = element.firstElementChild.children;
   const drawCurves = trainingPlots.trainingPlotsIn(curves, { hasSlider: false });
   const drawText = documentIn(text, (name) => openAblation(name));
   let drawn = null; // blocks of the drawn document
   return {
     render(data, state) {
-      layOut(data.title, !data.blocks.length);
       drawCurves(data.curves, state);
       if (data.blocks !== drawn) drawText(data.blocks);
       drawn = data.blocks;
@@ -28,8 +29,7 @@ function create(element) {
 }
 
 store.define("training_results", {
-  skeleton: "rows",
-  needs: ["runs"],
+  needs: ["runs", OPEN],
   follows: trainingPlots.follows,
   create,
 });
