@@ -188,7 +188,7 @@ def test_gains_are_computed_from_paired_images(base):
     (table,) = folded.pieces
     assert [cells[0] for cells in table.rows] == ["base", "better"]
     assert table.rows[1][1:3] == ["99.00", "+1.5"]
-    assert table.file == "beside-base"
+    assert table.file == "ablation-of-base"
     assert exclusions.text == ablation.exclusion_messages[0]
     assert "odd is not compared with base" in exclusions.text
     add_run(base, "as good", cats=4, dogs=1)

@@ -96,9 +96,9 @@ def write_summaries(
     """Write `faithfulness.json` to the run folder `folder`, with the items of `description`."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
     content = {"weights": hash_weights(folder), **description, "fills": by_replacement}
-    beside = folder / f".{FILE}"
-    beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    beside.replace(folder / FILE)
+    temporary = folder / f".{FILE}"
+    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(folder / FILE)
 
 
 def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:

@@ -98,27 +98,25 @@ def format_time_left(seconds: float) -> str:
 
 def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
     """Describe the user's guess and, after the end of training, the measured gain."""
-    beside, guess = job.record.get("beside"), job.record.get("guess")
-    if not beside or guess is None:
+    baseline, guess = job.record.get("beside"), job.record.get("guess")
+    if not baseline or guess is None:
         return ""
     said = (
         f"Guess: {format_signed(guess)} percentage points of validation accuracy "
-        f"compared with {beside}."
+        f"compared with {baseline}."
     )
     if job.state not in (FINISHED, STOPPED) or run is None:
         return said
-    if beside not in runs:
+    if baseline not in runs:
         return f"{said} The baseline no longer exists."
     try:
-        found = measure_validation_gain(run, runs[beside])
+        found = measure_validation_gain(run, runs[baseline])
     except VitdemoError as error:
         return f"{said} {error}"
     pictures = "the same validation images" if found.paired else "different validation images"
     hit = "within" if found.low <= guess <= found.high else "outside"
     return (
         f"{said} Result: {format_signed(found.points)} (95% confidence interval "
-        f"{format_signed(found.low)} to "
-        f"{format_signed(found.high)}, on {pictures}). The guess is {hit} this interval, which "
-        "does not "
-        "include the variation between random seeds."
+        f"{format_signed(found.low)} to {format_signed(found.high)}, on {pictures}). The guess is "
+        f"{hit} this interval, which does not include the variation between random seeds."
     )
