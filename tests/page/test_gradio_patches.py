@@ -8,11 +8,13 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import gradio as gr
+import httpx
 import pytest
 from gradio import networking, route_utils
 from gradio.components.image import ImageData
 from gradio.state_holder import SessionState
 from PIL import UnidentifiedImageError
+from starlette.middleware import Middleware
 
 from tests.support.loops import call_in_loop, run_coroutine
 from vitdemo.errors import RunError
@@ -20,6 +22,7 @@ from vitdemo.page import gradio_patches
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
     AppBlocks,
+    PageCompression,
     PathImage,
     UncheckedDropdown,
     UncheckedSlider,
@@ -257,6 +260,27 @@ def read_unlocked(component: gr.State):
 def test_first_requests_of_a_session_share_its_value(read, count):
     """Require the lock of `session_value`: a change of the other value would be lost."""
     assert len({*run_coroutine(ask_twice_at_once(read))}) == count
+
+
+@pytest.mark.parametrize("is_patched", [True, False])
+def test_the_page_is_compressed(is_patched):
+    """Require `PageCompression`: gradio compresses neither the page nor its config."""
+    middleware = [Middleware(PageCompression)] if is_patched else []
+    options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False, "_frontend": False}
+
+    def request_page():
+        with gr.Blocks() as page:
+            for i in range(20):
+                gr.Textbox(label=f"Text {i}")
+        _, address, _ = page.launch(**options, app_kwargs={"middleware": middleware})
+        with httpx.Client(base_url=address, trust_env=False) as client:
+            responses = [client.get(path) for path in ("/", "/config")]
+        page.close()
+        return responses
+
+    for response in call_in_loop(request_page):
+        assert "Text 19" in response.text
+        assert (response.headers.get("content-encoding") == "gzip") == is_patched
 
 
 def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):

@@ -13,11 +13,13 @@ import hashlib
 import json
 from pathlib import Path
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
+from vitdemo.page.gradio_patches import PageCompression
 from vitdemo.page.texts import LANGUAGE, TEXTS
 from vitdemo.page.theme import PRINT_STYLESHEET
 
@@ -69,11 +71,14 @@ def send_module(request: Request) -> Response:
 
 
 def build_app_options() -> dict:
-    """Return the argument `app_kwargs` of `Blocks.launch`, which adds the route of the modules.
+    """Return the argument `app_kwargs` of `Blocks.launch`: the modules' route, and compression.
 
     gradio changes the dict, so each page needs its own.
     """
-    return {"routes": [Route("/modules/{version}/{name:path}", send_module)]}
+    return {
+        "routes": [Route("/modules/{version}/{name:path}", send_module)],
+        "middleware": [Middleware(PageCompression)],
+    }
 
 
 def build_head() -> str:
