@@ -64,7 +64,7 @@ def visitor(browser):
 
 @pytest.fixture(scope="session")
 def idle_tabs() -> list[Page]:
-    """Empty tabs of `visitor` that tests no longer use: a new tab costs as much as a page load."""
+    """Empty tabs of `visitor` for reuse: a new tab adds almost half of the cost of a page load."""
     return []
 
 
@@ -86,8 +86,8 @@ def leave_tab(tab: Page) -> None:
 def opener(browser, visitor, idle_tabs):
     """Yield a function that opens a page, and then assert that no page reported an error.
 
-    `script` runs before the page's own scripts; `stranger` opens a page without cookies. Other
-    pages share tabs: each page is loaded anew, but in a tab that a former test has left.
+    `script` runs before the page's own scripts; `stranger` opens a page without cookies. Pages
+    without these options reuse idle tabs, but each page is loaded again.
     """
     opened, faults = [], []
 

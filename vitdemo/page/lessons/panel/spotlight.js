@@ -37,7 +37,7 @@ export function seek(selector, control = "") {
 function unfold() {
   folded = folded.filter((selector) => {
     const found = document.querySelector(selector);
-    if (!found) find(place)?.querySelectorAll("details:not([open]) > vd-lazy").forEach((each) => each.fill());
+    if (!found) find(place)?.querySelectorAll("vd-lazy:empty").forEach((each) => each.fill());
     return !found || !open(found);
   });
 }

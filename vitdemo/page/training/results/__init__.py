@@ -33,16 +33,17 @@ def payload(context: AppContext, state: ViewState) -> dict:
     """Return the curves and the document about the chosen runs."""
     found = context.list_runs()[0]
     shown = choose_runs(found, state)
+    curves = render_curves(found, shown, MORE_PLOTS)
+    if "message" in curves:
+        return {"curves": {}, "blocks": document_payload([Text(curves["message"])])}
     blocks = [
+        Text(INTRO, quiet=True),
         *learning_summary(shown),
         *ablation_links(shown, find_ablations(found)),
         *final_results(shown, context.test_accuracy),
         *epoch_table(shown),
     ]
-    curves = render_curves(found, shown, MORE_PLOTS)
-    if "message" in curves:
-        return {"curves": {}, "blocks": document_payload([Text(curves["message"])])}
-    return {"curves": curves, "blocks": document_payload([Text(INTRO, quiet=True), *blocks])}
+    return {"curves": curves, "blocks": document_payload(blocks)}
 
 
 def ablation_links(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[DocumentBlock]:
