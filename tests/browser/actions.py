@@ -1,5 +1,7 @@
 """User actions on the page and helpers that wait for its state."""
 
+from collections.abc import Callable
+
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page
@@ -60,6 +62,22 @@ JS_TIME_DRAWS = """async ([count, side]) => {
     return times;
 }"""
 
+# Holds all responses of the server until `release_responses`, without closing the stream. The input
+# of stream.js is a request instead of a URL.
+JS_HOLD_RESPONSES = """(() => {
+    const send = window.fetch;
+    window.held = 0;
+    const isHeld = (input) => String(input.url ?? input).includes("/queue/data");
+    const released = new Promise((done) => { window.release = done; });
+    window.fetch = async (input, ...rest) => {
+        if (isHeld(input)) {
+            held += 1;
+            await released;
+        }
+        return send(input, ...rest);
+    };
+})()"""
+
 
 def wait_until_drawn(page: Page, **expected) -> dict:
     """Return the last draw of the attention view once it has these properties (`layer=2`, ...)."""
@@ -73,6 +91,13 @@ def wait_until_drawn(page: Page, **expected) -> dict:
     return get_last_draw(page)
 
 
+def open_and_wait(open_page: Callable[[str], Page], address: str, query: str = "") -> Page:
+    """Open a page with the fixture `open_page` and wait until its attention map is drawn."""
+    page = open_page(f"{address}?{query}" if query else address)
+    wait_until_drawn(page)
+    return page
+
+
 def wait_until_idle(page: Page) -> None:
     """Wait until all responses have arrived and no request follows, however busy the machine is."""
     page.evaluate("exchange.quiet = 0")
@@ -81,11 +106,17 @@ def wait_until_idle(page: Page) -> None:
 
 def reset_page(page: Page, query: str, run: str) -> Page:
     """Reset a shared page to the view of `query`, which shows the model `run`, and return it."""
+    page.mouse.move(0, 0)
     page.set_viewport_size({"width": 1280, "height": 900})
+    close_folds(page)
     page.evaluate("query => vitdemo.store.open(query)", query)
     wait_until_drawn(page, run=run)
     wait_until_idle(page)
     return page
+
+
+def close_folds(page: Page) -> None:
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = false")
 
 
 def wait_for_frames(page: Page, count: int = 3) -> None:
@@ -239,6 +270,12 @@ def open_tab(page: Page, *names: str) -> None:
         if name in RESULTS_SECTIONS and results.get_attribute("aria-selected") != "true":
             results.click()
         page.get_by_role("tab", name=name, exact=True).click()
+
+
+def release_responses(page: Page) -> None:
+    """End `JS_HOLD_RESPONSES`, once a response is held."""
+    page.wait_for_function("window.held > 0")
+    page.evaluate("release()")
 
 
 def record_requests(page: Page, part: str = "") -> list[str]:

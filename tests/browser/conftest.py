@@ -1,4 +1,7 @@
-"""Fixtures for tests of the page in a real Chromium; any console error fails the test."""
+"""Fixtures for tests of the page in a real Chromium; any console error fails the test.
+
+Fixtures with the scope of the package end before the other tests: idle servers would slow them.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from playwright.sync_api import (
 )
 from safetensors.torch import load_file
 
-from tests.browser.actions import JS_RECORD, reset_page, wait_until_drawn
+from tests.browser.actions import JS_RECORD, open_and_wait, reset_page
 from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.support.serving import ROOT, serve
 from vitdemo import runs
@@ -29,6 +32,8 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, Lesson, fill_facts
 
 # The headless shell renders on the CPU at a third of the cost of the full browser.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+# A page that is not from a server has no storage.
+JS_CLEAR_STORAGE = "if (location.protocol.startsWith('http')) localStorage.clear()"
 TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -46,7 +51,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
+def page_url(shown_runs):
+    """Address of a page over `shown_runs`, without a dataset."""
+    with serve("--runs", str(shown_runs), "--data", str(shown_runs / "none")) as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
 def browser():
     try:
         with chromium() as browser:
@@ -55,14 +67,14 @@ def browser():
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def visitor(browser):
     """Browser context that all pages share, so that scripts are compiled once."""
     # A headless browser cannot ask for these permissions.
     return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def idle_tabs() -> list[Page]:
     """Empty tabs of `visitor` for reuse: a new tab adds almost half of the cost of a page load."""
     return []
@@ -74,11 +86,13 @@ def leave_tab(tab: Page) -> None:
     def accept(dialog: Dialog) -> None:
         dialog.accept()
 
+    tab.evaluate(JS_CLEAR_STORAGE)
     tab.on("dialog", accept)  # a page with unsaved images asks first
     tab.goto("about:blank")
     tab.remove_listener("dialog", accept)
     tab.mouse.move(-1, -1)
     tab.unroute_all()
+    tab.set_extra_http_headers({})
     tab.emulate_media(media="null")
 
 
@@ -86,8 +100,9 @@ def leave_tab(tab: Page) -> None:
 def opener(browser, visitor, idle_tabs):
     """Yield a function that opens a page, and then assert that no page reported an error.
 
-    `script` runs before the page's own scripts; `stranger` opens a page without cookies. Pages
-    without these options reuse idle tabs, but each page is loaded again.
+    `script` runs before the page's own scripts; `stranger` opens a page in a context of its own.
+    Pages without these options reuse idle tabs, but each page is loaded again. What a page has
+    saved in the browser is removed with its tab.
     """
     opened, faults = [], []
 
@@ -131,8 +146,11 @@ def opener(browser, visitor, idle_tabs):
             page.remove_listener("console", note_message)
             leave_tab(page)
             idle_tabs.append(page)
+        elif page.context is visitor:
+            page.evaluate(JS_CLEAR_STORAGE)
+            page.close()
         else:
-            (page if page.context is visitor else page.context).close()
+            page.context.close()
     assert faults == []
 
 
@@ -165,17 +183,19 @@ def open_shared(browser, visitor, idle_tabs):
 
 @pytest.fixture
 def page(open_page, page_url) -> Page:
-    page = open_page(page_url)
-    wait_until_drawn(page)
-    return page
+    return open_and_wait(open_page, page_url)
 
 
 @pytest.fixture(scope="module")
 def kept_page(open_shared, page_url) -> Page:
     """Page over `page_url` that stays open for all tests of a module."""
-    page = open_shared(page_url)
-    wait_until_drawn(page)
-    return page
+    return open_and_wait(open_shared, page_url)
+
+
+@pytest.fixture(scope="module")
+def kinds_page(open_shared, kinds_url) -> Page:
+    """Page over `kinds_url` that stays open for all tests of a module."""
+    return open_and_wait(open_shared, kinds_url)
 
 
 @pytest.fixture
@@ -184,7 +204,7 @@ def shared_page(kept_page) -> Page:
     return reset_page(kept_page, "?picture=photo:cat", run="timm")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kinds(tmp_path_factory):
     """Run folder with all kinds of models, among them "sinks", which attends to few patches."""
     root = tmp_path_factory.mktemp("kinds")
@@ -200,19 +220,19 @@ def kinds(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kinds_url(kinds):
     """Address of a page over the models of `kinds`."""
     with serve("--runs", str(kinds), "--data", str(kinds / "none")) as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def context_of_kinds(kinds):
     return AppContext([kinds], kinds / "none", torch.device("cpu"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def look_of(context_of_kinds):
     """Return a function from a run name and an image file to the trace in Python."""
     context = context_of_kinds
@@ -240,7 +260,7 @@ def included_lessons(shipped) -> dict[str, Lesson]:
     return {lesson.name: fill_facts(lesson, shipped) for lesson in loaded}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def included_url(tmp_path_factory) -> Iterator[str]:
     """Address of a page over the included runs, without a dataset."""
     empty = tmp_path_factory.mktemp("none")

@@ -4,7 +4,8 @@ from playwright.sync_api import Page
 
 from vitdemo.lessons import LessonStep
 
-SCREENS = [(size, teach) for size in ((1024, 768), (1280, 720)) for teach in ("", "1")]
+# Each screen differs from the next one in its size or in teach mode. A step opens on the last one.
+SCREENS = [((1024, 768), ""), ((1024, 768), "1"), ((1280, 720), "1"), ((1280, 720), "")]
 # Return once the outlined element and the control of the task are shown next to the panel, or
 # the problems after `seconds`. Only tables may scroll sideways.
 JS_PROBLEMS = """async ([ring, control, seconds]) => {
@@ -47,17 +48,12 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
 
 
 def find_layout_problems(page: Page, step: LessonStep) -> list[str]:
-    """Return a sentence for each problem of the open `step`, on all `SCREENS`.
-
-    The window and teach mode are restored afterwards.
-    """
-    problems, window = [], page.viewport_size
+    """Return a sentence for each problem of the open `step`, on all `SCREENS`."""
+    problems = []
     control = step.task.where if step.task else ""
     for (width, height), teach in SCREENS:
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate("teach => vitdemo.store.set({ teach })", teach or None)
         found = page.evaluate(JS_PROBLEMS, [step.ring, control, 30])
         problems += [f"{step.title}, {width} px {teach and 'teach'}: {each}" for each in found]
-    page.evaluate("vitdemo.store.set({ teach: null })")
-    page.set_viewport_size(window)
     return problems

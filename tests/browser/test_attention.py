@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.actions import (
     JS_RECORD,
@@ -18,8 +18,10 @@ from tests.browser.actions import (
     download_image,
     fill_slider,
     get_last_draw,
+    open_and_wait,
     record_model_requests,
     record_requests,
+    reset_page,
     upload,
     wait_for_values,
     wait_until_drawn,
@@ -31,6 +33,9 @@ from tests.support.serving import serve
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.explain import attention, norms, statistics
+from vitdemo.page.explore.attention_maps.texts import TEXTS
+
+LOADING = TEXTS["loading"]
 
 TOLERANCE = 1e-3  # values are sent as float16
 DIRECTIONS = {"attends to": "outgoing", "is attended by": "incoming"}  # text of the button: value
@@ -96,10 +101,14 @@ def wait_until_draw_equals_trace(page, trace, products=None) -> None:
     assert_draw_equals_trace(page, trace, products)
 
 
-def open_and_wait(open_page, url, query: str = "", **options):
-    page = open_page(f"{url}?{query}", **options)
-    wait_until_drawn(page)
-    return page
+@pytest.fixture
+def open_view(kinds_page):
+    """Return a function that shows a view of a model on the page that the tests share."""
+
+    def open_view(model: str, query: str = ""):
+        return reset_page(kinds_page, f"?picture=photo:cat&model={model}&{query}", run=model)
+
+    return open_view
 
 
 def point_at_patch(page, row: int, column: int, side: int, *, inside: float = 0.5):
@@ -129,8 +138,8 @@ SPECIAL_TOKENS = {  # model: names of the buttons
 }
 
 
-def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, look_of, photo):
-    page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean")
+def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, photo):
+    page = open_view("class-token", "of=mean")
     upload(page, photo)
     large = page.locator("#attention .large")
     for model, names in SPECIAL_TOKENS.items():
@@ -173,9 +182,9 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_page, kinds_url, lo
 
 
 def test_norm_weighted_attention_is_requested_once_and_equals_trace(
-    open_page, kinds_url, look_of, context_of_kinds, photo
+    open_view, look_of, context_of_kinds, photo
 ):
-    page = open_and_wait(open_page, kinds_url, "model=class-token&of=mean&layer=1")
+    page = open_view("class-token", "of=mean&layer=1")
     page.locator(ALL_FILES_LOADED).wait_for()
     requests = record_model_requests(page)
     select_source(page, "norm")
@@ -229,8 +238,8 @@ def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, contex
     expect(page.locator("#attention .title")).to_have_text(title)
 
 
-def test_pointing_and_selecting_send_no_requests(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=fourteen")
+def test_pointing_and_selecting_send_no_requests(open_view):
+    page = open_view("fourteen")
     page.locator(ALL_FILES_LOADED).wait_for()
     requests = record_requests(page)
     for patch in range(1, 15):
@@ -282,8 +291,8 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     page.goto(f"{address}?model=twelve&of=mean")
     wait_until_drawn(page, layer=12)
     page.locator(ALL_FILES_LOADED).wait_for()
-    # The classifier's rows, the rollout, token similarity and the selected layer.
-    assert len(fetched) == 4
+    # The classifier's rows and the selected layer of attention, rollout and token similarity.
+    assert len(fetched) == 6
     context = AppContext([root], None, torch.device("cpu"))
     cat = crop_visible_square(load_image("assets/photos/cat.jpg"))
     trace = context.trace_image(context.find_run("twelve"), cat)
@@ -294,7 +303,7 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     point_at_patch(page, 5, 6, 14)
     wait_until_drawn(page, token="5,6")
     assert_draw_equals_trace(page, trace)
-    assert len(fetched) == 5
+    assert len(fetched) == 7
     unloaded = page.locator("#attention .wall .waits")
     expect(unloaded).to_have_count(10 * 12 + 10)  # 12 heads and their mean in ten layers
     page.mouse.move(0, 0)
@@ -315,8 +324,35 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     assert measure_median_draw(page) < 2 * 0.016
 
 
-def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=class-token", width=390)
+def test_first_map_needs_only_the_rows_of_the_classifier(open_page, kinds_url, look_of):
+    page, held, is_held = open_page("about:blank"), [], True
+
+    def hold(route: Route) -> None:
+        held.append(route) if is_held else route.continue_()
+
+    page.route(re.compile(r"(?<!-rows)\.bin$"), hold)
+    page.goto(f"{kinds_url}?model=average-pooled&of=head&head=2")
+    wait_until_drawn(page, run="average-pooled", source="head", head=2)
+    trace = look_of("average-pooled", "assets/photos/cat.jpg")
+    assert_draw_equals_trace(page, trace)
+    for source in ("mean", "rollout", "similar"):
+        select_source(page, source)
+        wait_until_drawn(page, source=source)
+        assert_draw_equals_trace(page, trace)
+    point_at_patch(page, 2, 3, 4)
+    expect(page.locator("#attention .pointed")).to_have_text(LOADING)
+    expect(page.locator("#attention .large canvas")).to_be_hidden()  # it has the previous map
+    is_held = False
+    for route in held:
+        route.continue_()
+    wait_until_drawn(page, token="2,3", source="similar")
+    assert_draw_equals_trace(page, trace)
+    expect(page.locator("#attention .large canvas")).to_be_visible()
+    page.locator(ALL_FILES_LOADED).wait_for()
+
+
+def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_view):
+    page = open_view("class-token")
     for width, model, side in (
         (390, "fourteen", 14),
         (768, "class-token", 4),
@@ -339,8 +375,8 @@ def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_page, kinds_
             )
 
 
-def test_patches_are_selected_by_mouse_or_by_keyboard(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=class-token")
+def test_patches_are_selected_by_mouse_or_by_keyboard(open_view):
+    page = open_view("class-token")
     point_at_patch(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
     expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 receives")
@@ -419,8 +455,8 @@ def test_url_restores_the_view_and_heads_are_ordered_by_value(open_page, kinds_u
     expect(page.locator("#attention .wall button")).to_have_count(8)  # 6 heads and 2 rollouts
 
 
-def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=class-token&opacity=0.2")
+def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
+    page = open_view("class-token", "opacity=0.2")
     page.locator("#attention .numbers > summary").click()
     cells = page.locator("#attention .tables table").first.locator("td")
     expect(cells).to_have_count(16)
@@ -440,9 +476,8 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_page, kinds_url
     assert len(image.getcolors(1 << 24)) > 100
 
 
-def test_saved_page_works_without_a_server(open_page, kinds_url, look_of, tmp_path):
-    query = "model=fourteen&of=head&head=2&layer=1"
-    page = open_and_wait(open_page, kinds_url, query)
+def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_path):
+    page = open_view("fourteen", "of=head&head=2&layer=1")
     page.locator("#attention .display summary", has_text="Display").click()
     button = page.get_by_role("button", name="Save as interactive page")
     with page.expect_download() as saving:
@@ -470,8 +505,8 @@ def test_saved_page_works_without_a_server(open_page, kinds_url, look_of, tmp_pa
     assert requests == []
 
 
-def test_python_code_of_the_map_is_copied(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=fourteen&of=head&head=2&layer=1&token=3,5")
+def test_python_code_of_the_map_is_copied(open_view):
+    page = open_view("fourteen", "of=head&head=2&layer=1&token=3,5")
     page.locator("#attention .display summary", has_text="Display").click()
     page.get_by_role("button", name="Copy as Python").click()
     expect(page.locator("#attention .sentence")).to_have_text("The code is copied.")
@@ -485,8 +520,8 @@ def read_svg(file) -> tuple[list[str], ElementTree.Element]:
     return [text.text for text in root.iter(f"{SVG}text")], root
 
 
-def test_saved_figures_have_title_model_scale_and_numbers(open_page, kinds_url):
-    page = open_and_wait(open_page, kinds_url, "model=class-token&of=head&head=2&layer=1")
+def test_saved_figures_have_title_model_scale_and_numbers(open_view):
+    page = open_view("class-token", "of=head&head=2&layer=1")
     page.locator("#attention summary", has_text="Display").click()
     texts, root = read_svg(download(page, page.get_by_role("button", name="Save map as SVG")))
     top = page.locator("#attention .top").inner_text()
@@ -555,9 +590,8 @@ LEGENDS = {"linear": "", "root": "square root scale", "log": "logarithmic scale"
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_page, kinds_url, scale):
-    query = f"model=sinks&of=mean&layer=1&colour={scale}"
-    page = open_and_wait(open_page, kinds_url, query)
+def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, scale):
+    page = open_view("sinks", f"of=mean&layer=1&colour={scale}")
     values = wait_until_drawn(page, source="mean", run="sinks")["values"]
     colours = page.evaluate(
         """() => { const canvas = document.querySelector("#attention .large canvas");
@@ -580,8 +614,8 @@ def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_page, kin
     page.wait_for_url(lambda url: "colour" not in url)
 
 
-def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_page, kinds_url, look_of):
-    page = open_and_wait(open_page, kinds_url, "model=class-token")
+def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_view, look_of):
+    page = open_view("class-token")
     distances = look_of("class-token", "assets/photos/cat.jpg").distances  # (L, H)
     dots = page.locator("#attention .dots")
     expect(dots.get_by_role("button")).to_have_count(distances.size)
@@ -612,8 +646,7 @@ HINT = "#attention .hint"
 
 @pytest.mark.parametrize("use", ["pointer", "click", "keyboard"])
 def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use):
-    page = open_page(f"{kinds_url}?model=class-token", stranger=True)
-    wait_until_drawn(page)
+    page = open_and_wait(open_page, kinds_url, "model=class-token")
     hint = page.locator(HINT)
     expect(hint).to_have_text("Point at a patch to see its map")
     if use == "pointer":
@@ -628,15 +661,13 @@ def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use)
         expect(hint).to_have_text("Press an arrow key to choose a patch")
         page.keyboard.press("ArrowRight")
     expect(hint).to_be_hidden()
-    again = page.context.new_page()  # a reload would abort open requests, which gradio reports
-    again.add_init_script(JS_RECORD)
-    again.goto(page.url)
+    again = open_page(page.url)  # a reload would abort open requests, which gradio reports
     wait_until_drawn(again)
     expect(again.locator(HINT)).to_be_hidden()
 
 
-def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, kinds_url, look_of):
-    page = open_and_wait(open_page, kinds_url, "model=fourteen&token=12,3&of=mean&layer=1")
+def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_view, look_of):
+    page = open_view("fourteen", "token=12,3&of=mean&layer=1")
     wait_until_drawn(page, token="12,3")
     choose_model(page, "registers")
     wait_until_drawn(page, run="registers", token="4,3")
@@ -658,10 +689,8 @@ def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_page, k
     expect(page.locator("#attention .sentence")).to_be_hidden()
 
 
-def test_attention_concentrated_on_few_patches_is_reported(
-    open_page, kinds_url, look_of, context_of_kinds
-):
-    page = open_and_wait(open_page, kinds_url, "model=fourteen&of=mean&layer=1")
+def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, context_of_kinds):
+    page = open_view("fourteen", "of=mean&layer=1")
     text = page.locator("#attention .little")
     for model, concentrated in (("fourteen", False), ("sinks", True)):
         choose_model(page, model)

@@ -26,6 +26,12 @@ JS_HAS_COLOUR_OF_LIT_CURVE = """number => {
     if (!swatch || !curve) return false;
     return getComputedStyle(curve).stroke === getComputedStyle(swatch).backgroundColor;
 }"""
+# Removes the drawn curves, and draws them again.
+JS_DRAW_NEW_CURVES = """() => {
+    const lit = document.querySelectorAll("#why-meter .is-lit");
+    for (const each of lit) each.classList.remove("is-lit");
+    vitdemo.store.redraw("class_attribution");
+}"""
 JS_TOPS = "all => all.map(each => Math.round(each.getBoundingClientRect().top))"
 SCORES = f"{MAPS} .score"
 JS_RECORD_SCORES = """() => {
@@ -257,6 +263,8 @@ def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, wi
         expect(lit).to_have_count(2)  # in both plots
         # Maps and plots can be drawn again at any time, so each check reads both colours.
         page.wait_for_function(JS_HAS_COLOUR_OF_LIT_CURVE, arg=number)
+    page.evaluate(JS_DRAW_NEW_CURVES)
+    expect(lit).to_have_count(2)
     page.mouse.move(0, 0)
     expect(lit).to_have_count(0)
     figures.first.get_by_role("button", name="Save as PNG").focus()

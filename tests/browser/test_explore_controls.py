@@ -6,35 +6,41 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import (
+    JS_HOLD_RESPONSES,
     choose_model,
     fill_slider,
     open_tab,
+    release_responses,
+    reset_page,
     wait_until_drawn,
     wait_until_idle,
 )
-from tests.browser.test_page import JS_HOLD_RESPONSES
 
 LAYER = "#layer input[type=number]"
 
 
+def test_entered_layer_is_an_integer_of_the_model_in_box_and_url(shared_page):
+    page = reset_page(shared_page, "?model=vit", run="vit")
+    for entered, layer in (("99", 3), ("-3", 1), ("2.4", 2), ("0", 1), ("1.6", 2)):
+        fill_slider(page, "#layer", entered)
+        wait_until_drawn(page, run="vit", layer=layer)
+        expect(page.locator(LAYER)).to_have_value(str(layer))
+        page.wait_for_url(re.compile(rf"layer={layer}(&|$)"))
+
+
+# A layer below 1 is not a choice.
 @pytest.mark.parametrize(
-    ("entered", "layer"), [("99", 3), ("-3", 1), ("0", 1), ("1.6", 2), ("2.4", 2)]
+    ("written", "layer"), [("99", 3), ("-3", 3), ("0", 3), ("1.6", 2), ("2.4", 2)]
 )
-def test_layer_is_an_integer_of_the_model_in_box_and_url(open_page, page_url, entered, layer):
-    page = open_page(f"{page_url}?model=vit")
-    wait_until_drawn(page, run="vit")
-    fill_slider(page, "#layer", entered)
+def test_layer_of_the_url_is_an_integer_of_the_model(open_page, page_url, written, layer):
+    page = open_page(f"{page_url}?model=vit&layer={written}")
     wait_until_drawn(page, run="vit", layer=layer)
     expect(page.locator(LAYER)).to_have_value(str(layer))
     page.wait_for_url(re.compile(rf"layer={layer}(&|$)"))
-    page = open_page(f"{page_url}?model=vit&layer={entered}")
-    valid = 3 if entered in ("-3", "0") else layer  # a layer below 1 is not a choice
-    wait_until_drawn(page, run="vit", layer=valid)
-    expect(page.locator(LAYER)).to_have_value(str(valid))
-    page.wait_for_url(re.compile(rf"layer={valid}(&|$)"))
 
 
-def test_layer_is_shown_only_where_a_view_depends_on_it(page):
+def test_layer_is_shown_only_where_a_view_depends_on_it(shared_page):
+    page = shared_page
     layer = page.locator(LAYER)
     for section, is_used in (
         ("Attention", True),
@@ -59,7 +65,7 @@ def test_early_click_on_a_section_stays_after_the_first_response(open_page, page
     page.goto(page_url, wait_until="commit")
     section = page.get_by_role("tab", name="Change the image")
     section.click()
-    page.evaluate("release()")
+    release_responses(page)
     expect(page.locator("#hands-answers .card, #hands-answers .row").first).to_be_visible()
     wait_until_idle(page)
     expect(section).to_have_attribute("aria-selected", "true")

@@ -8,13 +8,15 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_window, open_tab
-from tests.browser.lesson_layout import find_layout_problems
+from tests.browser.lesson_layout import SCREENS, find_layout_problems
 from tests.support.factories import VIT, make_run
 from tests.support.serving import serve
 from vitdemo.lessons import Lesson, LessonStep
 from vitdemo.lessons.handout import render_handout
 
 KEYBOARD_LESSONS = ("1-tokens", "2-attention", "4-answer")
+MOUSE_LESSONS = tuple(name for name in INCLUDED_LESSONS if name not in KEYBOARD_LESSONS)
+PHONE_LESSON = "4-answer"
 
 
 def panel(page: Page):
@@ -131,12 +133,12 @@ def open_lessons(included_url, open_shared):  # pages end before their server
 
 @pytest.mark.parametrize("name", INCLUDED_LESSONS)
 def test_every_lesson_can_be_completed(open_lessons, included_lessons, name):
-    page = open_lessons(1366, 768)
-    complete_lesson(page, included_lessons[name], keyboard=False)
+    page, keyboard = open_lessons(*SCREENS[-1][0]), name in KEYBOARD_LESSONS
+    complete_lesson(page, included_lessons[name], keyboard, checks_layout=True)
     is_last = name == INCLUDED_LESSONS[-1]
     label = "Show all lessons" if is_last else "Next lesson"
     expect(panel(page).locator(".on")).to_have_text(label)
-    finish_lesson(page, included_lessons[name], keyboard=False)
+    finish_lesson(page, included_lessons[name], keyboard)
 
 
 def list_kinds(lesson: Lesson) -> set[str]:
@@ -146,21 +148,20 @@ def list_kinds(lesson: Lesson) -> set[str]:
     return choices | {step.task.kind for step in lesson.steps if step.task} - {"shown"}
 
 
-def test_keyboard_lessons_contain_all_kinds_of_tasks(included_lessons):
+@pytest.mark.parametrize("names", [KEYBOARD_LESSONS, MOUSE_LESSONS])
+def test_all_kinds_of_tasks_are_done_by_keyboard_and_by_mouse(included_lessons, names):
     kinds = {name: list_kinds(lesson) for name, lesson in included_lessons.items()}
-    tested = set().union(*(kinds[name] for name in KEYBOARD_LESSONS))
-    assert tested == set().union(*kinds.values())
+    assert set().union(*(kinds[name] for name in names)) == set().union(*kinds.values())
 
 
-@pytest.mark.parametrize("name", KEYBOARD_LESSONS)
-def test_lesson_can_be_completed_by_keyboard_on_a_phone(open_lessons, included_lessons, name):
-    page = open_lessons(390, 844)
-    complete_lesson(page, included_lessons[name], keyboard=True)
-    finish_lesson(page, included_lessons[name], keyboard=True)
+def test_lesson_can_be_completed_on_a_phone(open_lessons, included_lessons):
+    page, lesson = open_lessons(390, 844), included_lessons[PHONE_LESSON]
+    complete_lesson(page, lesson, keyboard=False, checks_layout=False)
+    finish_lesson(page, lesson, keyboard=False)
 
 
-def complete_lesson(page: Page, lesson: Lesson, keyboard: bool) -> None:
-    """Complete all steps of `lesson`; with the mouse, also check their layout."""
+def complete_lesson(page: Page, lesson: Lesson, keyboard: bool, checks_layout: bool) -> None:
+    """Complete all steps of `lesson`; with `checks_layout`, also check them on all `SCREENS`."""
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
     problems = []
@@ -173,7 +174,7 @@ def complete_lesson(page: Page, lesson: Lesson, keyboard: bool) -> None:
             expect(page.locator(step.cover)).to_be_hidden()
         if step.ring:
             expect(page.locator(step.ring).locator("visible=true").first).to_be_visible()
-        if step.ring and not keyboard:
+        if step.ring and checks_layout:
             problems += find_layout_problems(page, step)
         if step.task:
             do_task(page, step, keyboard)
@@ -203,7 +204,7 @@ def finish_lesson(page: Page, lesson: Lesson, keyboard: bool) -> None:
 
 def test_fast_navigation_shows_the_last_view(open_page, included_url, included_lessons):
     page, lesson = (
-        open_page(f"{included_url}?tab=lessons", stranger=True),
+        open_page(f"{included_url}?tab=lessons"),
         included_lessons["3-heads"],
     )
     page.evaluate(
@@ -245,7 +246,7 @@ def small(tmp_path_factory):
 
 
 def test_list_leads_from_lesson_to_lesson(open_page, included_url, included_lessons):
-    page = open_page(f"{included_url}?tab=lessons", width=1366, height=768, stranger=True)
+    page = open_page(f"{included_url}?tab=lessons", width=1366, height=768)
     (first, second), cards = list(included_lessons.values())[:2], page.locator("#lessons li")
     expect(cards).to_have_count(9)
     expect(cards.nth(0)).to_contain_text("Start here")
@@ -276,7 +277,7 @@ def test_list_leads_from_lesson_to_lesson(open_page, included_url, included_less
 
 
 def test_teach_button_opens_teach_mode_until_the_lesson_is_closed(open_page, small):
-    page = open_page(f"{small}?tab=lessons", width=1366, height=768, stranger=True)
+    page = open_page(f"{small}?tab=lessons", width=1366, height=768)
     page.locator("#lessons").get_by_role("button", name="Teach: Our own").click()
     expect(panel(page).locator(".title")).to_have_text("One")
     expect(page.locator("#header")).to_be_hidden()
@@ -289,7 +290,7 @@ def test_teach_button_opens_teach_mode_until_the_lesson_is_closed(open_page, sma
 
 
 def test_url_opens_a_lesson_at_a_step(open_page, small):
-    page = open_page(f"{small}?lesson=9-own&step=2", stranger=True)
+    page = open_page(f"{small}?lesson=9-own&step=2")
     expect(panel(page).locator(".title")).to_have_text("Two")
     expect(page.locator("#part-distance")).to_be_visible()  # opened by the previous step
     panel(page).get_by_role("textbox").fill("5")
@@ -334,7 +335,7 @@ def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small
 
 
 def test_lesson_begins_anew_and_reports_errors(open_page, small):
-    page = open_page(f"{small}?lesson=9-none", stranger=True)
+    page = open_page(f"{small}?lesson=9-none")
     expect(panel(page)).to_contain_text("There is no lesson '9-none'.")
     panel(page).get_by_role("button", name="Exit lesson").click()
     expect(panel(page)).to_be_hidden()
@@ -356,7 +357,7 @@ Storage.prototype.setItem = function (key, value) {
 
 def test_lesson_works_if_its_progress_cannot_be_saved(open_page, small):
     address = f"{small}?lesson=9-own&step=2"
-    page = open_page(address, stranger=True, script=JS_BLOCK_PROGRESS)
+    page = open_page(address, script=JS_BLOCK_PROGRESS)
     panel(page).get_by_role("textbox").fill("4")
     panel(page).get_by_role("button", name="Check").click()
     expect(panel(page).locator(".told")).to_contain_text("Correct. Count.")
@@ -366,7 +367,7 @@ def test_lesson_works_if_its_progress_cannot_be_saved(open_page, small):
 
 
 def test_teach_mode_has_larger_text_and_arrow_keys(open_page, small):
-    page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768, stranger=True)
+    page = open_page(f"{small}?lesson=9-own&step=1&teach=1", width=1366, height=768)
     title = panel(page).locator(".title")
     expect(title).to_have_text("One")
     expect(page.locator("#header")).to_be_hidden()

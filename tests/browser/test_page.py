@@ -7,12 +7,14 @@ from playwright.sync_api import Error, expect
 
 from tests.browser.actions import (
     JS_DROP_OR_PASTE,
+    JS_HOLD_RESPONSES,
     choose_model,
     fits_window,
     get_last_draw,
     mock_camera,
     open_tab,
     record_model_requests,
+    release_responses,
     upload,
     wait_for_frames,
     wait_for_new_values,
@@ -99,24 +101,21 @@ def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path):
             assert text.evaluate(edge) <= 0
 
 
-# Holds all responses of the server until the test calls `release`, without closing the stream.
-JS_HOLD_RESPONSES = """(() => {
-    const send = window.fetch;
-    const isHeld = (url) => String(url).includes("/queue/data");
-    const released = new Promise((done) => { window.release = done; });
-    window.fetch = async (url, ...rest) => {
-        if (isHeld(url)) await released;
-        return send(url, ...rest);
-    };
-})()"""
+JS_HAS_SKELETON = """() => [...document.querySelectorAll("[data-view][data-empty]")]
+    .some((view) => view.ariaBusy && view.getBoundingClientRect().height > 100)"""
 
 
-@pytest.mark.parametrize("tab", ["", "?tab=errors", "?tab=calibration", "?tab=training"])
-def test_view_shows_a_skeleton_until_its_data_arrive(open_page, page_url, tab):
-    page = open_page(f"{page_url}{tab}", script=JS_HOLD_RESPONSES)
-    page.wait_for_function("""() => [...document.querySelectorAll("[data-view][data-empty]")]
-        .some((view) => view.ariaBusy && view.getBoundingClientRect().height > 100)""")
-    page.evaluate("release()")
+def test_views_show_a_skeleton_until_their_data_arrive(open_page, page_url):
+    page = open_page(page_url, script=JS_HOLD_RESPONSES)
+    page.wait_for_function(JS_HAS_SKELETON)
+    tabs = ("Errors", "Calibration", "Train")
+    for tab in tabs:
+        open_tab(page, tab)
+        page.wait_for_function(JS_HAS_SKELETON)
+    release_responses(page)
+    for tab in (*tabs, "Per-class metrics", "Explore"):  # Results opens with its first section
+        open_tab(page, tab)
+        expect(page.locator("[data-empty]:visible")).to_have_count(0)
     expect(page.locator("[data-empty]")).to_have_count(0)
 
 

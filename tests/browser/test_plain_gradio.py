@@ -6,10 +6,19 @@ A failing test means that gradio no longer has the fault: remove the workaround 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import wait_for_frames
+from tests.browser.actions import wait_for_frames, wait_until_drawn
 from tests.support.serving import serve, serve_delayed
 
 STREAM_DELAY = 1.0  # seconds
+# Counts the frames that scripts request.
+JS_COUNT_FRAMES = """
+window.requestedFrames = 0;
+const request = window.requestAnimationFrame;
+window.requestAnimationFrame = (callback) => {
+  window.requestedFrames += 1;
+  return request(callback);
+};
+"""
 # Clicks the fold's label as soon as it is on the page, before the click has a listener.
 JS_CLICK_EARLY = """new MutationObserver((_, observer) => {
   const label = document.querySelector("#fold .label-wrap");
@@ -106,7 +115,10 @@ def test_a_click_on_a_new_accordion_is_lost(open_page, address):
 
 
 def test_an_update_of_hidden_content_undoes_the_first_change_of_the_user(page):
-    """Require `wait_for_frames` in tests, since a script can change new content within a frame."""
+    """Require `pressed` in `store.js`, and `wait_for_frames` in tests.
+
+    A script can change new content within a frame. On a slow machine, a user can do so too.
+    """
     page.locator("#update").click()
     wait_for_frames(page)
     assert page.evaluate(JS_CHANGE_EARLY, 0) == "20"
@@ -116,3 +128,21 @@ def test_a_change_after_three_frames_stays(page):
     page.locator("#update").click()
     wait_for_frames(page)
     assert page.evaluate(JS_CHANGE_EARLY, 3) == "40"
+
+
+def count_frames(page) -> int:
+    """Return the number of frames that the scripts of `page` request in half a second."""
+    page.evaluate("requestedFrames = 0")
+    page.wait_for_timeout(500)
+    return page.evaluate("requestedFrames")
+
+
+def test_an_idle_page_requests_frames(open_page, address, page_url):
+    """Require `idle.js`, without which gradio's page draws all the time."""
+    plain = open_page(address, script=JS_COUNT_FRAMES)
+    plain.locator("#kind input").first.wait_for()
+    page = open_page(page_url, script=JS_COUNT_FRAMES)
+    wait_until_drawn(page)
+    # Transitions of the first seconds end.
+    assert any(count_frames(page) == 0 for _ in range(60))
+    assert count_frames(plain) > 5

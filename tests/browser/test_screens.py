@@ -15,7 +15,7 @@ JS_IS_ABOVE_PANEL = """place => {
 
 @pytest.fixture(scope="module")
 def page(included_url, open_shared):  # the page ends before its server
-    page = open_shared(included_url, stranger=True)
+    page = open_shared(included_url)
     page.locator("#answers .card").first.wait_for()
     return page
 

@@ -36,7 +36,8 @@ READ = (HERE / "read.js").read_text(encoding="utf-8")
 NOTHING = "nothing"  # name of a folder without a dataset
 OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'?/\S+/{NOTHING}'?", NOTHING))
 WAITING = "[data-view]:is([data-empty], [aria-busy=true]):visible"  # views without their data
-EPOCH_HEADER = "  ".join(["run", *RECORD_FIELDS[:2]])  # of the table of all epochs
+ROW = rf"(?:[^\n]*?  ){{{len(RECORD_FIELDS)}}}[^\n]*\n"  # of the table of all epochs
+EPOCHS = re.compile(rf"^(run  epoch  stage.*\n)((?:{ROW})*)", re.MULTILINE)
 NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
 
 
@@ -149,7 +150,7 @@ def read_settled(page: Page, root: str, wanted: str | None) -> str:
         text = read(page, root)
         if time.monotonic() < limit and page.locator(root).locator(WAITING).count():
             since = max(since, time.monotonic() - patience / 2)
-        if wanted and not difference(wanted, text):
+        if wanted and is_close(wanted, text):
             return text
         if text != last:
             last, since = text, time.monotonic()
@@ -165,23 +166,14 @@ def read(page: Page, root: str) -> str:
 
 def shorten_epochs(text: str) -> str:
     """Replace the rows of the table of all epochs by their number, because runs do not change."""
-    lines, rows, header = [], 0, ""
-    for line in [*text.split("\n"), ""]:
-        if header and line.count("  ") == header.count("  "):
-            rows += 1
-            continue
-        if header:
-            lines.append(f"{rows} rows")
-        rows, header = 0, line if line.startswith(EPOCH_HEADER) else ""
-        lines.append(line)
-    return "\n".join(lines[:-1])
+    return EPOCHS.sub(lambda found: f"{found[1]}{found[2].count(chr(10))} rows\n", text)
 
 
 def difference(wanted: str, found: str) -> str:
     """Return differing words and numbers as [-wanted-] {+found+}; "" if there are none."""
-    before, after = wanted.split(), found.split()
-    if before == after:
+    if is_close(wanted, found):
         return ""
+    before, after = wanted.split(), found.split()
     plain = [NUMBER.sub("#", word) for word in before], [NUMBER.sub("#", word) for word in after]
     changes = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
@@ -193,6 +185,15 @@ def difference(wanted: str, found: str) -> str:
     return "\n".join(
         f"{' '.join(before[max(0, place - 8) : place])} [-{' '.join(old)}-] {{+{' '.join(new)}+}}"
         for place, old, new in changes
+    )
+
+
+def is_close(wanted: str, found: str) -> bool:
+    """Return whether all words are equal except for numbers that are close."""
+    before, after = wanted.split(), found.split()
+    return len(before) == len(after) and all(
+        old == new or (NUMBER.sub("#", old) == NUMBER.sub("#", new) and close(old, new))
+        for old, new in zip(before, after, strict=True)
     )
 
 

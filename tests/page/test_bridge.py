@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.page.components.test_matrix_file import unpack_matrices
 from tests.support.factories import make_context, make_run
 from vitdemo import page, runs
 from vitdemo.errors import RunError
-from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page import bridge, image_sources
 from vitdemo.page.bridge import (
     UNEXPECTED_ERROR_MESSAGE,
@@ -18,15 +18,11 @@ from vitdemo.page.bridge import (
     ImageFile,
     NumbersFile,
     TaskRunner,
-    ViewState,
     answer_request,
     load_prepared_image,
     load_square,
-    load_trace,
-    parse_view_state,
     run_action,
 )
-from vitdemo.page.components.matrix_file import unpack_matrices
 from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.image_sources import ImageRequest
 
@@ -52,14 +48,6 @@ def test_each_requested_view_is_answered_under_its_key(context):
     assert answer["views"].keys() == {"echo", "logit_lens"}
     assert answer["views"]["echo"] == {"key": "a key", "data": {"run": "vit"}}
     assert answer["views"]["logit_lens"]["key"] == "another key"
-
-
-def test_logit_lens_payload_equals_the_library(context):
-    data = ask(context, {"logit_lens": "k"})["views"]["logit_lens"]["data"]
-    trace = load_trace(context, parse_view_state(STATE))
-    lens = compute_logit_lens(context.load_model(trace.run), trace)
-    np.testing.assert_allclose(data["answers"], lens.predictions, atol=1e-6)
-    np.testing.assert_array_equal(data["seen"].pixels, trace.input_image)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +134,6 @@ def test_image_file_is_decoded_once_for_preview_and_models(context, monkeypatch)
     assert load_prepared_image(context, request).square is square
     assert len(decoded) == 1
     assert load_square(context, ImageRequest("photo:bus")) is not load_square(context, request)
-
-
-def test_view_state_contains_the_image_request():
-    assert parse_view_state(STATE) == ViewState(ImageRequest("photo:cat"), "vit")
 
 
 def test_images_and_matrices_of_a_payload_become_files(cache):

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.support.factories import RESNET, make_context, make_run
+from tests.support.factories import make_context
 from vitdemo.analyses.predictions import ImageQuery, load_test_images
 from vitdemo.errors import RunError
 from vitdemo.metrics.error_selection import Filters
 from vitdemo.page.gallery import SHEET_COLUMNS, gallery_payload
-from vitdemo.runs import WEIGHTS_FILE
 
 ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 
@@ -40,21 +39,3 @@ def test_gallery_payload_contains_one_sheet_and_the_predictions(tested):
     missing = gallery_payload(make_context(*tested.roots), ALL_IMAGES, 3)
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]
-
-
-def test_images_open_in_the_section_that_suits_the_model(tested, tested_runs, tmp_path):
-    value = gallery_payload(tested, ALL_IMAGES)
-    assert value["pictures"][2]["image"] == {"source": "test:2", "path": None, "at": 0.5}
-    assert value["opening"] == {"model": "first", "unavailable": "", "section": "heads"}
-    first = tested.find_run("first")
-    for name, spec in (("conv", RESNET), ("gone", first.spec)):
-        make_run(tmp_path / name, spec, classes=first.classes, tested=first.evaluation)
-    (tmp_path / "gone" / WEIGHTS_FILE).unlink()
-    other = make_context(tmp_path, data_root=tested_runs[1])
-    openings = [
-        gallery_payload(other, ImageQuery(n, Filters()))["opening"] for n in ("conv", "gone")
-    ]
-    assert openings == [
-        {"model": "conv", "unavailable": "", "section": "why"},
-        {"model": None, "unavailable": "gone", "section": "heads"},
-    ]

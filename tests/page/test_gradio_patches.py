@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import importlib.util
 import os
 import threading
 from contextlib import suppress
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import gradio as gr
 import httpx
 import pytest
-from gradio import networking, route_utils
+from gradio import component_meta, networking, route_utils
 from gradio.components.image import ImageData
 from gradio.state_holder import SessionState
 from PIL import UnidentifiedImageError
@@ -22,6 +23,7 @@ from vitdemo.page import gradio_patches
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
     AppBlocks,
+    HeadContent,
     PageCompression,
     PathImage,
     UncheckedDropdown,
@@ -39,6 +41,21 @@ class SerialBlocks(AppBlocks):
 
     def __init__(self):
         super().__init__(serial_queues={"one by one": 2})
+
+
+def test_no_stub_files_are_written(tmp_path, monkeypatch):
+    stub = tmp_path / "own_component.pyi"
+    stub.with_suffix(".py").write_text(
+        "import gradio as gr\n\n\nclass Own(gr.HTML):\n    EVENTS = ['send']\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("own_component").Own
+    assert not stub.exists()
+    spec = importlib.util.spec_from_file_location("plain", component_meta.__file__)
+    plain = importlib.util.module_from_spec(spec)  # without the workaround
+    spec.loader.exec_module(plain)
+    plain.create_or_modify_pyi(own, "Own", own.EVENTS)
+    assert "def send(" in stub.read_text()
 
 
 async def rebuild_slider(kind) -> list[int]:
@@ -263,22 +280,32 @@ def test_first_requests_of_a_session_share_its_value(read, count):
 
 
 @pytest.mark.parametrize("is_patched", [True, False])
-def test_the_page_is_compressed(is_patched):
-    """Require `PageCompression`: gradio compresses neither the page nor its config."""
-    middleware = [Middleware(PageCompression)] if is_patched else []
+def test_the_page_is_compressed_and_has_scripts_in_its_head(is_patched):
+    """Require `PageCompression`: gradio compresses neither the page nor its config.
+
+    Require `HeadContent` too: gradio's own argument `head` is not in the document.
+    """
+    script = "<script>first()</script>"
+    middleware = [Middleware(PageCompression), Middleware(HeadContent, script)]
+    middleware = middleware if is_patched else []
     options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False, "_frontend": False}
 
     def request_page():
         with gr.Blocks() as page:
             for i in range(20):
                 gr.Textbox(label=f"Text {i}")
-        _, address, _ = page.launch(**options, app_kwargs={"middleware": middleware})
+        _, address, _ = page.launch(
+            **options, app_kwargs={"middleware": middleware}, head=None if is_patched else script
+        )
         with httpx.Client(base_url=address, trust_env=False) as client:
             responses = [client.get(path) for path in ("/", "/config")]
         page.close()
         return responses
 
-    for response in call_in_loop(request_page):
+    document, config = call_in_loop(request_page)
+    assert (f"<head>{script}" in document.text) == is_patched
+    assert (script in config.text) != is_patched
+    for response in (document, config):
         assert "Text 19" in response.text
         assert (response.headers.get("content-encoding") == "gzip") == is_patched
 
@@ -298,3 +325,14 @@ def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):
         page.close()
 
     call_in_loop(launch)
+
+
+def test_an_idle_queue_is_checked_100_times_per_second():
+    """Require `AppBlocks.queue`: gradio checks its queue more often."""
+
+    def build_queues():
+        return [page._queue for page in (gr.Blocks(), AppBlocks(), AppBlocks().queue(max_size=3))]
+
+    plain, *patched = call_in_loop(build_queues)
+    assert plain.sleep_when_free < 0.01
+    assert {queue.sleep_when_free for queue in patched} == {0.01}

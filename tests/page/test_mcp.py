@@ -132,10 +132,6 @@ def test_only_the_named_endpoints_are_tools(mcp_url):
     assert {tool.name for tool in tools} == ENDPOINTS
     required = {tool.name: set(tool.inputSchema.get("required", ())) for tool in tools}
     assert required["why"] == required["attention"] == {"picture", "run"}
-    assert required["runs"] == set()
-    for tool in tools:
-        for parameter in tool.inputSchema["properties"].values():
-            assert parameter["type"] and parameter["description"]
     client = Client(mcp_url, verbose=False)
     private = [f["api_name"] for f in client.config["dependencies"] if f["backend_fn"]]
     private = {name for name in private if name and name not in ENDPOINTS}

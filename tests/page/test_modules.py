@@ -3,11 +3,11 @@
 import hashlib
 import json
 import os
-import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,16 @@ from starlette.testclient import TestClient
 
 from tests.support.serving import ROOT
 from vitdemo.page.components import View
-from vitdemo.page.modules import FOLDER, MODULES, URL, build_app_options, build_head
+from vitdemo.page.modules import (
+    FOLDER,
+    MODULES,
+    URL,
+    build_app_options,
+    build_first_head,
+    build_head,
+)
+from vitdemo.page.saved_view.html import ENTRY, IMPORT, list_modules, resolve_import
 from vitdemo.page.texts import TEXTS
-
-IMPORT = re.compile(r'^(?:import|export)(?: [^;"]* from)? "([^"]+)";', re.MULTILINE)
-
-
-def imports_of(name: str) -> list[str]:
-    folder = posixpath.dirname(name)
-    found = IMPORT.findall(MODULES[name].decode())
-    return [posixpath.normpath(posixpath.join(folder, path)) for path in found]
 
 
 @pytest.fixture(scope="module")
@@ -48,27 +48,16 @@ def test_generated_module_contains_all_texts():
 
 
 def test_entry_modules_import_all_modules():
-    reached, waiting = set(), ["main.js", "saved_view/main.js"]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += imports_of(name)
-    assert reached == set(MODULES)
+    assert {*list_modules("main.js"), *list_modules(ENTRY)} == {*MODULES}
 
 
 def test_modules_import_no_cycle():
     """A module of a cycle would use another one before it has run."""
-    finished: set[str] = set()
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        assert name not in path, f"cycle: {(*path, name)}"
-        if name not in finished:
-            for imported in imports_of(name):
-                visit(imported, (*path, name))
-            finished.add(name)
-
-    visit("main.js", ())
+    graph = {
+        name: [resolve_import(name, path) for _, path in IMPORT.findall(content.decode())]
+        for name, content in MODULES.items()
+    }
+    TopologicalSorter(graph).prepare()
 
 
 # Codes of TypeScript for a name that is not defined, and for an import that is not exported.
@@ -105,9 +94,9 @@ def test_main_module_exports_the_script_of_each_component():
 
 
 def test_head_preloads_all_modules_from_addresses_relative_to_the_page():
-    head = build_head()
-    assert re.findall(r'href="([^"]*)"', head) == [f"./{URL}/{name}" for name in MODULES]
-    assert f'"main": "./{URL}/main.js"' in head
+    links = re.findall(r'href="([^"]*)"', build_first_head())
+    assert links == [f"./{URL}/{name}" for name in MODULES]
+    assert f'"main": "./{URL}/main.js"' in build_head()
 
 
 def test_vendored_library_is_the_file_of_its_npm_package():

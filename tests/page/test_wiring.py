@@ -9,7 +9,7 @@ from tests.support.factories import make_context, make_run
 from tests.support.loops import call_in_loop
 from vitdemo.jobs import JobQueue
 from vitdemo.page import build_page
-from vitdemo.page.kit import MODEL_QUEUE, SERIAL_QUEUE, SESSION_QUEUES
+from vitdemo.page.kit import SESSION_QUEUES
 
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
@@ -32,17 +32,14 @@ def page(tmp_path_factory):
 def test_model_handlers_use_the_model_queue(page, name):
     handlers = [fn for fn in page.fns.values() if getattr(fn.fn, "__qualname__", "") == name]
     assert handlers
-    assert {(fn.concurrency_id, fn.concurrency_limit) for fn in handlers} == {
-        ("model", MODEL_QUEUE["concurrency_limit"])
-    }
+    assert {fn.concurrency_id for fn in handlers} == {"model"}
 
 
-def test_requests_of_a_session_run_in_order(page):
-    assert page.serial_queues == SESSION_QUEUES
-    assert SESSION_QUEUES.keys() == {
-        MODEL_QUEUE["concurrency_id"],
-        SERIAL_QUEUE["concurrency_id"],
-    }
+def test_requests_of_a_session_and_tasks_run_one_after_the_other(page):
+    assert page.serial_queues == SESSION_QUEUES and {*SESSION_QUEUES} == {"model", "turns"}
+    tasks = [fn for fn in page.fns.values() if fn.concurrency_id == "long"]
+    assert "run_task" in [fn.name for fn in tasks]
+    assert {fn.concurrency_limit for fn in tasks} == {1}
 
 
 def test_config_holds_no_listener_of_a_component(page):
@@ -58,14 +55,7 @@ def test_config_holds_no_listener_of_a_component(page):
 
 def test_tabs_wrap_in_narrow_windows(page):
     tabs = [block for block in page.blocks.values() if isinstance(block, gr.Tabs)]
-    assert len(tabs) >= 3
     assert {block.overflow_behavior for block in tabs} == {"wrap"}
-
-
-def test_tasks_run_one_after_the_other(page):
-    (handler,) = [fn for fn in page.fns.values() if fn.name == "run_task"]
-    assert handler.concurrency_id == "long"
-    assert {fn.concurrency_limit for fn in page.fns.values() if fn.concurrency_id == "long"} == {1}
 
 
 def test_session_state_has_a_time_to_live(page):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import gradio as gr
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,7 +14,6 @@ from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.page.data import patches
 from vitdemo.page.explore.class_attribution.blocks import describe_strongest
-from vitdemo.page.kit import make_cache_folder
 from vitdemo.page.results.compare.robustness import margin_of_error_note
 from vitdemo.page.results.errors import describe_kind
 from vitdemo.report.calibration import (
@@ -61,25 +59,20 @@ def test_calibration_verdict_names_over_or_underconfidence(bins, text):
         true_class_target=1.0,
         **mean,
     )
-    assert text in describe_calibration(report) and "label smoothing" not in describe_calibration(
-        report
-    )
+    found = describe_calibration(report)
+    assert text in found and "label smoothing" not in found
     report.true_class_target = 0.91
     underconfident = report.mean_confidence < report.accuracy
-    assert (
-        "target probability of the true class was 0.91" in describe_calibration(report)
-    ) == underconfident
+    told = "target probability of the true class was 0.91" in describe_calibration(report)
+    assert told == underconfident
     report.chance.max_calibration_error = 0.2
     assert "This error is within the range expected by chance" in describe_calibration(report)
 
 
 def make_scaled_result(temperature, error, chance):
     reliability = SimpleNamespace(calibration_error=error)
-    return SimpleNamespace(
-        temperature=temperature,
-        reliability=reliability,
-        chance=SimpleNamespace(max_calibration_error=chance),
-    )
+    by_chance = SimpleNamespace(max_calibration_error=chance)
+    return SimpleNamespace(temperature=temperature, reliability=reliability, chance=by_chance)
 
 
 def test_effect_of_temperature_is_stated_only_if_measured():
@@ -115,9 +108,8 @@ def test_overconfident_and_underconfident_ranges_are_described():
     assert describe_worst_bin(make_reliability(b14=(9000, 0.97, 0.97))) == ""
     few = {"b7": (9, 0.5, 1 / 9)}  # far off, but possible by chance
     assert describe_worst_bin(make_reliability(**few, b14=(9000, 0.97, 0.97))) == ""
-    assert "the 4,000 predictions" in describe_worst_bin(
-        make_reliability(**few, b13=(4000, 0.9, 0.87))
-    )
+    worst_bin = describe_worst_bin(make_reliability(**few, b13=(4000, 0.9, 0.87)))
+    assert "the 4,000 predictions" in worst_bin
 
 
 def test_perfect_accuracy_has_a_confidence_interval(tmp_path):
@@ -165,9 +157,8 @@ def test_overlapping_tokens_are_not_described_as_patches(tmp_path, stem):
     assert ("The 4 × 4 × 3 = 48 values of a patch are projected" in text) == separate
     assert "a vector of 24 numbers" in text and "receives 16 patch tokens" in text
     assert ("also read a few pixels around each patch" in text) != separate
-    assert (
-        "drop" in class_maps.compute_class_maps(make_context(tmp_path), run, image).fills
-    ) == separate
+    maps = class_maps.compute_class_maps(make_context(tmp_path), run, image)
+    assert ("drop" in maps.fills) == separate
 
 
 def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
@@ -180,11 +171,3 @@ def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
     for sign, side in ((1, "opposes"), (-1, "supports")):
         text = describe_strongest(replace(signed, values=sign * values))
         assert text == f"strongest in row 3, column 4 of 4 × 4, {side} the class"
-
-
-def test_saved_files_are_in_the_gradio_cache():
-    button = gr.DownloadButton()
-    first, second = make_cache_folder(button), make_cache_folder(button)
-    assert first != second
-    assert {str(first.parent), str(second.parent)} == {button.GRADIO_CACHE}
-    first.rmdir(), second.rmdir()

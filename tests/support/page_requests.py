@@ -13,7 +13,7 @@ def read_script(address: str, name: str) -> str:
     """Return the module `name` of the page."""
     with httpx.Client(base_url=address, timeout=60, follow_redirects=True) as client:
         page = client.get("").raise_for_status().text
-        path = re.search(r'[^"\\]*modules/[^"\\]*/', page)[0]
+        path = re.search(r"modules/\w+/", page)[0]
         return client.get(path + name).raise_for_status().text
 
 

@@ -1,19 +1,13 @@
-"""Text of the project with its place: strings of the page, docstrings, comments, documentation.
+"""Text of the project with its place: strings of the page, docstrings, comments, documentation."""
 
-`python -m tests.support.prose --seed 0` prints a random sample of each kind, with file and line,
-for a reader who grades it against a style guide.
-"""
-
-import argparse
 import ast
 import functools
 import io
-import random
 import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ["app.py", "train.py", *(str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.py"))]
@@ -21,11 +15,9 @@ SCRIPTS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.js")]
 LESSONS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/lessons/en/*.md")]
 DOCS = ["README.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
 MIN_WORDS = 3  # a shorter string does not count as text
-SAMPLE = {"strings": 60, "docstrings": 60, "comments": 40, "lessons": 40, "docs": 40}
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """One text with its place."""
 
     file: str
@@ -126,17 +118,3 @@ def units() -> dict[str, list[Unit]]:
         "lessons": list(markdown(LESSONS)),
         "docs": list(markdown(DOCS)),
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Print a random sample of the project's texts.")
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    generator = random.Random(parser.parse_args().seed)
-    for kind, texts in units().items():
-        print(f"\n## {kind}: {min(SAMPLE[kind], len(texts))} of {len(texts)}")
-        for unit in generator.sample(texts, min(SAMPLE[kind], len(texts))):
-            print(unit)
-
-
-if __name__ == "__main__":
-    main()

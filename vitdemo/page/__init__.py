@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from vitdemo.page import gradio_stubs as gradio_stubs  # before any other import of gradio
+
+# isort: split
 import gradio as gr
 
 from vitdemo.context import AppContext
@@ -56,18 +59,13 @@ def build_page(
     `modules.build_app_options()` to `Blocks.launch`.
     """
     dataset = DatasetDownload(context)
-    if downloads_dataset and context.is_dataset_missing():
+    if downloads_dataset:
         dataset.start()
     options = {"delete_cache": (3600, 3600), "fill_width": True}
     with AppBlocks(title="vitdemo", serial_queues=SESSION_QUEUES, **options) as page:
-        header.build(
-            page,
-            runs=context.list_runs_and_models,
-            roots=context.roots,
-            device=context.device,
-        )
-        download.build()
-        lessons.panel.build()  # next to all tabs
+        header.build(page, context)
+        bridge.add_view(download.VIEW, elem_id="dataset")
+        bridge.add_view(lessons.panel.VIEW, elem_id="lesson")  # next to all tabs
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
             with gr.Tab("Explore", id="look"):
                 opener = explore.build(page, context, local_only=local_only)
@@ -76,26 +74,18 @@ def build_page(
             with gr.Tab("Train", id="training"):
                 training.build(context, opener.controls, jobs, local_only=local_only)
             with gr.Tab("Results", id=results.TAB):
-                parts = results.build(context, opener.controls, local_only=local_only)
+                sections, tests = results.build(context, opener.controls, local_only=local_only)
             with gr.Tab("Data", id="data"):
                 data.build(context, opener.controls)
             with gr.Tab("Custom classes", id="own"):
                 own = custom_classes.build(context, opener.controls, jobs)
-        bridge.build(
-            context,
-            {
-                **PAYLOADS,
-                **training.make_payloads(jobs),
-                **lessons.list_payloads(lesson_folders),
-                **own.payloads,
-                **parts.payloads,
-                **dataset.payloads(),
-            },
-            {**TASKS, **lessons.list_tasks(lesson_folders), **own.tasks, **parts.tasks},
-            {**own.actions, **parts.actions, **dataset.actions()},
-            opener.controls,
-            opener.updated_components,
-        )
-        start_on_load(page, page_tabs, opener.sections, {results.TAB: parts.sections})
+        features = [
+            bridge.Handlers(PAYLOADS, TASKS),
+            bridge.Handlers(training.make_payloads(jobs)),
+            *(lessons.make_handlers(lesson_folders), own, tests, dataset.make_handlers()),
+        ]
+        shown = {"model": opener.model, "layer": opener.layer}
+        bridge.build(context, features, opener.controls, shown)
+        start_on_load(page, page_tabs, opener.sections, {results.TAB: sections})
         api.register_endpoints(context)
     return page

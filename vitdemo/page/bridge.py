@@ -8,7 +8,8 @@ responds with one payload per view:
      "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
 
 A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. An `ImageFile` in
-the data becomes a file. The store ignores a response whose key is no longer current.
+the data becomes a file. If it raises `VitdemoError`, the view shows the message. The store ignores
+a response whose key is no longer current.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
 `report(done, total, text)`. The bridge sends the progress, and the end with the task's result:
@@ -32,12 +33,11 @@ import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 import gradio as gr
 import numpy as np
-import torch
 from gradio.components import Component
-from gradio.data_classes import FileData
 from gradio.events import EventListener
 from gradio.utils import LRUCache
 from PIL import Image
@@ -49,20 +49,15 @@ from vitdemo.documents import DocumentBlock
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.page.components import (
-    event_payload,
-    serialise_payload,
-    serve_file,
-    serve_image,
-    serve_numbers,
-)
+from vitdemo.page.components import CachedFile as CachedFile
+from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve
+from vitdemo.page.components import NumbersFile as NumbersFile
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedSlider, session_id
 from vitdemo.page.image_sources import (
     ImageRequest,
     PreparedImage,
-    load_requested_image,
     parse_image_fields,
     prepare_image,
 )
@@ -141,39 +136,6 @@ class ViewState:
 
 
 @dataclass(frozen=True, eq=False)
-class ImageFile:
-    """Image of a payload, (height, width, 3) uint8, which the browser receives as a file.
-
-    The file is a PNG, or a small JPEG if the image need not be `exact`.
-    """
-
-    pixels: np.ndarray
-    exact: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class CachedFile:
-    """File of a payload; `make_content` is called if the cache has no file `name`.
-
-    The content of a name must not change.
-    """
-
-    name: str
-    make_content: Callable[[], bytes]
-
-
-@dataclass(frozen=True, eq=False)
-class NumbersFile:
-    """Array of a payload with 1 to 4 dimensions, which the browser receives as a file.
-
-    The file has the format of `matrix_file`, with float16 values, or float32 if `exact`.
-    """
-
-    values: np.ndarray
-    exact: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class ViewData:
     """Data of a view, and updates of controls: properties of gradio components by name.
 
@@ -186,8 +148,17 @@ class ViewData:
     controls: Mapping[str, Mapping[str, object]]
 
 
+@dataclass(frozen=True)
+class Handlers:
+    """Functions of a feature for the bridge, by name."""
+
+    payloads: Mapping[str, Payload] = field(default_factory=dict)
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+    actions: Mapping[str, Action] = field(default_factory=dict)
+
+
 class Channel(gr.HTML):
-    """Hidden component that receives payloads; `js` connects it to the store."""
+    """Hidden component that `js` connects to the store, for example to receive payloads."""
 
     def __init__(self, js: str, elem_id: str):
         super().__init__(
@@ -207,16 +178,7 @@ class Channel(gr.HTML):
 
     def serialise(self, value: dict) -> dict:
         """Write the files of a response, and return the value that the browser receives."""
-        return serialise_payload(value, self._serve)
-
-    def _serve(self, value: ImageFile | NumbersFile) -> FileData:
-        if isinstance(value, ImageFile):
-            return serve_image(self, value.pixels, exact=value.exact)
-        if isinstance(value, CachedFile):
-            return serve_file(self, "files", value.name, value.make_content)
-        numbers = torch.from_numpy(value.values)
-        numbers = numbers[(None,) * (4 - numbers.ndim)]
-        return serve_numbers(self, numbers, exact=value.exact)
+        return serialise_payload(value, partial(serve, self))
 
 
 class Bridge(Channel):
@@ -264,17 +226,21 @@ def add_view(name: str, elem_id: str, events: Sequence[str] = ()) -> gr.HTML:
 
 def build(
     context: AppContext,
-    payloads: Mapping[str, Payload],
-    tasks: Mapping[str, Task],
-    actions: Mapping[str, Action],
+    features: Sequence[Handlers],
     controls: Mapping[str, Component],
     shown: Mapping[str, Component],
 ) -> Bridge:
-    """Add the bridge, and connect it to payload functions, tasks, actions and controls.
+    """Add the bridge, and connect it to the functions of `features` and to controls.
 
     The value of each component in `controls` is part of the view state, under its name. The store
     also updates the components in `shown`.
     """
+    payloads, tasks, actions = (
+        {name: function for each in features for name, function in getattr(each, kind).items()}
+        for kind in ("payloads", "tasks", "actions")
+    )
+    for name, control in controls.items():
+        control.elem_id = control.elem_id or f"control-{name.replace('.', '-')}"
     descriptions = {name: describe_control(each) for name, each in controls.items()}
     bridge = Bridge(descriptions)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
@@ -313,17 +279,15 @@ def describe_control(control: Component) -> dict:
     """Describe how the store reads the value of a control from the URL."""
     start = "" if control.value is None else control.value  # "": no run
     found = {"start": start, "low": None, "high": None, "choices": None}
+    found["element"] = control.elem_id
     if isinstance(control, gr.Dropdown) and control.multiselect:
         # Unlike an empty list, [""] means that the user has not chosen yet.
         return {"kind": "names", **found, "start": control.value or [""]}
     if isinstance(control, gr.Dropdown | gr.Radio):
         found["choices"] = [value for _, value in control.choices]
-    if isinstance(control, gr.Slider):
+    if isinstance(control, gr.Slider | gr.Number):
         is_fixed = not isinstance(control, UncheckedSlider)
         limits = {"low": control.minimum, "high": control.maximum if is_fixed else MAX_URL_NUMBER}
-        return {"kind": "number", **found, **limits}
-    if isinstance(control, gr.Number):
-        limits = {"low": control.minimum, "high": control.maximum}
         return {"kind": "number", **found, **limits}
     kinds = {gr.Checkbox: "flag", gr.Radio: "choice"}
     kinds |= dict.fromkeys((RunList, gr.CheckboxGroup), "names")
@@ -485,7 +449,7 @@ def load_prepared_image(context: AppContext, request: ImageRequest | None) -> Pr
         raise ImageError("No image is chosen. Choose an image first.")
     return context.cache.get_or_compute(
         (load_prepared_image, request.source, request.path, request.crop_position),
-        lambda: prepare_image(load_requested_image(request, context.load_test_image)),
+        lambda: prepare_image(request, context.load_test_image),
     )
 
 

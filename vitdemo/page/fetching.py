@@ -1,16 +1,12 @@
-"""Downloads with progress, which the user can stop: of models per user, and of the dataset."""
+"""Downloads with progress, which the user can stop: of models, and of the dataset."""
 
-import logging
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vitdemo.data.downloads import DownloadSpeed, OnBytes, run_with_progress
-from vitdemo.errors import Stopped, VitdemoError
 
-LOGGER = logging.getLogger(__name__)
-UNEXPECTED_ERROR_MESSAGE = "The download failed. The log of the server has the details."
 STOP_TIMEOUT = 2.0  # seconds to wait for a stopped download to end
 
 
@@ -40,7 +36,6 @@ class DownloadManager:
         return found.progress if found else None
 
     def list_keys(self) -> list[Hashable]:
-        """Return the keys of the downloads in progress."""
         return list(self._in_progress)
 
     def stop(self, key: Hashable) -> None:
@@ -67,48 +62,3 @@ class DownloadManager:
         finally:
             del self._in_progress[key]
             own.ended.set()
-
-
-class BackgroundDownload:
-    """The download `work(on_bytes)` in its own thread, independent of the users who start it.
-
-    `error` is the message of the last failure, and `is_stopped` is True after a call of `stop`.
-    """
-
-    def __init__(self, work: Callable[[OnBytes], object]):
-        self._work, self._manager, self._lock = work, DownloadManager(), threading.Lock()
-        self._thread: threading.Thread | None = None
-        self.error, self.is_stopped = "", False
-
-    @property
-    def progress(self) -> DownloadProgress | None:
-        """The progress, or None if no download is running."""
-        if self._thread is None or not self._thread.is_alive():
-            return None
-        return self._manager.get_progress(None) or DownloadProgress(0.0, "")
-
-    def start(self) -> None:
-        """Start the download unless it is running."""
-        with self._lock:
-            if self.progress is None:
-                self.error, self.is_stopped = "", False
-                self._thread = threading.Thread(target=self._run, name="dataset", daemon=True)
-                self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the download. Its next start continues it."""
-        self._manager.stop(None)
-        if self._thread is not None:
-            self._thread.join(STOP_TIMEOUT)
-
-    def _run(self) -> None:
-        try:
-            for _ in self._manager.run_download(None, self._work):
-                pass
-        except Stopped:
-            self.is_stopped = True
-        except VitdemoError as error:
-            self.error = str(error)
-        except Exception:  # The thread's traceback would be lost.
-            LOGGER.exception("A download failed.")
-            self.error = UNEXPECTED_ERROR_MESSAGE

@@ -27,7 +27,8 @@ from vitdemo.context import AppContext
 from vitdemo.documents.images import tile_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import ImageFile, ViewState
-from vitdemo.page.explore.tab import describe_opening, describe_test_image
+from vitdemo.page.explore.tab import describe_opening
+from vitdemo.page.image_sources import format_test_source
 
 TEXTS = {
     "label": "Test images",
@@ -61,17 +62,18 @@ def read_page(state: ViewState, key: str) -> int:
 
 
 def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> dict:
-    """Return the payload of a gallery page, the last one if there are fewer than `page` pages.
-
-    Raises `RunError` if the query fails.
-    """
+    """Return the payload of the page `page`, or of the last one. Raises `RunError`."""
     selection = select_by_query(context, query)
     count, group = len(selection.image_indices), selection.predictions
+    probabilities = group.probabilities  # (M, N, C)
     tests = context.user_test_set
     start = min((page - 1) * PAGE_SIZE, max(count - 1, 0) // PAGE_SIZE * PAGE_SIZE)
     numbers = selection.image_indices[start : start + PAGE_SIZE].tolist()
     images, sentence = load_gallery_images(context, selection, numbers)
-    pixelated = images is not None and images.shape[1] <= MAX_PIXELATED_SIDE
+    pixelated, sheet = False, None
+    if images is not None:
+        pixelated = images.shape[1] <= MAX_PIXELATED_SIDE
+        sheet = ImageFile(tile_images(images, SHEET_COLUMNS), exact=pixelated)
     return {
         "count": count,
         "start": start,
@@ -84,16 +86,19 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
                 "number": number,
                 "true": group.classes[group.labels[number]],
                 "answers": [
-                    top_prediction(group.classes, row[number]) for row in group.probabilities
+                    (group.classes[row.argmax()], round(float(row.max()), 6))
+                    for row in probabilities[:, number]
                 ],
-                "image": describe_test_image(number, tests.id if tests else ""),
+                "image": {
+                    "source": format_test_source(number, tests.id if tests else ""),
+                    "path": None,
+                    "at": 0.5,
+                },
             }
             for number in numbers
         ],
         "opening": describe_opening(context, query.run),
-        "sheet": None
-        if images is None
-        else ImageFile(tile_images(images, SHEET_COLUMNS), exact=pixelated),
+        "sheet": sheet,
         "columns": SHEET_COLUMNS,
         "pixels": pixelated,
         "sentence": sentence,
@@ -114,8 +119,3 @@ def load_gallery_images(
         if context.is_dataset_missing():
             return None, str(error)  # the page shows its download
         return None, f"Only the image numbers are available, not the images. {error}"
-
-
-def top_prediction(classes: Sequence[str], probabilities: np.ndarray) -> tuple[str, float]:
-    """Return the most probable of the `classes`, and its probability."""
-    return classes[probabilities.argmax()], round(float(probabilities.max()), 6)

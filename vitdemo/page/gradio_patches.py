@@ -4,6 +4,8 @@
 with plain gradio. A test that fails names the workaround that can be removed. These workarounds are
 elsewhere, and no upstream issue is known without a number:
 
+- `gradio_stubs.py`: gradio writes stub files, which takes half of the time of its import.
+- `idle.js` ends a count of seconds that goes on after the page has been loaded.
 - `stream.js` wraps `fetch`, because responses to requests are lost while the stream closes.
 - `names.js` adds accessible names of tab panels and groups.
 - `newest` in `components/shared.js`: the last of several quick events has the data of the first.
@@ -35,8 +37,9 @@ from gradio.context import LocalContext
 from gradio.exceptions import InvalidPathError
 from gradio.state_holder import SessionState
 from httpx import HTTPError
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitdemo.data.image_files import MAX_FILE_BYTES
 from vitdemo.errors import RunError
@@ -48,6 +51,8 @@ PRIVATE_ADDRESS_MESSAGE = (
     "The image's URL is not a public address. Send the image as a data URL or as "
     "gradio_client.handle_file(path)."
 )
+QUEUE_SECONDS = 0.01  # between two checks of the queue
+PROGRESS_SECONDS = 0.1  # between two progress messages
 _session: ContextVar[SessionState | None] = ContextVar("session", default=None)
 _value_lock = threading.Lock()
 
@@ -85,6 +90,13 @@ class AppBlocks(gr.Blocks):
         self._semaphores = {
             queue: asyncio.Semaphore(limit) for queue, limit in self.serial_queues.items() if limit
         }
+
+    def queue(self, *arguments, **options):
+        """Check the queue less often than gradio, which does so 1,000 times per second."""
+        super().queue(*arguments, **options)
+        self._queue.sleep_when_free = QUEUE_SECONDS
+        self._queue.progress_update_sleep_when_free = PROGRESS_SECONDS
+        return self
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
@@ -163,6 +175,40 @@ class PageCompression:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and scope["path"].rpartition("/")[2] in ("", "config")
         await (self.compressed if is_page else self.app)(scope, receive, send)
+
+
+class HeadContent:
+    """ASGI middleware that adds `content` to the head of the page's document.
+
+    gradio's client itself adds the argument `head` of `Blocks.launch`, after its modules have run.
+    """
+
+    def __init__(self, app: ASGIApp, content: str):
+        self.app, self.content = app, content.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].endswith("/"):
+            return await self.app(scope, receive, send)
+        start = None  # of a document, until its first part arrives
+
+        async def send_extended(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                kind = Headers(scope=message).get("content-type", "")
+                if kind.startswith("text/html"):
+                    start = message
+                    return
+            if start is not None:
+                body = message["body"].replace(b"<head>", b"<head>" + self.content, 1)
+                headers = MutableHeaders(scope=start)
+                if "content-length" in headers:
+                    length = int(headers["content-length"]) + len(body) - len(message["body"])
+                    headers["content-length"] = str(length)
+                await send(start)
+                start, message = None, {**message, "body": body}
+            await send(message)
+
+        await self.app(scope, receive, send_extended)
 
 
 class PathImage(gr.Image):

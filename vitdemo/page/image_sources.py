@@ -15,9 +15,9 @@ from PIL import Image
 from vitdemo.data import TestImage
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.photos import example_files, name_of
+from vitdemo.documents.images import concatenate_images
 from vitdemo.errors import ImageError, VitdemoError
-from vitdemo.page.components import are_uploads
-from vitdemo.page.components.offers import Examples, ThumbnailRow
+from vitdemo.page.components import ImageFile, are_uploads
 
 USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
@@ -41,18 +41,8 @@ class ImageRequest:
 
 
 @dataclass(frozen=True)
-class LoadedImage:
-    """Loaded image before cropping, with a description `words` and the true class if known."""
-
-    request: ImageRequest
-    uncropped: Image.Image
-    words: str
-    label: str | None = None
-
-
-@dataclass(frozen=True)
 class PreparedImage:
-    """Image for models and browser, from one decoding of the file.
+    """Image for models and browser, from one decoding of the file, and its description `words`.
 
     `square` is the RGB square that models receive; its `info` has the true class if known.
     `preview` is an encoded image of the whole image, whose original `size` is (width, height).
@@ -85,29 +75,23 @@ def clamp_fraction(value) -> float:
     return min(max(float(value), 0.0), 1.0) if is_number and math.isfinite(value) else 0.5
 
 
-def load_requested_image(
+def prepare_image(
     request: ImageRequest, load_test_image: Callable[[int, str], TestImage]
-) -> LoadedImage:
-    """Load the requested image; `load_test_image` has an index and the id of a user's test set.
-
-    Raises `ImageError`, `DataError` or `RunError` if the image does not exist.
-    """
+) -> PreparedImage:
+    """Load and crop an image; `load_test_image` has an index and the id of a user's test set."""
+    label = None
     if request.source == USER_PHOTO:
-        return LoadedImage(request, load_image(request.path), "Your photo.")
-    if (place := parse_test_source(request.source)) is not None:
+        image, words = load_image(request.path), "Your photo."
+    elif place := parse_test_source(request.source):
         found = load_test_image(*place)
-        return LoadedImage(request, found.image, f"Test image {place[0]}.", found.label)
-    if (file := list_photos().get(request.source)) is None:
+        image, words, label = found.image, f"Test image {place[0]}.", found.label
+    elif file := list_photos().get(request.source):
+        image, words = load_image(file), f"Photo: {name_of(file)}."
+    else:
         raise ImageError("This photo does not exist. Choose another image.")
-    return LoadedImage(request, load_image(file), f"Photo: {name_of(file)}.")
-
-
-def prepare_image(loaded: LoadedImage) -> PreparedImage:
-    """Crop the square that models receive, and encode the preview."""
-    square = crop_visible_square(loaded.uncropped, position=loaded.request.crop_position)
-    square.info = {TRUE_CLASS_KEY: loaded.label} if loaded.label else {}
-    preview = encode_preview(loaded.uncropped)
-    return PreparedImage(square, preview, loaded.uncropped.size, loaded.words, loaded.label)
+    square = crop_visible_square(image, position=request.crop_position)
+    square.info = {TRUE_CLASS_KEY: label} if label else {}
+    return PreparedImage(square, encode_preview(image), image.size, words, label)
 
 
 def encode_preview(image: Image.Image) -> bytes:
@@ -145,36 +129,40 @@ def list_photos() -> dict[str, str]:
 
 
 @functools.cache  # cached, since the files do not change while the page runs
-def load_photo_thumbnails() -> ThumbnailRow:
-    """Return the thumbnails of the example photos."""
+def load_photo_thumbnails() -> dict | None:
     found = list_photos()
-    pictures = [make_thumbnail(load_image(file)) for file in found.values()]
-    return ThumbnailRow(np.stack(pictures), [*found], [name_of(file) for file in found.values()])
+    images = [load_image(file) for file in found.values()]
+    return make_group(images, [*found], [name_of(file) for file in found.values()])
 
 
-def sample_test_thumbnails(
+def load_example_images(
     test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
-) -> tuple[ThumbnailRow | None, str]:
-    """Return thumbnails of random test images and ""; without a test set, None and a message."""
+) -> dict:
+    """Return the payload of `ExampleImages`: example photos, and random test images."""
+    numbers, found = [], []
+    sentence = "The dataset has no test images. Add images to its folder test/<class>/."
     try:
         size = test_size()
         numbers = random.sample(range(size), min(NUM_TEST_EXAMPLES, size))
         found = [test_picture(number) for number in numbers]
     except VitdemoError as error:
-        return None, str(error)
-    if not found:
-        return None, "The dataset has no test images. Add images to its folder test/<class>/."
-    words = [f"Test image {n}: {f.label}" for n, f in zip(numbers, found, strict=True)]
-    pictures = np.stack([make_thumbnail(each.image) for each in found])
-    return ThumbnailRow(pictures, [f"{TEST_PREFIX}{number}" for number in numbers], words), ""
+        sentence = str(error)
+    sources = [f"{TEST_PREFIX}{number}" for number in numbers]
+    titles = [f"Test image {n}: {each.label}" for n, each in zip(numbers, found, strict=False)]
+    tests = make_group([each.image for each in found], sources, titles)
+    return {
+        "photos": load_photo_thumbnails(),
+        "tests": tests,
+        "sentence": "" if tests else sentence,
+    }
 
 
-def load_example_images(
-    test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
-) -> Examples:
-    """Return thumbnails of the example photos and of random test images."""
-    tests, sentence = sample_test_thumbnails(test_picture, test_size)
-    return Examples(load_photo_thumbnails() if list_photos() else None, tests, sentence)
+def make_group(images: list[Image.Image], sources: list[str], titles: list[str]) -> dict | None:
+    """Return a group of example images, None without images."""
+    if not images:
+        return None
+    sheet = concatenate_images(np.stack([make_thumbnail(image) for image in images]))
+    return {"sources": sources, "words": titles, "sheet": ImageFile(sheet)}
 
 
 def make_thumbnail(image) -> np.ndarray:

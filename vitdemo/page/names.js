@@ -1,5 +1,7 @@
 // Adds accessible names, which gradio leaves out: each tab panel is named by its tab, and each group
 // of radio buttons or checkboxes by its label.
+import { observePage } from "./components/shared.js";
+
 const name = () => {
   for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
     if (!panel.offsetParent) continue; // skip hidden panels, since the selected tab is another tab
@@ -13,12 +15,4 @@ const name = () => {
     if (words) group.setAttribute("aria-label", words);
   }
 };
-let waiting = false;
-new MutationObserver(() => {
-  if (waiting) return; // handle all changes of one redraw together
-  waiting = true;
-  setTimeout(() => {
-    waiting = false;
-    name();
-  }, 200);
-}).observe(document.documentElement, { childList: true, subtree: true });
+observePage(name, (done) => setTimeout(done, 200));

@@ -1,6 +1,6 @@
 // Adds a button to every figure that saves it as PNG with double
 // resolution, and prints in light colours.
-import { canvasOf, saveAs } from "./components/shared.js";
+import { canvasOf, observePage, saveAs } from "./components/shared.js";
 import { elementOf, markup } from "./markup.js";
 import { fill, TEXTS } from "./texts.js";
 
@@ -79,15 +79,7 @@ function offer(figure) {
 }
 
 const offerAll = () => document.querySelectorAll("figure").forEach(offer);
-let waiting = false;
-new MutationObserver(() => {
-  if (waiting) return; // handle all changes of one redraw together
-  waiting = true;
-  requestAnimationFrame(() => {
-    waiting = false;
-    offerAll();
-  });
-}).observe(document.body, { childList: true, subtree: true });
+observePage(offerAll, requestAnimationFrame);
 offerAll();
 
 // Switch to the light theme while printing.

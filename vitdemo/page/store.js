@@ -32,13 +32,10 @@ const request = newest();
 let mirror = null; // properties of the component whose value is the image
 
 // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
-const valueOf = (
-  key,
-) => (key === "layer"
-  ? chosenLayer
-  : key in leaders
-  ? state[key] || (state[leaders[key]] ?? "")
-  : state[key]);
+function valueOf(key) {
+  if (key === "layer") return chosenLayer;
+  return key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key];
+}
 const isComplete = (name) =>
   views[name].needs?.every((key) =>
     (valueOf(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
@@ -190,18 +187,7 @@ export function mount(name, root, gradio) {
   const element = root.querySelector("div");
   element.dataset.view = name;
   const view = views[name].create?.(element, gradio);
-  const each = {
-    name,
-    element,
-    view,
-    key: null,
-    stamp: null,
-    asked: null,
-    data: null,
-    isDue: false,
-    timer: null,
-    hidden: null,
-  };
+  const each = { name, element, view, key: null, data: null };
   mounted.push(each);
   if (!views[name].needs) render(each);
   new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
@@ -258,6 +244,10 @@ export function invalidate(name) {
   versions[name] = (versions[name] ?? 0) + 1;
   refresh();
 }
+
+// Request the data of all views that depend on a state key again.
+export const invalidateViewsOf = (key) =>
+  Object.keys(views).filter((name) => views[name].needs?.includes(key)).forEach(invalidate);
 
 // Draw the view `name` again after a change of data that are saved in the browser.
 export function redraw(name) {
@@ -432,7 +422,7 @@ export function connectActions(connection) {
 
 // --- controls of gradio, whose values are part of the state ---
 
-const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices
+const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices, element
 const updated = {}; // last update of each control as JSON
 let updates = {}; // updates that gradio has not received yet
 const sentAt = {}; // time of the last value that gradio received for each control
@@ -442,8 +432,8 @@ function defineControl(name, control) {
   controls[name] = control;
   const { kind, start, low, high, choices } = control;
   const parsers = {
-    flag: (text) => ({ true: true, false: false })[text],
-    number: (text) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined),
+    flag: parseFlag,
+    number: parseNumber(low, high),
     choice: (text) => choices.find((value) => String(value) === text),
     names: (text) => (text ? readNames(text) : undefined),
     text: (text) => text.slice(0, MAX_TEXT),
@@ -482,11 +472,17 @@ export function showControl(name, properties) {
   sendUpdates();
 }
 
-// New choices would discard the text that the user types into a list, so updates wait until the
-// list loses the focus.
+// Send updates that were made together as one event. New choices would discard the text that the user types into a
+// list, so updates wait until the list loses the focus.
+let isSending = false;
 function sendUpdates() {
-  const isTyping = document.activeElement?.matches("input[role=combobox]");
-  if (Object.keys(updates).length && !isTyping) bridge.trigger("controls");
+  if (isSending) return;
+  isSending = true;
+  queueMicrotask(() => {
+    isSending = false;
+    const isTyping = document.activeElement?.matches("input[role=combobox]");
+    if (Object.keys(updates).length && !isTyping) bridge.trigger("controls");
+  });
 }
 document.addEventListener("focusout", () => requestAnimationFrame(sendUpdates));
 
@@ -501,13 +497,28 @@ export function takeUpdates(names) {
   return names.map((name) => ({ __type__: "update", ...taken[name] }));
 }
 
-// Take the value that the user has given a control. gradio may still apply an earlier value, which would hide the
-// choice: a second click on the hidden option would have no effect. Therefore the choice is shown again. Sliders
-// are excluded, because the user may still move them.
-export function takeInput(name, value) {
+// gradio reads the value of a control some time after the user's input. In the meantime it may apply an earlier value,
+// for example in the frame after the section of the control is first opened. Therefore the pressed button counts.
+let pressed = null;
+document.addEventListener("input", ({ target }) => {
+  pressed = ["radio", "checkbox"].includes(target.type) ? target : null;
+}, true);
+
+function pressedValue({ kind, choices, element }) {
+  if (!["choice", "flag"].includes(kind) || !pressed?.closest(`#${element}`)) return undefined;
+  return kind === "flag" ? pressed.checked : choices.find((value) => String(value) === pressed.value);
+}
+
+// Take the value that the user has given a control, which may be `read` too late. gradio may still apply an earlier
+// value, which would hide the choice: a second click on the hidden option would have no effect. Therefore the choice is
+// shown again. Sliders are excluded, because the user may still move them.
+export function takeInput(name, read) {
+  const value = pressedValue(controls[name] ?? {}) ?? read;
   noteValue(name, value);
   choose(name, value);
-  if (controls[name]?.kind !== "choice" || !(performance.now() - sentAt[name] < APPLY_TIME)) return;
+  const isHidden = value !== read ||
+    (controls[name]?.kind === "choice" && performance.now() - sentAt[name] < APPLY_TIME);
+  if (!isHidden) return;
   delete shown[name].value;
   showControl(name, { value: shownValue(name) });
 }
@@ -540,6 +551,10 @@ const former = {}; // former name of a parameter -> name
 export const renameParam = (old, name) => {
   former[old] = name;
 };
+
+export const parseFlag = (text) => ({ true: true, false: false })[text];
+export const parseNumber = (low, high) => (text) =>
+  text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined;
 
 // Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
 export function defineParam(
@@ -632,12 +647,11 @@ function writeUrl({ search = window.location.search, adds = false } = {}) {
 export function open(search) {
   const query = new URLSearchParams(search);
   const found = readQuery(search);
-  const starts = Object.entries(params).filter(([, { isKept }]) => !isKept).map((
-    [name, { start }],
-  ) => [name, start]);
+  const starts = {};
+  for (const [name, { start, isKept }] of Object.entries(params)) if (!isKept) starts[name] = start;
   chosenLayer = 0;
   isFromUrl = Boolean(found.layer);
-  set({ ...Object.fromEntries(starts), model: modelNames[0] ?? null, ...found });
+  set({ ...starts, model: modelNames[0] ?? null, ...found });
   for (const [name, { isKept }] of Object.entries(params)) {
     if (isKept && state[name]) query.set(name, state[name]);
   }

@@ -4,7 +4,7 @@ import { LANGUAGE, TEXTS } from "./generated.js";
 
 export { LANGUAGE, TEXTS };
 const rules = new Intl.PluralRules(LANGUAGE);
-const format = new Intl.NumberFormat(LANGUAGE);
+export const formatNumber = new Intl.NumberFormat(LANGUAGE).format;
 
 // The text as strings and values in turns. A value may be an element.
 export function fillParts(text, values) {
@@ -19,5 +19,5 @@ export const fill = (text, values) => fillParts(text, values).join("");
 // The text `name` of `texts` in the plural form of `count`.
 export function fillPlural(texts, name, count, values = {}) {
   const text = texts[`${name}_${rules.select(count)}`] ?? texts[`${name}_other`];
-  return fill(text, { count: format.format(count), ...values });
+  return fill(text, { count: formatNumber(count), ...values });
 }

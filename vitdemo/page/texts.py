@@ -6,8 +6,8 @@ placeholders, as "Layer {layer}"; texts.js fills them in.
 
 from types import ModuleType
 
-from vitdemo.page import gallery, saved_view
-from vitdemo.page.components import header, offers, run_list
+from vitdemo.page import gallery, header, saved_view
+from vitdemo.page.components import offers, run_list
 from vitdemo.page.components import texts as components
 from vitdemo.page.custom_classes import texts as custom_classes
 from vitdemo.page.data import download, similar_images
@@ -49,13 +49,9 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-def feature_name(module: ModuleType) -> str:
-    """Return the name of a module, or of its folder for a module `texts`."""
-    return module.__name__.removesuffix(".texts").rpartition(".")[2]
-
-
+# The name of a feature is that of its module, or of the folder of a module `texts`.
 TEXTS: dict[str, dict[str, str]] = {
     "page": PAGE_TEXTS,
     **components.TEXTS,
-    **{feature_name(module): module.TEXTS for module in MODULES},
+    **{m.__name__.removesuffix(".texts").rpartition(".")[2]: m.TEXTS for m in MODULES},
 }

@@ -5,32 +5,28 @@ import json
 import os
 import re
 import time
-from functools import partial
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 
 import gradio as gr
 import numpy as np
 import pytest
-from gradio.data_classes import FileData
 
+from tests.support.factories import noise
 from vitdemo.data.image_files import load_image
 from vitdemo.documents import Notice
 from vitdemo.documents.images import ImageItem, ImageRow
 from vitdemo.documents.maps import MapPanel, MapRow
-from vitdemo.documents.payload import blocks_to_json
 from vitdemo.documents.table import Cell, Table
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP
-from vitdemo.page import components
+from vitdemo.page import components, image_sources
 from vitdemo.page.bridge import Channel, document_payload
 from vitdemo.page.components import (
     COMPONENTS_FOLDER,
     View,
-    serialise_payload,
     serve_file,
-    serve_image,
 )
-from vitdemo.page.components.offers import ExampleImages, Examples, ThumbnailRow
 from vitdemo.page.modules import encode_colour_map
 
 
@@ -49,7 +45,7 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
     monkeypatch.setattr(components, "CACHE_CHECK_INTERVAL", 1)
 
     def make(name: str, age: float) -> Path:
-        path = Path(serve_file(gr.HTML(), "numbers", name, lambda: b"0123456789").path)
+        path = Path(serve_file(gr.HTML(), "numbers", name, lambda: b"0123456789")["path"])
         os.utime(path, (time.time() - age,) * 2)
         return path
 
@@ -67,14 +63,14 @@ def test_a_full_cache_with_a_subfolder_does_not_fail(cache, monkeypatch):
     folder = cache / "numbers" / "subfolder"
     folder.mkdir(parents=True)
     os.utime(folder, (0, 0))
-    path = Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789").path)
+    path = Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789")["path"])
     assert folder.is_dir() and not path.exists()
 
     def fail(path):
         raise PermissionError
 
     monkeypatch.setattr(os, "unlink", fail)
-    assert Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789").path).is_file()
+    assert Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789")["path"]).is_file()
 
 
 def test_value_is_sent_as_json_text_with_separate_files(cache):
@@ -90,20 +86,13 @@ def test_value_is_sent_as_json_text_with_separate_files(cache):
     assert table["rows"] == [["dé"]]
     assert document_payload([Notice("No run.")]) == [{"kind": "Notice", "text": "No run."}]
     with pytest.raises(TypeError):
-        serialise_payload([object()])
+        Channel("", "channel").serialise([object()])
 
 
-def read_pixels(file: FileData) -> np.ndarray:
-    return np.asarray(load_image(file.path))
-
-
-@pytest.mark.parametrize(
-    "part", sorted(COMPONENTS_FOLDER.glob("*.css")), ids=lambda part: part.name
-)
-def test_styles_contain_no_placeholder(part):
+def test_styles_contain_no_placeholder():
     """In styles gradio evaluates `${...}` as JavaScript."""
-    text = part.read_text(encoding="utf-8")
-    assert "${" not in text and "{{" not in text and "`" not in text and "\\" not in text
+    for part in COMPONENTS_FOLDER.glob("*.css"):
+        assert not re.findall(r"\$\{|\{\{|`|\\", part.read_text(encoding="utf-8")), part
 
 
 @pytest.mark.parametrize("component", View.__subclasses__(), ids=lambda each: each.__name__)
@@ -130,22 +119,26 @@ def test_diverging_colours_are_purple_to_orange_and_sequential_brighten():
     assert (np.diff(levels @ [0.299, 0.587, 0.114]) >= -0.7).all()  # brightness, up to rounding
 
 
-def test_example_images_are_sent_as_one_sheet_per_group(cache):
-    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
-    group = ThumbnailRow(images, ["test:1", "test:2", "test:3"], ["a", "b", "c"])
-    value = ExampleImages().to_payload(Examples(None, group, "no photos"))
-    assert (value["photos"], value["sentence"]) == (None, "no photos")
-    np.testing.assert_array_equal(read_pixels(value["tests"]["sheet"])[:, 8:16], images[1])
+def test_example_images_are_sent_as_one_sheet_per_group():
+    images = [noise(seed, (64, 64)) for seed in range(3)]
+    tests = [SimpleNamespace(image=image, label=str(i)) for i, image in enumerate(images)]
+    value = image_sources.load_example_images(tests.__getitem__, lambda: 3)
+    assert value["photos"] and value["sentence"] == ""
+    (number, title), *_ = zip(value["tests"]["sources"], value["tests"]["words"], strict=True)
+    first = int(number.removeprefix("test:"))
+    assert title == f"Test image {first}: {first}"
+    np.testing.assert_array_equal(value["tests"]["sheet"].pixels[:, :64], images[first])
+    none = image_sources.load_example_images(tests.__getitem__, lambda: 0)
+    assert none["tests"] is None and none["sentence"].startswith("The dataset has no test images.")
 
 
 def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
     values = np.array([[0.12345678, 1], [2, -3.5]])
     panel = MapPanel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
     for _ in range(2):
-        (row,) = blocks_to_json([MapRow([panel], "intro")], partial(serve_image, gr.HTML()))
-        (payload,) = row["panels"]
-        assert payload["values"] == [[0.123457, 1.0], [2.0, -3.5]]
-        path = Path(payload["seen"].path)
+        (row,) = document_payload([MapRow([panel], "intro")])
+        assert row["panels"][0]["values"] == [[0.123457, 1.0], [2.0, -3.5]]
+        path = Path(Channel("", "channel").serialise(row)["files"][0]["path"])
         path.unlink()
         path.parent.rmdir()
 

@@ -113,7 +113,7 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
         controls = {}
         with AppBlocks(serial_queues=SESSION_QUEUES) as page:
             own = custom_classes.build(owned, controls)
-            bridge.build(owned, own.payloads, own.tasks, own.actions, controls, {})
+            bridge.build(owned, [own], controls, {})
         handlers = {fn.name: fn for fn in page.fns.values()}
         session, request = SessionState(page), SimpleNamespace(session_hash="me")
         started, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -248,17 +248,6 @@ def test_cancelled_training_keeps_the_previous_classifier(owned):
     assert not before[1].exists()
 
 
-def test_saved_model_is_a_zip_of_a_run_folder(owned):
-    session, state = CustomClassesSession(make_collection("a", "b")), bridge.parse_view_state(STATE)
-    with pytest.raises(DataError, match="No classifier has been trained yet"):
-        classifier.save(owned, state, None, session)
-    train(owned, session)
-    saved = classifier.save(owned, state, None, session)
-    assert saved["name"] == "own-a-b.zip" and saved["file"].name.endswith("/own-a-b.zip")
-    members = zipfile.ZipFile(io.BytesIO(saved["file"].make_content())).namelist()
-    assert {"own-a-b/config.json", "own-a-b/model.safetensors"} <= {*members}
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -279,8 +268,9 @@ def test_saved_model_is_a_zip_of_a_run_folder(owned):
     ],
 )
 def test_invalid_browser_actions_are_rejected(data, cache):
+    session = CustomClassesSession(ImageCollection().with_class("a"))
     with pytest.raises(DataError):
-        editor.parse_edit_action(data, ImageCollection().with_class("a"))
+        editor.edit(None, session, data)
 
 
 def test_results_state_the_sample_size_and_its_limits(probe, tmp_path):
@@ -359,16 +349,6 @@ def test_invalid_photos_are_rejected(fields, cache):
         trial.read_browser_image({"photo": "data:image/jpeg;base64,AAAA"})
 
 
-def test_missing_images_are_explained(owned):
-    session = CustomClassesSession()
-    assert ask(owned, session)["missing"].startswith("There are too few classes (0).")
-    session.collection = make_collection("a", "b")
-    data = ask(owned, session)
-    assert (data["missing"], data["is_current"]) == ("", False)
-    train(owned, session)
-    assert ask(owned, session)["is_current"]
-
-
 @pytest.mark.parametrize(
     ("classes", "name"),
     [
@@ -435,22 +415,6 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
     assert list_images(context.private_root()) == []
 
 
-def test_public_fine_tuning_needs_the_choice_of_all_users(tuning, jobs):
-    context, session = tuning
-    fine_tune(context, session, jobs, **{fine_tuning.AUDIENCE: fine_tuning.PUBLIC})
-    assert [job.name for job in jobs.list_jobs()] == ["own-classes-1"]
-    assert len(list_images(jobs.root / "own-classes-1")) == 20
-    assert "All users of this page see this training run" in session.notice
-    assert session.tuned_folder is None
-
-
-def test_images_of_a_fine_tuning_are_deleted_with_the_session(tuning, jobs):
-    context, session = tuning
-    fine_tune(context, session, jobs)
-    session.delete_all(jobs)
-    assert list_images(context.private_root()) == []
-
-
 def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monkeypatch):
     context, session = tuning
     fine_tune(context, session, jobs)
@@ -473,6 +437,8 @@ def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monke
     assert runs.load_model(unpacked, torch.device("cpu")) is not None
     monkeypatch.setattr(context, "_get_session_id", lambda: "somebody else")
     assert "own-classes-1" not in [run.name for run in context.list_runs()[0]]
+    session.delete_all(jobs)  # when the session ends
+    assert not folder.exists()
 
 
 def test_private_and_other_backbones_are_not_fine_tuned(tuning, jobs):

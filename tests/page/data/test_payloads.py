@@ -9,9 +9,8 @@ from PIL import Image
 
 from tests.support.factories import RESNET, make_context, make_run, write_noise_images
 from vitdemo.analyses import class_statistics, features
-from vitdemo.context import AppContext
 from vitdemo.data import MISSING_DATASET
-from vitdemo.errors import DataError, ImageError, RunError, Stopped
+from vitdemo.errors import DataError, ImageError, RunError
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.data import augmentation, classes, patches, similar_images
 from vitdemo.page.data.classes import examples
@@ -19,7 +18,6 @@ from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.training.recipes import RECIPES
 
-CPU = torch.device("cpu")
 COUNTS = {"train/<b>ant": 5, "train/bee": 2, "test/<b>ant": 9}
 PHOTO = ImageRequest("photo:cat")
 
@@ -27,9 +25,8 @@ PHOTO = ImageRequest("photo:cat")
 @pytest.fixture(scope="module")
 def context(shown_runs, tmp_path_factory):
     """AppContext with a dataset of 14 images, of which nine are test images."""
-    return make_context(
-        shown_runs, data_root=write_noise_images(tmp_path_factory.mktemp("data"), COUNTS)
-    )
+    root = write_noise_images(tmp_path_factory.mktemp("data"), COUNTS)
+    return make_context(shown_runs, data_root=root)
 
 
 def make_state(image: ImageRequest | None = PHOTO, **options) -> ViewState:
@@ -48,7 +45,7 @@ def test_without_a_dataset_the_examples_raise_an_error_and_there_is_no_document(
 
 def test_folder_with_other_files_is_reported(tmp_path):
     (tmp_path / "notes.txt").write_text("not a dataset")
-    foreign = AppContext([], tmp_path, CPU)
+    foreign = make_context(data_root=tmp_path)
     assert DatasetDownload(foreign).describe()["state"] == "ready"  # nothing can be downloaded
     for payload in (examples.payload, classes.payload):
         with pytest.raises(DataError, match="contains neither"):
@@ -87,10 +84,8 @@ def test_patches_are_those_of_the_chosen_or_the_first_model(context):
     run = context.find_run("timm")
     expected = patches.patch_blocks(context, run, load_square(context, PHOTO))
     assert list_texts(found.data)[0] == expected[0].text
-    first = context.explainable_runs()[0].name
-    assert (
-        patches.payload(context, make_state(model="gone")).controls["data.model"]["value"] == first
-    )
+    menu = patches.payload(context, make_state(model="gone")).controls["data.model"]
+    assert menu["value"] == context.explainable_runs()[0].name
     with pytest.raises(ImageError, match="No image is chosen"):
         patches.payload(context, make_state(None))
 
@@ -161,13 +156,8 @@ def test_maps_are_shown_once_the_task_has_computed_them(context):
     sample = planes[0][0].sample
     assert found["numbers"] == sample.indices.tolist()
     assert found["classes"] == ["<b>ant", "bee"]
-    assert found["open"] == {
-        "source": "test:",
-        "model": "vit",
-        "unavailable": "",
-        "section": "heads",
-    }
-    assert not found["sheet"].exact
+    opening = {"source": "test:", "model": "vit", "unavailable": "", "section": "heads"}
+    assert found["open"] == opening and not found["sheet"].exact
     json.dumps({**found, "sheet": None})
     other = similar_images.maps_payload(context, make_state(features="vit", images=300))
     assert other.data == before.data
@@ -193,17 +183,8 @@ def test_without_a_dataset_payloads_and_tasks_raise_an_error(shown):
             task(shown, make_state(), lambda *report: None)
 
 
-def test_cancellation_ends_a_task(context):
-    def cancel(*report):
-        raise Stopped
-
-    for task in similar_images.TASKS.values():
-        with pytest.raises(Stopped):
-            task(context, make_state(features="timm", images=400), cancel)
-
-
 def test_without_models_the_features_are_raw_pixels(context):
-    pixels = AppContext([], context.data_root, CPU)
+    pixels = make_context(data_root=context.data_root)
     state = make_state(features="", images=200)
     similar_images.compute_maps(pixels, state, lambda *report: None)
     found = similar_images.maps_payload(pixels, state)

@@ -12,10 +12,10 @@ from PIL import Image
 from vitdemo.cache import Cache
 from vitdemo.data.image_files import image_suffixes
 from vitdemo.errors import ImageError
-from vitdemo.page import bridge, image_sources
+from vitdemo.page import image_sources
 from vitdemo.page.bridge import CachedFile, ViewState
 from vitdemo.page.explore import image_input
-from vitdemo.page.image_sources import ImageRequest, LoadedImage, parse_image_fields
+from vitdemo.page.image_sources import ImageRequest, parse_image_fields
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_image_request_accepts_the_path_of_an_uploaded_file(cache):
 
 def preview(monkeypatch, image: Image.Image, request: ImageRequest, **options) -> dict:
     """Return the payload for `image`, as if a request had loaded it."""
-    loaded = LoadedImage(request, image, "Test image 3.", "cat")
-    monkeypatch.setattr(bridge, "load_requested_image", lambda *_: loaded)
-    found = [SimpleNamespace(name="resnet18")]
+    monkeypatch.setattr(image_sources, "load_image", lambda path: image)
     context = SimpleNamespace(
-        load_test_image=None, list_runs=lambda: (found, []), cache=Cache(2**20)
+        load_test_image=lambda *_: SimpleNamespace(image=image, label="cat"),
+        list_runs=lambda: ([SimpleNamespace(name="resnet18")], []),
+        cache=Cache(2**20),
     )
     return image_input.payload(context, ViewState(request, "vit", options))
 

@@ -13,11 +13,15 @@ from vitdemo.page.explore.predictions import (
 )
 
 
+def predict(run, percentile: float | None = None) -> Prediction:
+    """Return a prediction whose probabilities rise with the index of the class."""
+    probabilities = np.arange(10, dtype=np.float32) / 45
+    return Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4), percentile)
+
+
 def test_prediction_card_sorts_classes_by_probability(tmp_path):
     run = make_run(tmp_path / "vit")
-    probabilities = np.arange(10, dtype=np.float32) / 45
-    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4))
-    (card,) = to_payload([prediction], [], "cat")["models"]
+    (card,) = to_payload([predict(run)], [], "cat")["models"]
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
     assert card["accuracy"] == "97.5% test accuracy"
@@ -34,10 +38,8 @@ def test_prediction_card_names_the_classes_that_the_model_knows(tmp_path):
 
 
 def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):
-    values = np.arange(10, dtype=np.float32) / 45
     runs = make_run(tmp_path / "vit"), make_run(tmp_path / "own", classes=tuple("abcdefghij"))
-    cards = [Prediction(run, np.zeros((16, 16, 3), np.uint8), values, (4, 4)) for run in runs]
-    value = to_payload(cards, [], "cat")
+    value = to_payload([predict(run) for run in runs], [], "cat")
     assert value["label"] == "cat"
     assert [card["label"] for card in value["models"]] == ["cat", None]
 
@@ -58,9 +60,7 @@ def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path)
 )
 def test_prediction_card_warns_of_an_out_of_distribution_image(tmp_path, percentile, label, start):
     run = make_run(tmp_path / "vit")
-    probabilities = np.arange(10, dtype=np.float32) / 45
-    prediction = Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4), percentile)
-    (card,) = to_payload([prediction], [], label)["models"]
+    (card,) = to_payload([predict(run, percentile)], [], label)["models"]
     assert card["unusual"].startswith(start) and bool(start) == bool(card["unusual"])
 
 

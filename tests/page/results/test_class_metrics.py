@@ -13,6 +13,7 @@ from vitdemo.page.bridge import ViewData, ViewState, describe_control
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results import calibration
+from vitdemo.page.results.confusion_matrix import matrix_payload
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
 NO_CHOICE = [""]  # state of the menu of classes before the user's first choice
@@ -59,8 +60,8 @@ def read_accuracy(found: ViewData) -> str:
     return text["text"]
 
 
-def read_summary(data: dict | list) -> list:
-    return data["summary"] if isinstance(data, dict) else data
+def read_notice(found: ViewData) -> str:
+    return only_notice(found.data["summary"] if isinstance(found.data, dict) else found.data)
 
 
 def test_table_has_the_metrics_of_each_class(context):
@@ -120,16 +121,14 @@ def test_missing_models_are_replaced_in_the_menus(context, model, other, expecte
     assert expected[0] not in groups["Models"]
 
 
-def test_paired_test_compares_two_models_class_by_class(context):
-    title, text, folded = pair.payload(context, make_state(other="second"))
-    table, _ = folded["pieces"]
+def test_comparison_needs_two_models_with_the_same_images(context):
+    title, *_ = pair.payload(context, make_state(other="second"))
     assert title["text"] == "best and second on the same images"
-    assert "Only best is correct on 15 images, only second on 0" in text["text"]
-    cat = table["rows"][CLASSES.index("cat")]
-    assert cat[2]["text"] == "+75.0" and cat[-1] == "best"
     assert pair.payload(context, make_state()) == []
     with pytest.raises(RunError, match="other"):
         pair.payload(context, make_state(other="other"))
+    with pytest.raises(RunError, match="best and other were tested on different images"):
+        matrix_payload(context, make_state(other="other"))
 
 
 @pytest.mark.parametrize(
@@ -179,18 +178,17 @@ def test_calibration_is_described_for_the_chosen_run(context):
     assert read_menus(calibration.payload(context, make_state("gone")))["results.model"] == "best"
 
 
-def test_results_show_the_model_of_explore(context):
-    state = ViewState(None, "second", {})
-    assert read_menus(calibration.payload(context, state))["results.model"] == "second"
-    chosen = ViewState(None, "second", {"results.model": "best"})
-    assert read_menus(calibration.payload(context, chosen))["results.model"] == "best"
+@pytest.mark.parametrize(("chosen", "expected"), [("", "second"), ("best", "best")])
+def test_results_show_the_model_of_explore(context, chosen, expected):
+    found = calibration.payload(context, ViewState(None, "second", {"results.model": chosen}))
+    assert read_menus(found)["results.model"] == expected
 
 
 def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
     context, state = make_context(tmp_path), make_state("")
     for payload in (classes.payload, calibration.payload):
         found = payload(context, state)
-        assert only_notice(read_summary(found.data)) == NO_EVALUATION_MESSAGE
+        assert read_notice(found) == NO_EVALUATION_MESSAGE
         assert set(read_menus(found).values()) == {""}
     assert pair.payload(context, state) == curves.payload(context, state).data == []
 
@@ -198,8 +196,8 @@ def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
 def test_diverged_run_is_reported_once_per_tab(diverged):
     state = make_state("bad")
     for payload in (classes.payload, calibration.payload):
-        text = only_notice(read_summary(payload(diverged, state).data))
-        assert "The evaluation of 'bad' cannot be used: NaN" in text
+        found = payload(diverged, state)
+        assert "The evaluation of 'bad' cannot be used: NaN" in read_notice(found)
     assert pair.payload(diverged, state) == curves.payload(diverged, state).data == []
 
 

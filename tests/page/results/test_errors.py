@@ -5,6 +5,7 @@ import pytest
 from tests.support.factories import make_context
 from vitdemo.errors import RunError
 from vitdemo.page.bridge import ViewState
+from vitdemo.page.results.confusion_matrix import matrix_payload
 from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; rows are the true classes <b>ant, bee and fly
@@ -76,6 +77,7 @@ def test_invalid_confidence_range_is_reported(tested, payload):
         payload(tested, make_state(model="first", low=50, high=40))
 
 
-def test_page_without_evaluated_runs_reports_this(tmp_path):
+@pytest.mark.parametrize("payload", [kinds_payload, matrix_payload])
+def test_page_without_evaluated_runs_reports_this(tmp_path, payload):
     with pytest.raises(RunError, match="No run has been evaluated yet"):
-        kinds_payload(make_context(tmp_path), make_state(model=""))
+        payload(make_context(tmp_path), make_state())

@@ -57,15 +57,6 @@ def test_curve_includes_the_epochs_of_the_parent_run(line):
     assert "after 2 epochs: started from the weights of first" in items[1]
 
 
-def test_each_run_has_its_own_curve_and_colour(line):
-    lines, _ = validation_curves(line)
-    assert {name: len(curve["x"]["epoch"]) for name, curve in lines.items()} == {
-        "first": 3,
-        "second": 4,
-    }
-    assert lines["first"]["colour"] != lines["second"]["colour"]
-
-
 def test_many_runs_have_only_validation_curves(tmp_path):
     found = [make_run(tmp_path / f"run-{i:02}", epochs=1) for i in range(MAX_TRAINING_CURVES + 1)]
     few, many = (render_curves(found, found[:count]) for count in (2, len(found)))
@@ -96,12 +87,13 @@ def test_the_share_of_an_unfinished_run_refers_to_its_planned_epochs(tmp_path):
     assert curves.x_positions(runs.read_run(run.path))["share"] == [12.5, 25]
 
 
-def test_the_legend_has_the_colours_of_the_curves(line):
+def test_each_run_has_its_own_curve_and_the_colour_of_the_legend(line):
     looks = run_choice.describe_looks(line, ["first", "second"])
     lines, _ = validation_curves(line)
-    assert {name: look["colour"] for name, look in looks.items()} == {
-        name: curve["colour"] for name, curve in lines.items()
-    }
+    assert [len(lines[name]["x"]["epoch"]) for name in ("first", "second")] == [3, 4]
+    colours = {name: curve["colour"] for name, curve in lines.items()}
+    assert {name: look["colour"] for name, look in looks.items()} == colours
+    assert colours["first"] != colours["second"]
     many = run_choice.describe_looks([*line] * (MAX_TRAINING_CURVES + 1), ["first"])
     assert many["first"]["lighter"] is None
 
@@ -111,7 +103,7 @@ def test_new_runs_are_chosen_once(tmp_path):
     found = [*old, make_run(tmp_path / "new")]
 
     def names(*arguments):
-        return run_choice.choose_names(found, make_state(*arguments))
+        return [run.name for run in run_choice.choose_runs(found, make_state(*arguments))]
 
     assert names() == ["a", "b", "new"]
     assert names(["b", "gone"]) == ["b"]

@@ -40,12 +40,16 @@ def make_run_with_errors(folder, wrong: int, seed: int = 0):
     return make_run(folder, tested=evaluation, recipe={"seed": seed})
 
 
-def test_the_gain_is_paired_on_the_same_images(tmp_path):
-    old, new = (
-        make_run_with_errors(tmp_path / "old", 60),
-        make_run_with_errors(tmp_path / "new", 50),
-    )
-    gain = measure_validation_gain(new, old)
+@pytest.fixture
+def trained(tmp_path):
+    """Write runs "old" and "new"; "new" classifies 10 more validation images correctly."""
+    errors = {"old": 60, "new": 50}
+    return {name: make_run_with_errors(tmp_path / name, n) for name, n in errors.items()}
+
+
+def test_the_gain_is_paired_on_the_same_images(trained, tmp_path):
+    old = trained["old"]
+    gain = measure_validation_gain(trained["new"], old)
     assert gain.paired and gain.points == pytest.approx(5.0)
     assert (gain.low, gain.high) == pytest.approx(tuple(100 * difference_interval(10, 0, 200)))
     other = measure_validation_gain(make_run_with_errors(tmp_path / "elsewhere", 50, seed=1), old)
@@ -53,24 +57,21 @@ def test_the_gain_is_paired_on_the_same_images(tmp_path):
     assert other.low < -3 and other.high > 13  # a much wider interval
 
 
-def test_the_guess_is_compared_with_the_result(tmp_path):
-    trained_runs = {
-        name: make_run_with_errors(tmp_path / name, n) for name, n in {"old": 60, "new": 50}.items()
-    }
-    record = {"beside": "old", "guess": 4.0}
-    job = Job("new", tmp_path / "new", record, "finished", epoch=3, epochs=3)
-    text = rows.describe_guess(job, trained_runs["new"], trained_runs)
+def test_the_guess_is_compared_with_the_result(trained):
+    new, record = trained["new"], {"beside": "old", "guess": 4.0}
+    job = Job("new", new.path, record, "finished", epoch=3, epochs=3)
+    text = rows.describe_guess(job, new, trained)
     guess = "Guess: +4.0 percentage points of validation accuracy compared with old."
     assert text.startswith(f"{guess} Result: +5.0")
     assert "The guess is within this interval" in text
-    assert "no longer exists" in rows.describe_guess(job, trained_runs["new"], {})
+    assert "no longer exists" in rows.describe_guess(job, new, {})
     queued = replace(job, state="queued")
-    assert rows.describe_guess(queued, None, trained_runs) == guess
-    assert rows.describe_guess(replace(job, record={}), trained_runs["new"], trained_runs) == ""
+    assert rows.describe_guess(queued, None, trained) == guess
+    assert rows.describe_guess(replace(job, record={}), new, trained) == ""
 
 
-def test_every_state_has_a_text_and_known_actions(tmp_path):
-    run = make_run_with_errors(tmp_path / "new", 50)
+def test_every_state_has_a_text_and_known_actions(trained):
+    run = trained["new"]
     for state, actions in rows.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
         row = rows.job_row(job, run, {})

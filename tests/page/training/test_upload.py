@@ -34,11 +34,6 @@ def request_from(host: str, **headers: str) -> SimpleNamespace:
     )
 
 
-def test_runs_with_weights_can_be_uploaded(context):
-    found = upload.list_uploadable_runs(context)
-    assert {run.name for run in found} == {"vit", "conv"}
-
-
 def test_upload_reports_progress_and_the_address(context, monkeypatch):
     monkeypatch.setattr(upload, "current_request", lambda: request_from("127.0.0.1"))
     files = {}
@@ -49,10 +44,9 @@ def test_upload_reports_progress_and_the_address(context, monkeypatch):
     assert set(files) == {"README.md", "config.json", "model.safetensors"}
     with pytest.raises(ModelError, match="Write USER/NAME"):
         list(upload.upload_run(context, "vit", "", is_private=True))
-    with pytest.raises(ModelError, match="No run has weights"):
-        list(upload.upload_run(context, None, "me/my-vit", is_private=True))
-    with pytest.raises(ModelError, match="No run has weights"):
-        list(upload.upload_run(context, "local:opened", "me/my-vit", is_private=True))
+    for name in (None, "local:opened", "results"):
+        with pytest.raises(ModelError, match="No run has weights"):
+            list(upload.upload_run(context, name, "me/my-vit", is_private=True))
 
 
 @pytest.mark.parametrize(

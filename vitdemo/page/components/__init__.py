@@ -1,9 +1,9 @@
 """Components that the browser draws, each with the files NAME.py, .css and .js.
 
-Python sends the result of `to_payload` as JSON. The script reads it with `received(props)` and
-draws it. gradio evaluates its templates and styles as JavaScript template literals, so it would
-execute a value that contains `${...}`. Therefore they contain no values, and the scripts insert
-names and numbers as text. The other scripts of this folder are for several views.
+Python sends the value as JSON. The script reads it with `received(props)` and draws it. gradio
+evaluates its templates and styles as JavaScript template literals, so it would execute a value that
+contains `${...}`. Therefore they contain no values, and the scripts insert names and numbers as
+text. The other scripts of this folder are for several views.
 """
 
 import hashlib
@@ -14,16 +14,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
 import numpy as np
 import orjson
+import torch
 from gradio.components import Component
 from gradio.data_classes import FileData
 from gradio.processing_utils import check_all_files_in_cache
 from PIL import Image
-from torch import Tensor
 
 from vitdemo.page.components.matrix_file import pack_matrices
 
@@ -31,9 +33,7 @@ COMPONENTS_FOLDER = Path(__file__).parent
 # Maximum total size of served files. Each image of a user adds files of 5 MB, which gradio's cache
 # deletes only after an hour or two.
 MAX_CACHE_BYTES = 2 * 2**30
-MIN_FILE_AGE_SECONDS = (
-    300  # seconds; younger files are never deleted, since browsers may still fetch them
-)
+MIN_FILE_AGE_SECONDS = 300  # younger files are never deleted, since browsers may still fetch them
 CACHE_CHECK_INTERVAL = 64  # number of written files between two checks of the total size
 CACHE_FULL_MESSAGE = (
     "The server cannot save this result. Free disk space on the server and try again."
@@ -45,11 +45,43 @@ JS_MOUNT = (
 )
 
 
-class View(gr.HTML):
-    """Base class of all components that a script draws from a payload.
+@dataclass(frozen=True, eq=False)
+class ImageFile:
+    """Image of a payload, (height, width, 3) uint8, which the browser receives as a file.
 
-    The style and script are next to the module of the class. `to_payload` returns the
-    payload. If the handler returns None, the component is empty.
+    The file is a PNG, or a small JPEG if the image need not be `exact`.
+    """
+
+    pixels: np.ndarray
+    exact: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class CachedFile:
+    """File of a payload; `make_content` is called if the cache has no file `name`.
+
+    The content of a name must not change.
+    """
+
+    name: str
+    make_content: Callable[[], bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class NumbersFile:
+    """Array of a payload with 1 to 4 dimensions, which the browser receives as a file.
+
+    The file has the format of `matrix_file`, with float16 values, or float32 if `exact`.
+    """
+
+    values: np.ndarray
+    exact: bool = False
+
+
+class View(gr.HTML):
+    """Base class of all components that a script draws from a payload, or leaves empty for None.
+
+    The style and script are in the folder of this module, with the name of the class's module.
     """
 
     def __init__(self, value=None, **options):
@@ -76,38 +108,48 @@ class View(gr.HTML):
         """Return None, since handlers read the user's choices from the event."""
 
     def postprocess(self, value):
-        return None if value is None else serialise_payload(self.to_payload(value))
-
-    def to_payload(self, value):
-        """Return the payload of `value`; the component's module docstring defines the format."""
-        return value
+        return None if value is None else serialise_payload(value, partial(serve, self))
 
 
-def serialise_payload(value, serve: Callable[[object], FileData] | None = None) -> dict:
+def serialise_payload(value, serve: Callable[[object], dict]) -> dict:
     """Return `value` as a JSON text and a list of files: `{"text": str, "files": [file, ...]}`.
 
-    The text refers to a file as `{"file#": index in the list}`. At each event, gradio's frontend
-    copies the values of all components, number by number. A text is faster to copy than the
-    thousands of numbers in a table. With `serve`, each dataclass in `value` becomes the file that
-    `serve` returns.
+    Each dataclass in `value` becomes the file that `serve` returns. The text refers to a file as
+    `{"file#": index in the list}`. At each event, gradio's frontend copies the values of all
+    components, number by number. A text is faster to copy than the thousands of numbers in a table.
     """
-    files: list[FileData] = []
-    options = orjson.OPT_SERIALIZE_NUMPY | (orjson.OPT_PASSTHROUGH_DATACLASS if serve else 0)
+    files: list[dict] = []
 
-    def placed(file) -> dict:
-        file = serve(file) if serve else file
-        if not isinstance(file, FileData):
-            raise TypeError
-        files.append(file)
+    def place(file) -> dict:
+        files.append(serve(file))
         return {"file#": len(files) - 1}
 
-    text = orjson.dumps(value, placed, options).decode()
-    return {"text": text, "files": [file.model_dump() for file in files]}
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+    return {"text": orjson.dumps(value, place, options).decode(), "files": files}
 
 
-def serve_file(
-    component: Component, folder: str, name: str, content: Callable[[], bytes]
-) -> FileData:
+def serve(component: Component, file: object) -> dict:
+    """Serve a file of a payload with `serve_file`. Raises `TypeError` for another object."""
+    if isinstance(file, CachedFile):
+        return serve_file(component, "files", file.name, file.make_content)
+    if isinstance(file, ImageFile):
+        pixels = np.ascontiguousarray(file.pixels)
+        key = repr(pixels.shape).encode() + pixels.tobytes()
+        name = hash_name(key, ".png" if file.exact else ".jpg")
+        return serve_file(component, "pictures", name, lambda: encode_image(pixels, file.exact))
+    if not isinstance(file, NumbersFile):
+        raise TypeError
+    numbers = torch.from_numpy(file.values)
+    content = pack_matrices(numbers[(None,) * (4 - numbers.ndim)], exact=file.exact)
+    return serve_file(component, "numbers", hash_name(content, ".bin"), lambda: content)
+
+
+def hash_name(content: bytes, suffix: str = "") -> str:
+    """Return a file name that no other content has."""
+    return hashlib.blake2b(content, digest_size=12).hexdigest() + suffix
+
+
+def serve_file(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
     """Serve the result of `content()` as a file that the browser can fetch.
 
     The file is in `folder` of gradio's cache, which deletes old files. If there are many files,
@@ -124,7 +166,7 @@ def serve_file(
                 prune_cache(path.parent)
         except OSError as error:
             raise gr.Error(f"{CACHE_FULL_MESSAGE} ({error.strerror})") from error
-    return FileData(path=str(path), orig_name=name)
+    return FileData(path=str(path), orig_name=name).model_dump()
 
 
 def prune_cache(folder: Path) -> None:
@@ -160,30 +202,12 @@ def _write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def serve_image(component: Component, picture: np.ndarray, *, exact: bool = True) -> FileData:
-    """Serve an image (height, width, 3) uint8 as a file, see `serve_file`.
-
-    The file is a PNG, or a small JPEG if the image need not be `exact`.
-    """
-    pixels = np.ascontiguousarray(picture)
-    key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=12)
-    name = f"{key.hexdigest()}.{'png' if exact else 'jpg'}"
-    return serve_file(component, "pictures", name, lambda: encode_image(pixels, exact))
-
-
 def encode_image(picture: np.ndarray, exact: bool) -> bytes:
     """Encode an image (height, width, 3) uint8 as PNG, or as a small JPEG if not `exact`."""
     buffer = io.BytesIO()
     options = {"format": "PNG", "compress_level": 1} if exact else {"format": "JPEG", "quality": 85}
     Image.fromarray(picture).save(buffer, **options)
     return buffer.getvalue()
-
-
-def serve_numbers(component: Component, numbers: Tensor, *, exact: bool = False) -> FileData:
-    """Serve an array as a file in the format of `vitdemo.page.components.matrix_file`."""
-    content = pack_matrices(numbers, exact=exact)
-    name = hashlib.blake2b(content, digest_size=12).hexdigest()
-    return serve_file(component, "numbers", f"{name}.bin", lambda: content)
 
 
 def event_payload(event: gr.EventData) -> dict:

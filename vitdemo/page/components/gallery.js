@@ -3,12 +3,11 @@
 import { isMissingDataset } from "../data/download/view.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, fillPlural, TEXTS } from "../texts.js";
+import { fill, fillPlural, formatNumber, TEXTS } from "../texts.js";
 import { notice, probability, roving, sheetStyle } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.gallery;
-const number = new Intl.NumberFormat("en");
 
 // Define the state of a gallery: its page, from 1, and whether it shows the predictions of all models.
 // A change of `filters` leads back to the first page, unless the same change chooses a page.
@@ -16,10 +15,7 @@ export function defineGallery(prefix, filters) {
   const { defineParam, set, watch } = store;
   const page = `${prefix}.page`;
   defineParam(page, { start: 1, parse: (text) => (/^[1-9]\d{0,4}$/.test(text) ? Number(text) : undefined) });
-  defineParam(`${prefix}.all_models`, {
-    start: false,
-    parse: (text) => ({ true: true, false: false })[text],
-  });
+  defineParam(`${prefix}.all_models`, { start: false, parse: store.parseFlag });
   watch(filters, (_, changes) => {
     if (!(page in changes)) set({ [page]: 1 });
   });
@@ -29,7 +25,7 @@ export function defineGallery(prefix, filters) {
 function head({ count, start, page, sentence }) {
   const images = count ? fillPlural(texts, "images", count) : texts.no_image;
   if (isMissingDataset(sentence)) return images;
-  const [first, last] = [start + 1, Math.min(start + page, count)].map(number.format);
+  const [first, last] = [start + 1, Math.min(start + page, count)].map(formatNumber);
   const words = count > page ? fill(texts.range, { images, first, last }) : images;
   return markup`${words}<small>${count ? texts.captions : ""}</small>`;
 }

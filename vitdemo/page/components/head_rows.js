@@ -2,7 +2,7 @@
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { headRows } from "./matrices.js";
-import { rove } from "./shared.js";
+import { range, rove } from "./shared.js";
 
 const texts = TEXTS.attention_maps;
 const COLUMNS = {
@@ -34,10 +34,8 @@ function headHeadings(heads, order, side) {
   if (order !== "own") {
     return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
   }
-  return Array.from(
-    { length: heads },
-    (_, i) => ({ text: i ? i + 1 : side > 40 ? texts.first_head : texts.first_head_short, over: 1 }),
-  );
+  const first = side > 40 ? texts.first_head : texts.first_head_short;
+  return range(heads, (i) => ({ text: i ? i + 1 : first, over: 1 }));
 }
 
 // Headings of a block, in one line, or in two lines if they do not fit. `last` is the heading of the last column.

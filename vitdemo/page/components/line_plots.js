@@ -112,18 +112,14 @@ function axes(plot, { height, right, bottom }, across, up) {
   const rule = (x1, x2, y1, y2, opacity) =>
     shapes`<line x1=${x1} x2=${x2} y1=${y1} y2=${y2} stroke="currentColor" stroke-opacity=${opacity}></line>`;
   return [
-    ...up.ticks.flatMap((
-      value,
-    ) => [
-      rule(LEFT, right, up.place(value), up.place(value), 0.15),
-      text(short(value), LEFT - 5, up.place(value) + 4, "end"),
-    ]),
-    ...names.flatMap((
-      [value, words],
-    ) => [
-      rule(across.place(value), across.place(value), TOP, bottom, 0.15),
-      text(words, across.place(value), bottom + 14),
-    ]),
+    ...up.ticks.flatMap((value) => {
+      const y = up.place(value);
+      return [rule(LEFT, right, y, y, 0.15), text(short(value), LEFT - 5, y + 4, "end")];
+    }),
+    ...names.flatMap(([value, words]) => {
+      const x = across.place(value);
+      return [rule(x, x, TOP, bottom, 0.15), text(words, x, bottom + 14)];
+    }),
     rule(LEFT, LEFT, TOP, bottom, 0.8),
     rule(LEFT, right, bottom, bottom, 0.8),
     text(plot.x, (LEFT + right) / 2, height - 4),

@@ -3,7 +3,7 @@
 import { markup } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { lineOf, patchOf } from "./matrices.js";
-import { largest, percent, plainName } from "./shared.js";
+import { largest, percent, plainName, range } from "./shared.js";
 import { table } from "./table.js";
 
 const texts = TEXTS.attention_maps;
@@ -110,20 +110,11 @@ export function mapTables(look, view, token, values) {
   const map = patchesOf(look, values);
   const columns = look.grid[1];
   const number = (value) => (view.of === "similar" ? value.toFixed(3) : (100 * value).toFixed(2));
-  const grid = Array.from(
-    { length: look.grid[0] },
-    (_, i) => [i + 1, ...Array.from(map.subarray(i * columns, (i + 1) * columns), number)],
-  );
-  const heads = look.distances.flatMap((each, l) =>
-    each.map((
-      distance,
-      h,
-    ) => [
-      fill(texts.head_row, { layer: l + 1, head: h + 1 }),
-      distance.toFixed(2),
-      look.entropies[l][h].toFixed(2),
-    ])
-  );
+  const row = (i) => Array.from(map.subarray(i * columns, (i + 1) * columns), number);
+  const headRow = (l, h) => {
+    const name = fill(texts.head_row, { layer: l + 1, head: h + 1 });
+    return [name, look.distances[l][h].toFixed(2), look.entropies[l][h].toFixed(2)];
+  };
   const title = mapTitle(look, view, token);
   const file = (text) => `vitdemo-${plainName(fill(text, { run: look.run, map: title }))}`;
   const caption = view.of === "similar"
@@ -134,15 +125,15 @@ export function mapTables(look, view, token, values) {
   return [
     markup`<p>${fill(caption, { title })}</p>`,
     table({
-      columns: [texts.row_column, ...Array.from({ length: columns }, (_, i) => i + 1)],
-      rows: grid,
+      columns: [texts.row_column, ...range(columns, (i) => i + 1)],
+      rows: range(look.grid[0], (i) => [i + 1, ...row(i)]),
       file: file(texts.map_file),
       tall: true,
     }),
     markup`<p>${fill(texts.heads_table, { bits: Math.log2(look.size).toFixed(1), tokens: look.size })}</p>`,
     table({
       columns: [texts.head_column, texts.distance_column, texts.entropy_column],
-      rows: heads,
+      rows: range(look.layers, (l) => range(look.heads, (h) => headRow(l, h))).flat(),
       file: file(texts.heads_table_file),
       tall: true,
     }),

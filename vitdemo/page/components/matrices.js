@@ -1,8 +1,10 @@
 // Rows and columns of the attention matrices of one image and model, which are files.
-// A `look` is the value of attention.py with `size` (N), `tokens`, `rolled`, `similar`, `together`
-// (norm-weighted attention of all heads) and `sets` added: {"head": attention weights, "norm-head":
-// norm-weighted attention or null}, each with {files, layers (the loaded files), rows, coming}.
+// A `look` is the value of attention.py with `size` (N), `tokens`, `together` (norm-weighted attention of all heads) and
+// `sets` added: {"head": attention weights, "rollout", "similar": token similarity, "norm-head": norm-weighted attention
+// or null}. A set is {files (URLs), rows, layers (the loaded files), coming (their promises while they are loaded)}.
+import { render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
+import { notice, range } from "./shared.js";
 
 const texts = TEXTS.matrices;
 const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
@@ -35,11 +37,30 @@ export async function matrices(url) {
 // All values of a loaded file, in order.
 export const floats = ({ halves, singles }) => singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
+// Functions of a view whose payload has the file `fileOf(payload)`: `draw(element, payload, file)` is called when it is
+// loaded, unless other data have arrived.
+export function fileView(fileOf, draw) {
+  let asked = 0;
+  function showError(element, message) {
+    asked += 1; // a file that is still loading is out of date
+    render(notice(message), element);
+  }
+  async function load(element, payload) {
+    const mine = ++asked;
+    try {
+      const file = await matrices(fileOf(payload).url);
+      if (mine === asked) draw(element, payload, file);
+    } catch (error) {
+      if (mine === asked) showError(element, error.message);
+    }
+  }
+  return { render: load, showError };
+}
+
 // Tokens other than patches as {code, name (as "the class token"), label (as "class token"), indices}, and the
 // token that the classifier reads.
 export function tokensOf(value) {
-  const [start, stop] = value.answer;
-  const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
+  const [, stop] = value.answer;
   const p = value.prefix.length;
   const named = (label) => fill(texts.named_token, { token: label });
   const found = value.prefix.map((label, i) => ({
@@ -56,12 +77,12 @@ export function tokensOf(value) {
     code: "mean",
     name: named(mean),
     label: mean,
-    indices: range(p, p + value.grid[0] * value.grid[1]),
+    indices: range(value.grid[0] * value.grid[1], (i) => p + i),
   });
   const answering = stop === 1
     ? found[0]
     : found.find((token) => token.code === (stop === 2 ? "both" : "mean"));
-  return { found, answering, start };
+  return { found, answering };
 }
 
 export function patchOf(look, number) {
@@ -97,34 +118,55 @@ function add(out, found, layer, map, token, column, weight = 1) {
   return true;
 }
 
-// Number of the file of a layer (from 1): one file has all layers, or each layer has its own.
-export const fileOf = ({ files }, layer) => (files.length === 1 ? 0 : layer - 1);
+// Place of a layer (from 1) in the set `of`: {set, at (the layer, counted from the set's first one), file (its number)},
+// or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
+function locate(look, of, layer) {
+  const set = look.sets[of];
+  const at = of === "rollout" ? layer - look.rollout.first + 1 : layer;
+  return set && at >= 1 ? { set, at, file: set.files.length === 1 ? 0 : at - 1 } : null;
+}
 
-// Add one head of one layer (both count from 1) of a set. The layers of a large model are loaded one
-// by one; the rows of the classifier's token are loaded first.
-function addHead(look, set, out, layer, head, token, column, weight) {
+export const matrixSet = (files, rows) => ({
+  files: files.map((file) => file.url),
+  rows,
+  layers: [],
+  coming: {},
+});
+
+// Load the file of a layer of the set `of`, unless it is loaded.
+export async function loadLayer(look, of, layer) {
+  const { set, file } = locate(look, of, layer) ?? {};
+  if (!set || set.layers[file]) return;
+  set.coming[file] ??= matrices(set.files[file]);
+  try {
+    set.layers[file] = await set.coming[file];
+  } finally {
+    delete set.coming[file];
+  }
+}
+
+// Add one head of one layer (both count from 1) of the set `of`. The classifier's rows are loaded first.
+function addHead(look, of, out, layer, head, token, column, weight) {
+  const { set, at, file } = locate(look, of, layer) ?? {};
   if (!set) return false;
-  const file = fileOf(set, layer);
-  if (set.layers[file]) return add(out, set.layers[file], layer - 1 - file, head - 1, token, column, weight);
-  if (!set.rows || column || token !== look.tokens.answering) return false;
-  const own = { ...token, indices: token.indices.map((index) => index - look.tokens.start) };
-  return add(out, set.rows, layer - 1, head - 1, own, false, weight);
+  if (set.layers[file]) return add(out, set.layers[file], at - 1 - file, head - 1, token, column, weight);
+  if (column || token !== look.tokens.answering) return false;
+  return add(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
 }
 
 // The attention of `token` to all tokens (N), or with `column` of all tokens to it; null if not loaded.
 export function lineOf(look, of, layer, head, token, column) {
   const out = new Float32Array(look.size);
-  if (of in look.sets) return addHead(look, look.sets[of], out, layer, head, token, column) ? out : null;
   if (of === "mean") {
     for (let h = 1; h <= look.heads; h++) {
-      if (!addHead(look, look.sets.head, out, layer, h, token, column, 1 / look.heads)) return null;
+      if (!addHead(look, "head", out, layer, h, token, column, 1 / look.heads)) return null;
     }
     return out;
   }
   if (of === "norm") return add(out, look.together, layer - 1, 0, token, column) ? out : null;
-  if (of === "similar") return add(out, look.similar, layer - 1, 0, token, false) ? out : null;
-  const step = layer - look.rollout.first;
-  return step >= 0 && add(out, look.rolled, step, 0, token, column) ? out : null;
+  const hasHeads = of === "head" || of === "norm-head";
+  const isColumn = column && of !== "similar"; // similarity is symmetric
+  return addHead(look, of, out, layer, hasHeads ? head : 1, token, isColumn) ? out : null;
 }
 
 // The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. They are
@@ -132,9 +174,8 @@ export function lineOf(look, of, layer, head, token, column) {
 export function headRows(look, order, across) {
   const values = { distance: look.distances, entropy: look.entropies }[order];
   const measured = ({ layer, head }) => values[layer - 1][head - 1];
-  const count = (length) => Array.from({ length }, (_, i) => i + 1);
   const sorted = (heads) => (values ? heads.sort((a, b) => measured(a) - measured(b)) : heads);
-  const rows = count(look.layers).map((layer) => sorted(count(look.heads).map((head) => ({ layer, head }))));
+  const rows = range(look.layers, (l) => sorted(range(look.heads, (h) => ({ layer: l + 1, head: h + 1 }))));
   if (!values || !across) return rows;
   const all = sorted(rows.flat());
   return rows.map((_, i) => all.slice(i * look.heads, (i + 1) * look.heads));

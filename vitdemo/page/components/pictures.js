@@ -1,9 +1,8 @@
 // Draws the images and maps of pictures.py side by side.
 import { elementOf, markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { lazy } from "./lazy.js";
+import { foldedGrid } from "./grid.js";
 import { paint, roving, sheetStyle } from "./shared.js";
-import { table } from "./table.js";
 
 // Image `at` of `count` images that are side by side in one file.
 function cut(sheet, at, count, label, chosen, pick, isStop) {
@@ -19,13 +18,8 @@ function map({ values, signed, alt }) {
   return canvas;
 }
 
-function numbers(values) {
-  const columns = ["", ...values[0].map((_, i) => String(i + 1))];
-  const rows = () => values.map((line, i) => [String(i + 1), ...line.map((value) => value.toFixed(2))]);
-  return markup`<details class="vd-numbers"><summary>${TEXTS.pictures.values}</summary>${
-    lazy(() => table({ columns, rows: rows() }))
-  }</details>`;
-}
+const numbers = (values) =>
+  foldedGrid(TEXTS.pictures.values, "", values.map((line) => line.map((value) => value.toFixed(2))));
 
 export function pictures({ items, sheet, width }, pick) {
   const images = items.filter(({ values }) => !values);

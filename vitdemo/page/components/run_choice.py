@@ -105,20 +105,14 @@ def update_run_choices(runs: Sequence[Run], current: str | None) -> tuple[dict, 
 
 
 def choose_run(runs: Sequence[Run], name: str, *, optional: bool = False) -> str:
-    """Return `name` if it is one of `runs`, else the first run of the menu; "" without a run.
-
-    If the choice is `optional`, an unknown name becomes "".
-    """
+    """Return `name` if it is one of `runs`, else the first run of the menu, or "" if `optional`."""
     if any(run.name == name for run in runs):
         return name
     return "" if optional else next(iter(flatten_names(group_runs(runs))), "")
 
 
 def describe_run_choices(runs: Sequence[Run], name: str, requested: str) -> dict:
-    """Return the update of a menu to `runs`, and to the choice `name`, for `ViewData`.
-
-    The menu shows a warning if the run `requested`, for example of a URL, is not one of `runs`.
-    """
+    """Return the update of a menu to `runs`, and to the choice `name`; see `describe_menu`."""
     return describe_menu(group_runs(runs), name, requested, UNKNOWN_RUN_WARNING)
 
 

@@ -53,6 +53,11 @@ export function paint(
 // A canvas of `width` x `height` pixels.
 export const canvasOf = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
 
+export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+// The results of `make` for the numbers from 0 to `count` - 1.
+export const range = (count, make = (i) => i) => Array.from({ length: count }, (_, i) => make(i));
+
 export function largest(values) {
   let top = 0;
   for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
@@ -61,11 +66,7 @@ export function largest(values) {
 
 // The colour map as a CSS background.
 export function ramp(signed) {
-  const colours = signed ? COLOURS.signed : COLOURS.plain;
-  const stops = [...Array(17).keys()].map((i) => {
-    const at = 3 * Math.min(16 * i, 255);
-    return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
-  });
+  const stops = range(17, (i) => `rgb(${shade(i / 16, signed).join(" ")})`);
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
@@ -234,4 +235,33 @@ export function camera(video, say) {
 export function newest() {
   const data = {};
   return (fields) => Object.assign(data, fields);
+}
+
+// Call `handle` after changes of the page. `wait(done)` delays the call, so that it follows all changes of one redraw.
+export function observePage(handle, wait) {
+  let isWaiting = false;
+  new MutationObserver(() => {
+    if (isWaiting) return;
+    isWaiting = true;
+    wait(() => {
+      isWaiting = false;
+      handle();
+    });
+  }).observe(document.documentElement, { childList: true, subtree: true });
+}
+
+// Number of the patch under the pointer, in an element that shows a grid of patches.
+export function patchAt(element, [rows, columns], { clientX, clientY }) {
+  const box = element.getBoundingClientRect();
+  const at = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
+  return at((clientY - box.top) / box.height, rows) * columns + at((clientX - box.left) / box.width, columns);
+}
+
+// Move a ring to a patch, or hide it if the number is no patch.
+export function placeRing(ring, [rows, columns], number) {
+  ring.hidden = !(number >= 0);
+  const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
+  ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${
+    100 / rows
+  }%`;
 }

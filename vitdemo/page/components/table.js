@@ -6,9 +6,8 @@ import { actionButton, copyText, csv, saveText } from "./shared.js";
 const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 const collator = new Intl.Collator("en", { numeric: true });
-const asCell = (
-  cell,
-) => (cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") });
+const asCell = (cell) =>
+  cell !== null && typeof cell === "object" ? { text: "", ...cell } : { text: String(cell ?? "") };
 
 // The first number in the text, or null: "> 0.999", "1,234", "−0.4", "–".
 function numberIn(text) {
@@ -19,10 +18,9 @@ const numberOf = (cell) => cell.value ?? numberIn(cell.text);
 
 // Columns as { label, help, numeric }; the first one holds the names of the rows.
 const columnsOf = (value) =>
-  value.columns.map((
-    column,
-    i,
-  ) => (typeof column === "object" ? column : { label: String(column), numeric: i > 0 }));
+  value.columns.map((column, i) =>
+    typeof column === "object" ? column : { label: String(column), numeric: i > 0 }
+  );
 
 function compared(a, b, { column, direction }, numeric) {
   const [one, other] = [a, b].map((row) => (numeric ? numberOf(row[column]) : row[column].text));
@@ -66,9 +64,8 @@ function exported(columns, rows) {
       [texts.low_end, texts.high_end].map((end) => fill(end, { column: columns[i].label }))
     ),
   ];
-  const plain = (
-    text,
-  ) => (/^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, ""));
+  const plain = (text) =>
+    /^[-+−]?[\d,]+(\.\d+)?$/.test(text) ? numberIn(text) : text.replaceAll("−", "-").replace(/^–$/, "");
   const short = (number) => (Number.isInteger(number) ? number : Number(number.toPrecision(6)));
   const value = (cell) => (cell.value === undefined ? plain(cell.text) : short(cell.value));
   const ends = (cell) => (cell.interval ?? [null, null]).map((end) => (end === null ? "" : short(end)));

@@ -42,8 +42,8 @@ class TaskList(View):
 
     EVENTS = (*gr.HTML.EVENTS, EventListener("act"))  # `gr.on` reads this list
 
-    def to_payload(self, value: Sequence[Task]) -> list[dict]:
-        return [asdict(row) for row in value]
+    def postprocess(self, value: Sequence[Task] | None) -> dict | None:
+        return super().postprocess(value and [asdict(row) for row in value])
 
 
 def parse_task_action(event: gr.EventData, actions: Sequence[str]) -> tuple[str, str]:

@@ -1,15 +1,14 @@
 // Buttons that start tasks of bridge.py, Cancel while a task runs, and the progress of the task.
 import { elementOf, markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, LANGUAGE, TEXTS } from "../texts.js";
+import { fill, formatNumber, TEXTS } from "../texts.js";
 import { notice } from "./shared.js";
 
 const texts = TEXTS.task_panel;
-const number = new Intl.NumberFormat(LANGUAGE);
 
 function describeSteps(done, total, unit) {
   if (!total) return fill(texts.seconds, { seconds: done });
-  return fill(texts.done, { done: number.format(done), total: number.format(total), unit });
+  return fill(texts.done, { done: formatNumber(done), total: formatNumber(total), unit });
 }
 
 // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps

@@ -36,13 +36,10 @@ export function taskRowsIn(root, empty, act) {
   // The button of an action; `label` is its accessible name.
   function button(name, action, text, label, click) {
     const { buttons } = items.get(name);
-    if (!buttons.has(action)) {
-      buttons.set(
-        action,
-        Object.assign(document.createElement("button"), { type: "button", onclick: click }),
-      );
-    }
-    return Object.assign(buttons.get(action), { textContent: text, ariaLabel: label });
+    const made = buttons.get(action) ?? document.createElement("button");
+    if (!buttons.has(action)) Object.assign(made, { type: "button", onclick: click });
+    buttons.set(action, made);
+    return Object.assign(made, { textContent: text, ariaLabel: label });
   }
 
   function buttonsOf({ name, title, actions }) {

@@ -7,7 +7,6 @@ themselves or for all users.
 """
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 
 import gradio as gr
 from gradio.components import Component
@@ -15,7 +14,7 @@ from gradio.components import Component
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
 from vitdemo.jobs import JobQueue
-from vitdemo.page.bridge import Action, Payload, Task, add_view
+from vitdemo.page.bridge import Handlers, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import (
@@ -37,15 +36,6 @@ ABOUT_CUSTOM_CLASSES = (
 IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
 BACKBONE_LABEL = "Backbone"
 SESSION_LIFETIME = 3600  # seconds after the last use
-
-
-@dataclass(frozen=True)
-class Handlers:
-    """Functions of the tab for the bridge, by name."""
-
-    payloads: dict[str, Payload]
-    tasks: dict[str, Task]
-    actions: dict[str, Action]
 
 
 def build(
@@ -74,11 +64,6 @@ def build(
             add_view(TRIAL_VIEW, elem_id="own-trial")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CUSTOM_CLASSES)
-    return make_handlers(session, jobs)
-
-
-def make_handlers(session: gr.State, jobs: JobQueue | None) -> Handlers:
-    """Return the functions of the tab for the user's value of `session`."""
 
     def own() -> CustomClassesSession:
         return session_value(session)

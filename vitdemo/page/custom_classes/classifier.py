@@ -37,11 +37,7 @@ RUN_NAME_PREFIX = "own-"
 def train(
     context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
 ) -> None:
-    """Train the classifier on the features of the backbone. A task of the bridge.
-
-    Raises `VitdemoError` for too few images or an unsuitable backbone, and then keeps the previous
-    classifier.
-    """
+    """Train the classifier. Raises `VitdemoError`, and then keeps the previous classifier."""
     backbone = find_backbone(context, state)
     found = fit_linear_probe(
         context, backbone, session.collection, report=report_fraction(report, 1)
@@ -56,10 +52,7 @@ def train(
 def save(
     context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
 ) -> dict:
-    """Return the run folder of the classifier as a zip file. A task of the bridge.
-
-    Raises `DataError` if there is no classifier.
-    """
+    """Return the run folder of the classifier as a zip file. Raises `DataError` without one."""
     probe = session.require_probe()
     return pack_folder(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
 
@@ -71,10 +64,7 @@ def make_run_name(found: LinearProbe) -> str:
 
 
 def publish(context: AppContext, session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
-    """Publish the classifier to all users; it replaces the one published before. An action.
-
-    Raises `VitdemoError` if there is no classifier, or if it cannot be stored.
-    """
+    """Publish the classifier to all users; it replaces the one published before."""
     found, before = session.require_probe(), session.published_job
     jobs = require_training(jobs)
     session.published_job = jobs.register_run(
@@ -88,10 +78,7 @@ def publish(context: AppContext, session: CustomClassesSession, jobs: JobQueue |
 
 
 def unpublish(session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
-    """Delete the published classifier. An action of the bridge.
-
-    Raises `JobError` if no classifier is published.
-    """
+    """Delete the published classifier. Raises `JobError` if no classifier is published."""
     jobs, published = require_training(jobs), session.published_job
     if published is None:
         raise JobError(NOT_PUBLISHED_MESSAGE)
@@ -125,7 +112,6 @@ def find_backbone(context: AppContext, state: ViewState) -> Run:
 
 
 def may_train(jobs: JobQueue | None) -> bool:
-    """Return whether the current user may start training runs."""
     try:
         require_training(jobs)
     except JobError:

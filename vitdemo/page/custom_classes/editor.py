@@ -10,10 +10,7 @@ which the browser does not upload. A sheet contains the images of a class in one
 `CLASS_THUMBNAIL_SIDE` pixels wide.
 """
 
-import hashlib
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
@@ -32,7 +29,7 @@ from vitdemo.data.image_folders import SYSTEM_NAMES
 from vitdemo.documents.images import concatenate_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import CachedFile
-from vitdemo.page.components import are_uploads
+from vitdemo.page.components import are_uploads, encode_image, hash_name
 from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
@@ -53,23 +50,9 @@ IMAGES_FILE_NAME = "vitdemo-images"
 NO_STEP_MESSAGE = "There is no step to undo."
 CLASS_THUMBNAIL_SIDE = 56  # width and height of a thumbnail in pixels
 EXAMPLE_CLASSES, EXAMPLE_IMAGES_PER_CLASS = 3, 20
-EDIT_ACTIONS = ("class", "pictures", "folder", "zip", "remove", "undo", "tests")
-
-
-@dataclass(frozen=True)
-class EditAction:
-    """Request of the browser: `action` is one of `EDIT_ACTIONS`, the other fields are arguments."""
-
-    action: str
-    class_name: str = ""
-    paths: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()  # one per path; its last part is the class name
-    class_index: int = -1
-    image_index: int | None = None
 
 
 def payload(session: CustomClassesSession) -> dict:
-    """Return the user's classes and images, and messages; see the module docstring."""
     return {
         "classes": [
             {"name": own.name, "count": len(own.images), "sheet": make_sheet(own)}
@@ -88,13 +71,11 @@ def make_sheet(own: CustomClass) -> CachedFile | None:
     if not own.images:
         return None
 
-    def encode() -> bytes:
-        buffer, sheet = io.BytesIO(), concatenate_images(make_thumbnails(own.images))
-        Image.fromarray(sheet).save(buffer, "JPEG", quality=85)
-        return buffer.getvalue()
-
     keys = "".join(picture.key for picture in own.images)
-    return CachedFile(f"{hashlib.blake2b(keys.encode(), digest_size=12).hexdigest()}.jpg", encode)
+    return CachedFile(
+        hash_name(keys.encode(), ".jpg"),
+        lambda: encode_image(concatenate_images(make_thumbnails(own.images)), exact=False),
+    )
 
 
 def make_thumbnails(images: Sequence[CustomImage]) -> np.ndarray:
@@ -107,60 +88,55 @@ def make_thumbnails(images: Sequence[CustomImage]) -> np.ndarray:
 def edit(
     context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
 ) -> list[str]:
-    """Apply a browser request to the user's images. An action of the bridge.
-
-    Raises `VitdemoError` for a request that is invalid or cannot be carried out.
-    """
-    session.problems = tuple(apply_edit_action(context, session, fields))
+    """Apply a browser request to the user's images. Raises `VitdemoError` if it is invalid."""
+    session.problems = tuple(apply_edit(context, session, fields))
     session.message, session.notice = describe_collection(session.collection), ""
     return [EDITOR_VIEW, MODELS_VIEW, TRIAL_VIEW]
 
 
-def apply_edit_action(
+def apply_edit(
     context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
 ) -> list[str]:
-    """Change the collection of `session`; return a message per skipped image."""
-    now = session.collection
-    asked, problems = parse_edit_action(fields, now), []
-    if asked.action == "undo":
+    """Change the collection as an untrusted request demands; return a message per skipped image.
+
+    The request has the kind of change `what`, the class `name`, the index of a `picture`, and the
+    `paths` of uploads. For a folder, `names` are their folders, whose last part is the class.
+    """
+    now, problems = session.collection, []
+    what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
+    names = fields.get("names", [])
+    if not isinstance(name, str) or not is_string_list(paths) or not is_string_list(names):
+        raise DataError(UNKNOWN_ACTION_MESSAGE)
+    if not are_uploads(paths):
+        raise DataError(DELETED_UPLOADS_MESSAGE)
+    if what == "undo":
         if session.previous_collection is None:
             raise DataError(NO_STEP_MESSAGE)
         session.collection, session.previous_collection = session.previous_collection, None
         return []
-    if asked.action == "class":
-        changed = now.with_class(asked.class_name)
-    elif asked.action == "pictures":
-        changed, problems = now.with_files(asked.class_index, asked.paths)
-    elif asked.action == "folder":
-        changed, problems = now.with_folders(zip(asked.paths, asked.folders, strict=True))
-    elif asked.action == "zip":
-        if not asked.paths:
+    if what == "class":
+        changed = now.with_class(name)
+    elif what == "pictures":
+        changed, problems = now.with_files(_find_class_index(name, now), paths)
+    elif what == "folder":
+        if len(names) != len(paths):
+            raise DataError(FOLDER_COUNT_MESSAGE)
+        changed, problems = now.with_folders(zip(paths, names, strict=True))
+    elif what == "zip":
+        if not paths:
             raise DataError(NO_FILE_MESSAGE)
-        changed, problems = now.with_zip(asked.paths[0])
-    elif asked.action == "tests":
+        changed, problems = now.with_zip(paths[0])
+    elif what == "tests":
         changed = add_test_images(context, now)
+    elif what == "remove":
+        index, image = _find_class_index(name, now), fields.get("picture")
+        if image is not None:
+            _check_image_index(image, len(now.classes[index].images))
+        changed = now.without(index, image)
     else:
-        changed = now.without(asked.class_index, asked.image_index)
+        raise DataError(UNKNOWN_ACTION_MESSAGE)
     session.collection, session.previous_collection = changed, now
     return problems
-
-
-def parse_edit_action(fields: Mapping[str, object], collection: ImageCollection) -> EditAction:
-    """Parse and validate an untrusted browser request. Raises `DataError` if it is invalid."""
-    what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
-    index, picture, names = -1, fields.get("picture"), fields.get("names", [])
-    known = what in EDIT_ACTIONS and isinstance(name, str)
-    if not known or not is_string_list(paths) or not is_string_list(names):
-        raise DataError(UNKNOWN_ACTION_MESSAGE)
-    if what == "folder" and len(names) != len(paths):
-        raise DataError(FOLDER_COUNT_MESSAGE)
-    if what in ("pictures", "remove"):
-        index = _find_class_index(name, collection)
-        if picture is not None:
-            picture = _check_image_index(picture, len(collection.classes[index].images))
-    if not are_uploads(paths):
-        raise DataError(DELETED_UPLOADS_MESSAGE)
-    return EditAction(what, name, tuple(paths), tuple(names), index, picture)
 
 
 def _find_class_index(name: str, collection: ImageCollection) -> int:
@@ -175,10 +151,9 @@ def is_string_list(found: object) -> bool:
     return is_list and all(isinstance(each, str) for each in found)
 
 
-def _check_image_index(value: object, count: int) -> int:
+def _check_image_index(value: object, count: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
         raise DataError(ALREADY_REMOVED_MESSAGE)
-    return value
 
 
 def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCollection:

@@ -61,7 +61,6 @@ PUBLIC = "all"  # value of `AUDIENCE` if all users see the run
 
 
 def is_large_enough(collection: ImageCollection) -> bool:
-    """Return whether there are enough images to fine-tune a whole model."""
     try:
         check_for_fine_tuning(collection)
     except DataError:
@@ -92,10 +91,9 @@ def fine_tune(
     session: CustomClassesSession,
     jobs: JobQueue | None,
 ) -> None:
-    """Queue the training of the whole model on the user's images. A task of the bridge.
+    """Queue the training of the whole model on the user's images. Raises `VitdemoError`.
 
-    Only this user sees the run, unless the state's `AUDIENCE` is `PUBLIC`. Raises `VitdemoError`
-    for too few images or an unsuitable backbone.
+    Only this user sees the run, unless the state's `AUDIENCE` is `PUBLIC`.
     """
     jobs, backbone = require_training(jobs), find_backbone(context, state)
     if reason := explain_unsuitable_backbone(context, backbone.name):
@@ -161,7 +159,6 @@ def is_finished(job: Job | None) -> bool:
 
 
 def read_fine_tuned(session: CustomClassesSession) -> Job | None:
-    """Return the state of the private fine-tuning, None without one."""
     return read_job_state(session.tuned_folder) if session.tuned_folder else None
 
 

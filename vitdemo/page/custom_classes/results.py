@@ -43,7 +43,6 @@ SMALL_SAMPLE_SIZE = 100  # The page shows a warning if there are fewer independe
 
 
 def payload(session: CustomClassesSession) -> dict:
-    """Return the results of the trained classifier; see the module docstring."""
     probe, folder = session.probe, session.probe_folder
     if probe is None or folder is None:
         return {}
@@ -52,7 +51,6 @@ def payload(session: CustomClassesSession) -> dict:
 
 
 def describe_test(found: LinearProbe) -> dict:
-    """Return the results of cross-validation, or why there are none."""
     if not found.is_tested:
         return {"untested": explain_untested(found), "about": [BACKGROUND_TEST_HELP]}
     small = found.effective_size < SMALL_SAMPLE_SIZE
@@ -73,7 +71,6 @@ def describe_test(found: LinearProbe) -> dict:
 
 
 def describe_sample(found: LinearProbe) -> str:
-    """Describe the number of images and the confidence interval of the accuracy."""
     low, high = (100 * end for end in found.interval)
     return (
         f"accuracy on {len(found.labels)} images, 95% confidence interval {low:.0f} to {high:.0f}%"
@@ -81,7 +78,6 @@ def describe_sample(found: LinearProbe) -> str:
 
 
 def describe_small_sample(found: LinearProbe) -> str:
-    """Return a warning about the small number of independent images."""
     count, low, high = found.num_groups, *(100 * end for end in found.interval)
     if count < len(found.labels):
         start = f"The {len(found.labels)} images form only {count} groups of near-identical images"
@@ -91,7 +87,6 @@ def describe_small_sample(found: LinearProbe) -> str:
 
 
 def explain_untested(found: LinearProbe) -> str:
-    """Explain why no accuracy was measured, and how to measure one."""
     names = ", ".join(f"'{name}'" for name in found.single_group_classes())
     return (
         "**The accuracy was not measured.** All images are near-identical within the classes "
@@ -124,11 +119,8 @@ def describe_errors(found: LinearProbe) -> dict:
         }
         for i in shown
     ]
-    sheet = (
-        concatenate_images(make_thumbnails([found.images[i] for i in shown])) if errors else None
-    )
-    return {
-        "error_count": len(wrong),
-        "errors": errors,
-        "sheet": None if sheet is None else ImageFile(sheet, exact=False),
-    }
+    sheet = None
+    if errors:
+        thumbnails = make_thumbnails([found.images[i] for i in shown])
+        sheet = ImageFile(concatenate_images(thumbnails), exact=False)
+    return {"error_count": len(wrong), "errors": errors, "sheet": sheet}

@@ -50,7 +50,6 @@ class CustomClassesSession:
         return self.probe
 
     def delete_classifier(self) -> None:
-        """Delete the run folder of the classifier."""
         if self.probe_folder:
             shutil.rmtree(self.probe_folder, ignore_errors=True)
 

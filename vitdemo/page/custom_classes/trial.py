@@ -27,7 +27,6 @@ NO_IMAGE_MESSAGE = "The image was not received. Choose it again, or reload the p
 
 
 def payload(session: CustomClassesSession) -> dict:
-    """Return the prediction for the last image; see the module docstring."""
     folder = session.probe_folder if session.probe else None
     return {
         "model": folder.name if folder else "",
@@ -56,9 +55,8 @@ def read_browser_image(fields: Mapping[str, object]) -> Image.Image:
     photo, path = fields.get("photo"), fields.get("path")
     if isinstance(path, str) and are_uploads([path]):
         return load_image(path)
-    if not isinstance(photo, str) or not photo.startswith(JPEG_PREFIX):
-        raise DataError(NO_IMAGE_MESSAGE)
-    if len(photo) > MAX_PHOTO_CHARACTERS:
+    is_short = isinstance(photo, str) and len(photo) <= MAX_PHOTO_CHARACTERS
+    if not is_short or not photo.startswith(JPEG_PREFIX):
         raise DataError(NO_IMAGE_MESSAGE)
     try:
         content = base64.b64decode(photo.removeprefix(JPEG_PREFIX), validate=True)

@@ -10,12 +10,7 @@ import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
 
 const texts = TEXTS.custom_classes;
-const [EDITOR, MODELS, RESULT, TRIAL] = [
-  "custom_classes",
-  "custom_classes_models",
-  "custom_classes_result",
-  "custom_classes_trial",
-];
+const [MODELS, RESULT, TRIAL] = ["models", "result", "trial"].map((name) => `custom_classes_${name}`);
 // fields of the models' data, folded under "More"
 const ACTIONS = ["can_save", "can_save_images", "can_publish", "can_unpublish", "can_fine_tune"];
 const MODEL = "own.model";
@@ -93,12 +88,7 @@ function createEditor(element, { upload }) {
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
     const shown = filesOfFolder(files, drawn.system ?? [], MAX_FILES, say);
-    if (!shown) return;
-    return send(
-      shown,
-      "folder",
-      (sent) => ({ names: sent.map(folderOf) }),
-    );
+    if (shown) send(shown, "folder", (sent) => ({ names: sent.map(folderOf) }));
   }
 
   const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
@@ -352,7 +342,7 @@ function createModels(element) {
 }
 
 store.state[AUDIENCE] = "me";
-store.define(EDITOR, { skeleton: "line", needs: [], create: createEditor });
+store.define("custom_classes", { skeleton: "line", needs: [], create: createEditor });
 store.define(MODELS, {
   skeleton: "line",
   needs: [MODEL],

@@ -16,7 +16,6 @@ from vitdemo.page.explore import (
     class_attribution,
     image_input,
     inside,
-    permalink,
     perturbation,
     predictions,
     side_by_side,
@@ -38,9 +37,19 @@ SECTIONS = {
     "side": ("Side by side", side_by_side.build),
 }
 
+COPY_FAILED = "not copied"
+JS_COPY_LINK = """async () => {
+  try {
+    await navigator.clipboard.writeText(window.location.href);
+  } catch { // without HTTPS there is no clipboard
+    return ["NOT_COPIED"];
+  }
+  const { store } = await vitdemo.loaded;
+  return [store.state.image?.source === "own" ? "own" : ""];
+}""".replace("NOT_COPIED", COPY_FAILED)
+
 
 def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreTab:
-    """Lay out the tab, and connect its events; see `build_page`."""
     with gr.Row(elem_id="look", equal_height=False):
         with gr.Column(elem_id="look-at", scale=0, min_width=260):
             look = ExploreTab(context)
@@ -65,7 +74,7 @@ def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreT
                 )
     look.connect_events(page)
     more.wire()
-    copy.click(permalink.report_copy, copy, js=permalink.JS_COPY_LINK, **NO_API)
+    copy.click(report_copy, copy, js=JS_COPY_LINK, **NO_API)
     return look
 
 
@@ -74,3 +83,17 @@ def require_image(image: Image.Image | None) -> Image.Image:
     if image is None:
         raise ImageError("No image is chosen. Choose an image first.")
     return image
+
+
+def report_copy(said: str) -> None:
+    """Show a message that the link was copied, or that the browser blocked copying.
+
+    If `said` is "own", the message adds that the link does not contain the user's photo.
+    """
+    if said == COPY_FAILED:
+        gr.Warning(
+            "The browser blocked copying (it requires HTTPS). Copy the link from the address bar."
+        )
+        return
+    missing = " It does not contain your photo but opens with the first image." if said else ""
+    gr.Info(f"Link copied.{missing}")

@@ -112,7 +112,6 @@ class MoreModelsPanel:
         return (None if self.is_for_all_users else session_id(), name)
 
     def render_panel(self) -> tuple:
-        """Return the content of the panel for the current user."""
         named = gr.update(visible=self.is_for_all_users)
         return (
             self.task_rows(),
@@ -123,7 +122,6 @@ class MoreModelsPanel:
         )
 
     def task_rows(self) -> list[Task]:
-        """Return a task row for each suggested model, each added model and each failed download."""
         there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
         failed = [name for key, name in self.errors if (key, name) == self.download_key(name)]
         keys = self.downloads.list_keys()
@@ -188,11 +186,9 @@ class MoreModelsPanel:
                 return
             (run,) = found
             self.context.load_model(run)  # before adding, so that errors appear now
-        except Stopped:
-            yield self.task_rows(), gr.skip()
-            return
-        except VitdemoError as error:
-            self.errors[key] = str(error)
+        except (Stopped, VitdemoError) as error:
+            if not isinstance(error, Stopped):
+                self.errors[key] = str(error)
             yield self.task_rows(), gr.skip()
             return
         self.replace_opened_model(run)
@@ -213,10 +209,7 @@ class MoreModelsPanel:
     def resolve_model(
         self, name: str, labels: tuple[str, ...] = ()
     ) -> Callable[[OnBytes], TimmRun]:
-        """Return a function that downloads a model and returns its run.
-
-        Raises `ModelError` if the model is unknown or may not be added.
-        """
+        """Return a function that downloads a model and returns its run. Raises `ModelError`."""
         if not name:
             raise ModelError("Enter the name of a timm model, such as vit_base_patch16_224.")
         is_address = is_model_address(name)

@@ -10,19 +10,20 @@ from PIL import Image
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import image_sources
-from vitdemo.page.bridge import add_view, load_square, parse_view_state
-from vitdemo.page.components.offers import ExampleImages, Examples
+from vitdemo.page.bridge import Channel, add_view, load_square, parse_view_state
+from vitdemo.page.components.offers import ExampleImages
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.gradio_patches import UncheckedSlider
 from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
+JS_MIRROR_IMAGE = "vitdemo.loaded.then(({ store }) => store.mirrorImage(props));"
 JS_SET_LAYER = "layer => vitdemo.loaded.then(({ store }) => store.takeLayer(layer))"
 JS_START = "() => vitdemo.loaded.then(({ store }) => store.start(SETTINGS))"
 
 
-class CurrentImage(gr.HTML):
+class CurrentImage(Channel):
     """Hidden component whose value is the image of the view state, as input of other tabs.
 
     Handlers receive the RGB square, or None without a valid image. `context` loads the image.
@@ -31,13 +32,7 @@ class CurrentImage(gr.HTML):
     context: AppContext  # not an argument, since gradio copies the arguments of components
 
     def __init__(self):
-        super().__init__(
-            html_template="<i>",
-            js_on_load="vitdemo.loaded.then(({ store }) => store.mirrorImage(props));",
-            apply_default_css=False,
-            padding=False,
-            elem_id="current-image",
-        )
+        super().__init__(JS_MIRROR_IMAGE, elem_id="current-image")
 
     def preprocess(self, payload) -> Image.Image | None:
         try:
@@ -66,7 +61,6 @@ class ExploreTab:
         self.controls: dict[str, Component] = {}
 
     def lay_out_choices(self) -> None:
-        """Lay out the menu of models and the slider of layers."""
         with gr.Row(elem_id="look-choices"):
             runs = group_runs(self.context.explainable_runs())
             self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
@@ -82,27 +76,15 @@ class ExploreTab:
             )
         self.layer.input(None, self.layer, None, js=JS_SET_LAYER, **NO_PROGRESS)
 
-    @property
-    def updated_components(self) -> dict[str, Component]:
-        """Components that the store updates in addition to `controls`, by name."""
-        return {"model": self.model, "layer": self.layer}
-
     def connect_events(self, page: gr.Blocks) -> None:
-        """Connect the events that load example images."""
+
+        def load_examples() -> dict:
+            return image_sources.load_example_images(
+                self.context.load_test_image, self.context.count_test_images
+            )
+
         for event in (page.load, self.example_images.others):
-            event(self.load_examples, None, self.example_images, **NO_PROGRESS, **LIGHT_QUEUE)
-
-    def load_examples(self) -> Examples:
-        """Return the example photos and random test images."""
-        return image_sources.load_example_images(
-            self.context.load_test_image, self.context.count_test_images
-        )
-
-
-def describe_test_image(number: int, test_set_id: str = "") -> dict:
-    """Return the image of the view state for an image of the dataset or of a user's test set."""
-    source = image_sources.format_test_source(number, test_set_id)
-    return {"source": source, "path": None, "at": 0.5}
+            event(load_examples, None, self.example_images, **NO_PROGRESS, **LIGHT_QUEUE)
 
 
 def describe_opening(context: AppContext, name: str | None) -> dict:

@@ -1,13 +1,12 @@
 """The Results tab: test results of one model and comparisons, one folder per section."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import Action, Payload, Task, add_view
+from vitdemo.page.bridge import Handlers, Payload, Task, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
 from vitdemo.page.results import (
@@ -38,22 +37,13 @@ PAYLOADS: Mapping[str, Payload] = {
 TASKS: Mapping[str, Task] = compare.TASKS
 
 
-@dataclass(frozen=True)
-class ResultsTab:
-    """The sections of the tab, and the functions of the user's test sets for the bridge."""
-
-    sections: gr.Tabs
-    payloads: Mapping[str, Payload]
-    tasks: Mapping[str, Task]
-    actions: Mapping[str, Action]
-
-
 def build(
-    context: AppContext, controls: dict[str, Component], *, local_only: bool = True
-) -> ResultsTab:
+    context: AppContext, controls: dict[str, Component], *, local_only: bool
+) -> tuple[gr.Tabs, Handlers]:
     """Lay out the tab, and add its controls to `controls`, by state key.
 
-    On a page that is not `local_only`, only its user sees a test set.
+    Return its sections, and the functions of the user's test sets. On a page that is not
+    `local_only`, only its user sees a test set.
     """
     add_view("no_model", elem_id="no-results")
     groups = group_runs(context.evaluated_runs())
@@ -62,10 +52,9 @@ def build(
         controls[OTHER_MODEL] = RunChoice(
             groups, label="Compare with", nobody=NO_OTHER_MODEL_LABEL, elem_id="results-other"
         )
-        test_set.add_menu(controls)
-        own = test_set.build(context, for_all=local_only)
+        handlers = test_set.build(context, controls, for_all=local_only)
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):
                 section.build(context, controls)
-    return ResultsTab(sections, own.payloads, own.tasks, own.actions)
+    return sections, handlers

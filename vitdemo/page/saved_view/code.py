@@ -9,11 +9,10 @@ import re
 from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.context import AppContext
 from vitdemo.data.photos import OURS
-from vitdemo.explain.attention import FUSIONS
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.installation import included_folder
 from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
-from vitdemo.page.explore.attention_maps import MAX_DISCARD_RATIO
+from vitdemo.page.explore.attention_maps import read_rollout_settings
 from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
 from vitdemo.runs import Run
 from vitdemo.runs.opened_model import OpenedModel
@@ -95,20 +94,14 @@ def _matrix_lines(
     """Return imports and preparing lines, and the line that computes the matrix (N, N)."""
     head = round(state.read_number("head", 1, trace.attention.shape[1], 1))
     if source == "rollout":
-        first = round(state.read_number("first", 1, layer, 1))
-        settings = {
-            "fusion": state.read_choice("fusion", FUSIONS, "mean"),
-            "discard_ratio": state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),
-            "residual": state.read_flag("residual", True),
-            "start_layer": first - 1,
-        }
-        words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        settings = read_rollout_settings(state, layer)
+        words = ", ".join(f"{name}={value!r}" for name, value in settings.arguments.items())
         return (
             [
                 "from vitdemo.explain.attention import rollout_steps",
                 f"steps = rollout_steps(trace.attention[:, None], {words}, num_prefix_tokens=p)",
             ],
-            f"matrix = steps[{layer - first}, 0]  # rollout up to layer {layer}",
+            f"matrix = steps[{layer - settings.first_layer}, 0]  # rollout up to layer {layer}",
         )
     if source in ("norm", "norm-head"):
         name = "summed_head_norms" if source == "norm" else "head_norms"
@@ -130,10 +123,7 @@ def _matrix_lines(
 
 
 def _token_rows(trace: ImageTrace, token: str) -> tuple[str, str]:
-    """Return the index of a token in a matrix as Python code, and the token's name.
-
-    An unknown token is the token that the classifier reads.
-    """
+    """Return the index of a token as code, and its name; by default the token of the classifier."""
     p, (rows, columns) = trace.num_prefix_tokens, trace.grid
     if token == "mean":
         return "p:", "the average patch"

@@ -21,7 +21,6 @@ import re
 from pathlib import Path
 from string import Template
 
-import orjson
 from PIL.Image import Image
 
 from vitdemo.context import AppContext
@@ -33,7 +32,7 @@ from vitdemo.page.bridge import (
     describe_depth,
     load_square,
 )
-from vitdemo.page.components import encode_image
+from vitdemo.page.components import encode_image, serialise_payload
 from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.modules import MODULES
@@ -69,10 +68,7 @@ def write_saved_view(context: AppContext, state: ViewState, report: Report) -> d
 
 
 def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewState) -> str:
-    """Return the HTML file of an RGB image and `run`, with the options of `state`.
-
-    Raises `VitdemoError`, for example if the model has no attention.
-    """
+    """Return the HTML file of an RGB image and `run`, with the options of `state`."""
     runs = [run] if run.classes else []
     label = image.info.get(TRUE_CLASS_KEY)
     answers = predictions.to_payload(*context.predict_all(image, runs), label)
@@ -117,7 +113,6 @@ def choose_options(state: ViewState) -> dict:
 
 def serialise(values: dict) -> str:
     """Return the data as JSON that can stand in a `<script>` element."""
-    files = []
 
     def embed(file: object) -> dict:
         if isinstance(file, ImageFile):
@@ -127,12 +122,11 @@ def serialise(values: dict) -> str:
         else:
             raise TypeError
         packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
-        files.append({"type": kind, "content": packed})
-        return {"file#": len(files) - 1}
+        return {"type": kind, "content": packed}
 
-    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
-    saved = orjson.loads(orjson.dumps(values, embed, options))
-    return json.dumps({**saved, "files": files}).replace("<", "\\u003c")
+    saved = serialise_payload(values, embed)
+    text = json.dumps({**json.loads(saved["text"]), "files": saved["files"]})
+    return text.replace("<", "\\u003c")
 
 
 def list_modules(entry: str) -> list[str]:
@@ -142,12 +136,10 @@ def list_modules(entry: str) -> list[str]:
         name = waiting.pop()
         if name not in found:
             found.append(name)
-            waiting += [resolve_import(name, path) for _, path in IMPORT.findall(read(name))]
+            waiting += [
+                resolve_import(name, path) for _, path in IMPORT.findall(MODULES[name].decode())
+            ]
     return found
-
-
-def read(name: str) -> str:
-    return MODULES[name].decode()
 
 
 def resolve_import(importer: str, path: str) -> str:
@@ -162,7 +154,7 @@ def build_import_map() -> str:
         # A module from a data URL has no folder, so its imports need names instead of paths.
         source = IMPORT.sub(
             lambda found, name=name: f'{found[1]}"{PREFIX}{resolve_import(name, found[2])}";',
-            read(name),
+            MODULES[name].decode(),
         )
         content = base64.b64encode(source.encode()).decode()
         imports[f"{PREFIX}{name}"] = f"data:text/javascript;base64,{content}"

@@ -28,10 +28,10 @@ function connectionTo(files) {
   function trigger(event, request) {
     if (event !== "ask") return;
     const { id, state, views } = request;
-    const found = Object.entries(views).map((
-      [name, key],
-    ) => [name, { key, data: describe({ name, state }) }]);
-    const answer = { id, models: saved.models, model: saved.model, views: Object.fromEntries(found) };
+    const answer = { id, models: saved.models, model: saved.model, views: {} };
+    for (const [name, key] of Object.entries(views)) {
+      answer.views[name] = { key, data: describe({ name, state }) };
+    }
     props.value = { text: JSON.stringify(answer), files };
     listen();
   }

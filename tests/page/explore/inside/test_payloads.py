@@ -7,25 +7,29 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
-from tests.support.factories import RESNET, TIMM, make_run, record_start_weights, write_noise_images
+from tests.support.factories import (
+    RESNET,
+    TIMM,
+    make_context,
+    make_run,
+    record_start_weights,
+    write_noise_images,
+)
 from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
 from vitdemo.analyses.head_ablation import AblationEffects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
-from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.errors import RunError, Stopped
 from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
-from vitdemo.page.bridge import ViewState, load_square, load_trace
+from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.explore.inside import (
     attention_distance,
     head_ablation,
     logit_lens,
-    one_head,
     patch_embedding,
     positions,
 )
@@ -41,9 +45,7 @@ def context(tmp_path_factory):
     run = make_run(root / "runs" / "vit")
     make_run(root / "runs" / "resnet", RESNET)
     counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in run.classes}
-    return AppContext(
-        [root / "runs"], write_noise_images(root / "data", counts), torch.device("cpu")
-    )
+    return make_context(root / "runs", data_root=write_noise_images(root / "data", counts))
 
 
 def fake_run(classes, **options):
@@ -202,19 +204,6 @@ def test_accuracy_task_reports_its_progress_and_can_be_cancelled(context):
     ):
         with pytest.raises(RunError, match=message):
             head_ablation.measure_accuracy(context, ViewState(None, model, {"off": off}), cancel)
-
-
-@pytest.mark.parametrize("layer", [1, 3])
-def test_one_head_payload_contains_the_attention_of_the_layer(context, layer):
-    state = ViewState(CAT, "vit", {"layer": layer})
-    payload = one_head.payload(context, state)
-    trace = load_trace(context, state)
-    queries, keys, values = torch.from_numpy(payload["numbers"].values)  # each (H, N, D/H)
-    assert payload["numbers"].exact and values.shape == (2, 17, 12)
-    assert (payload["heads"], payload["grid"]) == (2, [4, 4])
-    weights = (payload["scale"] * queries @ keys.mT).softmax(-1)
-    torch.testing.assert_close(weights, trace.attention[layer - 1], atol=1e-5, rtol=0)
-    assert payload["words"].startswith(f"In layer {layer}, each of the 2 heads")
 
 
 def test_limit_of_the_colour_scale_excludes_equal_patches():

@@ -43,7 +43,6 @@ IMAGES_SHOWN = 6  # number of images per row
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(AUGMENTATION_INTRO)
     with gr.Row(elem_id="augmentation-settings", elem_classes="vd-filters"):
         names = order_recipes(context.trained_runs())
@@ -61,7 +60,6 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the augmented images, and the recipes. Raises `VitdemoError`."""
     names = order_recipes(context.trained_runs())
     name = state.read_choice(RECIPE_KEY, names, names[0])
     image = load_image_or_none(context, state)
@@ -71,7 +69,6 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def load_image_or_none(context: AppContext, state: ViewState) -> Image.Image | None:
-    """Return the square of the current image, or None if it cannot be loaded."""
     try:
         return load_square(context, state.image)
     except VitdemoError:

@@ -40,8 +40,7 @@ MEAN_IMAGES_HELP = (
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, whose view the browser draws."""
-    examples.build()
+    add_view(examples.VIEW, elem_id="class-examples")
     add_view(VIEW, elem_id="classes")
 
 
@@ -57,17 +56,12 @@ def payload(context: AppContext, state: ViewState) -> list:
 
 
 def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:
-    of = (
-        f"{pixels.images_read:,} of {pixels.images_total:,}"
-        if pixels.images_read < pixels.images_total
-        else "all"
-    )
+    of = "all"
+    if pixels.images_read < pixels.images_total:
+        of = f"{pixels.images_read:,} of {pixels.images_total:,}"
     label = "Histogram of the red, green and blue levels"
-    plot = Figure(
-        "Histogram of pixel levels",
-        label,
-        figures.figure_to_svg(plot_channel_histograms(pixels.histograms)),
-    )
+    svg = figures.figure_to_svg(plot_channel_histograms(pixels.histograms))
+    plot = Figure("Histogram of pixel levels", label, svg)
     means = pixels.mean_images[:MAX_MEAN_IMAGES]
     items = [
         ImageItem(f"Mean of the training images of class {name}", name)
@@ -94,7 +88,6 @@ def is_balanced(found: ClassCounts) -> bool:
 
 
 def counts_table(found: ClassCounts) -> Table:
-    """Return a table with the numbers of training and test images per class."""
     rows = [
         (name, *(count_cell(counts[i], counts) for counts in (found.train, found.test)))
         for i, name in enumerate(found.classes)
@@ -124,7 +117,6 @@ def level_table(pixels: ColourStatistics) -> Table:
 
 
 def describe_balance(found: ClassCounts) -> str:
-    """Describe whether all classes have the same number of training images."""
     fewest, most = int(found.train.min()), int(found.train.max())
     if fewest == most:
         tests = f" and {int(found.test[0]):,} test images" if is_balanced(found) else ""

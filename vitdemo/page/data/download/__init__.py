@@ -7,14 +7,19 @@ with `MISSING_DATASET`. The download runs in the background, for all users of th
 ended, the browser requests all data again (see `bridge.list_new_models`).
 """
 
-from collections.abc import Collection, Mapping
+import logging
+import threading
+from collections.abc import Callable, Mapping
 
 from vitdemo import data
 from vitdemo.context import AppContext
 from vitdemo.data.downloads import OnBytes
-from vitdemo.page.bridge import Action, Payload, ViewState, add_view
-from vitdemo.page.fetching import BackgroundDownload
+from vitdemo.errors import Stopped, VitdemoError
+from vitdemo.page.bridge import Action, Handlers, ViewState, add_view
+from vitdemo.page.fetching import STOP_TIMEOUT, DownloadManager, DownloadProgress
 
+LOGGER = logging.getLogger(__name__)
+UNEXPECTED_ERROR_MESSAGE = "The download failed. The log of the server has the details."
 VIEW = "dataset"
 START, STOP = "dataset.download", "dataset.stop"
 TEXTS = {
@@ -34,36 +39,66 @@ TEXTS = {
 }
 
 
-class DatasetDownload(BackgroundDownload):
-    """The download of CIFAR-10 to the data folder of `context`."""
+class DatasetDownload:
+    """The download of CIFAR-10 to the data folder of `context`, in its own thread.
+
+    `error` is the message of the last failure, and `is_stopped` is True after a call of `stop`.
+    """
 
     def __init__(self, context: AppContext):
-        def download(on_bytes: OnBytes) -> None:
-            data.open_dataset(context.data_root, download=True, on_bytes=on_bytes)
-
-        super().__init__(download)
         self.context = context
+        self._manager, self._lock = DownloadManager(), threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.error, self.is_stopped = "", False
 
-    def payloads(self) -> Mapping[str, Payload]:
-        """Return the payload function of the view."""
-        return {VIEW: lambda context, state: self.describe()}
+    @property
+    def progress(self) -> DownloadProgress | None:
+        """The progress, or None if no download is running."""
+        if self._thread is None or not self._thread.is_alive():
+            return None
+        return self._manager.get_progress(None) or DownloadProgress(0.0, "")
 
-    def actions(self) -> Mapping[str, Action]:
-        """Return the actions that start and stop the download."""
+    def start(self) -> None:
+        """Start the download unless it is running, or the dataset exists."""
+        with self._lock:
+            if self.progress is None and self.context.is_dataset_missing():
+                self.error, self.is_stopped = "", False
+                self._thread = threading.Thread(target=self._run, name="dataset", daemon=True)
+                self._thread.start()
 
-        def start(context: AppContext, state: ViewState, fields: Mapping) -> Collection[str]:
-            if self.context.is_dataset_missing():
-                self.start()
-            return [VIEW]
+    def stop(self) -> None:
+        """Stop the download. Its next start continues it."""
+        self._manager.stop(None)
+        if self._thread is not None:
+            self._thread.join(STOP_TIMEOUT)
 
-        def stop(context: AppContext, state: ViewState, fields: Mapping) -> Collection[str]:
-            self.stop()
-            return [VIEW]
+    def _run(self) -> None:
+        def download(on_bytes: OnBytes) -> None:
+            data.open_dataset(self.context.data_root, download=True, on_bytes=on_bytes)
 
-        return {START: start, STOP: stop}
+        try:
+            for _ in self._manager.run_download(None, download):
+                pass
+        except Stopped:
+            self.is_stopped = True
+        except VitdemoError as error:
+            self.error = str(error)
+        except Exception:  # The thread's traceback would be lost.
+            LOGGER.exception("A download failed.")
+            self.error = UNEXPECTED_ERROR_MESSAGE
+
+    def make_handlers(self) -> Handlers:
+        def act(change: Callable[[], None]) -> Action:
+            def run(context: AppContext, state: ViewState, fields: Mapping) -> list[str]:
+                change()
+                return [VIEW]
+
+            return run
+
+        actions = {START: act(self.start), STOP: act(self.stop)}
+        return Handlers({VIEW: lambda context, state: self.describe()}, actions=actions)
 
     def describe(self) -> dict:
-        """Return the payload, see the module docstring."""
         now = self.progress
         if not self.context.is_dataset_missing():
             return {"state": "ready", "done": 1.0, "text": ""}
@@ -71,11 +106,6 @@ class DatasetDownload(BackgroundDownload):
             return {"state": "running", "done": now.fraction, "text": now.description}
         state = "failed" if self.error else "stopped" if self.is_stopped else "missing"
         return {"state": state, "done": 0.0, "text": self.error}
-
-
-def build() -> None:
-    """Lay out the banner."""
-    add_view(VIEW, elem_id="dataset")
 
 
 def build_card(elem_id: str) -> None:

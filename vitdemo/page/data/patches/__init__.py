@@ -47,7 +47,6 @@ COMPONENTS_HELP = (
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, which shows the image chosen in the tab Explore."""
     gr.Markdown(PATCHES_INTRO)
     controls[MODEL_KEY] = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
     add_view(VIEW, elem_id="patches")
@@ -56,7 +55,6 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the patches, and the models to choose from. Raises `VitdemoError`."""
     runs = context.explainable_runs()
     name = choose_run(runs, state.read_text(MODEL_KEY))
     if not name:

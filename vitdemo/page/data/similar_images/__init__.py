@@ -98,7 +98,6 @@ SEPARATION_HELP = (
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, whose views the browser draws."""
     gr.Markdown(SIMILAR_IMAGES_INTRO)
     with gr.Row(elem_classes="vd-filters"):
         controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
@@ -117,10 +116,7 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the maps if they are in the cache, and the models to choose from.
-
-    Raises `DataError` without a dataset.
-    """
+    """Return the maps if they are in the cache, and the models to choose from."""
     context.open_dataset()
     run = read_run(context, state)
     planes = find_cached_planes(context, run, read_count(state))
@@ -132,10 +128,7 @@ def maps_payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def neighbours_payload(context: AppContext, state: ViewState) -> dict:
-    """Return the nearest neighbours of the current image if the features are in the cache.
-
-    Raises `DataError` without a dataset.
-    """
+    """Return the nearest neighbours of the current image if the features are in the cache."""
     context.open_dataset()
     run = read_run(context, state)
     if not has_feature_space(context, run):

@@ -7,7 +7,7 @@ import { roving } from "../../components/shared.js";
 import { taskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillPlural, TEXTS } from "../../texts.js";
+import { fill, fillPlural, formatNumber, TEXTS } from "../../texts.js";
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
 const SHAPES = [
@@ -65,9 +65,7 @@ function legend(place, { classes, labels }) {
   const counts = classes.map(() => 0);
   for (const label of labels) counts[label] += 1;
   const item = (name, k) =>
-    markup`<i class="key" style=${looks(k)}></i>${`${name} `}<small>${
-      counts[k].toLocaleString("en")
-    }</small>`;
+    markup`<i class="key" style=${looks(k)}></i>${`${name} `}<small>${formatNumber(counts[k])}</small>`;
   const again = () => markup`<small>${fill(texts.repeated, { count: LOOKS })}</small>`;
   return markup`<fieldset><legend>${texts.highlight}</legend>${choice(-1, texts.all_classes)}${
     classes.map((name, k) => choice(k, item(name, k)))
@@ -86,51 +84,45 @@ function drawMaps(place, value) {
 
 // --- the views, whose data tasks compute ---
 
-const MAPS = "similar_images";
-const MAPS_NEEDS = ["data.features", "data.images"];
-const maps = taskPanel({
-  starts: [{ id: "lay-out", text: texts.compute_maps, task: MAPS }],
-  cancelId: "lay-out-stop",
-  views: [MAPS],
-  needs: MAPS_NEEDS,
-});
+// Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
+function defineTaskView(name, { id, text, needs, parts, create }) {
+  const starts = [{ id, text, task: name }];
+  const { buttons, progress } = taskPanel({ starts, cancelId: `${id}-stop`, views: [name], needs });
+  store.define(name, {
+    needs,
+    create(element) {
+      draw(markup`${buttons}${progress}${parts}`, element);
+      const [, , ...places] = element.children;
+      return { render: create(...places) };
+    },
+  });
+}
 
-store.define(MAPS, {
-  needs: MAPS_NEEDS,
-  create(element) {
-    draw(
-      markup`${maps.buttons}${maps.progress}<div class="maps"></div><div id="parting" class="article"></div>`,
-      element,
-    );
-    const [place, separation] = [maps.progress.nextElementSibling, element.lastElementChild];
+defineTaskView("similar_images", {
+  id: "lay-out",
+  text: texts.compute_maps,
+  needs: ["data.features", "data.images"],
+  parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
+  create(place, separation) {
     const drawSeparation = documentIn(separation);
-    function render(value) {
+    return (value) => {
       drawMaps(place, value);
       drawSeparation(value.separation ?? []);
-    }
-    return { render };
+    };
   },
 });
 
-const NEIGHBOURS = "neighbours";
-const NEIGHBOURS_NEEDS = ["image", "data.features"];
-const neighbours = taskPanel({
-  starts: [{ id: "find-near", text: texts.find_neighbours, task: NEIGHBOURS }],
-  cancelId: "find-near-stop",
-  views: [NEIGHBOURS],
-  needs: NEIGHBOURS_NEEDS,
-});
-
-store.define(NEIGHBOURS, {
-  needs: NEIGHBOURS_NEEDS,
-  create(element) {
-    draw(markup`${neighbours.buttons}${neighbours.progress}<div class="article"></div>`, element);
+defineTaskView("neighbours", {
+  id: "find-near",
+  text: texts.find_neighbours,
+  needs: ["image", "data.features"],
+  parts: markup`<div class="article"></div>`,
+  create(place) {
     let opening = null; // of the drawn images
-    const drawBlocks = documentIn(element.lastElementChild, (number) => openTestImage(opening, number));
-    function render({ blocks, open }) {
+    const drawBlocks = documentIn(place, (number) => openTestImage(opening, number));
+    return ({ blocks, open }) => {
       opening = open;
       drawBlocks(blocks);
-    }
-    return { render };
+    };
   },
 });

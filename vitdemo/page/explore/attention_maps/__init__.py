@@ -8,14 +8,16 @@ request:
      "answer": [first, stop | None],             # rows of the tokens that the classifier reads
      "layer": 1..L, the initial layer,
      "distances": (L, H), "entropies": (L, H),
-     "seen": file, "attention": [file, ...], "rows": file | None,
-     "rollout": {"first": 1..L, "words": str, "file": file}, "similar": file,
-     "norms": None | {"heads": [file, ...], "rows": file | None, "all": file} | {"sentence": str}}
+     "seen": file, "attention": [file, ...], "rows": file,
+     "rollout": {"first": 1..L, "words": str, "files": [file, ...], "rows": file},
+     "similar": {"files": [file, ...], "rows": file},
+     "norms": None | {"heads": [file, ...], "rows": file, "all": file} | {"sentence": str}}
 
 `attention` is one file (L, H, N, N), or above `MAX_ATTENTION_FILE_BYTES` one file (1, H, N, N) per
-layer. Then `rows` (L, H, n, N) arrives first, with the rows of the tokens that the classifier
-reads. `norms` is the norm-weighted attention, with each row divided by its sum. `norms.heads` and
-`norms.rows` correspond to `attention` and `rows`, and `norms.all` (L, 1, N, N) combines all heads.
+layer. `rows` (L, H, 1, N) is the mean of the rows of the tokens that the classifier reads. The
+first map needs only these rows, so the browser loads them first. The files of `rollout`, `similar`
+and `norms` (norm-weighted attention, with each row divided by its sum) correspond to these files;
+rollout and similarity have one map per layer. `norms.all` (L, 1, N, N) combines all heads.
 Few users choose norm-weighted attention, so it is computed at the first choice (option `norms`).
 `vitdemo.page.components.matrix_file` defines the file format.
 
@@ -25,7 +27,6 @@ After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `token` is "3,5" (row, column), "t0", "both" or "mean". `values` is a Float32Array over the patches.
 """
 
-import hashlib
 from dataclasses import dataclass
 
 import gradio as gr
@@ -39,6 +40,7 @@ from vitdemo.explain import norms
 from vitdemo.explain.attention import FUSIONS, rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_square
+from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.explore.tab import ExploreTab
@@ -59,6 +61,16 @@ class RolloutSettings:
     residual: bool = True
     first_layer: int = 1
 
+    @property
+    def arguments(self) -> dict:
+        """Return the arguments of `rollout_steps`."""
+        return {
+            "fusion": self.fusion,
+            "discard_ratio": self.discard_ratio,
+            "residual": self.residual,
+            "start_layer": self.first_layer - 1,
+        }
+
     def describe(self) -> str:
         """Describe the settings that are not defaults, as " (max of the heads)"; "" without any."""
         words = []
@@ -72,7 +84,6 @@ class RolloutSettings:
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the view, which the browser draws with its settings, and the explanation."""
     add_view(VIEW, elem_id="attention")
     with gr.Accordion(texts.ABOUT_TITLE, open=False, elem_classes="vd-about"):
         gr.Markdown(texts.ABOUT)
@@ -88,23 +99,31 @@ def describe_attention(context: AppContext, run: Run, image: Image, state: ViewS
     """Return the payload of an RGB image and `run`, with the rollout for the state's settings."""
     source, layer = choose_first_map(context, run)
     trace = context.trace_image(run, image)
-    settings = RolloutSettings(
-        state.read_choice("fusion", FUSIONS, "mean"),
-        state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),
-        state.read_flag("residual", True),
-        round(state.read_number("first", 1, trace.num_layers, 1)),
-    )
-    data = to_payload(trace, settings)
+    data = to_payload(trace, read_rollout_settings(state, trace.num_layers))
     if state.read_flag("norms", False):
         data["norms"] = norms_payload(context, trace)
     return data | {"source": source, "layer": layer or trace.num_layers}
+
+
+def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSettings:
+    return RolloutSettings(
+        state.read_choice("fusion", FUSIONS, "mean"),
+        state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),
+        state.read_flag("residual", True),
+        round(state.read_number("first", 1, max_first_layer, 1)),
+    )
 
 
 def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
     """Return the payload of `trace` without `source`, `layer` and norm-weighted attention."""
     name = file_prefix(trace)
     weights, rows = serve_heads(name, trace.attention, trace.classifier_rows)
-    rollout = compute_rollout(trace, settings)
+    rollout = compute_rollout(trace, settings)[:, None]  # (S, 1, N, N)
+    rollout_name = f"{name}-{hash_name(repr(settings).encode())}"
+    rollout_files, rollout_rows = serve_heads(rollout_name, rollout, trace.classifier_rows)
+    similar_files, similar_rows = serve_heads(
+        f"{name}-similar", trace.token_similarity[:, None], trace.classifier_rows
+    )
     return {
         "run": trace.run.name,
         "layers": trace.num_layers,
@@ -121,14 +140,10 @@ def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
         "rollout": {
             "first": settings.first_layer,
             "words": settings.describe(),
-            "file": CachedFile(
-                f"{name}-{hashlib.blake2b(repr(settings).encode(), digest_size=6).hexdigest()}.bin",
-                lambda: pack_matrices(rollout[:, None]),
-            ),
+            "files": rollout_files,
+            "rows": rollout_rows,
         },
-        "similar": CachedFile(
-            f"{name}-similar.bin", lambda: pack_matrices(trace.token_similarity[:, None])
-        ),
+        "similar": {"files": similar_files, "rows": similar_rows},
     }
 
 
@@ -137,11 +152,8 @@ def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
     try:
         return rollout_steps(
             trace.attention[:, None],  # (L, 1, H, N, N)
-            fusion=settings.fusion,
-            discard_ratio=settings.discard_ratio,
-            residual=settings.residual,
-            start_layer=settings.first_layer - 1,
             num_prefix_tokens=trace.num_prefix_tokens,
+            **settings.arguments,
         )[:, 0]
     except ValueError as error:
         raise VitdemoError(str(error)) from error
@@ -149,10 +161,7 @@ def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
 
 def file_prefix(trace: ImageTrace) -> str:
     """Return a text that is different for every image, run and state of its weights."""
-    key = hashlib.blake2b(digest_size=12)
-    for part in (trace.run.path, trace.run.stamp, trace.input_image.tobytes()):
-        key.update(part if isinstance(part, bytes) else repr(part).encode())
-    return key.hexdigest()
+    return hash_name(repr((trace.run.path, trace.run.stamp)).encode() + trace.input_image.tobytes())
 
 
 def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
@@ -174,15 +183,13 @@ def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
 
 def serve_heads(
     name: str, heads: Tensor, classifier_rows: slice
-) -> tuple[list[CachedFile], CachedFile | None]:
-    """Return files of `heads` (L, H, N, N); with several files, also one of `classifier_rows`."""
+) -> tuple[list[CachedFile], CachedFile]:
+    """Return files of `heads` (L, H, N, N), and one of the mean of their `classifier_rows`."""
     is_small = BYTES_PER_FLOAT16 * heads.numel() <= MAX_ATTENTION_FILE_BYTES
     parts = [heads] if is_small else heads.split(1)
     files = [
         CachedFile(f"{name}-{i}.bin", lambda part=part: pack_matrices(part))
         for i, part in enumerate(parts)
     ]
-    if is_small:
-        return files, None
-    rows = heads[:, :, classifier_rows]  # (L, H, n, N)
+    rows = heads[:, :, classifier_rows].mean(2, keepdim=True)  # (L, H, 1, N)
     return files, CachedFile(f"{name}-rows.bin", lambda: pack_matrices(rows))

@@ -8,10 +8,10 @@ const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // un
 const WIDE = 1.6; // width over height of the grid, about that of a slide
 
 const opacityOf = (canvas) => Number(getComputedStyle(canvas).opacity);
-const modelOf = ({ run, grid: [rows, columns] }) => fill(texts.file_model, { run, rows, columns });
 
 // `kind` names a colour scale that is not linear.
-const notesOf = (look, kind) => [modelOf(look), ...(kind ? [kind] : [])];
+const notesOf = ({ run, grid: [rows, columns] }, kind) =>
+  [fill(texts.file_model, { run, rows, columns }), kind].filter(Boolean);
 
 // `from` and `to` are the labels of the colours.
 export function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
@@ -32,10 +32,8 @@ export function mapFigure(look, { title, image, canvas, from, to, signed, kind }
 function countBlocks(rows, width, rowHeight) {
   const misfit = (count) =>
     Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
-  return [1, 2, 3, 4].filter((count) => count <= rows).reduce((
-    best,
-    each,
-  ) => (misfit(each) < misfit(best) ? each : best));
+  const counts = [1, 2, 3, 4].filter((count) => count <= rows);
+  return counts.reduce((best, each) => misfit(each) < misfit(best) ? each : best);
 }
 
 // `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the

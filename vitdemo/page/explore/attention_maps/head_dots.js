@@ -11,23 +11,6 @@ function roundUp(value) {
   return [1, 2, 3, 4, 5, 6, 8, 10].find((digit) => digit * power >= value) * power;
 }
 
-function dot(look, { layer, head, top, isOfLayer, isChosen }, choose) {
-  const [distance, entropy] = [look.distances, look.entropies].map((values) => values[layer - 1][head - 1]);
-  const [left, bottom] = [(100 * (layer - 0.5)) / look.layers, (100 * distance) / top];
-  const label = fill(texts.thumbnail_head, {
-    layer,
-    head,
-    distance: distance.toFixed(2),
-    entropy: entropy.toFixed(2),
-  });
-  // A button with data-pick is printed, unlike others.
-  return markup`<button type="button" class=${isOfLayer ? "of-layer" : ""} title=${label} aria-label=${label}
-    aria-pressed=${
-    String(isChosen)
-  } data-pick="${layer}-${head}" style="left: ${left}%; bottom: ${bottom}%" @click=${() =>
-    choose({ layer, head })}></button>`;
-}
-
 // Draw the heads of `look` in `place`, and mark the chosen head. If the map combines all heads, mark those of its layer.
 // A click on a dot calls `choose({layer, head})`.
 export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosenHead }, choose) {
@@ -38,18 +21,17 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
   const ranks = distances.map((row) => [...row.keys()].sort((a, b) => row[b] - row[a]));
   const order = ranks[0].flatMap((_, rank) => ranks.map((row, i) => ({ layer: i + 1, head: row[rank] + 1 })));
   const isChosen = ({ layer, head }) => hasChosenHead && layer === chosenLayer && head === chosenHead;
-  const dots = order.map((each) =>
-    dot(
-      look,
-      {
-        ...each,
-        top,
-        isOfLayer: each.layer === chosenLayer,
-        isChosen: isChosen(each),
-      },
-      choose,
-    )
-  );
+  const dot = ({ layer, head }) => {
+    const [distance, entropy] = [distances, look.entropies].map((values) => values[layer - 1][head - 1]);
+    const style = `left: ${(100 * (layer - 0.5)) / layers}%; bottom: ${(100 * distance) / top}%`;
+    const numbers = { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) };
+    const label = fill(texts.thumbnail_head, numbers);
+    const kind = layer === chosenLayer ? "of-layer" : "";
+    // A button with data-pick is printed, unlike others.
+    return markup`<button type="button" class=${kind} title=${label} aria-label=${label}
+      aria-pressed=${String(isChosen({ layer, head }))} data-pick="${layer}-${head}" style=${style}
+      @click=${() => choose({ layer, head })}></button>`;
+  };
   const keys = roving(() => layers);
   const focused = place.querySelector("button:focus")?.dataset.pick;
   const rule = (share) =>
@@ -63,7 +45,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
     markup`<figcaption>${texts.dots}</figcaption>
       <div class="plot" @focusin=${keys.focus} @keydown=${keys.press}>${[0, 0.5, 1].map(rule)}${
       ranks.map(name)
-    }${dots}</div>`,
+    }${order.map(dot)}</div>`,
     place,
   );
   const buttons = [...place.querySelectorAll("button")];

@@ -6,15 +6,11 @@ import { fill, TEXTS } from "../../texts.js";
 const texts = TEXTS.attention_maps;
 const FUSIONS = { mean: texts.fusion_mean, max: texts.fusion_max, min: texts.fusion_min };
 const MAX_DISCARD = 0.95;
-const number = (low, high) =>
-(
-  text,
-) => (text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined);
 const FIELDS = {
   fusion: { start: "mean", parse: (text) => (text in FUSIONS ? text : undefined) },
-  discard: { start: 0, parse: number(0, MAX_DISCARD) },
-  first: { start: 1, parse: number(1, 999) },
-  residual: { start: true, parse: (text) => ({ true: true, false: false })[text] },
+  discard: { start: 0, parse: store.parseNumber(0, MAX_DISCARD) },
+  first: { start: 1, parse: store.parseNumber(1, 999) },
+  residual: { start: true, parse: store.parseFlag },
 };
 for (const [name, param] of Object.entries(FIELDS)) store.defineParam(name, param);
 

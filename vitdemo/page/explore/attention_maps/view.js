@@ -10,15 +10,27 @@ import {
   shareOfPatches,
   wordsOnFew,
 } from "../../components/map_words.js";
-import { fileOf, lineOf, matrices, patchOf, tokenNamed, tokensOf } from "../../components/matrices.js";
 import {
+  lineOf,
+  loadLayer,
+  matrices,
+  matrixSet,
+  patchOf,
+  tokenNamed,
+  tokensOf,
+} from "../../components/matrices.js";
+import {
+  clamp,
   copyText,
   largest,
   lowestOf,
   middleOf,
   paint,
+  patchAt,
   percent,
+  placeRing,
   ramp,
+  range,
   saveText,
 } from "../../components/shared.js";
 import { markup, render as renderInto } from "../../markup.js";
@@ -111,24 +123,20 @@ function layout({ choose, fold, saves }) {
 // The options of the view, which the URL contains. Without `of`, the map is the most faithful one.
 const HEAD_LIMIT = 999;
 const oneOf = (values) => (text) => (values.includes(text) ? text : undefined);
-const flag = (text) => (text === "true" ? true : undefined);
 const PARAMS = {
   of: { start: null, parse: oneOf(["head", "norm-head", ...Object.keys(SOURCES)]) },
   head: { start: 1, parse: (text) => within(text, HEAD_LIMIT) },
   token: { parse: (text) => text.slice(0, 12) },
   direction: { start: "outgoing", parse: oneOf(Object.keys(DIRECTIONS)) },
   order: { start: "own", parse: oneOf(Object.keys(ORDERS)) },
-  across: { start: false, parse: flag },
-  scale: { start: false, parse: flag },
+  across: { start: false, parse: store.parseFlag },
+  scale: { start: false, parse: store.parseFlag },
   colour: { start: "linear", parse: oneOf(Object.keys(COLOURS)) },
   view: { start: "Overlay", parse: oneOf(["Raw", "Overlay"]) },
-  opacity: {
-    start: DEFAULT_OPACITY,
-    parse: (text) => (text !== "" && Number(text) >= 0 && Number(text) <= 1 ? Number(text) : undefined),
-  },
+  opacity: { start: DEFAULT_OPACITY, parse: store.parseNumber(0, 1) },
 };
 for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, param);
-const within = (number, top) => Math.min(Math.max(Math.round(Number(number)) || 1, 1), top);
+const within = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
 
 // The map of an entry of the menu, as "rollout" or "head 2".
 function parseSource(entry) {
@@ -191,8 +199,9 @@ function create(element) {
   function drawLarge(token, top) {
     const values = line(state.of, state.layer, state.head, token);
     say(token, values);
-    mark(part("ring.chosen"), tokenOf(state.token).number);
-    mark(part("ring.under"), pointed ?? undefined);
+    part("map").classList.toggle("waits", !values);
+    placeRing(part("ring.chosen"), look.grid, tokenOf(state.token).number);
+    placeRing(part("ring.under"), look.grid, pointed ?? undefined);
     if (!values) return;
     const map = patches(values);
     const signed = state.of === "similar";
@@ -214,16 +223,6 @@ function create(element) {
     part("middle").textContent = colour === "linear" ? "" : text(limit * middleOf(colour));
     part("top").textContent = text(limit);
     part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
-  }
-
-  function mark(ring, number) {
-    ring.hidden = number === undefined;
-    if (ring.hidden) return;
-    const [rows, columns] = look.grid;
-    const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
-    ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${
-      100 / rows
-    }%`;
   }
 
   // --- texts ---
@@ -347,13 +346,7 @@ function create(element) {
     drawSoon();
   }
 
-  function under(event) {
-    const box = large.getBoundingClientRect();
-    const [rows, columns] = look.grid;
-    const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
-    return at((event.clientY - box.top) / box.height, rows) * columns +
-      at((event.clientX - box.left) / box.width, columns);
-  }
+  const under = (event) => patchAt(large, look.grid, event);
 
   large.addEventListener(
     "pointermove",
@@ -375,13 +368,9 @@ function create(element) {
     const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     if (event.key in moves) {
       if (pointed === null) cursor = chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-      const [down, right] = moves[event.key];
-      const row = Math.min(
-        Math.max(Math.floor(cursor / columns) + (pointed === null ? 0 : down), 0),
-        rows - 1,
-      );
-      const column = Math.min(Math.max((cursor % columns) + (pointed === null ? 0 : right), 0), columns - 1);
-      cursor = row * columns + column;
+      const [down, right] = pointed === null ? [0, 0] : moves[event.key];
+      const row = clamp(Math.floor(cursor / columns) + down, 0, rows - 1);
+      cursor = row * columns + clamp((cursor % columns) + right, 0, columns - 1);
       usage.use();
       point(cursor);
     } else if (event.key === "Enter" || event.key === " ") {
@@ -487,26 +476,40 @@ function create(element) {
     part("sentence").hidden = !text;
   }
 
-  // A large model's layer is loaded when it is shown, norm-weighted attention when it is chosen.
-  async function requestMatrices() {
-    if (NORMS.includes(state.of)) store.set({ norms: true });
-    const [found, wanted] = [look, look.sets[NORMS.includes(state.of) ? "norm-head" : "head"]];
-    const file = wanted && fileOf(wanted, state.layer);
-    if (!wanted || wanted.layers[file] || wanted.coming.has(file)) return;
-    wanted.coming.add(file);
+  // The sets of the shown map and of the grid.
+  const shownSets = () => {
+    const isNorm = NORMS.includes(state.of);
+    const single = ["rollout", "similar"].filter((of) => of === state.of);
+    return [...single, isNorm ? "norm-head" : "head"];
+  };
+
+  // Load the files of the current layer, one after the other, and return whether all are loaded and belong to the shown
+  // image. A large model has a file per layer.
+  async function load(sets) {
+    const found = look;
     try {
-      wanted.layers[file] = await matrices(wanted.files[file]);
-      if (found === look) drawSoon();
-    } catch {
-      if (found === look) sentence(texts.no_server);
-    } finally {
-      wanted.coming.delete(file);
+      for (const of of sets) {
+        await loadLayer(found, of, state.layer);
+        if (found !== look) return false;
+        drawSoon();
+      }
+      return true;
+    } catch (error) {
+      if (found === look) sentence(error instanceof TypeError ? texts.no_server : error.message);
+      return false;
     }
   }
 
-  // Attention of all heads: `files` has one file or one per layer, `rows` the classifier's rows.
-  function headSet(files, rows, first) {
-    return { files: files.map((file) => file.url), rows, layers: [first], coming: new Set() };
+  // Norm-weighted attention is requested when it is chosen.
+  function requestMatrices() {
+    if (NORMS.includes(state.of)) store.set({ norms: true });
+    load(shownSets());
+  }
+
+  // The first map needs only the rows of the classifier's token. The other files of the layer follow.
+  async function loadRest() {
+    const isWhole = await load([...shownSets(), "rollout", "head", "similar"]);
+    if (isWhole) where.dataset.state = "whole";
   }
 
   async function receive(value) {
@@ -516,51 +519,31 @@ function create(element) {
     try {
       const picture = new Image();
       picture.src = value.seen.url;
-      const here = look?.similar && look.attention[0].url === value.attention[0].url ? look : null; // same image and model
+      const here = look?.attention[0].url === value.attention[0].url ? look : null; // same image and model
       const fetched = (file) => (file ? matrices(file.url) : null);
-      const only = (files) => (files?.length === 1 ? fetched(files[0]) : null);
       const norms = value.norms?.heads ? value.norms : null;
-      const weights = here ? [] : [fetched(value.rows), only(value.attention)];
-      const weighted = norms ? [fetched(norms.rows), only(norms.heads), fetched(norms.all)] : [];
-      const [rolled, [rows, all], [normRows, normHeads, together]] = await Promise.all([
-        fetched(value.rollout.file),
-        Promise.all(weights),
-        Promise.all(weighted),
+      const [rolled, rows, similar, normRows, together] = await Promise.all([
+        fetched(value.rollout.rows),
+        here ? null : fetched(value.rows),
+        here ? null : fetched(value.similar.rows),
+        fetched(norms?.rows),
+        fetched(norms?.all),
         picture.decode(),
       ]);
       if (mine !== newest) return;
       const size = value.prefix.length + value.grid[0] * value.grid[1];
       const sets = {
-        head: here?.sets.head ?? headSet(value.attention, rows, all),
-        "norm-head": norms && headSet(norms.heads, normRows, normHeads),
+        rollout: matrixSet(value.rollout.files, rolled),
+        head: here?.sets.head ?? matrixSet(value.attention, rows),
+        similar: here?.sets.similar ?? matrixSet(value.similar.files, similar),
+        "norm-head": norms && matrixSet(norms.heads, normRows),
       };
-      take({
-        ...value,
-        sets,
-        together,
-        rolled,
-        size,
-        similar: here?.similar ?? null,
-        tokens: tokensOf(value),
-      });
-      requestSimilarity(mine, value.similar);
+      take({ ...value, sets, together, size, tokens: tokensOf(value) });
+      loadRest();
     } catch (error) {
       if (mine !== newest) return;
       where.dataset.state = look ? "late" : "empty";
       sentence([error.message, look ? texts.previous_shown : ""].join(" "));
-    }
-  }
-
-  // The map does not wait for the similarity of tokens, which only one source shows.
-  async function requestSimilarity(mine, file) {
-    try {
-      const similar = look.similar ?? await matrices(file.url);
-      if (mine !== newest) return;
-      look.similar = similar;
-      where.dataset.state = "whole";
-      drawSoon();
-    } catch (error) {
-      if (mine === newest) sentence(error.message);
     }
   }
 
@@ -572,9 +555,7 @@ function create(element) {
     part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
     wall.style.setProperty("--seen", `url("${found.seen.url}")`);
     const ofHeads = (of, text) =>
-      Object.fromEntries(
-        Array.from({ length: found.heads }, (_, i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]),
-      );
+      Object.fromEntries(range(found.heads, (i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]));
     renderInto(
       options({
         ...ofHeads("head", texts.source_head),

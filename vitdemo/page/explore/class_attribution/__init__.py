@@ -54,7 +54,6 @@ PREDICTED_CLASS_VALUE = NO_CLASS_VALUE = ""
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the section, whose view the browser draws."""
     classes = list_first_classes(look)
     with gr.Row(elem_classes="vd-filters"):
         target = UncheckedDropdown(
@@ -88,7 +87,6 @@ def list_first_classes(look: ExploreTab) -> list[str]:
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the documents of the view, and updates of its controls. Raises `VitdemoError`."""
     found, problem = load_class_maps(context, state, include_slow=False)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
@@ -120,7 +118,6 @@ def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> 
 
 
 def run_faithfulness_test(context: AppContext, state: ViewState, report: Report) -> None:
-    """Run the faithfulness test on the maps that the view shows."""
     found, _ = load_class_maps(context, state, include_slow=False)
     on_step = add_text(report, "Running the faithfulness test")
     image, fill = load_square(context, state.image), choose_fill(found, state)
@@ -131,7 +128,6 @@ TASKS = {f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithful
 
 
 def add_text(report: Report, text: str) -> OnStep:
-    """Return a function that reports its progress with `text`."""
     return lambda done, total: report(done, total, text)
 
 

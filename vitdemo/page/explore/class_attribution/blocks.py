@@ -169,7 +169,6 @@ def class_map_panel(answer: ClassMaps, found: ClassMap, fill: str) -> MapPanel:
 
 
 def describe_strongest(found: ClassMap) -> str:
-    """Describe the patch with the largest absolute value."""
     values = found.values
     if not np.ptp(values):
         return "uniform"
@@ -181,7 +180,6 @@ def describe_strongest(found: ClassMap) -> str:
 
 
 def explain_badge(answer: ClassMaps, fill: str) -> str:
-    """Return the help text of the badge, with the number of images in the faithfulness test."""
     measured = answer.summaries[fill]
     words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
     return BADGE_HELP.format(fill=FILL_LABELS[fill].lower(), **words)
@@ -269,7 +267,6 @@ def checks_table(answer: ClassMaps) -> Table:
 
 
 def format_head_check(check: RandomHeadCheck | None) -> list[str]:
-    """Format the correlation with randomised heads, its baseline, and the p-value."""
     if check is None:
         return [DASH] * 3
     if not check.is_defined:
@@ -333,7 +330,6 @@ def list_unmeasured_maps(answer: ClassMaps, known: FaithfulnessResult) -> list[D
 
 
 def baseline_legend() -> Legend:
-    """Return the legend of the lines that belong to no map."""
     lines = [
         LegendEntry(title, ORDER_COLOURS[name], dashed=True)
         for name, title in BASELINE_TITLES.items()

@@ -50,22 +50,29 @@ function barWords({ low, high, baselines }) {
 
 const meters = new Set(); // the elements of the curves
 let drawn = null; // the last payload
+let pointed = null; // name of the map under the pointer
 
-// Curve i of the figures (see charts.py) belongs to map i of the scores. `name` is null for no map.
-function light(name) {
-  const order = Object.keys(drawn.scores?.maps ?? {});
+// Curve i of the figures (see charts.py) belongs to map i of the scores.
+function light() {
+  const order = Object.keys(drawn?.scores?.maps ?? {});
+  const end = `-truth-${order.indexOf(pointed)}`;
   for (const meter of meters) {
     for (const curve of meter.querySelectorAll("svg [id*=-truth-]")) {
-      curve.classList.toggle("is-lit", name !== null && curve.id.endsWith(`-truth-${order.indexOf(name)}`));
+      curve.classList.toggle("is-lit", curve.id.endsWith(end));
     }
-    meter.classList.toggle("has-lit", order.includes(name));
+    meter.classList.toggle("has-lit", order.includes(pointed));
   }
+}
+
+function point(name) {
+  pointed = name;
+  light();
 }
 
 function decorationOf(name) {
   const { colours, scores } = drawn;
   const score = scores?.maps[name] ? bar(scores, scores.maps[name], colours[name]) : nothing;
-  return { name, score, point: (isInside) => light(isInside ? name : null) };
+  return { name, score, point: (isInside) => point(isInside ? name : null) };
 }
 
 function mapsOf(data) {
@@ -105,7 +112,13 @@ function createResults(element) {
   element.classList.add("article");
   meters.add(element);
   const draw = documentIn(element);
-  return { render: ({ results }) => draw(results), showError: () => draw([]) };
+  return {
+    render({ results }) {
+      draw(results);
+      light(); // new curves
+    },
+    showError: () => draw([]),
+  };
 }
 
 store.define(VIEW, {

@@ -10,10 +10,9 @@ If the server refuses an image, the script restores the previous one. The payloa
     {"picture": file, "size": [width, height], "words": str, "label": true class or None}
 """
 
-import hashlib
-
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import CachedFile, ViewState, load_prepared_image
+from vitdemo.page.components import hash_name
 
 VIEW = "image_input"
 NO_WEIGHTS_MESSAGE = (
@@ -50,9 +49,8 @@ def payload(context: AppContext, state: ViewState) -> dict:
     if name:
         exists = any(run.name == name for run in context.list_runs()[0])
         words += f" {(NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)}"
-    digest = hashlib.blake2b(found.preview, digest_size=12).hexdigest()
     return {
-        "picture": CachedFile(f"{digest}.img", lambda: found.preview),
+        "picture": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
         "size": list(found.size),
         "words": words,
         "label": found.label,

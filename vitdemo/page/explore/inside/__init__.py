@@ -2,6 +2,7 @@
 
 import gradio as gr
 
+from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.inside import (
     architecture,
     attention_distance,
@@ -28,6 +29,15 @@ PARTS = {
     "epochs": ("Across epochs", epochs),
 }
 
+VIEW_IDS = {  # elem_id of each view of a part without controls
+    architecture: "diagram",
+    positions: "positions",
+    one_head: "one-head",
+    attention_distance: "distances",
+    residual_stream: "residual-stream",
+    logit_lens: "lens",
+    epochs: "epochs-inside",
+}
 PAYLOADS = {part.VIEW: part.payload for _, part in PARTS.values()}
 PAYLOADS[head_ablation.COMPARISON_VIEW] = head_ablation.comparison_payload
 TASKS = {head_ablation.ACCURACY_TASK: head_ablation.measure_accuracy}
@@ -44,4 +54,7 @@ def build(look: ExploreTab) -> None:
     look.controls["inside"] = part
     for name, (_, module) in PARTS.items():
         with gr.Column(elem_id=f"part-{name}"):
-            module.build(look)
+            if module in VIEW_IDS:
+                add_view(module.VIEW, elem_id=VIEW_IDS[module])
+            else:
+                module.build(look)

@@ -55,7 +55,6 @@ TEXTS = {
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the section in reading order: image, presets, predictions, attention, knock-out."""
     with gr.Row(elem_id="hands", equal_height=False):
         with gr.Column(scale=2, min_width=200, elem_id="hands-image"):
             add_view(image.VIEW, elem_id="hands-picture")

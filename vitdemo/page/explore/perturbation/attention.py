@@ -20,7 +20,6 @@ ATTENTION_DIGITS = 6
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the attention maps and the rankings. Raises `RunError` for other models."""
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
     run, grid = context.find_run(state.model), changes.removed.grid

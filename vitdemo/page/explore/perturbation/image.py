@@ -31,7 +31,6 @@ DEFAULT_GRID = "8"
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the changed image before patches are removed. Raises `VitdemoError`."""
     changes = parse_changes(context, state)
     kept = replace(changes, removed=RemovedPatches())
     pixels = np.asarray(apply_changes(load_canvas(context, state), kept))
@@ -44,7 +43,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def load_canvas(context: AppContext, state: ViewState) -> Image.Image:
-    """Return the original image as an RGB square. Raises `VitdemoError`."""
     return make_canvas(context, load_square(context, state.image))
 
 
@@ -57,10 +55,7 @@ def load_images(
 
 
 def parse_changes(context: AppContext, state: ViewState) -> ImageChanges:
-    """Parse all changes, clamped. Patches removed on another grid are restored.
-
-    Raises `RunError` if the grid is the grid of an unknown model.
-    """
+    """Parse all changes, clamped. Patches removed on another grid are restored."""
     strengths = {}
     for name in SLIDER_NAMES:
         change = PERTURBATIONS[name]

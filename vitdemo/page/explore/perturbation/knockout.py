@@ -13,10 +13,11 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import percent_text, top_k_classes
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
+from vitdemo.page.explore.tab import COMMON_DEPTH
 from vitdemo.page.gradio_patches import UncheckedSlider
 
 VIEW = "knockout"
-COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
+LAST_LABEL = "Last barred layer (0: none)"
 EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
 MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
@@ -33,24 +34,13 @@ def build() -> dict[str, gr.Slider]:
     """Lay out the two sliders and the result below them; return the sliders by state key."""
     with gr.Column(elem_id="knockout"):
         gr.Markdown(KNOCKOUT_INTRO)
+        options = {"step": 1, "min_width": 140}
         with gr.Row():
             first = UncheckedSlider(
-                1,
-                COMMON_DEPTH,
-                EMPTY_LAYER_RANGE["barred_first"],
-                step=1,
-                label="First barred layer",
-                elem_id="barred-first",
-                min_width=140,
+                1, COMMON_DEPTH, 1, label="First barred layer", elem_id="barred-first", **options
             )
             last = UncheckedSlider(
-                0,
-                COMMON_DEPTH,
-                EMPTY_LAYER_RANGE["barred_last"],
-                step=1,
-                label="Last barred layer (0: none)",
-                elem_id="barred-last",
-                min_width=140,
+                0, COMMON_DEPTH, 0, label=LAST_LABEL, elem_id="barred-last", **options
             )
         add_view(VIEW, elem_id="knockout-result")
     return {"barred_first": first, "barred_last": last}
@@ -98,19 +88,15 @@ def knockout_blocks(found: KnockoutResult) -> list[DocumentBlock]:
         f"{found.run.name} {'still' if now == before else 'now'} predicts "
         f"{found.run.classes[now]} ({percent_text(found.after[now])}%)."
     )
-    tokens = "The class token" if len(found.special_tokens) == 1 else "No special token"
-    cannot = "cannot attend" if len(found.special_tokens) == 1 else "can attend"
-    title = f"{tokens} {cannot} to patches in {describe_layers(found)}"
-    also = (
-        ()
-        if len(found.special_tokens) == 1
-        else (Text(describe_special_tokens(found), quiet=True),)
-    )
+    if len(found.special_tokens) == 1:
+        barred, remarks = "The class token cannot attend", [KNOCKOUT_CAVEAT]
+    else:
+        barred = "No special token can attend"
+        remarks = [describe_special_tokens(found), KNOCKOUT_CAVEAT]
     return [
         Text(verdict, told=True),
-        ProbabilityChange(title, rows),
-        *also,
-        Text(KNOCKOUT_CAVEAT, quiet=True),
+        ProbabilityChange(f"{barred} to patches in {describe_layers(found)}", rows),
+        *(Text(remark, quiet=True) for remark in remarks),
     ]
 
 

@@ -21,7 +21,6 @@ PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the predictions of all models. Raises `VitdemoError`."""
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
     with suppress(VitdemoError):  # the predictions then reuse the passes of the attention maps
@@ -43,7 +42,6 @@ def to_payload(found: list[PredictionChange], problems: list[str], changes: Imag
 
 
 def describe_model(change: PredictionChange, changes: ImageChanges) -> dict:
-    """Return the verdict on one model, and its most probable classes."""
     before, after, shown = change.class_before, change.class_after, change.top_classes()
     before_shares = change.before[[] if changes.is_identity else shown]
     verdict = f"still {after}" if before == after else f"{before} → {after}"

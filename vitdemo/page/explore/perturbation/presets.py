@@ -31,7 +31,6 @@ ORIGINAL = Preset(
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the presets and their images. Raises `VitdemoError`."""
     image, presets = load_canvas(context, state), (ORIGINAL, *PRESETS.values())
     side = min(image.width, MAX_COPY_SIDE)
     changed = [context.cache.call(apply_changes, image, each.changes) for each in presets]
@@ -50,10 +49,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def encode_changes(changes: ImageChanges) -> dict[str, object]:
-    """Return the view state of `changes`, without the seed.
-
-    The state contains the grid only if patches are removed.
-    """
+    """Return the view state of `changes` without the seed; the grid only with removed patches."""
     values = {name: getattr(changes, name) for name in ("pieces", *SLIDER_NAMES)}
     values["removed"] = changes.removed.encode
     return values | ({"patches": str(changes.removed.grid[0])} if changes.removed.cells else {})

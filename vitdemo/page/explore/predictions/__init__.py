@@ -40,7 +40,6 @@ TEXTS = {
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the predictions of all classifiers for the image of the view state."""
     image = load_square(context, state.image)
     predictions, problems = context.predict_all(image, context.classifier_runs())
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
@@ -92,7 +91,6 @@ def warn_if_unusual(answer: Prediction, label: str | None) -> str:
 
 
 def describe_classes(run: Run) -> str:
-    """Return one sentence about the classes that a model can predict."""
     if len(run.classes) <= MAX_NOTED_CLASSES:
         return KNOWN_CLASSES.format(count=len(run.classes), classes=", ".join(run.classes))
     return MANY_CLASSES.format(count=f"{len(run.classes):,}")

@@ -48,7 +48,6 @@ ABOUT_MAPS = (
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the section and connect its events."""
     found = look.context.explainable_runs()
     first = [run.name for run in select_one_per_family(found)]
     chosen = RunList(group_runs(found), first, label="Models", elem_id="side-models")
@@ -71,7 +70,6 @@ def build(look: ExploreTab) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the maps, and the models and classes to choose from."""
     found = context.explainable_runs()
     classes = [PREDICTED_CLASS, *collect_class_names(found)]
     names, chosen = [run.name for run in found], state.read_names("side-models")
@@ -137,11 +135,7 @@ def compute_side_by_side(
         depth: relative depth of the layer in each model, 0 to 1.
         kind: one of `MAP_KINDS`. Convolutional models have no attention and always get Grad-CAM.
         target: the class to explain; None explains the class that each model predicts.
-
-    Raises `RunError` for an unknown kind.
     """
-    if kind not in MAP_KINDS:
-        raise RunError(f"Unknown kind of map '{kind}': choose one of {', '.join(MAP_KINDS)}.")
     panels, problems = [], []
     for name in names:
         try:

@@ -69,18 +69,11 @@ function card(lesson, isNext, isFirstVisit) {
 store.define("lesson_catalog", {
   skeleton: "tiles",
   needs: [],
-  create(element) {
-    return {
-      render({ lessons, messages }) {
-        const all = lessons.map(withProgress);
-        const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);
-        const isFirstVisit = all.every(({ isBegun, isFinished }) => !isBegun && !isFinished);
-        const cards = all.map((lesson) => card(lesson, lesson === next, isFirstVisit));
-        render(
-          markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(notice)}</div>`,
-          element,
-        );
-      },
-    };
+  render(element, { lessons, messages }) {
+    const all = lessons.map(withProgress);
+    const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);
+    const isFirstVisit = all.every(({ isBegun, isFinished }) => !isBegun && !isFinished);
+    const cards = all.map((lesson) => card(lesson, lesson === next, isFirstVisit));
+    render(markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(notice)}</div>`, element);
   },
 });

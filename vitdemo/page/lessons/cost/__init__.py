@@ -75,16 +75,12 @@ def build(controls: dict[str, Component]) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> list:
-    """Return the cost of the chosen sizes. Raises `LessonError` for invalid sizes."""
     baseline, sizes = read_baseline(state), read_sizes(state)
     return document_payload(cost_blocks(compute_vit_cost(*baseline), compute_vit_cost(*sizes)))
 
 
 def measure(context: AppContext, state: ViewState, report: Report) -> list:
-    """Measure the latency of the chosen model for one image. A task of the bridge.
-
-    Raises `LessonError` for invalid sizes, or if the model is too large.
-    """
+    """Measure the latency of the chosen model for one image. Raises `LessonError`."""
     report(0, 0, PROGRESS_TEXT)
     return document_payload([measure_model_latency(context, read_sizes(state))])
 

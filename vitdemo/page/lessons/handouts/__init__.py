@@ -38,8 +38,7 @@ def build(controls: dict[str, Component]) -> None:
 
 
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> ViewData:
-    """Return the number of lessons, and the lessons to choose from."""
-    titles = {lesson.name: lesson.title for lesson in read_catalog(context, folders).lessons}
+    titles = {lesson.name: lesson.title for lesson in read_catalog(context, folders)[0]}
     name = state.read_choice(LESSON_KEY, titles, next(iter(titles), ""))
     choices = [(title, name) for name, title in titles.items()]
     return ViewData({"count": len(titles)}, {LESSON_KEY: {"choices": choices, "value": name}})
@@ -53,10 +52,7 @@ def write_handout(
     *,
     answers: bool = False,
 ) -> dict:
-    """Return the handout of the chosen lesson. A task of the bridge.
-
-    Raises `LessonError` if the lesson is not available.
-    """
+    """Return the handout of the chosen lesson. Raises `LessonError` if it is not available."""
     report(0, 0, PROGRESS_TEXT)
     lesson = load_lesson(context, folders, state.read_text(LESSON_KEY))
     text = render_handout(lesson, context, answers=answers)

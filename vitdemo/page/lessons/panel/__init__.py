@@ -13,20 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.page.bridge import ViewState
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
 
 VIEW = "lesson_panel"
 
 
-def build() -> None:
-    """Lay out the panel, which the style sheet places next to the tabs."""
-    add_view(VIEW, elem_id="lesson")
-
-
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:
-    """Return the chosen lesson. Raises `LessonError` if it is not available."""
     lesson = load_lesson(context, folders, state.read_text("lesson"))
-    later = [each for each in read_catalog(context, folders).lessons if each.name > lesson.name]
+    later = [each for each in read_catalog(context, folders)[0] if each.name > lesson.name]
     following = {"name": later[0].name, "title": later[0].title} if later else None
     return {"lesson": asdict(lesson), "next": following}

@@ -12,11 +12,8 @@ let folded = []; // selectors of elements that may be in a fold, which is opened
 let place = ""; // the selector of the outlined element
 let task = ""; // the selector of the control of the task
 
-const find = (
-  selector,
-) => (selector
-  ? [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length)
-  : null);
+const find = (selector) =>
+  selector && [...document.querySelectorAll(selector)].find((each) => each.getClientRects().length);
 
 // Outline the element `ring`, and hide the element `cover`; both are CSS selectors.
 export function mark({ ring, cover }) {
@@ -37,7 +34,7 @@ export function seek(selector, control = "") {
 function unfold() {
   folded = folded.filter((selector) => {
     const found = document.querySelector(selector);
-    if (!found) find(place)?.querySelectorAll("vd-lazy:empty").forEach((each) => each.fill());
+    if (!found && find(place)) find(place).querySelectorAll("vd-lazy:empty").forEach((each) => each.fill());
     return !found || !open(found);
   });
 }

@@ -24,12 +24,10 @@ VIEW = "calibration"
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, which the browser draws."""
     add_view(VIEW, elem_id="calibration")
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the calibration, and the runs to choose from."""
     name, _ = choose_models(context, state)
     blocks = run_blocks(context, name)
     if has_original_evaluation(context, name):

@@ -4,6 +4,7 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.page.bridge import add_view
 from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.page.results.compare import (
     latency,
@@ -33,16 +34,15 @@ TASKS = {**latency.TASKS, **robustness.TASKS}
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the tab, whose views the browser draws, and add its controls to `controls`."""
     with gr.Row(elem_id="compare-parts", elem_classes="vd-filters"):
         for title, place in PARTS.items():
             part = gr.Button(title, size="sm")
             part.click(None, js=JS_SCROLL.format(place=place), **NO_PROGRESS)
-    model_scatter.build()
+    add_view(model_scatter.VIEW, elem_id="model-scatter")
     with gr.Accordion(TABLE_TITLE, open=False, elem_id="models-fold", elem_classes="vd-about"):
-        models_table.build()
-        latency.build()
-        published_results.build()
+        add_view(models_table.VIEW, elem_id="models")
+        add_view(latency.VIEW, elem_id="latency")
+        add_view(published_results.VIEW, elem_id="reported")
     recipe_ablation.build(context, controls)
     robustness.build(context, controls)
     with gr.Accordion("About", open=False, elem_classes="vd-about"):

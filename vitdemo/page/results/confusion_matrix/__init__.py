@@ -11,7 +11,6 @@ The chosen cell is a text of the view state: the true and the predicted class, w
 """
 
 from collections.abc import MutableMapping, Sequence
-from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -19,14 +18,14 @@ from gradio.components import Component
 
 from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.context import AppContext
-from vitdemo.documents import DocumentBlock, Heading, Text
+from vitdemo.documents import Heading, Text
 from vitdemo.errors import RunError
 from vitdemo.figures.matrix import figure_to_png
-from vitdemo.metrics import CIFAR10_NOUNS, describe_pair, most_confused_pairs
+from vitdemo.metrics import describe_pair, most_confused_pairs
 from vitdemo.metrics.error_selection import Filters
+from vitdemo.metrics.paired import name_images
 from vitdemo.page.bridge import (
     Payload,
-    Task,
     ViewData,
     ViewState,
     add_view,
@@ -79,19 +78,20 @@ DIFFERENCE_COLOUR_KEY = (
 
 
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
-    """Lay out the tab, and add its controls by state key to `controls`."""
     with gr.Row(elem_id="confusion-settings", elem_classes="vd-filters"):
         choices = [(label, unit) for unit, label in UNITS.items()]
-        unit = gr.Radio(choices, value=COUNTS, label="Cell values")
-        errors_only = gr.Checkbox(False, label="Errors only", min_width=150)
-
+        controls[UNIT] = gr.Radio(choices, value=COUNTS, label="Cell values")
+        controls[ERRORS_ONLY] = gr.Checkbox(False, label="Errors only", min_width=150)
     keys = (MODEL, OTHER_MODEL, TESTS, UNIT, ERRORS_ONLY)
 
     def save_png(folder, *values):
         state = ViewState(None, "", dict(zip(keys, values, strict=True)))
-        return write_png(folder, read_matrix(choose_context(context, state), state))
+        matrix = read_matrix(choose_context(context, state), state)
+        path = folder / f"{matrix.file.replace('/', '-')}.png"
+        path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
+        return str(path)
 
-    settings = [controls[MODEL], controls[OTHER_MODEL], controls[TESTS], unit, errors_only]
+    settings = [controls[key] for key in keys]
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
@@ -100,7 +100,6 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
             add_view("confusion_cell", elem_id="cell-pictures")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(CONFUSION_INTRO)
-    controls |= {UNIT: unit, ERRORS_ONLY: errors_only}
 
 
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
@@ -118,15 +117,19 @@ def cell_payload(context: AppContext, state: ViewState) -> dict:
     cell = find_cell(matrix.classes, state.read_text("confusion.cell"))
     if cell is None:
         return {"run": matrix.run, "pairs": most_confused_cells(matrix)}
-    page = read_page(state, "confusion.page")
+    label, order = cell_label(matrix, *cell), "Most confident first."
+    other = None if matrix.has_different_images else matrix.other
+    if other:
+        order = f"First the images of {matrix.run}, then the other images of {other}."
+    title = [Heading(label[:1].upper() + label[1:]), Text(order, quiet=True)]
+    query = ImageQuery(matrix.run, Filters("all", *cell), other)
     return {
-        "title": document_payload(cell_title(matrix, *cell)),
-        "pictures": gallery_payload(context, cell_query(matrix, *cell), page),
+        "title": document_payload(title),
+        "pictures": gallery_payload(context, query, read_page(state, "confusion.page")),
     }
 
 
 PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload}
-TASKS: dict[str, Task] = {}
 
 
 def read_matrix(context: AppContext, state: ViewState) -> ConfusionCells:
@@ -155,16 +158,12 @@ def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
     return None
 
 
-# --- the matrix ----------------------------------------------------------------------------------
-
-
 def matrix_to_payload(matrix: ConfusionCells) -> dict:
     """Convert the confusion matrix to its payload.
 
     `values`, `texts`, `strengths` and `spoken` are (C, C). `strengths` (-1 to 1) define the
     colours, and `spoken` are labels for screen readers. `signed` marks a difference of two models,
-    with
-    negative values in purple.
+    with negative values in purple.
     """
     key = COLOUR_KEY
     if matrix.other:
@@ -201,18 +200,15 @@ def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
     Errors are scaled to the largest error; otherwise they would be invisible next to the correct
     predictions. Differences are scaled in the same way, and clipped on the diagonal.
     """
-    values = matrix.values if matrix.unit != COUNTS else _row_fractions(matrix)
+    values = matrix.values
+    if matrix.unit == COUNTS:  # as fractions, so that colours do not depend on class size
+        support = matrix.counts.sum(axis=1, keepdims=True)  # the same for both models
+        values = values / np.maximum(support, 1)
     right = np.eye(len(values), dtype=bool)
     scaled = values / (np.abs(values[~right]).max(initial=0) or 1.0)
     if matrix.errors_only:
         return np.where(right, 0.0, scaled)
     return scaled.clip(-1, 1) if matrix.other else np.where(right, values, scaled)
-
-
-def _row_fractions(matrix: ConfusionCells) -> np.ndarray:
-    """Return counts as fractions of their row, so that colours do not depend on class size."""
-    support = matrix.counts.sum(axis=1, keepdims=True)  # row sums are the same for both models
-    return matrix.values / np.maximum(support, 1)
 
 
 def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
@@ -227,32 +223,6 @@ def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
     if matrix.unit == PREDICTED_PERCENTAGES:
         whole, everything = matrix.counts[:, j].sum(), f"all images predicted as {predicted}"
     else:
-        whole, everything = matrix.counts[i].sum(), f"all {plural_class_name(true)}"
+        whole, everything = matrix.counts[i].sum(), f"all {name_images(true, 2)}"
     share = f", {100 * count / whole:.1f}% of {everything}" if whole else ""
     return f"{taken}: {pictures}{share}"
-
-
-def cell_query(matrix: ConfusionCells, i: int, j: int) -> ImageQuery:
-    """Return the query for the images of class `i` that were predicted as class `j`."""
-    other = None if matrix.has_different_images else matrix.other
-    return ImageQuery(matrix.run, Filters("all", i, j), other)
-
-
-def plural_class_name(name: str) -> str:
-    return CIFAR10_NOUNS[name][1] if name in CIFAR10_NOUNS else f'images of "{name}"'
-
-
-def cell_title(matrix: ConfusionCells, i: int, j: int) -> list[DocumentBlock]:
-    """Return a heading for the images of a cell, and a sentence about their order."""
-    order = "Most confident first."
-    if matrix.other and not matrix.has_different_images:
-        order = f"First the images of {matrix.run}, then the other images of {matrix.other}."
-    label = cell_label(matrix, i, j)
-    return [Heading(label[:1].upper() + label[1:]), Text(order, quiet=True)]
-
-
-def write_png(folder: Path, matrix: ConfusionCells) -> str:
-    """Save the matrix in `folder` as a PNG with double resolution, and return the file's path."""
-    path = folder / f"{matrix.file.replace('/', '-')}.png"
-    path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
-    return str(path)

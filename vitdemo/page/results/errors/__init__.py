@@ -21,7 +21,7 @@ from vitdemo.analyses.predictions import (
 )
 from vitdemo.context import AppContext
 from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
-from vitdemo.page.bridge import Payload, Task, ViewData, ViewState, add_view
+from vitdemo.page.bridge import Payload, ViewData, ViewState, add_view
 from vitdemo.page.gallery import gallery_payload, read_page
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.results.models import describe_menus, require_models
@@ -29,10 +29,7 @@ from vitdemo.page.results.models import describe_menus, require_models
 ANY_CLASS_VALUE = ""  # value of the choice "any class"
 ANY_CLASS = ("any class", ANY_CLASS_VALUE)
 MAX_CLASS_PAIRS = 10
-MULTI_MODEL_KINDS = (
-    "only_right",
-    "all_wrong",
-)  # kinds that depend on the predictions of other models
+MULTI_MODEL_KINDS = ("only_right", "all_wrong")  # these depend on the predictions of other models
 KIND_TEXTS = {  # kind -> label and explanation
     "errors": ("Errors", "{run} predicted the wrong class."),
     "right": ("Correct predictions", "{run} predicted the correct class."),
@@ -71,15 +68,14 @@ DEFAULT_KIND, DEFAULT_ORDER = "errors", "most_confident"
 
 
 def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
-    """Lay out the tab, and add its controls by state key to `controls`."""
     with gr.Row(elem_id="errors-columns", equal_height=False):
         with gr.Column(elem_id="errors-filters", scale=0, min_width=230):
             add_view("errors_kinds", elem_id="errors-kinds")
             with gr.Row(elem_classes="vd-filters"):
-                true = _class_choice("True class", "errors-true")
-                predicted = _class_choice("Predicted class", "errors-predicted")
-                either_way = gr.Checkbox(False, label="Both directions", min_width=110)
-                order = gr.Dropdown(
+                controls["errors.true"] = _class_choice("True class", "errors-true")
+                controls["errors.predicted"] = _class_choice("Predicted class", "errors-predicted")
+                controls["errors.both"] = gr.Checkbox(False, label="Both directions", min_width=110)
+                controls["errors.order"] = gr.Dropdown(
                     list(ORDER_CHOICES.items()),
                     value=DEFAULT_ORDER,
                     label="Order",
@@ -88,19 +84,12 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
                 )
             with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
                 add_view("errors_pairs", elem_id="errors-pairs")
-                low = _percent_slider(0, "Minimum confidence, %", "errors-low")
-                high = _percent_slider(100, "Maximum confidence, %", "errors-high")
+                low, high = "Minimum confidence, %", "Maximum confidence, %"
+                controls["errors.low"] = _percent_slider(0, low, "errors-low")
+                controls["errors.high"] = _percent_slider(100, high, "errors-high")
                 gr.Markdown(ORDER_HELP)
         with gr.Column(min_width=300):
             add_view("errors_pictures", elem_id="errors-pictures")
-    controls |= {
-        "errors.true": true,
-        "errors.predicted": predicted,
-        "errors.both": either_way,
-        "errors.low": low,
-        "errors.high": high,
-        "errors.order": order,
-    }
 
 
 def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
@@ -128,7 +117,9 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
 def pairs_payload(context: AppContext, state: ViewState) -> dict:
     """Return a button for each of the most confused class pairs. Raises `RunError`."""
     name, _ = require_models(context, state)
-    return pair_buttons(available_predictions(context, name), name)
+    group = available_predictions(context, name)
+    found = mutual_confusions(group.confusion_matrix(name), MAX_CLASS_PAIRS)
+    return {"chips": [_pair_button(pair, group.classes) for pair in found]}
 
 
 def pictures_payload(context: AppContext, state: ViewState) -> dict:
@@ -141,7 +132,6 @@ PAYLOADS: dict[str, Payload] = {
     "errors_pairs": pairs_payload,
     "errors_pictures": pictures_payload,
 }
-TASKS: dict[str, Task] = {}
 
 
 def read_query(context: AppContext, state: ViewState) -> ImageQuery:
@@ -203,18 +193,11 @@ def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
 
 
 def describe_kind(group: ComparablePredictions, name: str, kind: str) -> str:
-    """Return the explanation of a kind of images, for the run `name`."""
     alone = len(group.runs) == 1
     if alone and kind in MULTI_MODEL_KINDS:
         return f"Only {name} was tested on these images, so there is nothing to compare."
     count = "one model" if alone else f"{len(group.runs)} models"
     return KIND_TEXTS[kind][1].format(run=name, count=count)
-
-
-def pair_buttons(group: ComparablePredictions, name: str) -> dict:
-    """Return a button for each of the most confused class pairs of the run `name`."""
-    found = mutual_confusions(group.confusion_matrix(name), MAX_CLASS_PAIRS)
-    return {"chips": [_pair_button(pair, group.classes) for pair in found]}
 
 
 def _pair_button(pair: MutualConfusion, classes: tuple[str, ...]) -> dict:

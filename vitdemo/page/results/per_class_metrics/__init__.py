@@ -15,7 +15,6 @@ TEXTS = {
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section; add its menu to `controls`, by state key."""
     add_view(pair.VIEW, elem_id="paired-test")  # empty without a second model
     add_view(classes.VIEW, elem_id="per-class")
     gr.Markdown("## ROC and precision-recall curves")

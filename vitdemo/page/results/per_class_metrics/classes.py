@@ -37,7 +37,6 @@ MAX_TICKS = 6
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the metrics of the chosen models, and the runs to choose from."""
     name, other = choose_models(context, state)
     return ViewData(metrics_to_payload(context, name, other), describe_menus(context, state))
 
@@ -55,10 +54,9 @@ def metrics_to_payload(context: AppContext, name: str, other: str) -> dict:
     except VitdemoError as error:
         return notice_payload(str(error))
     reports = [found]
-    if other:
-        with suppress(VitdemoError):
-            run = context.find_run(other)
-            reports.append(context.cache.call(compute_classification_report, run))
+    with suppress(VitdemoError):  # without a second model, there is no run ""
+        run = context.find_run(other)
+        reports.append(context.cache.call(compute_classification_report, run))
     return {
         "summary": document_payload([Text(describe_test_accuracy(found))]),
         "plot": plot_metrics(reports),
@@ -73,9 +71,6 @@ def metrics_to_payload(context: AppContext, name: str, other: str) -> dict:
 
 def notice_payload(message: str) -> dict:
     return {"summary": document_payload([Notice(message)]), "plot": None, "details": []}
-
-
-# --- the dot plot --------------------------------------------------------------------------------
 
 
 def plot_metrics(reports: Sequence[ClassificationReport]) -> dict:
@@ -98,10 +93,8 @@ def plot_metrics(reports: Sequence[ClassificationReport]) -> dict:
 
 def plot_row(reports: Sequence[ClassificationReport], name: str, is_tested: bool) -> dict:
     marks = [[find_mark(report, metric, name) for report in reports] for metric in PLOTTED_METRICS]
-    values = [describe_marks(*each) for each in zip(PLOTTED_METRICS, marks, strict=True)]
-    return {"name": name, "isTested": is_tested, "spoken": f"{name}: {'; '.join(values)}"} | {
-        "marks": marks
-    }
+    values = "; ".join(map(describe_marks, PLOTTED_METRICS, marks))
+    return {"name": name, "isTested": is_tested, "spoken": f"{name}: {values}", "marks": marks}
 
 
 def find_mark(

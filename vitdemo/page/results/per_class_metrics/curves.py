@@ -65,11 +65,8 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     name, other = choose_models(context, state)
     wanted = state.read_names(CLASSES)
     try:
-        run = context.find_run(name) if name else None
-        report = context.cache.call(compute_classification_report, run) if run else None
+        report = context.cache.call(compute_classification_report, context.find_run(name))
     except VitdemoError:
-        report = None
-    if report is None:
         return ViewData([], {CLASSES: {"choices": [], "value": wanted}})
     choices, chosen = choose_classes(report, wanted)
     blocks = ranking_blocks(context, [each for each in (name, other) if each], chosen)
@@ -108,23 +105,18 @@ def ranking_blocks(
     if not found:
         return problems
     hue = dict(zip(classes, HUES, strict=False))
-    drawn = [
-        ranking_legend(runs, hue),
+    legend = {
+        name: [LegendEntry(run, colour, dashed=run != runs[0]) for run in runs]
+        for name, colour in hue.items()
+    }
+    return [
+        *problems,
+        Legend(legend),
         ranking_plots(found, runs, hue),
         ranking_table(found),
         ranking_download(found),
         Details("About", [Text(RANKING_CURVES_INTRO)]),
     ]
-    return [*problems, *drawn]
-
-
-def ranking_legend(runs: Sequence[str], hue: dict[str, str]) -> Legend:
-    return Legend(
-        {
-            name: [LegendEntry(run, colour, dashed=run != runs[0]) for run in runs]
-            for name, colour in hue.items()
-        }
-    )
 
 
 def ranking_plots(
@@ -147,22 +139,19 @@ def ranking_plots(
         diagonal=False,
     )
     of = f"of {', '.join(hue)}, by {' and '.join(runs)}; the table below has the values"
-    drawn = {"ROC curve": roc, "Precision-recall curve": precision}
     return Plots(
         [
             Figure(title, f"{title} {of}", figures.figure_to_svg(plot))
-            for title, plot in drawn.items()
+            for title, plot in (("ROC curve", roc), ("Precision-recall curve", precision))
         ]
     )
 
 
 def ranking_table(found: Sequence[RankingReport]) -> Table:
     """Return a table of the areas with their intervals, and of the precision at fixed recalls."""
-    at = [
-        f"{'… ' if i else 'Precision at recall '}{100 * r:.0f}%"
-        for i, r in enumerate(RECALL_LEVELS)
-    ]
-    columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision", *at]
+    first, *others = [f"{100 * recall:.0f}%" for recall in RECALL_LEVELS]
+    columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision"]
+    columns += [f"Precision at recall {first}", *(f"… {other}" for other in others)]
     rows = [ranking_row(r) for r in found]
     return Table(columns, rows, file="vitdemo-areas", words=RANKING_TERMS)
 

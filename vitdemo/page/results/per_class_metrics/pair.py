@@ -17,7 +17,7 @@ def payload(context: AppContext, state: ViewState) -> list:
     Raises `VitdemoError` if the two models cannot be compared.
     """
     name, other = choose_models(context, state)
-    if not name or not other:
+    if not other:
         return []
     run = context.find_run(name)
     try:

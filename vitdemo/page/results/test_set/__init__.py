@@ -29,10 +29,9 @@ from vitdemo.custom_classes import MAX_CUSTOM_NAME_LENGTH, ImageCollection
 from vitdemo.data.image_folders import SYSTEM_NAMES, format_some_names
 from vitdemo.errors import DataError, RunError
 from vitdemo.page.bridge import (
-    Action,
+    Handlers,
     Payload,
     Report,
-    Task,
     ViewData,
     ViewState,
     add_view,
@@ -89,24 +88,14 @@ class TestSetSession:
     removed: str = ""  # name of the last removed test set, which may still be in the view state
 
 
-@dataclass(frozen=True)
-class Handlers:
-    """Functions of the view for the bridge, by name."""
+def build(context: AppContext, controls: dict[str, Component], *, for_all: bool) -> Handlers:
+    """Lay out the view and the menu of test sets, and add the menu to `controls`.
 
-    payloads: dict[str, Payload]
-    tasks: dict[str, Task]
-    actions: dict[str, Action]
-
-
-def add_menu(controls: dict[str, Component]) -> None:
-    """Lay out the menu of test sets, and add it to `controls`."""
+    With `for_all`, each test set belongs to all users of the page.
+    """
     controls[TESTS] = RunChoice(
         [], label="Test images", nobody=ORIGINAL_LABEL, elem_id="results-tests"
     )
-
-
-def build(context: AppContext, *, for_all: bool) -> Handlers:
-    """Lay out the view. With `for_all`, each test set belongs to all users of the page."""
 
     def discard(session: TestSetSession) -> None:
         for test_set_id in session.ids:
@@ -148,7 +137,6 @@ def choose_context(context: AppContext, state: ViewState) -> AppContext:
 
 
 def on_chosen_test_set(payload: Payload) -> Payload:
-    """Return `payload` with the context of the chosen test set."""
     return lambda context, state: payload(choose_context(context, state), state)
 
 

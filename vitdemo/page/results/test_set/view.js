@@ -1,6 +1,6 @@
 // The user's own test set: upload, evaluation of all models with its classes, and a table of both accuracies.
 import { documentIn } from "../../components/documents.js";
-import { notice } from "../../components/shared.js";
+import { actionButton, notice } from "../../components/shared.js";
 import { progressLine } from "../../components/task_panel.js";
 import { filesOfFolder, folderOf, takeFiles, uploadFiles } from "../../components/uploads.js";
 import { markup, nothing, render } from "../../markup.js";
@@ -9,18 +9,7 @@ import { fillPlural, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.test_set;
 const TESTS = "results.tests";
-const VIEW = "test_set";
 const MAX_FILES = 1000; // per folder; the server has the same limit
-// The views that show results of the chosen test set.
-const RESULTS = ["class_metrics", "paired_test", "ranking_curves", "confusion_matrix", "confusion_cell"]
-  .concat([
-    "errors_kinds",
-    "errors_pairs",
-    "errors_pictures",
-    "calibration",
-    "model_scatter",
-    "models_table",
-  ]);
 
 // With an own test set, compare the chosen model on both test sets; the user may choose another comparison.
 store.watch([TESTS], (state, changes) => {
@@ -49,7 +38,7 @@ function createTestSet(element, { upload }) {
       running = !state.end;
       progress.show({ ...state, error: null });
       if (state.end) element.querySelector(".accuracies").open = true;
-      if (state.end) [VIEW, ...RESULTS].forEach(store.invalidate);
+      if (state.end) store.invalidateViewsOf(TESTS);
       say(state.cancelled ? texts.cancelled : error);
     }, [TESTS]);
   }
@@ -91,12 +80,8 @@ function createTestSet(element, { upload }) {
     markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
       fillPlural(texts, "evaluate", drawn.pending)
     }</button>`;
-  const cancelButton = () =>
-    markup`<button type="button" class="vd-download" id="tests-cancel" @click=${() =>
-      store.stopTask()}>${TEXTS.task_panel.cancel}</button>`;
-  const removeButton = () =>
-    markup`<button type="button" class="vd-download" id="tests-remove"
-      @click=${() => store.act("tests.remove", {}, say)}>${texts.remove}</button>`;
+  const cancelButton = () => actionButton(TEXTS.task_panel.cancel, () => store.stopTask(), "tests-cancel");
+  const remove = () => store.act("tests.remove", {}, say);
 
   function chosen() {
     return markup`<h2>${drawn.name}</h2>
@@ -106,7 +91,7 @@ function createTestSet(element, { upload }) {
         <summary>${texts.accuracies}</summary>${table}
       </details>
       <div class="buttons">${drawn.pending && !running ? evaluateButton() : nothing}${
-      running ? cancelButton() : removeButton()
+      running ? cancelButton() : actionButton(texts.remove, remove, "tests-remove")
     }</div>`;
   }
 
@@ -128,4 +113,4 @@ function createTestSet(element, { upload }) {
   };
 }
 
-store.define(VIEW, { needs: [TESTS], create: createTestSet });
+store.define("test_set", { needs: [TESTS], create: createTestSet });

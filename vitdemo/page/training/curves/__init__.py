@@ -48,7 +48,6 @@ TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 
 def build(controls: dict[str, Component]) -> None:
-    """Lay out the plots and, below, the display settings."""
     add_view(VIEW, elem_id="plots")
     with gr.Row(elem_id="training-filters", elem_classes="vd-filters"):
         controls[SMOOTHING] = gr.Slider(
@@ -65,7 +64,6 @@ def build(controls: dict[str, Component]) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the curves of the chosen runs."""
     found = context.list_runs()[0]
     return render_curves(found, choose_runs(found, state))
 

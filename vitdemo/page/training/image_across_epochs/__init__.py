@@ -53,7 +53,6 @@ MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
 
 
 def build(controls: dict[str, Component]) -> None:
-    """Lay out the menu of runs and the animation."""
     gr.Markdown(f"### {TITLE}")
     controls[RUN] = RunChoice([], label=RUN_LABEL, elem_id="film-of", min_width=220)
     add_view(VIEW, elem_id="film")
@@ -77,7 +76,6 @@ def payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
 
 
 def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:
-    """Return the animation of the run `name`, or a message."""
     if not name:
         return {"message": NO_SNAPSHOTS_MESSAGE}
     try:
@@ -89,7 +87,6 @@ def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:
 
 
 def snapshots_to_payload(snapshots: Snapshots, true_class: str | None) -> dict:
-    """Return the payload of `snapshots`, and of the image's true class if it is known."""
     classes, words = snapshots.run.classes, ""
     order = list(snapshots.probabilities[-1].argsort()[::-1][:MAX_CLASSES_SHOWN])  # (E, C)
     label = true_class if true_class in classes else None

@@ -30,7 +30,6 @@ OPEN_ABLATION_LABEL = "Show the ablation of {name} in Compare models"
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the curves and the document about the chosen runs."""
     found = context.list_runs()[0]
     shown = choose_runs(found, state)
     curves = render_curves(found, shown, MORE_PLOTS)
@@ -58,7 +57,6 @@ def ablation_links(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> 
 
 
 def epoch_table(runs: Sequence[Run]) -> list[DocumentBlock]:
-    """Return the results of each epoch as a folded table."""
     rows = [
         [run.name, *(_cell(record[field]) for field in RECORD_FIELDS)]
         for run in runs

@@ -23,7 +23,6 @@ RUNS_LABEL, MORE_LABEL = "Runs", "More runs"
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the legend."""
     found = context.list_runs()[0]
     defaults = default_run_names(found)
     controls[RUNS] = RunList(
@@ -49,7 +48,7 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
         "in_progress": is_training or not found or any(map(is_in_progress, found)),
         "is_training": is_training,
     }
-    names, defaults = choose_names(found, state), default_run_names(found)
+    names, defaults = [run.name for run in choose_runs(found, state)], default_run_names(found)
     value = NOT_CHOSEN if names == defaults else names
     props = {
         "groups": group_runs(found),
@@ -85,15 +84,10 @@ def default_run_names(found: Sequence[Run]) -> list[str]:
 
 def choose_runs(found: Sequence[Run], state: ViewState) -> list[Run]:
     """Return the chosen runs of `found`, and new runs with weights or in training."""
-    names = choose_names(found, state)
-    return [run for run in found if run.name in names]
-
-
-def choose_names(found: Sequence[Run], state: ViewState) -> list[str]:
-    """Return the names of `choose_runs`, in the order of `found`."""
-    wanted, known = state.read_names(RUNS), state.read_names(KNOWN)
+    names, known = state.read_names(RUNS), state.read_names(KNOWN)
     defaults = default_run_names(found)
-    if wanted == NOT_CHOSEN:
-        return defaults
-    added = {name for name in defaults if known and name not in known}
-    return [run.name for run in found if run.name in {*wanted, *added}]
+    if names == NOT_CHOSEN:
+        names = defaults
+    elif known:
+        names += [name for name in defaults if name not in known]
+    return [run for run in found if run.name in names]

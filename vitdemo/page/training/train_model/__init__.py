@@ -11,9 +11,10 @@ import gradio as gr
 from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.figures.curves import COLOURS
 from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
-from vitdemo.jobs.state import find_followed_job
+from vitdemo.jobs.state import Job, find_followed_job
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
@@ -25,7 +26,8 @@ from vitdemo.page.training.train_model.form import (
     TrainingForm,
 )
 from vitdemo.page.training.train_model.jobs import job_rows
-from vitdemo.page.training.train_model.live_curves import render_live_curves
+from vitdemo.runs import read_history
+from vitdemo.runs.steps import read_steps
 
 JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
 PANEL_TITLE = "Train a model"
@@ -39,6 +41,9 @@ OFFER = "Train a model yourself: the recipe 'First steps' takes about 3 minutes.
 OFFER_LABEL = "Set up the training"
 JS_OPEN_FORM = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.openForm())"
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
+MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
+LIVE_AXIS = "epochs trained"  # a fraction of an epoch for each logged step
+NO_STEP_NOTE = "{name}: the curves appear after the first step."
 TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
@@ -91,3 +96,43 @@ def live_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> dict:
 
 def has_unfinished_job(jobs: JobQueue) -> bool:
     return any(job.is_unfinished for job in jobs.list_jobs())
+
+
+def render_live_curves(job: Job | None) -> dict:
+    """Return the value of `linePlotsIn` for the training run of a job, or {} without a job.
+
+    Training curves have a point per logged step, validation curves a point per epoch.
+    """
+    if job is None:
+        return {}
+    lines, history = read_steps(job.path), read_history(job.path)
+    if not lines:
+        return {"note": NO_STEP_NOTE.format(name=job.name)}
+    lines = lines[:: max(1, -(-len(lines) // MAX_CURVE_POINTS))]
+    colour, lighter = COLOURS[0]
+    trained = [line["epoch"] - 1 + line["step"] / line["steps"] for line in lines]
+    ends = [record["epoch"] - 1 + record.get("share", 1) for record in history]
+
+    def plot(title: str, unit: str, field: str, scale: float, decimals: int) -> dict:
+        looks = {"run": job.name, "sign": "", "faint": False, "read": False, "epochs": None}
+        training = {"x": trained, "y": [scale * line[field] for line in lines]}
+        held = {"x": ends, "y": [scale * record[f"val_{field}"] for record in history]}
+        return {
+            "title": title,
+            "label": f"{title} of {job.name}, by {LIVE_AXIS}",
+            "unit": unit,
+            "x": LIVE_AXIS,
+            "decimals": decimals,
+            "lines": [
+                looks | training | {"name": "training", "colour": lighter, "dashed": True},
+                looks | held | {"name": "validation", "colour": colour, "points": True},
+            ],
+        }
+
+    return {
+        "legend": [{"name": job.name, "colour": colour, "lighter": lighter, "sign": ""}],
+        "plots": [
+            plot("Loss (live)", "loss", "loss", 1, 3),
+            plot("Accuracy (live)", "%", "accuracy", 100, 1),
+        ],
+    }

@@ -139,7 +139,6 @@ def parse_guess(words: object, baseline: str) -> float:
 
 
 def build_option_input(name: str, option: TrainingOption, value):
-    """Build the input component of `option`, with the initial `value`."""
     looks = {"label": option.label, "info": option.info or None, "min_width": 150,
              "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
     if option.choices:

@@ -31,7 +31,6 @@ UPLOAD_QUEUE = {"concurrency_id": "uploads of models", "concurrency_limit": 1}
 
 
 def build(context: AppContext) -> None:
-    """Lay out the panel."""
     with gr.Accordion(TITLE, open=False, elem_id="upload-model") as panel:
         gr.Markdown(INTRO)
         model = RunChoice(label=MODEL_LABEL, elem_id="upload-run")

@@ -9,7 +9,7 @@ The payload, whose `sheet` contains all images in rows of `columns`:
 from vitdemo.analyses.class_statistics import EXAMPLES_PER_CLASS, sample_examples
 from vitdemo.context import AppContext
 from vitdemo.documents.images import tile_images
-from vitdemo.page.bridge import ImageFile, ViewState, add_view
+from vitdemo.page.bridge import ImageFile, ViewState
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.gallery import MAX_PIXELATED_SIDE
 
@@ -23,13 +23,7 @@ TEXTS = {
 }
 
 
-def build() -> None:
-    """Lay out the view, which the browser draws."""
-    add_view(VIEW, elem_id="class-examples")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the example images. Raises `DataError` without a dataset."""
     found = sample_examples(context)
     pixelated = context.open_dataset().is_cifar10 and found.images.shape[1] <= MAX_PIXELATED_SIDE
     return {

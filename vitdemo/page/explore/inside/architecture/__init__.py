@@ -19,8 +19,7 @@ from vitdemo.analyses.architecture import ModelPart, load_model_parts
 from vitdemo.analyses.overview import ModelOverview, compute_overview
 from vitdemo.context import AppContext, Prediction
 from vitdemo.metrics import top_k_classes
-from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_square, round_numbers
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.bridge import ImageFile, ViewState, load_square, round_numbers
 
 VIEW = "architecture"
 DIGITS = 5
@@ -85,13 +84,7 @@ CONVOLUTIONAL_CAPTION = "'{name}' is convolutional: it has no tokens and no atte
 BLOCKS_CAPTION = "{times} layers (blocks) in sequence"
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part."""
-    add_view(VIEW, elem_id="diagram")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the model's diagram. Raises `VitdemoError`."""
     run, image = context.find_run(state.model), load_square(context, state.image)
     overview = compute_overview(context, run, image) if context.count_layers(run) else None
     found = context.predict(run, image)
@@ -104,14 +97,12 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def list_answers(found: Prediction) -> list[list]:
-    """Return the most probable classes with their probabilities."""
     top, shares = top_k_classes(found.probabilities, MAX_CLASSES)
     pairs = zip(top, shares, strict=True)
     return [[found.run.classes[c], round(float(share), DIGITS)] for c, share in pairs]
 
 
 def describe_steps(overview: ModelOverview) -> dict:
-    """Return the results of each step of a Vision Transformer."""
     return {
         "grid": list(overview.token_norms.shape),
         "norms": round_numbers(overview.token_norms, DIGITS),
@@ -122,7 +113,6 @@ def describe_steps(overview: ModelOverview) -> dict:
 
 
 def describe_parts(name: str, parts: Sequence[ModelPart]) -> dict:
-    """Return the captions and parts of the diagram of the model `name`."""
     if any(part.kind == "convolutions" for part in parts):
         caption, repeated = CONVOLUTIONAL_CAPTION.format(name=name), ""
     else:
@@ -132,7 +122,6 @@ def describe_parts(name: str, parts: Sequence[ModelPart]) -> dict:
 
 
 def make_box(part: ModelPart) -> dict:
-    """Return the box of one part: title, description, sizes and link."""
     sizes = dict(part.sizes)
     if "prefix" in sizes:
         before = ", ".join(sizes["prefix"]).capitalize()

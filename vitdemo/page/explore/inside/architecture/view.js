@@ -4,10 +4,9 @@ import { caption, folded, signed } from "../../../components/grid.js";
 import { largest, marked, paint, probability, shade } from "../../../components/shared.js";
 import { markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
+import { fill, formatNumber, TEXTS } from "../../../texts.js";
 
 const texts = TEXTS.architecture;
-const number = (value) => value.toLocaleString("en");
 
 function open({ part, section }) {
   if (part) document.querySelector(`#part input[value="${part}"]`)?.click();
@@ -134,9 +133,9 @@ const convolutional = (value) => [
 function sizes({ parts }) {
   const total = (name) => parts.reduce((sum, each) => sum + each[name], 0);
   const [parameters, macs] = [total("parameters"), total("macs")];
-  const cell = (count, all) => `${number(count)} (${probability(count / (all || 1))})`;
+  const cell = (count, all) => `${formatNumber(count)} (${probability(count / (all || 1))})`;
   const rows = parts.map((each) => [each.title, cell(each.parameters, parameters), cell(each.macs, macs)]);
-  rows.push([texts.total, number(parameters), number(macs)]);
+  rows.push([texts.total, formatNumber(parameters), formatNumber(macs)]);
   return folded(texts.numbers, [texts.part, texts.parameters, texts.macs], rows);
 }
 

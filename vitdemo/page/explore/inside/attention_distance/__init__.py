@@ -14,8 +14,7 @@ from vitdemo.documents import (
 from vitdemo.documents.table import Table
 from vitdemo.figures.charts import plot_attention_distance
 from vitdemo.installation import TRAIN_COMMAND
-from vitdemo.page.bridge import ViewState, add_view, document_payload, load_square
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.bridge import ViewState, document_payload, load_square
 from vitdemo.runs import Run, find_pretraining
 
 VIEW = "attention_distance"
@@ -30,13 +29,7 @@ ABOUT_DISTANCE = (
 )
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part."""
-    add_view(VIEW, elem_id="distances")
-
-
 def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document of all models' attention distances. Raises `VitdemoError`."""
     distances = compute_all_distances(context, load_square(context, state.image))
     return document_payload(distance_blocks(*distances))
 
@@ -77,11 +70,7 @@ def describe_origin(run: Run) -> str:
         return str(recipe.get("summary", run.spec.family))
     if run.spec.family == "timm":
         return "pretrained" if recipe["pretrained"] else "from scratch"
-    return (
-        "from scratch, with self-supervised pretraining"
-        if find_pretraining(run)
-        else "from scratch"
-    )
+    return f"from scratch{', with self-supervised pretraining' if find_pretraining(run) else ''}"
 
 
 def describe_sample(found: AttentionDistances) -> str:

@@ -9,13 +9,11 @@ from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page.bridge import (
     ViewState,
-    add_view,
     choose_layer,
     document_payload,
     load_square,
     load_trace,
 )
-from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "epochs"
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
@@ -33,28 +31,17 @@ KEEP_EPOCHS_TEXT = (
 )
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part, whose view the browser draws."""
-    add_view(VIEW, elem_id="epochs-inside")
-
-
 def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document of the maps after each saved epoch. Raises `VitdemoError`."""
-    return document_payload(epoch_blocks(context, state))
-
-
-def epoch_blocks(context: AppContext, state: ViewState) -> list[DocumentBlock]:
     run = load_trace(context, state).run
     if not runs.list_saved_weights(run):
-        return missing_epochs_blocks(run.name, names_with_epochs(context))
+        return document_payload(missing_epochs_blocks(run.name, names_with_epochs(context)))
     image = load_square(context, state.image)
     snapshots = load_snapshots(context, run, image, MAX_EPOCHS_SHOWN)
     maps = epoch_map_row(snapshots, choose_layer(context, state, run))
-    return [maps, Details("About", [Text(ABOUT_EPOCHS, quiet=True)])]
+    return document_payload([maps, Details("About", [Text(ABOUT_EPOCHS, quiet=True)])])
 
 
 def names_with_epochs(context: AppContext) -> list[str]:
-    """Return the names of the runs that have weights of several epochs."""
     found = (run for run in runs_with_snapshots(context) if run.has_weights)
     return [run.name for run in found if runs.list_saved_weights(run)]
 
@@ -70,13 +57,11 @@ def missing_epochs_blocks(name: str, others: list[str]) -> list[DocumentBlock]:
 
 
 def epoch_map_row(found: Snapshots, layer: int) -> MapRow:
-    """Return one map of `layer` (from 1) per epoch."""
     panels = [epoch_panel(found, e, layer) for e in range(len(found.epochs))]
     return MapRow(panels, EPOCHS_CAPTION.format(layer=layer))
 
 
 def epoch_panel(found: Snapshots, e: int, layer: int) -> MapPanel:
-    """Return the map of `layer` after epoch `found.epochs[e]`."""
     values = found.maps[e, layer - 1].reshape(found.grid)
     predicted, when = int(found.predicted[e]), f"Epoch {found.epochs[e]}"
     share = 100 * found.probabilities[e, predicted]

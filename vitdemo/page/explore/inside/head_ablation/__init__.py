@@ -86,7 +86,6 @@ NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch the
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part, whose views the browser draws."""
     instead = gr.Radio(
         [(words, name) for name, words in REPLACEMENT_LABELS.items()],
         value="mean",
@@ -103,7 +102,6 @@ def build(look: ExploreTab) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the grid of effects. Raises `VitdemoError`."""
     image, run = load_square(context, state.image), context.find_run(state.model)
     return to_payload(compute_head_effects(context, run, image, read_replacement(state)))
 
@@ -120,10 +118,6 @@ def to_payload(found: AblationEffects) -> dict:
 
 
 def comparison_payload(context: AppContext, state: ViewState) -> list:
-    """Return the document that compares the predictions with all heads and without some.
-
-    Raises `VitdemoError`.
-    """
     image, run = load_square(context, state.image), context.find_run(state.model)
     run.require_classes()
     trace = context.trace_image(run, image)
@@ -134,10 +128,7 @@ def comparison_payload(context: AppContext, state: ViewState) -> list:
 
 
 def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> str:
-    """Measure the accuracy without the heads that are off, and describe it. A task of the bridge.
-
-    Raises `VitdemoError`, and `Stopped` after a cancellation.
-    """
+    """Measure the accuracy without the heads that are off, and describe it."""
     run = context.find_run(state.model)
     model = context.load_model(run)
     require_attention(run, model)
@@ -166,12 +157,8 @@ def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:
 
 def describe_replacement(found: AblationEffects) -> str:
     """Return the limits of the effects, with the replacement of a head's output."""
-    off = (
-        MEAN_ABLATION_CAPTION.format(of=found.mean_source)
-        if found.mean_source
-        else ZERO_ABLATION_CAPTION
-    )
-    return ABOUT_EFFECTS.format(replacement=off)
+    mean = MEAN_ABLATION_CAPTION.format(of=found.mean_source)
+    return ABOUT_EFFECTS.format(replacement=mean if found.mean_source else ZERO_ABLATION_CAPTION)
 
 
 def comparison_blocks(
@@ -182,24 +169,18 @@ def comparison_blocks(
     before, now = int(all_on.argmax()), int(without.argmax())
     shown = [*shown, *([now] if now not in shown else [])]  # include the new prediction
     rows = [(run.classes[c], float(all_on[c]), float(without[c])) for c in shown]
-    heading = ("all heads", "without")
-    if not heads:
-        return [
-            Text(NO_HEAD_OFF_MESSAGE, told=True),
-            ProbabilityChange("All heads are on", rows, heading),
-        ]
-    verdict = (
-        f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
-        f"({percent_text(without[now])}%; with all heads {percent_text(all_on[now])}%)."
-    )
-    return [
-        Text(verdict, told=True),
-        ProbabilityChange(f"Without {list_heads(heads)}", rows, heading),
-    ]
+    verdict, title = NO_HEAD_OFF_MESSAGE, "All heads are on"
+    if heads:
+        verdict = (
+            f"{run.name} {'still' if now == before else 'now'} predicts {run.classes[now]} "
+            f"({percent_text(without[now])}%; with all heads {percent_text(all_on[now])}%)."
+        )
+        title = f"Without {list_heads(heads)}"
+    change = ProbabilityChange(title, rows, ("all heads", "without"))
+    return [Text(verdict, told=True), change]
 
 
 def list_heads(heads: Collection[HeadIndex]) -> str:
-    """List the first six heads as text, and the number of further heads."""
     words = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in sorted(heads)[:6])
     return words + (f" and {len(heads) - 6} more" if len(heads) > 6 else "")
 

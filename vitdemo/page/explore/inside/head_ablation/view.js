@@ -62,17 +62,14 @@ function wall(value, heads) {
 }
 
 function render(element, value, state) {
-  const numbers = value.probability.map((
-    line,
-    l,
-  ) => [String(l + 1), ...line.map((change) => signed(100 * change))]);
+  const row = (line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))];
   const head = [
     texts.layer_column,
     ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
   ];
   draw(
     markup`${caption(value.words)}${wall(value, parse(value, state.off ?? ""))}${
-      folded(fill(texts.numbers, { name: value.name }), head, numbers)
+      folded(fill(texts.numbers, { name: value.name }), head, value.probability.map(row))
     }${about(value.about)}`,
     element,
   );

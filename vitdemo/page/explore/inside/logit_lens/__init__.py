@@ -17,8 +17,7 @@ import numpy as np
 
 from vitdemo.context import AppContext
 from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
-from vitdemo.page.bridge import ImageFile, ViewState, add_view, load_trace, round_numbers
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.bridge import ImageFile, ViewState, load_trace, round_numbers
 
 VIEW = "logit_lens"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
@@ -61,25 +60,19 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part, whose view the browser draws."""
-    add_view(VIEW, elem_id="lens")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Compute the payload of the logit lens for the view state. Raises `VitdemoError`."""
     trace = load_trace(context, state)
     return to_payload(compute_logit_lens(context.load_model(trace.run), trace))
 
 
 def to_payload(lens: LogitLens) -> dict:
     """Convert a logit lens to its payload, with only the most probable of many classes."""
-    shown, classes = select_classes(lens.predictions), lens.run.classes
+    shown, classes = select_classes(lens.predictions), lens.trace.run.classes
     rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
     colours, short_names = assign_class_colours(lens.patches), abbreviate_names(classes)
     named, predicted = np.unique(lens.patches.argmax(2), return_inverse=True)
     return {
-        "run": lens.run.name,
+        "run": lens.trace.run.name,
         "seen": ImageFile(lens.trace.input_image),
         "grid": list(lens.trace.grid),
         "words": [LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION],

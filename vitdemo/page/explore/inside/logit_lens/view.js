@@ -1,7 +1,7 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
 import { about, caption, foldedGrid, fromHex, grid, painted } from "../../../components/grid.js";
-import { probability, shade } from "../../../components/shared.js";
+import { probability, range, shade } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
@@ -36,11 +36,7 @@ function strip({ answers, classes }, layer, choose) {
 function patches(value, layer) {
   const [rows, columns] = value.grid;
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
-  const lines = (each) =>
-    Array.from(
-      { length: rows },
-      (_, i) => Array.from({ length: columns }, (_, j) => each(i * columns + j, i + 1, j + 1)),
-    );
+  const lines = (each) => range(rows, (i) => range(columns, (j) => each(i * columns + j, i + 1, j + 1)));
   const cell = (p, row, column) => ({
     text: predicted[p].short,
     rgb: fromHex(predicted[p].colour),

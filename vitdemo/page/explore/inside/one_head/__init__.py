@@ -13,16 +13,14 @@ import torch
 
 from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
-from vitdemo.explain.qkv import LayerQKV, compute_layer_qkv
+from vitdemo.explain.qkv import compute_layer_qkv
 from vitdemo.page.bridge import (
     ImageFile,
     NumbersFile,
     ViewState,
-    add_view,
     choose_layer,
     load_trace,
 )
-from vitdemo.page.explore.tab import ExploreTab
 
 VIEW = "one_head"
 ONE_HEAD_CAPTION = (
@@ -67,29 +65,19 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part, whose view the browser draws."""
-    add_view(VIEW, elem_id="one-head")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the chosen layer. Raises `VitdemoError`."""
     trace = load_trace(context, state)
     layer = choose_layer(context, state, trace.run)
-    return to_payload(compute_layer_qkv(context.load_model(trace.run), trace, layer))
-
-
-def to_payload(found: LayerQKV) -> dict:
-    """Return the payload of a layer's queries, keys and values."""
+    found = compute_layer_qkv(context.load_model(trace.run), trace, layer)
     numbers = torch.stack([found.queries, found.keys, found.values])  # (3, H, N, D/H)
     _, heads, _, width = numbers.shape
     return {
-        "run": found.run.name,
+        "run": found.trace.run.name,
         "heads": heads,
         "grid": list(found.trace.grid),
         "prefix": list(found.trace.prefix_names),
         "scale": found.scale,
-        "seen": ImageFile(found.input_image),
+        "seen": ImageFile(found.trace.input_image),
         "words": ONE_HEAD_CAPTION.format(layer=found.layer, heads=heads, width=width),
         "numbers": NumbersFile(to_numpy(numbers), exact=True),
     }

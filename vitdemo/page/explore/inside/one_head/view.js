@@ -1,8 +1,8 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
 // Another head, query or key is computed here; another layer needs one request.
 import { caption, folded, signed } from "../../../components/grid.js";
-import { floats, matrices } from "../../../components/matrices.js";
-import { largest, notice, paint, percent } from "../../../components/shared.js";
+import { fileView, floats } from "../../../components/matrices.js";
+import { largest, paint, patchAt, percent, placeRing, range } from "../../../components/shared.js";
 import { elementOf, markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
@@ -11,7 +11,6 @@ const texts = TEXTS.one_head;
 const STRONGEST = 5;
 let place = null; // the element of the view
 let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
-let asked = 0;
 let choices = null; // the three <select> elements {head, query, key}
 let pointed = null; // the key under the pointer; null: the chosen key
 let chosenFor = ""; // run and sizes for which the choices are valid
@@ -110,23 +109,11 @@ function steps(h, n, j, found) {
   ];
 }
 
-const plain = (
-  number,
-) => (number >= 1e-3 && number < 1e6
-  ? Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 })
-  : number.toExponential(2));
-const share = (one, all) => dot(one, all) / dot(all, all);
-
-function ring(name, n) {
-  const mark = part(`ring.${name}`);
-  const p = n - layer.value.prefix.length;
-  mark.hidden = p < 0;
-  if (p < 0) return;
-  const [rows, columns] = layer.value.grid;
-  mark.style.cssText = `top: ${(100 * Math.floor(p / columns)) / rows}%; left: ${
-    (100 * (p % columns)) / columns
-  }%; width: ${100 / columns}%; height: ${100 / rows}%`;
+function plain(number) {
+  if (number < 1e-3 || number >= 1e6) return number.toExponential(2);
+  return Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
+const share = (one, all) => dot(one, all) / dot(all, all);
 
 function draw() {
   const [h, n] = [Number(choices.head.value), Number(choices.query.value)];
@@ -134,8 +121,9 @@ function draw() {
   const found = worked(h, n);
   const prefix = layer.value.prefix.length;
   paint(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
-  ring("query", n);
-  ring("key", j);
+  for (const [name, token] of [["query", n], ["key", j]]) {
+    placeRing(part(`ring.${name}`), layer.value.grid, token - prefix);
+  }
   render(steps(h, n, j, found), part("steps"));
   const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]);
   const most = order.slice(0, STRONGEST).map((i) =>
@@ -159,14 +147,6 @@ function point(key) {
   draw();
 }
 
-function patchAt(event) {
-  const box = part("map").getBoundingClientRect();
-  const [rows, columns] = layer.value.grid;
-  const at = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
-  const row = at((event.clientY - box.top) / box.height, rows);
-  return layer.value.prefix.length + row * columns + at((event.clientX - box.left) / box.width, columns);
-}
-
 // Return the patch with the largest attention weight of a query in the first head.
 function strongest(n) {
   const { weights } = worked(0, n);
@@ -184,10 +164,7 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
   choices = Object.fromEntries(
     Object.entries(names).map(([name, label]) => {
       const count = name === "head" ? heads : layer.size;
-      const options = Array.from(
-        { length: count },
-        (_, i) => markup`<option value=${i}>${label(i)}</option>`,
-      );
+      const options = range(count, (i) => markup`<option value=${i}>${label(i)}</option>`);
       const select = elementOf(markup`<select class="vd-select ${name}">${options}</select>`);
       select.value = isSame ? choices[name].value : String(first[name]);
       select.addEventListener("change", () => point(null));
@@ -197,9 +174,10 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
 }
 
 function map({ run, seen }) {
-  const move = (event) => point(patchAt(event));
+  const tokenAt = (event) => layer.value.prefix.length + patchAt(part("map"), layer.value.grid, event);
+  const move = (event) => point(tokenAt(event));
   const click = (event) => {
-    choices.query.value = String(patchAt(event));
+    choices.query.value = String(tokenAt(event));
     draw();
   };
   return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
@@ -225,29 +203,16 @@ function build(value) {
   );
 }
 
-async function load(element, value) {
-  const mine = ++asked;
-  try {
-    const file = await matrices(value.numbers.url);
-    if (mine !== asked) return; // another layer has arrived in the meantime
-    place = element;
-    layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
-    pointed = null;
-    build(value);
-    draw();
-  } catch (error) {
-    if (mine === asked) showError(element, error.message);
-  }
-}
-
-function showError(element, message) {
-  asked += 1; // a file that is still loading is out of date
-  render(notice(message), element);
+function take(element, value, file) {
+  place = element;
+  layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
+  pointed = null;
+  build(value);
+  draw();
 }
 
 store.define("one_head", {
   skeleton: "figures",
   needs: ["image", "model", "layer"],
-  render: load,
-  showError,
+  ...fileView(({ numbers }) => numbers, take),
 });

@@ -35,7 +35,6 @@ FILTER_TILE_WIDTH = 68  # side of a tile in pixels
 
 
 def build(look: ExploreTab) -> None:
-    """Lay out the part and connect its events."""
     which = gr.Radio(
         [PRINCIPAL_COMPONENTS, LARGEST_FILTERS],
         value=PRINCIPAL_COMPONENTS,
@@ -47,7 +46,6 @@ def build(look: ExploreTab) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> list:
-    """Return the document of the filters. Raises `VitdemoError`."""
     which = state.read_choice("filters", FILTER_CAPTIONS, PRINCIPAL_COMPONENTS)
     filters = load_first_filters(context, context.find_run(state.model))
     return document_payload(filter_blocks(filters, which))
@@ -56,27 +54,19 @@ def payload(context: AppContext, state: ViewState) -> list:
 def filter_blocks(found: PatchFilters, which: str) -> list[DocumentBlock]:
     """Return the filters, or their principal components, as tiles with a number below each."""
     if which == PRINCIPAL_COMPONENTS:
+        colours, label = found.principal, "Component {i}: {number} of the variance"
         numbers = [f"{100 * share:.1f}%" for share in found.explained_variance]
-        items = [
-            ImageItem(f"Component {i}: {number} of the variance", number)
-            for i, number in enumerate(numbers, start=1)
-        ]
-        colours = found.principal
     else:
+        colours, label = found.largest, "Filter {i}: norm {number}"
         numbers = [f"{norm:.2f}" for norm in found.norms]
-        items = [
-            ImageItem(f"Filter {i}: norm {number}", number)
-            for i, number in enumerate(numbers, start=1)
-        ]
-        colours = found.largest
+    items = [
+        ImageItem(label.format(i=i, number=number), number)
+        for i, number in enumerate(numbers, start=1)
+    ]
+    tiles = (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)  # (K, p, p, 3)
     words = FILTER_CAPTIONS[which].format(p=colours.shape[-1], count=found.count)
     return [
         Text(words, quiet=True),
-        ImageRow(items, concatenate_images(to_tiles(colours)), FILTER_TILE_WIDTH),
+        ImageRow(items, concatenate_images(tiles), FILTER_TILE_WIDTH),
         Details("About", [Text(ABOUT_FILTERS[which], quiet=True)]),
     ]
-
-
-def to_tiles(colours: np.ndarray) -> np.ndarray:
-    """Convert filters (K, 3, p, p) in 0..1 to (K, p, p, 3) uint8."""
-    return (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)

@@ -10,8 +10,7 @@ import numpy as np
 
 from vitdemo.analyses.weights import compute_position_similarity
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import NumbersFile, ViewState, add_view
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.bridge import NumbersFile, ViewState
 
 VIEW = "position_embeddings"
 POSITIONS_CAPTION = (
@@ -42,13 +41,7 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part; the browser draws the chosen patch."""
-    add_view(VIEW, elem_id="positions")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the position embeddings. Raises `VitdemoError`."""
     run = context.find_run(state.model)
     similarity, grid, start = compute_position_similarity(context, run)
     return {

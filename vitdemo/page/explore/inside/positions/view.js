@@ -1,7 +1,7 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
 import { about, caption, foldedGrid, grid, scale, signed } from "../../../components/grid.js";
-import { floats, matrices } from "../../../components/matrices.js";
-import { notice, paint, shade } from "../../../components/shared.js";
+import { fileView, floats } from "../../../components/matrices.js";
+import { paint, shade } from "../../../components/shared.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
@@ -11,7 +11,6 @@ let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
 let value = {}; // the drawn payload
 let similarity = null; // (P, P), from its file
-let asked = 0;
 let chosen = null; // the patch, as "row.column" from 0
 
 // The patch closest to the chosen patch (the grid may have changed); initially, a central patch.
@@ -83,21 +82,13 @@ function draw() {
   );
 }
 
-async function load(element, payload) {
-  const mine = ++asked;
-  try {
-    const found = floats(await matrices(payload.similarity.url));
-    if (mine !== asked) return; // another model has arrived in the meantime
-    [place, value, similarity] = [element, payload, found];
-    draw();
-  } catch (error) {
-    if (mine === asked) showError(element, error.message);
-  }
+function take(element, payload, file) {
+  [place, value, similarity] = [element, payload, floats(file)];
+  draw();
 }
 
-function showError(element, message) {
-  asked += 1; // a file that is still loading is out of date
-  render(notice(message), element);
-}
-
-store.define("position_embeddings", { skeleton: "tiles", needs: ["model"], render: load, showError });
+store.define("position_embeddings", {
+  skeleton: "tiles",
+  needs: ["model"],
+  ...fileView(({ similarity }) => similarity, take),
+});

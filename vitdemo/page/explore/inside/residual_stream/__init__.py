@@ -2,7 +2,7 @@
 
 The payload for K classes, the most probable class first:
 
-    {"run": str, "words": str, "about": str, "read": str, "classes": [names], "logits": (K),
+    {"words": str, "about": str, "read": str, "classes": [names], "logits": (K),
      "embedding": (K), "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
      "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
 """
@@ -11,9 +11,8 @@ import numpy as np
 
 from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
-from vitdemo.explain.logit_attribution import LogitAttribution, compute_logit_attribution
-from vitdemo.page.bridge import ViewState, add_view, load_trace, round_numbers
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.explain.logit_attribution import compute_logit_attribution
+from vitdemo.page.bridge import ViewState, load_trace, round_numbers
 
 VIEW = "residual_stream"
 LOGIT_DIGITS = 5
@@ -62,27 +61,16 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
-    """Lay out the part."""
-    add_view(VIEW, elem_id="residual-stream")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the payload of the residual stream. Raises `VitdemoError`."""
     trace = load_trace(context, state)
-    return to_payload(compute_logit_attribution(context.load_model(trace.run), trace))
-
-
-def to_payload(attribution: LogitAttribution) -> dict:
-    """Return the payload of contributions to logits."""
+    attribution = compute_logit_attribution(context.load_model(trace.run), trace)
     parts = attribution.contributions
     norms = [attribution.classifier_token_norms, attribution.patch_norms]
     return {
-        "run": attribution.run.name,
         "words": RESIDUAL_STREAM_CAPTION,
         "about": ABOUT_RESIDUAL_STREAM,
         "read": "class token" if attribution.trace.reads_class_token else "mean of the patches",
-        "classes": [attribution.run.classes[c] for c in attribution.classes],
+        "classes": [attribution.trace.run.classes[c] for c in attribution.classes],
         "logits": round_numbers(attribution.logits, LOGIT_DIGITS),
         "embedding": round_numbers(to_numpy(parts.embedding), LOGIT_DIGITS),
         "heads": round_numbers(to_numpy(parts.heads), LOGIT_DIGITS),

@@ -77,31 +77,20 @@ function waterfall(rows, name) {
 function results(value, k, against) {
   // Contributions to one logit or to the difference of two logits; they add up to the total.
   const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
-  const [embedding, heads, bias, mlps, constant, logit] = [
-    "embedding",
-    "heads",
-    "bias",
-    "mlps",
-    "constant",
-    "logits",
-  ].map((name) => of(value[name]));
+  const names = ["embedding", "heads", "bias", "mlps", "constant", "logits"];
+  const [embedding, heads, bias, mlps, constant, logit] = names.map((key) => of(value[key]));
   const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
-  const rows = [{ name: texts.embedding, short: texts.embedding, kind: "end", value: embedding }];
-  attention.forEach((each, l) =>
-    rows.push({
-      name: fill(texts.attention, { layer: l + 1 }),
-      short: String(l + 1),
-      kind: "attention",
-      value: each,
-    }, { name: fill(texts.mlp, { layer: l + 1 }), short: "", kind: "mlp", value: mlps[l] })
-  );
-  rows.push({ name: texts.biases, short: texts.biases, kind: "end", value: constant }, {
-    name: texts.total,
-    short: texts.total,
-    kind: "end",
-    value: logit,
-    whole: true,
-  });
+  const end = (text, sum) => ({ name: text, short: text, kind: "end", value: sum });
+  const layerRows = (layer, sum) => [
+    { name: fill(texts.attention, { layer }), short: String(layer), kind: "attention", value: sum },
+    { name: fill(texts.mlp, { layer }), short: "", kind: "mlp", value: mlps[layer - 1] },
+  ];
+  const rows = [
+    end(texts.embedding, embedding),
+    ...attention.flatMap((each, l) => layerRows(l + 1, each)),
+    end(texts.biases, constant),
+    { ...end(texts.total, logit), whole: true },
+  ];
   const name = fill(against === NONE ? texts.logit : texts.difference, {
     name: value.classes[k],
     other: value.classes[Number(against)] ?? "",
@@ -124,10 +113,8 @@ function results(value, k, against) {
   const byHead = markup`<div class="heads">${drawnHeads}${
     scale(signed(-limit), signed(limit), texts.scale)
   }</div>`;
-  const numbers = value.lengths.map((
-    [answer, patch],
-    l,
-  ) => [l ? fill(texts.after, { layer: l }) : texts.before, answer.toFixed(2), patch.toFixed(2)]);
+  const place = (layer) => layer ? fill(texts.after, { layer }) : texts.before;
+  const numbers = value.lengths.map((norms, l) => [place(l), ...norms.map((norm) => norm.toFixed(2))]);
   const contributions = rows.map((row) => [row.name, signed(row.value, 4)]);
   return markup`<p class="sum">${fill(texts.sum, { logit: name, value: signed(logit) })}</p>
     ${waterfall(rows, name)}${byHead}

@@ -25,7 +25,7 @@ from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.page import space
-from vitdemo.page.bridge import Report, ViewState, add_view, document_payload
+from vitdemo.page.bridge import Report, ViewState, document_payload
 from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
@@ -48,13 +48,7 @@ measure_on_borrowed_gpu: Callable[[nn.Module, int], list[Latency]] | None = (
 )
 
 
-def build() -> None:
-    """Lay out the view, which the browser draws."""
-    add_view(VIEW, elem_id="latency")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
-    """Return the description of the latencies measured so far."""
     found = find_latencies(context, list_trained_runs(context))
     return {
         "document": document_payload(latency_blocks(found) if found else []),

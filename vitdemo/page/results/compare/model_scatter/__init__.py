@@ -9,7 +9,7 @@ in Explore. The accuracy of the "failed" runs is close to chance. Untested runs 
 
 from vitdemo.analyses.model_rows import ModelRow, model_rows
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.compare.models_table import NO_RUNS_MESSAGE, ablation_run_names
 
 VIEW = "model_scatter"
@@ -36,11 +36,6 @@ TEXTS = {
 }
 
 
-def build() -> None:
-    """Lay out the plot, which the browser draws."""
-    add_view(VIEW, elem_id="model-scatter")
-
-
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return the tested models, best first, and the problems of other runs."""
     ablations = ablation_run_names(context)
@@ -57,7 +52,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def describe_model(row: ModelRow, kind: str) -> dict:
-    """Return a model of the payload."""
     low, high = (100 * bound for bound in row.evaluation.accuracy_interval)
     minutes = row.train_seconds / 60 or None
     accuracy = 100 * row.evaluation.accuracy

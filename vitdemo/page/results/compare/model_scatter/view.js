@@ -25,9 +25,10 @@ const COINCIDENT = 3; // pixels: dots that are closer are moved
 store.defineParam(X, { start: FIRST_AXIS, parse: (text) => Object.keys(AXES).find((name) => name === text) });
 
 function open({ name, kind }) {
-  store.choose(kind === "model" ? "model" : "results.model", name);
-  store.showControl(kind === "model" ? "model" : "results.model", { value: name });
-  store.openTab(kind === "model" ? "look" : "metrics");
+  const [key, tab] = kind === "model" ? ["model", "look"] : ["results.model", "metrics"];
+  store.choose(key, name);
+  store.showControl(key, { value: name });
+  store.openTab(tab);
 }
 
 const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
@@ -89,17 +90,15 @@ function axes(across, up, { height, right, bottom, title }) {
   ];
 }
 
-const speak = ({ name, kind, details }) =>
-  [
-    name,
-    ...details.map(([label, text]) => `${label}: ${text}`),
-    kind === "model" ? texts.explore : texts.open_results,
-  ].join(". ");
+const hint = ({ kind }) => (kind === "model" ? texts.explore : texts.open_results);
 
-const card = ({ name, kind, details }) =>
-  markup`<strong>${name}</strong>
-    <dl>${details.map(([label, text]) => markup`<dt>${label}</dt><dd>${text}</dd>`)}</dl>
-    <small>${kind === "model" ? texts.explore : texts.open_results}</small>`;
+const speak = (model) =>
+  [model.name, ...model.details.map(([label, text]) => `${label}: ${text}`), hint(model)].join(". ");
+
+const card = (model) =>
+  markup`<strong>${model.name}</strong>
+    <dl>${model.details.map(([label, text]) => markup`<dt>${label}</dt><dd>${text}</dd>`)}</dl>
+    <small>${hint(model)}</small>`;
 
 const circle = ({ model, x, y, radius }) =>
   shapes`<circle class="dot ${model.kind}" cx=${x} cy=${y} r=${radius} role="button" tabindex="-1"
@@ -143,15 +142,16 @@ function create(element) {
   function nearest({ clientX, clientY }) {
     const box = plot.getBoundingClientRect();
     const far = ({ x, y }) => Math.hypot(x - clientX + box.left, y - clientY + box.top);
-    const first = dots.reduce((best, dot) => (!best || far(dot) < far(best) ? dot : best), null);
-    return first && far(first) <= REACH ? first : null;
+    return dots.filter((dot) => far(dot) <= REACH).sort((a, b) => far(a) - far(b))[0];
   }
+
+  const dotOf = ({ target }) => dots.find((dot) => dot.mark === target);
 
   plot.addEventListener("pointermove", (event) => {
     if (event.pointerType !== "touch") mark(nearest(event));
   });
   plot.addEventListener("pointerleave", () => mark(null));
-  plot.addEventListener("focusin", ({ target }) => mark(dots.find((dot) => dot.mark === target) ?? null));
+  plot.addEventListener("focusin", (event) => mark(dotOf(event)));
   plot.addEventListener("focusout", () => mark(null));
   // The first tap shows the card, and the second one opens the model.
   plot.addEventListener("click", (event) => {
@@ -160,7 +160,7 @@ function create(element) {
     else mark(dot);
   });
   plot.addEventListener("keydown", (event) => {
-    const dot = dots.find(({ mark: own }) => own === event.target);
+    const dot = dotOf(event);
     if (!dot || (event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     open(dot.model);

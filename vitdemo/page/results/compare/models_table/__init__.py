@@ -5,7 +5,7 @@ from vitdemo.analyses.model_rows import list_trained_runs, model_rows
 from vitdemo.context import AppContext
 from vitdemo.documents import Notice
 from vitdemo.installation import TRAIN_COMMAND
-from vitdemo.page.bridge import ViewState, add_view, document_payload
+from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
 from vitdemo.report.models import model_blocks
 
@@ -14,11 +14,6 @@ NO_RUNS_MESSAGE = (
     f"There are no runs yet. Start one with `{TRAIN_COMMAND} vit-small-cpu`; it appears in this "
     "table."
 )
-
-
-def build() -> None:
-    """Lay out the table, which the browser draws."""
-    add_view(VIEW, elem_id="models")
 
 
 def payload(context: AppContext, state: ViewState) -> list:

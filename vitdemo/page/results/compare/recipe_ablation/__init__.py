@@ -26,7 +26,6 @@ NO_COMPARISON_MESSAGE = (
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, and add its menu to `controls`."""
     gr.Markdown(ABLATION_TITLE, elem_id=TITLE_ID)
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
@@ -35,7 +34,6 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
 
 
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the ablation, and the baselines to choose from."""
     offered = list_baselines(context)
     names = [run.name for run in offered]
     name = state.read_choice(BASE, names, names[0] if names else "")

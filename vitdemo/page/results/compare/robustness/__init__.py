@@ -38,7 +38,6 @@ RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> ac
 
 
 def build(context: AppContext, controls: dict[str, Component]) -> None:
-    """Lay out the section, and add its controls to `controls`."""
     found = [run for run in context.list_runs()[0] if run.has_weights]
     gr.Markdown("## Robustness to image changes", elem_id=TITLE_ID)
     with gr.Row():
@@ -129,15 +128,8 @@ def plot_measured_curves(
     if not curves:
         return {}
     measured = [run for run in runs if any(run.name in found for found in curves.values())]
-    return render_robustness(
-        curves,
-        [run.name for run in runs],
-        len(context.sample_test_images(measured[0], count)),
-    )
-
-
-def render_robustness(curves: RobustnessCurves, names: Sequence[str], count: int) -> dict:
-    """Return the payload for accuracies on `count` images; `names` determine the line styles."""
+    count = len(context.sample_test_images(measured[0], count))
+    names = [run.name for run in runs]
     styles = choose_line_styles(names, names)
     return {
         "legend": [
@@ -201,7 +193,6 @@ def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
 
 
 def csv_rows(results: RobustnessCurves) -> list[list]:
-    """Return the accuracies as rows of the CSV file, header first."""
     rows = [
         [change, strength, run, f"{share:.6f}"]
         for change, found in results.items()
