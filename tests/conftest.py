@@ -21,7 +21,6 @@ from tests.support.factories import (
     run_train_py,
     write_noise_images,
 )
-from tests.support.serving import serve
 from vitdemo import data, notebook
 from vitdemo.context import AppContext
 from vitdemo.explain import attributions, faithfulness
@@ -154,11 +153,3 @@ def shown(shown_runs) -> AppContext:
 def shipped() -> AppContext:
     """AppContext of the included models; tests must not change it."""
     return make_context(Path(__file__).parents[1] / "assets" / "runs")
-
-
-@pytest.fixture(scope="session")
-def page_url(shown_runs, tmp_path_factory):
-    """Address of a page over `shown_runs`, without a dataset."""
-    missing = tmp_path_factory.mktemp("data") / "none"
-    with serve("--runs", str(shown_runs), "--data", str(missing)) as address:
-        yield address

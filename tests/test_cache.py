@@ -25,13 +25,6 @@ def test_concurrent_requests_compute_a_value_once():
     assert all(result is results[0] for result in results)
 
 
-def test_failed_computation_is_retried():
-    compute, cache = Mock(side_effect=[ValueError("no"), 5]), Cache(LIMIT)
-    with pytest.raises(ValueError, match="no"):
-        cache.call(compute)
-    assert cache.call(compute) == cache.call(compute) == 5
-
-
 def test_waiting_and_later_requests_retry_a_failed_computation_once():
     cache, starts, running = Cache(LIMIT), [], []
     first_fails = threading.Event()

@@ -129,15 +129,6 @@ def test_new_weights_change_the_predictions(tmp_path):
     assert not np.allclose(before, after)
 
 
-DAMAGED_CONFIGS = {
-    "a strange model field": lambda c: c["model"].update(colour="red"),
-    "no model": lambda c: c.update(model=None),
-    "no mean": lambda c: c.update(normalisation={}),
-    "a recipe in words": lambda c: c.update(recipe="vit"),
-    "no classes": lambda c: c.update(classes=None),
-}
-
-
 def test_damaged_runs_are_reported_and_the_others_predict(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "cut").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
@@ -146,27 +137,13 @@ def test_damaged_runs_are_reported_and_the_others_predict(tmp_path):
     weights["head.bias"][:] = float("nan")
     runs.write_weights(diverged.path, weights)
     (tmp_path / "empty").mkdir()
-    for name, damage in DAMAGED_CONFIGS.items():
-        config = runs.read_config(make_run(tmp_path / name).path)
-        damage(config)
-        runs.write_config(tmp_path / name, config)
     context = make_context(tmp_path)
     predictions, problems = context.predict_all(noise(6))
     assert [prediction.run.name for prediction in predictions] == ["good"]
     assert len(problems) == 2
     assert "cut" in problems[0] and "'diverged' predicts NaN" in problems[1]
-    listed, problems = context.list_runs()
-    assert [run.name for run in listed] == ["cut", "diverged", "good"]
-    for name, problem in zip(sorted(["empty", *DAMAGED_CONFIGS]), problems, strict=True):
-        assert name in problem
-
-
-def test_evaluation_of_other_classes_is_rejected(tmp_path):
-    run = make_run(tmp_path / "vit")
-    old = run.evaluation
-    runs.write_evaluation(run.path, replace(old, probabilities=old.probabilities[:, :4]))
-    with pytest.raises(RunError, match="the run has 10 classes"):
-        _ = runs.read_run(run.path).evaluation
+    listed, (problem,) = context.list_runs()
+    assert [run.name for run in listed] == ["cut", "diverged", "good"] and "empty" in problem
 
 
 def test_runs_are_sorted_by_accuracy_with_damaged_ones_last(tmp_path):

@@ -136,30 +136,15 @@ def test_images_belong_to_one_class_and_can_be_removed():
 def test_folders_of_a_zip_become_classes(tmp_path):
     entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
     entries |= {"__MACOSX/a/._0.png": b"x", "set/a/.DS_Store": b"x", "set/b/notes.txt": b"x"}
-    collection, problems = (
-        ImageCollection().with_class("A").with_zip(write_zip(tmp_path / "z.zip", entries))
-    )
-    assert {each.name: len(each.images) for each in collection.classes} == {"A": 2, "b": 2}
-    assert problems == ["Skipped 1 file without an image suffix: set/b/notes.txt."]
-
-
-def test_system_files_in_a_zip_are_ignored_at_any_depth(tmp_path):
-    entries = {f"set/{name}/{i}.png": to_png(noise(i)) for i, name in enumerate("aabb")}
-    folders = (
-        ".ipynb_checkpoints",
-        "__MACOSX",
-        "@eaDir",
-        "$RECYCLE.BIN",
-        "#recycle",
-        ".thumbnails",
-    )
-    for i, name in enumerate(folders):
-        for template in ("{}", "set/{}", "set/a/{}", "set/a/{}/b", "{}/set/a"):
-            entries[f"{template.format(name)}/x.png"] = to_png(noise(100 + i))
-    entries |= {f"set/a/{name}": b"x" for name in ("._0.png", "Thumbs.db", "~$n.docx", "Icon\r")}
-    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert {each.name: len(each.images) for each in collection.classes} == {"a": 2, "b": 2}
-    assert problems == []
+    entries |= {"set/ my  cat /0.png": to_png(noise(7)), "set/b/bad.WebP": b"no image"}
+    path = write_zip(tmp_path / "z.zip", entries)
+    collection, problems = ImageCollection().with_class("A").with_zip(path)
+    counts = {each.name: len(each.images) for each in collection.classes}
+    assert counts == {"A": 2, "b": 2, "my cat": 1}
+    assert problems == [
+        "'bad.WebP' in 'b' cannot be read as an image.",
+        "Skipped 1 file without an image suffix: set/b/notes.txt.",
+    ]
 
 
 def test_system_files_do_not_count_towards_the_limit_of_a_zip(tmp_path):
@@ -196,19 +181,6 @@ def test_zip_images_outside_class_folders_are_skipped_and_reported(tmp_path):
     ]
 
 
-def test_all_image_formats_in_a_zip_are_read_and_damage_is_reported(tmp_path):
-    kinds = {"0.HEIC": "HEIF", "1.hif": "HEIF", "2.avif": "AVIF", "3.gif": "GIF", "4.jfif": "JPEG"}
-    entries = {}
-    for i, (name, kind) in enumerate(kinds.items()):
-        buffer = io.BytesIO()
-        noise(i).save(buffer, kind)
-        entries[f"a/{name}"] = buffer.getvalue()
-    entries["a/bad.WebP"] = b"no image"
-    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert len(collection) == 5
-    assert problems == ["'bad.WebP' in 'a' cannot be read as an image."]
-
-
 def write_zip_without_utf8_flag(path, names):
     """Write a zip with the entry `names` as raw bytes, without the flag for their encoding."""
     stand_ins = {f"{i}".encode() * len(name): name for i, name in enumerate(names)}
@@ -236,13 +208,6 @@ def test_zip_names_are_decoded_as_utf8_or_else_code_page_437(tmp_path):
     assert problems == ["'x.png' was skipped: 'größe' already contains this image."]
 
 
-def test_class_names_are_normalised_to_unicode_nfc():
-    composed, decomposed = (unicodedata.normalize(form, "größe") for form in ("NFC", "NFD"))
-    assert ImageCollection().with_class(decomposed).classes[0].name == composed
-    with pytest.raises(DataError, match="'größe' already exists"):
-        ImageCollection().with_class(composed).with_class(decomposed)
-
-
 def test_folder_upload_follows_the_same_rules_as_a_zip(tmp_path):
     def save(name, seed):
         path = tmp_path / f"{seed}" / name
@@ -268,13 +233,6 @@ def test_system_files_among_chosen_files_are_ignored(tmp_path):
     paths = [tmp_path / name for name in ("._x.png", "Thumbs.db", "x.png")]
     collection, problems = ImageCollection().with_class("a").with_files(0, paths)
     assert (len(collection), problems) == (1, [])
-
-
-def test_extra_spaces_in_folder_names_are_removed(tmp_path):
-    entries = {f" my  cat /{i}.png": to_png(noise(i)) for i in range(3)}
-    collection, problems = ImageCollection().with_zip(write_zip(tmp_path / "z.zip", entries))
-    assert {each.name: len(each.images) for each in collection.classes} == {"my cat": 3}
-    assert problems == []
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -432,23 +390,16 @@ def test_classifier_training_reports_progress_and_can_be_stopped(context):
 
 
 def test_image_export_handles_arbitrary_class_names(tmp_path):
-    names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup")
+    names = ("../up", "a/b", "A_b 4", "a_b", "...", "mug & cup", "Thumbs.db", "__MACOSX")
     is_test = np.tile(np.arange(12) < 3, len(names))
     export_image_folder(make_collection(*names, each=12), is_test, tmp_path / "pictures")
     folders = sorted(path.name for path in (tmp_path / "pictures" / "train").iterdir())
-    assert folders == ["A_b 4", "_up", "a_b", "a_b 4 4", "class 5", "mug _ cup"]
+    assert folders[:4] == ["A_b 4", "_up", "a_b", "a_b 4 4"]
+    assert folders[4:] == ["class 5", "class 7", "class 8", "mug _ cup"]
     for part, count in (("train", 9), ("test", 3)):
         source = data.open_dataset(tmp_path / "pictures")
-        assert source.load_labels(part).bincount().tolist() == [count] * 6
+        assert source.load_labels(part).bincount().tolist() == [count] * 8
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures"]
-
-
-def test_class_named_like_a_system_file_is_renamed_on_export(tmp_path):
-    is_test = np.arange(36) % 4 == 3
-    export_image_folder(
-        make_collection("Thumbs.db", "__MACOSX", "cup", each=12), is_test, tmp_path / "pictures"
-    )
-    assert data.open_dataset(tmp_path / "pictures").classes == ("class 1", "class 2", "cup")
 
 
 def test_chosen_test_images_are_whole_bursts(shipped):

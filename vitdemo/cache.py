@@ -16,7 +16,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -35,12 +34,9 @@ class Cache:
     def __init__(self, max_bytes: int):
         self.max_bytes = max_bytes
         self.used_bytes = 0
-        self._entries: OrderedDict[Hashable, tuple[object, int]] = (
-            OrderedDict()
-        )  # value and size in bytes
-        self._key_locks: dict[
-            Hashable, threading.Lock
-        ] = {}  # one lock per key that is being computed
+        # Value and size in bytes by key.
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._key_locks: dict[Hashable, threading.Lock] = {}  # of keys that are being computed
         self._lock = threading.Lock()
 
     def call(self, function: Callable[..., T], *arguments) -> T:
@@ -57,15 +53,15 @@ class Cache:
                 turn = self._key_locks.setdefault(key, threading.Lock())
             with turn:
                 with self._lock:
-                    if (
-                        self._key_locks.get(key) is not turn
-                    ):  # Another thread has computed this value.
+                    if self._key_locks.get(key) is not turn:  # computed by another thread
                         continue
-                with self._release_key_lock(key):
+                try:
                     return self.put(key, compute())
+                finally:
+                    with self._lock:
+                        self._key_locks.pop(key, None)
 
     def get(self, key: tuple):
-        """Return the cached value of `key`, or None."""
         key = make_key(key)
         with self._lock:
             return self._get_and_mark_used(key) if key in self._entries else None
@@ -75,7 +71,6 @@ class Cache:
         return self._entries[key][0]
 
     def put(self, key: tuple, value: T) -> T:
-        """Cache `value` under `key` and return it."""
         key, size = make_key(key), estimate_bytes(value)
         with self._lock:
             self.used_bytes -= self._entries.pop(key, (None, 0))[1]
@@ -86,14 +81,6 @@ class Cache:
                 self.used_bytes -= gone
         return value
 
-    @contextmanager
-    def _release_key_lock(self, key: Hashable):
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._key_locks.pop(key, None)
-
 
 def make_key(value: object) -> Hashable:
     """Convert `value` to a hashable key; values with the same content have the same key."""
@@ -102,19 +89,14 @@ def make_key(value: object) -> Hashable:
     if isinstance(value, (tuple, list)):
         return tuple(map(make_key, value))
     if isinstance(value, Image.Image):
-        return _image_key(value)
+        if not hasattr(value, "vitdemo_key"):  # stored, because images are never modified
+            value.vitdemo_key = value.mode, value.size, _digest(value.tobytes())
+        return value.vitdemo_key
     if isinstance(value, Tensor):
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, _digest(np.ascontiguousarray(value).data)
     return value
-
-
-def _image_key(image: Image.Image) -> Hashable:
-    """Return the key of an image, stored in the image object, since images are never modified."""
-    if not hasattr(image, "vitdemo_key"):
-        image.vitdemo_key = image.mode, image.size, _digest(image.tobytes())
-    return image.vitdemo_key
 
 
 def _digest(content) -> bytes:
@@ -134,9 +116,8 @@ def estimate_bytes(value: object) -> int:
     if isinstance(value, Run):
         return 0  # The context stores runs independently of this cache.
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return sum(
-            estimate_bytes(getattr(value, field.name)) for field in dataclasses.fields(value)
-        )
+        fields = dataclasses.fields(value)
+        return sum(estimate_bytes(getattr(value, field.name)) for field in fields)
     if isinstance(value, Mapping):
         return sum(estimate_bytes(key) + estimate_bytes(item) for key, item in value.items())
     if isinstance(value, (tuple, list, set, frozenset)):

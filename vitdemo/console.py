@@ -10,7 +10,6 @@ def escape_unprintable() -> None:
     with characters outside the code page would raise an error.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(
-            stream, "reconfigure"
-        ):  # False without a console (None) and for streams of notebooks
+        # There may be no console, and streams of notebooks lack this method.
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

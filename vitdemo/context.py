@@ -71,10 +71,8 @@ class AppContext:
         timm_models: Sequence[TimmRun] = (),
         get_session_id: Callable[[], str | None] = lambda: None,
     ):
-        once = {model.path: model for model in timm_models}  # without duplicates
-        self._timm_models_by_session: dict[str | None, tuple[TimmRun, ...]] = {
-            None: tuple(once.values())
-        }
+        # The session that owns a model (None: all users), and the model.
+        self._timm_models: list[tuple[str | None, TimmRun]] = [(None, m) for m in timm_models]
         self.roots = roots
         self.data_root = data_root
         self.device = device
@@ -98,10 +96,7 @@ class AppContext:
 
     @contextmanager
     def list_once(self) -> Iterator[None]:
-        """Read the run folders at most once in this block: later calls return the first result.
-
-        Applies to the current thread.
-        """
+        """Read the run folders at most once in this block, in the current thread."""
         self._thread.listing = []
         try:
             yield
@@ -137,10 +132,7 @@ class AppContext:
         return known
 
     def private_root(self) -> Path:
-        """Return the folder of the current user's private runs, deleted when the process ends.
-
-        Raises `RunError` outside a session.
-        """
+        """Return the user's folder of private runs. Raises `RunError` outside a session."""
         visitor = self._require_session_id()
         if visitor not in self._private_roots:
             folder = tempfile.mkdtemp(prefix="vitdemo-")
@@ -155,10 +147,13 @@ class AppContext:
 
     def _list_timm_models(self) -> tuple[TimmRun, ...]:
         """Return `timm_models` under their original names, which are not necessarily unique."""
-        for_all = self._timm_models_by_session[None]
-        paths = [model.path for model in for_all]
-        own = self._timm_models_by_session.get(self._get_session_id() or "", ())
-        return (*for_all, *(model for model in own if model.path not in paths))
+        found: dict[Path, TimmRun] = {}
+        models = self._timm_models.copy()  # other users may add or remove models meanwhile
+        for listed in (None, self._get_session_id()):
+            for owner, model in models:
+                if owner == listed:
+                    found.setdefault(model.path, model)
+        return tuple(found.values())
 
     def add_timm_model(self, model: TimmRun, *, for_all: bool) -> None:
         """List `model` with the runs until this process ends, for all users or the current user.
@@ -166,21 +161,20 @@ class AppContext:
         Does nothing if the model is already listed. Raises `RunError` outside a session, unless the
         model is for all users.
         """
-        who = self._owner_key(for_all)
+        owner = self._owner_key(for_all)
         if model.path not in [known.path for known in self._list_timm_models()]:
-            self._timm_models_by_session[who] = (*self._timm_models_by_session.get(who, ()), model)
+            self._timm_models.append((owner, model))
 
     def remove_timm_model(self, name: str, *, for_all: bool) -> None:
         """Remove the timm model with the unique `name`. Raises `RunError` outside a session."""
-        who, gone = self._owner_key(for_all), self._timm_model_path(name)
-        kept = self._timm_models_by_session.get(who, ())
-        self._timm_models_by_session[who] = tuple(model for model in kept if model.path != gone)
+        gone = self._owner_key(for_all), self._timm_model_path(name)
+        # Changed in place, because the list is shared with the contexts of `with_test_set`.
+        self._timm_models[:] = [(o, m) for o, m in self._timm_models if (o, m.path) != gone]
 
     def is_removable_model(self, name: str, *, for_all: bool) -> bool:
         """Return whether the current user has added the timm model `name` and can remove it."""
-        who = None if for_all else self._get_session_id() or ""
-        paths = [model.path for model in self._timm_models_by_session.get(who, ())]
-        return self._timm_model_path(name) in paths
+        own = None if for_all else self._get_session_id() or ""
+        return (own, self._timm_model_path(name)) in [(o, m.path) for o, m in self._timm_models]
 
     def _timm_model_path(self, name: str) -> Path | None:
         return next((model.path for model in self.timm_models if model.name == name), None)
@@ -266,10 +260,7 @@ class AppContext:
         )
 
     def load_model(self, run: Run) -> nn.Module:
-        """Return the model of `run`, loaded once for each version of the run's files.
-
-        Models of other runs can be loaded at the same time. Raises `RunError`.
-        """
+        """Return the model of `run`, loaded once per version of its files. Raises `RunError`."""
         if isinstance(run, RunOnTestSet):
             run = run.original
         load = run.load if isinstance(run, TimmRun) else partial(runs.load_model, run)
@@ -285,10 +276,7 @@ class AppContext:
         """Return the prediction of `run`'s model for an RGB image. Raises `RunError`."""
         model = self.load_model(run)
         seen, pixels = self.prepare_input(run.preprocessing, image)
-        known = self.cache.get(
-            (_trace_model, run, seen)
-        )  # A cached trace contains the features and the logits.
-        if known is not None:
+        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # of this image
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
             features, logits = self._features_and_logits(model, run, seen, pixels)
@@ -352,14 +340,10 @@ class AppContext:
         return found, problems
 
     def classifier_runs(self) -> list[Run]:
-        """Return the trained models that have classes."""
         return [run for run in self.trained_runs() if run.classes]
 
     def trace_image(self, run: Run, image: Image.Image) -> ImageTrace:
-        """Return attention, tokens and logits of `run`'s model for an RGB image, cached.
-
-        Raises `RunError` if the model has no attention.
-        """
+        """Return the cached trace of an RGB image. Raises `RunError` without attention."""
         model = self.load_model(run)
         if not is_vision_transformer(model):
             raise RunError(
@@ -384,10 +368,9 @@ class AppContext:
             with self.divide_cores(), torch.inference_mode():
                 return norms.value_products(self.load_model(trace.run), trace.tokens[:, None])[:, 0]
 
+        key = norms.value_products, trace.run, trace.input_image
         try:
-            return self.cache.get_or_compute(
-                (norms.value_products, trace.run, trace.input_image), computed
-            )
+            return self.cache.get_or_compute(key, computed)
         except TypeError as error:
             raise RunError(f"'{trace.run.name}': {error}") from error
 
@@ -395,26 +378,19 @@ class AppContext:
         self, preprocessing: Preprocessing, image: Image.Image
     ) -> tuple[np.ndarray, Tensor]:
         """Return the crop (S, S, 3) uint8 of an RGB image, and the model input (1, 3, S, S)."""
-        seen = self.cache.call(
-            _crop_input, image, preprocessing.size, preprocessing.crop
-        )  # (3, S, S)
+        # (3, S, S)
+        seen = self.cache.call(_crop_input, image, preprocessing.size, preprocessing.crop)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
     def with_test_set(self, tests: UserTestSet) -> "AppContext":
-        """Return this context with a user's test set: its runs are evaluated on `tests`.
-
-        Models, cache and locks are shared with this context.
-        """
+        """Return a context whose runs are evaluated on `tests`; it shares models and caches."""
         view = copy.copy(self)
         view.user_test_set = tests
         return view
 
     def add_test_set(self, tests: UserTestSet, *, for_all: bool) -> None:
-        """Add a test set for all users, or for the current user.
-
-        Raises `RunError` outside a session, unless the test set is for all users.
-        """
+        """Add a test set for all users or this session. Raises `RunError` outside a session."""
         self._user_test_sets[tests.id] = self._owner_key(for_all), tests
 
     def list_test_sets(self) -> list[UserTestSet]:
@@ -447,12 +423,12 @@ class AppContext:
             return self.user_test_set
         with self._test_lock:
             if self._test_set is None:
-                self._test_set = TestSet(data.open_dataset(self.data_root, download=False))
+                self._test_set = TestSet(self.open_dataset())
             return self._test_set
 
     def open_dataset(self) -> ImageDataset:
         """Return the dataset without downloading it. Raises `DataError` if it is missing."""
-        return data.open_dataset(self.data_root, download=False)
+        return data.open_dataset(self.data_root)
 
     def is_dataset_missing(self) -> bool:
         """Return whether the data folder is missing or empty: CIFAR-10 can be downloaded."""
@@ -475,14 +451,10 @@ class AppContext:
         return self.cache.call(_load_test_sample, source, count, size)
 
     def count_test_images(self) -> int:
-        """Return the number of test images. Raises `DataError`."""
         return len(self.test_set())
 
     def load_test_image(self, index: int, test_set_id: str = "") -> TestImage:
-        """Return the test image `index`, 0 to N-1, of the dataset or of a user's test set.
-
-        Raises `DataError` or `ImageError`, and `RunError` for an unknown test set.
-        """
+        """Return an image of the dataset or of a user's test set. Raises `VitdemoError`."""
         tests = self.find_test_set(test_set_id) if test_set_id else self.test_set()
         return tests[index]
 

@@ -50,7 +50,7 @@ from vitdemo.data.near_duplicates import (
     group_images,
 )
 from vitdemo.errors import DataError, ImageError, RunError
-from vitdemo.metrics.intervals import wilson_interval_of_fraction
+from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.models import count_parameters, is_vision_transformer
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
@@ -62,19 +62,13 @@ TEST_FOLD_COUNT = 4  # number of folds, one of which is the test set for fine-tu
 MAX_CUSTOM_NAME_LENGTH = 40
 STORED_IMAGE_SIDE = 224  # side of a stored image in pixels; 500 stored images take 75 MB
 FOLDS, INNER_FOLDS = 5, 3
-INVERSE_REGULARISATIONS = np.logspace(
-    -4, 2, 7
-)  # scikit-learn's C, the inverse of the regularisation
+INVERSE_REGULARISATIONS = np.logspace(-4, 2, 7)  # scikit-learn's C
 MAX_ZIP_FILES = 1_000  # maximum number of files in a zip file
 MAX_UNPACKED_BYTES = 2 * 2**30  # maximum size of a zip file after unpacking
 NO_IMAGE_MESSAGE = "No image was found. Add image files in one folder per class."
 UTF8_FLAG = 0x800  # flag bit of a zip entry with a UTF-8 name
-DAMAGED_ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-)  # exceptions of zipfile for a damaged or unsupported file
+# Exceptions of zipfile for a damaged or unsupported file.
+DAMAGED_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 T = TypeVar("T")
 # Called with the completed fraction of the work and a text; an exception ends the work.
@@ -238,7 +232,6 @@ class ImageCollection:
 
 
 def _normalise_class_name(name: str) -> str:
-    """Normalise the class name `name` to Unicode NFC and single spaces."""
     return " ".join(normalize_name(name).split())
 
 
@@ -251,10 +244,7 @@ def _unpack_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) ->
 
 
 def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    """Return the files of a zip file with their paths, without system files.
-
-    Raises `DataError` if the zip file is too large, or if a path leads outside it.
-    """
+    """Return the files without system files. Raises `DataError` for unsafe or too many files."""
     infos = [info for info in file.infolist() if not info.is_dir()]
     places = [PurePosixPath(_decode_entry_name(info).replace("\\", "/")) for info in infos]
     found = [
@@ -293,10 +283,7 @@ def _decode_entry_name(info: zipfile.ZipInfo) -> str:
 def _select_class_images(
     files: Sequence[tuple[PurePosixPath, T]],
 ) -> tuple[list[tuple[PurePosixPath, T]], list[str]]:
-    """Return the (path, file) pairs of images in class folders, and messages about other files.
-
-    Raises `DataError` if all images are outside class folders.
-    """
+    """Return (path, file) of the images in class folders, and messages about other files."""
     images = [(place, file) for place, file in files if is_image_name(place.name)]
     classed = [(place, file) for place, file in images if place.parent.name]
     loose = [place for place, _ in images if not place.parent.name]
@@ -368,7 +355,6 @@ class LinearProbe:
 
     @property
     def effective_size(self) -> float:
-        """The effective number of independent images, given near-identical images."""
         return effective_sample_size(self.groups)
 
     @property
@@ -377,11 +363,10 @@ class LinearProbe:
 
         The interval is valid for similar images, but not for images from other places or cameras.
         """
-        low, high = wilson_interval_of_fraction(self.accuracy, self.effective_size)
+        low, high = wilson_interval(self.accuracy * self.effective_size, self.effective_size)
         return float(low), float(high)
 
     def single_group_classes(self) -> list[str]:
-        """Return the names of the classes whose images are all near-identical."""
         counts = count_groups(self.labels, self.groups)
         return [name for name, count in zip(self.classes, counts, strict=True) if count < 2]
 

@@ -43,3 +43,8 @@ class LessonError(VitdemoError):
 
 class Stopped(Exception):
     """A progress callback raises this when the user stops the work; it is never shown."""
+
+
+def short_reason(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class if it has none."""
+    return (str(error).partition("\n")[0] or type(error).__name__)[:200]

@@ -48,7 +48,6 @@ class Exploration:
         return build_frame(self.html, self.height)
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Write the page to the file `path` and return its path."""
         Path(path).write_text(self.html, encoding="utf-8")
         return Path(path)
 

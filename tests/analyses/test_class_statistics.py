@@ -4,25 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.factories import noise_batch
+from tests.support.factories import make_context, noise_batch
 from vitdemo import data
 from vitdemo.analyses import class_statistics as statistics
-from vitdemo.context import AppContext
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, LabelledImages
 from vitdemo.errors import DataError
 
-CPU = torch.device("cpu")
-UNEQUAL_COUNTS = {
-    "train/<b>ant": 5,
-    "train/bee": 2,
-    "train/cow": 9,
-    "test/<b>ant": 3,
-    "test/cow": 4,
-}
+UNEQUAL_COUNTS = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9}
+UNEQUAL_COUNTS |= {"test/<b>ant": 3, "test/cow": 4}
 
 
 def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
-    unequal = AppContext([], put_pictures(UNEQUAL_COUNTS), CPU)
+    folder = put_pictures(UNEQUAL_COUNTS)
+    unequal = make_context(data_root=folder)
     counts = statistics.count_classes(unequal)
     assert statistics.count_classes(unequal) is counts  # the counts are cached
     assert counts.classes == ("<b>ant", "bee", "cow")
@@ -32,14 +26,9 @@ def test_all_classes_and_pixels_are_counted(put_pictures, monkeypatch):
     pixels = statistics.compute_colour_statistics(unequal)
     assert (pixels.images_read, pixels.images_total) == (16, 16)
     assert pixels.histograms.sum(1).tolist() == [16 * statistics.STATISTICS_SIDE**2] * 3
-    assert pixels.mean_images.shape == (
-        3,
-        statistics.STATISTICS_SIDE,
-        statistics.STATISTICS_SIDE,
-        3,
-    )
+    assert pixels.mean_images.shape == (3, *2 * [statistics.STATISTICS_SIDE], 3)
     monkeypatch.setattr(statistics, "MAX_IMAGES_READ", 6)
-    pixels = statistics.compute_colour_statistics(AppContext([], unequal.open_dataset().root, CPU))
+    pixels = statistics.compute_colour_statistics(make_context(data_root=folder))
     assert (pixels.images_read, pixels.images_total) == (6, 16)
 
 
@@ -60,7 +49,7 @@ def test_class_means_equal_a_loop_and_an_empty_class_is_grey():
 
 
 def test_cifar10_has_its_published_counts_and_colours(cifar10):
-    context = AppContext([], cifar10.root, CPU)
+    context = make_context(data_root=cifar10.root)
     assert statistics.count_classes(context).train.tolist() == [5000] * 10
     assert statistics.count_classes(context).test.tolist() == [1000] * 10
     pixels = statistics.compute_colour_statistics(context)
@@ -69,9 +58,9 @@ def test_cifar10_has_its_published_counts_and_colours(cifar10):
     assert np.allclose(pixels.std, CIFAR10_STD, atol=0.01)
 
 
-def test_missing_dataset_raises_an_error(tmp_path):
+def test_missing_dataset_raises_an_error():
     with pytest.raises(DataError, match=r"train\.py download"):
-        statistics.count_classes(AppContext([], tmp_path / "none", CPU))
+        statistics.count_classes(make_context())
 
 
 def test_load_subset_returns_the_same_images_as_load(put_pictures):

@@ -12,6 +12,7 @@ from tests.support.factories import (
     RESNET,
     TIMM,
     VIT,
+    make_context,
     make_run,
     timm_spec,
     write_noise_images,
@@ -19,7 +20,6 @@ from tests.support.factories import (
 from vitdemo import models
 from vitdemo.analyses import features
 from vitdemo.analyses.tsne import tsne, tsne_apart
-from vitdemo.context import AppContext
 from vitdemo.errors import DataError, RunError
 from vitdemo.models import build_model, get_classifier_head
 
@@ -31,9 +31,8 @@ IMAGE_COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
 def context(shown_runs, tmp_path_factory):
     """AppContext with one cache for all tests; a test of new results has its own sample size."""
     root = tmp_path_factory.mktemp("features")
-    return AppContext(
-        [root, shown_runs], write_noise_images(root / "data", IMAGE_COUNTS), torch.device("cpu")
-    )
+    data_root = write_noise_images(root / "data", IMAGE_COUNTS)
+    return make_context(root, shown_runs, data_root=data_root)
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, POOLED, RESNET, CONVNET])
@@ -57,26 +56,10 @@ def test_feature_space_contains_features_of_every_sampled_image(context, name, m
     assert fractions == [0, 4 / 14, 8 / 14, 12 / 14]
     test_set = space.sample.source.load("test", run.spec.image_size)
     assert np.array_equal(space.sample.labels, test_set.labels)
+    images = run.preprocessing(test_set.images)
     with torch.no_grad():
-        expected = models.extract_features(
-            context.load_model(run), run.preprocessing(test_set.images)
-        )
+        expected = models.extract_features(context.load_model(run), images)
     assert np.allclose(space.features, expected, atol=1e-4)
-
-
-def test_raw_pixels_are_a_feature_space(context):
-    space = features.load_feature_space(context, None)
-    assert space.name == "Raw pixels"
-    assert space.features.shape == (14, 3 * features.SAMPLE_SIDE**2)
-    assert np.allclose(255 * space.features[3], space.sample.thumbnails[3].reshape(-1))
-
-
-def test_feature_space_is_cached_until_its_run_changes(context):
-    run = make_run(context.roots[0] / "changing", VIT)
-    first = features.load_feature_space(context, run)
-    assert features.load_feature_space(context, run) is first
-    changed = make_run(run.path, VIT, seed=9)
-    assert features.load_feature_space(context, changed) is not first
 
 
 def test_nan_features_raise_an_error_with_the_model_name(context):
@@ -164,7 +147,7 @@ def test_both_scatter_plots_use_the_same_images_and_are_cached(context):
     assert pixels[1].shape == (14, 2)
     assert {message for message in messages if message.startswith("Raw")} == {"Raw pixels: t-SNE"}
     assert any(message.startswith("vit: features of") for message in messages)
-    cached = features.load_plane(context, run, max_images=14)
+    _, cached = features.load_planes(context, run, 14)
     (single,) = features.load_planes(context, None, 14)
     assert cached[0] is learned[0] and cached[1] is learned[1]
     assert single[0] is pixels[0] and single[1] is pixels[1]
@@ -198,8 +181,8 @@ def test_nearest_neighbours_equal_a_plain_loop():
 def test_test_image_is_its_own_nearest_neighbour(context, name):
     image = context.load_test_image(10).image
     run = context.find_run(name) if name else None
-    sample, indices, cosines = features.find_neighbours(context, run, image, count=3)
+    sample, indices, cosines = features.find_neighbours(context, run, image)
     assert features.has_feature_space(context, run)
     assert sample.indices[indices[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
-    assert len(indices) == 3 and (np.diff(cosines) <= 0).all()
+    assert len(indices) == 8 and (np.diff(cosines) <= 0).all()

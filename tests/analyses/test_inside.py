@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.factories import VIT, make_run, noise, timm_spec, write_noise_images
+from tests.support.factories import (
+    VIT,
+    make_context,
+    make_run,
+    noise,
+    timm_spec,
+    write_noise_images,
+)
 from vitdemo import runs
 from vitdemo.analyses import attention_distance, head_ablation, weights
 from vitdemo.context import AppContext
@@ -18,8 +25,6 @@ from vitdemo.explain.head_ablation import ablate_heads, compute_head_means
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.metrics.paired import mcnemar
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture(scope="module")
 def with_pictures(tmp_path_factory):
@@ -27,7 +32,7 @@ def with_pictures(tmp_path_factory):
     root = tmp_path_factory.mktemp("with_pictures")
     run = make_run(root / "runs" / "vit")
     counts = {f"{part}/{name}": 8 for part in ("train", "test") for name in run.classes}
-    context = AppContext([root / "runs"], write_noise_images(root / "data", counts), CPU)
+    context = make_context(root / "runs", data_root=write_noise_images(root / "data", counts))
     balance_predictions(context, run)
     return context
 
@@ -62,39 +67,28 @@ def test_head_effect_equals_the_prediction_without_the_head(shown, name, shape):
 
 
 def test_mean_ablation_uses_test_images_or_example_photos(shown, with_pictures):
-    run = with_pictures.find_run("vit")
-    sampled, zero = (
-        head_ablation.compute_head_effects(with_pictures, run, noise(1), mode)
-        for mode in ("mean", "zero")
-    )
-    photos = [crop_visible_square(load_image(file)) for file in example_files()]
-    photo_run = shown.find_run("vit")
-    by_photos = [
-        head_ablation.compute_head_effects(shown, photo_run, each) for each in (noise(1), photos[0])
-    ]
-    assert [each.mean_source for each in (sampled, zero, *by_photos)] == [
-        f"{head_ablation.NUM_MEAN_IMAGES} test images",
-        None,
-        *(
-            f"{n} photos, because no test images are available"
-            for n in (len(photos), len(photos) - 1)
-        ),
-    ]
-    inputs = torch.cat([shown.prepare_input(photo_run.preprocessing, each)[1] for each in photos])
-    cases = [(noise(1), inputs), (photos[0], inputs[1:])]
-    for effects, (image, others) in zip(by_photos, cases, strict=True):
-        means = compute_head_means(shown.load_model(photo_run), others)
-        _, pixels = shown.prepare_input(photo_run.preprocessing, image)
-        expected = ablate_heads(shown.load_model(photo_run), pixels, {(2, 1)}, means)[0].detach()
+    def check(context, image, others, source):
+        run = context.find_run("vit")
+        model = context.load_model(run)
+        effects = head_ablation.compute_head_effects(context, run, image)
+        assert effects.mean_source == source
+        _, pixels = context.prepare_input(run.preprocessing, image)
+        means = compute_head_means(model, others)
+        expected = ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
         assert np.allclose(effects.ablated_logits[2, 1], expected, atol=1e-5)
-    sample = with_pictures.sample_test_images(run, head_ablation.NUM_MEAN_IMAGES).images
-    model = with_pictures.load_model(run)
-    means = compute_head_means(model, run.preprocessing(sample))
-    _, pixels = with_pictures.prepare_input(run.preprocessing, noise(1))
-    expected = ablate_heads(model, pixels, {(2, 1)}, means)[0].detach()
-    assert np.allclose(sampled.ablated_logits[2, 1], expected, atol=1e-5)
-    assert not np.allclose(sampled.ablated_logits, zero.ablated_logits, atol=1e-3)
-    assert not np.allclose(by_photos[0].ablated_logits, zero.ablated_logits, atol=1e-3)
+        zero = head_ablation.compute_head_effects(context, run, image, "zero")
+        assert zero.mean_source is None
+        assert not np.allclose(effects.ablated_logits, zero.ablated_logits, atol=1e-3)
+
+    run, count = shown.find_run("vit"), len(example_files())
+    photos = [crop_visible_square(load_image(file)) for file in example_files()]
+    inputs = torch.cat([shown.prepare_input(run.preprocessing, each)[1] for each in photos])
+    reason = "photos, because no test images are available"
+    check(shown, noise(1), inputs, f"{count} {reason}")
+    check(shown, photos[0], inputs[1:], f"{count - 1} {reason}")
+    run = with_pictures.find_run("vit")
+    sample = with_pictures.sample_test_images(run, 32).images
+    check(with_pictures, noise(1), run.preprocessing(sample), "32 test images")
     with pytest.raises(RunError, match="'noise' for a head: choose one of mean, zero"):
         head_ablation.compute_head_effects(with_pictures, run, noise(1), "noise")
 
@@ -124,7 +118,7 @@ def test_diverged_model_is_named_in_the_error(tmp_path):
     weights = runs.load_model(run).state_dict()
     weights["head.bias"][:] = float("nan")
     runs.write_weights(run.path, weights)
-    context = AppContext([tmp_path], None, CPU)
+    context = make_context(tmp_path)
     run = context.find_run("bad")
     with pytest.raises(RunError, match="'bad' predicts NaN"):
         compute_logit_lens(context.load_model(run), context.trace_image(run, noise(0)))
@@ -135,12 +129,11 @@ def test_diverged_model_is_named_in_the_error(tmp_path):
 def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, with_pictures):
     with pytest.raises(DataError, match="--data"):
         next(head_ablation.measure_accuracy_without_heads(shown, shown.find_run("vit"), {(0, 0)}))
+    steps = head_ablation.measure_accuracy_without_heads(
+        with_pictures, shown.find_run("resnet"), ()
+    )
     with pytest.raises(RunError, match=r"'resnet' .* no attention heads"):
-        next(
-            head_ablation.measure_accuracy_without_heads(
-                with_pictures, shown.find_run("resnet"), ()
-            )
-        )
+        next(steps)
 
 
 def test_attention_distances_use_the_image_without_a_test_set(shown):
@@ -153,18 +146,15 @@ def test_attention_distances_use_the_image_without_a_test_set(shown):
     assert np.allclose(next(d for d in distances if d.run.name == "vit").heads, expected)
 
 
-def test_attention_distances_are_the_mean_over_test_images(with_pictures):
+def test_attention_distances_are_the_mean_over_test_images(with_pictures, monkeypatch):
     run = with_pictures.find_run("vit")
     (distance,), problems = attention_distance.compute_all_distances(with_pictures, noise(4))
     assert (distance.num_images, problems) == (32, [])
-    (all_images,), _ = attention_distance.compute_all_distances(with_pictures, noise(4), count=80)
-    traces = [
-        with_pictures.trace_image(run, with_pictures.load_test_image(i).image) for i in range(80)
-    ]
-    expected = (
-        np.mean([statistics.mean_attention_distance(t.attention, (4, 4), 1) for t in traces], 0) / 4
-    )
-    assert np.allclose(all_images.heads, expected, atol=1e-5)
+    monkeypatch.setattr(attention_distance, "NUM_DISTANCE_IMAGES", 80)
+    (all_images,), _ = attention_distance.compute_all_distances(with_pictures, noise(4))
+    images = (with_pictures.load_test_image(i).image for i in range(80))
+    expected = [with_pictures.trace_image(run, image).distances / 4 for image in images]
+    assert np.allclose(all_images.heads, np.mean(expected, 0), atol=1e-5)
     lengths = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
     assert distance.uniform == pytest.approx(np.mean(lengths) / 4)
 
@@ -172,7 +162,7 @@ def test_attention_distances_are_the_mean_over_test_images(with_pictures):
 def test_attention_distances_report_a_model_that_cannot_be_loaded(tmp_path):
     make_run(tmp_path / "good")
     (make_run(tmp_path / "bad").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
-    context = AppContext([tmp_path], tmp_path / "none", CPU)
+    context = make_context(tmp_path)
     distances, problems = attention_distance.compute_all_distances(context, noise(0))
     assert [d.run.name for d in distances] == ["good"]
     assert len(problems) == 1 and "'bad'" in problems[0]
@@ -191,7 +181,7 @@ def test_position_similarity_needs_learned_positions(shown, tmp_path):
     with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
         weights.compute_position_similarity(shown, shown.find_run("resnet"))
     make_run(tmp_path / "nowhere", timm_spec(pos_embed="none"))
-    context = AppContext([tmp_path], None, CPU)
+    context = make_context(tmp_path)
     with pytest.raises(RunError, match=r"'nowhere': .* no learned position embedding"):
         weights.compute_position_similarity(context, context.find_run("nowhere"))
 

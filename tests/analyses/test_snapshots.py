@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tests.support.factories import (
     CLASSES,
@@ -20,7 +19,6 @@ from vitdemo.analyses.snapshots import (
     runs_with_snapshots,
     subsample,
 )
-from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
 from vitdemo.jobs import JobQueue
@@ -40,7 +38,7 @@ def bench(tmp_path_factory):
     for epoch in (1, 2):
         runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
     make_run(root / "other")
-    return AppContext([root], None, torch.device("cpu"))
+    return make_context(root)
 
 
 def test_snapshots_contain_every_epoch_and_are_cached(bench, monkeypatch):
@@ -68,19 +66,16 @@ def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path):
         runs.write_weights(run.path, random_model(VIT, epoch).state_dict(), epoch)
     recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
     runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert [
-        (saved.epoch, saved.run.name, saved.run_epoch) for saved in runs.list_saved_weights(second)
-    ] == [
+    saved = runs.list_saved_weights(second)
+    assert [(each.epoch, each.run.name, each.run_epoch) for each in saved] == [
         (1, "first", 1),  # a run without labels has no predictions
         (3, "second", 1),  # it started after epoch 2 of the first run
     ]
-    context = AppContext([tmp_path], None, torch.device("cpu"))
+    context, fresh = make_context(tmp_path), make_context(tmp_path)
     snapshots = load_snapshots(context, context.find_run("second"), IMAGE)
     assert snapshots.epochs == (1, 3, 4)
-    fresh = AppContext([tmp_path], None, torch.device("cpu"))  # with an empty cache
-    assert np.array_equal(
-        snapshots.maps[0], load_snapshots(fresh, fresh.find_run("first"), IMAGE).maps[0]
-    )
+    first_maps = load_snapshots(fresh, fresh.find_run("first"), IMAGE).maps
+    assert np.array_equal(snapshots.maps[0], first_maps[0])
     other = record_start_weights(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
     assert runs.list_saved_weights(other) == []  # its classes are different
 
@@ -95,7 +90,7 @@ def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path):
     run = make_run(tmp_path / "vit", epochs=40)
     for epoch in range(1, 31):
         runs.write_weights(run.path, random_model(VIT, epoch % 3).state_dict(), epoch)
-    context = AppContext([tmp_path], None, torch.device("cpu"))
+    context = make_context(tmp_path)
     assert names_with_epochs(context) == ["vit"]
     snapshots = load_snapshots(context, run, IMAGE, 5)
     assert snapshots.epochs == (1, 8, 15, 23, 30, 40)
@@ -117,14 +112,10 @@ def test_snapshot_payload_contains_every_map_and_the_true_class(bench):
 
 def test_description_states_when_an_image_was_learned():
     expected = {
-        (False, True, True): "Correct from epoch 2 on.",
-        (True, False, True): "Correct from epoch 4 on; forgotten after epoch 2.",
-        (
-            True,
-            True,
-            False,
-        ): "First correct after epoch 1, but not at the end; forgotten after epoch 4.",
-        (False, False, False): "The prediction was incorrect after all of these epochs.",
+        (0, 1, 1): "Correct from epoch 2 on.",
+        (1, 0, 1): "Correct from epoch 4 on; forgotten after epoch 2.",
+        (1, 1, 0): "First correct after epoch 1, but not at the end; forgotten after epoch 4.",
+        (0, 0, 0): "The prediction was incorrect after all of these epochs.",
     }
     for correct, text in expected.items():
         assert describe_learning(list(correct), [1, 2, 4]) == text

@@ -28,13 +28,10 @@ def context(tmp_path):
     """Context of "small" (32 px) and "large" (64 px), and of "other", which has two classes."""
     make_run(tmp_path / "small")
     make_run(tmp_path / "large", timm_spec(image_size=64), seed=1)
-    make_run(tmp_path / "other", classes=("cat", "dog"), tested=_two_class_evaluation())
-    return make_context(tmp_path)
-
-
-def _two_class_evaluation() -> runs.Evaluation:
     labels = np.arange(20) % 2
-    return runs.Evaluation(np.eye(2, dtype=np.float32)[labels], labels, "2" * 16, 0.001)
+    tested = runs.Evaluation(np.eye(2, dtype=np.float32)[labels], labels, "2" * 16, 0.001)
+    make_run(tmp_path / "other", classes=("cat", "dog"), tested=tested)
+    return make_context(tmp_path)
 
 
 def make_squares(count: int = 6) -> list:

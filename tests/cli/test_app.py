@@ -15,13 +15,20 @@ from PIL import Image
 
 from tests.support.factories import noise
 from tests.support.loops import call_in_loop
-from tests.support.serving import ROOT, free_port, run_server
+from tests.support.serving import ROOT, free_port, run_server, serve
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in its websockets
 IMAGE = noise(size=(80, 60))
+
+
+@pytest.fixture(scope="module")
+def page_url(shown_runs):
+    """Address of a page over `shown_runs`, without a dataset."""
+    with serve("--runs", str(shown_runs), "--data", str(shown_runs / "none")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from tests.support.serving import free_port, start_fork
 from vitdemo import data, runs, training
 from vitdemo.cli import train
 from vitdemo.data import make_synthetic_images
-from vitdemo.errors import DataError
 from vitdemo.runs import reference, writer
 from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS_FILE, read_steps
@@ -33,6 +32,7 @@ from vitdemo.training import STOP_CHECK_STEPS, Processes, progress_bar
 from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_recipe, make_smoke_recipe
 from vitdemo.training.recipes.ablations import declare_ablations
 from vitdemo.training.splits import split_training_set
+from vitdemo.training.stopping import STOP_SIGNALS, handle_signals
 
 THREE_CLASSES = {
     f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
@@ -110,50 +110,31 @@ def test_the_recipes_are_listed(cli, arguments):
     ("command", "messages"),
     [
         ("vit-enormous --out {none}", ["'vit-enormous'", *RECIPES]),
-        ("tiny --data {holiday} --out {none}", ["{holiday}", "train/<class>/"]),
-        (
-            "tiny --data {none} --out {tiny}-2",
-            ["'{none}' does not exist", "download --data {none}"],
-        ),
+        ("--config {none}", ["Choose a run folder with --out"]),
         ("tiny --smoke --data {none} --out {tiny}-2", ["'{none}' does not exist"]),
         ("evaluate {run} --data {none}", ["'{none}' does not exist"]),
-        ("tiny --data {hollow} --out {none}", ["The class 'dog' has no images in", "train/dog"]),
-        ("tiny --data {single} --out {none}", ["single image: dog"]),
-        ("tiny --data {stranger} --out {none}", ["{stranger}/test", "contains the class 'bee'"]),
         ("tiny --data {damaged} --out {none}", ["{damaged}/test/cat/0.png' cannot be used"]),
-        ("tiny --data {untested} --out {none}", ["The class 'cat' has no images in", "test/cat"]),
         ("tiny --data {three} --out {tiny}", ["already contains a run", "--resume"]),
         ("tiny --smoke --out {run}", ["already contains a run"]),  # not a smoke run
         ("tiny --resume --smoke --out {none}", ["not a run"]),
         ("vit-small-cpu --resume --smoke --out {tiny}", ["'tiny'", "'vit-small-cpu'"]),
-        (
-            "tiny --resume --smoke --out {tiny} --learning-rate 0.5",
-            ["learning_rate 0.001, not 0.5"],
-        ),
+        ("tiny --resume --smoke --out {tiny} --seed 5", ["seed 0, not 5"]),
         ("tiny --resume --smoke --out {tiny} --image-size 24", ["image_size 16, not 24"]),
         ("tiny --resume --smoke --out {tiny} --epochs 2", ["completed 3 of 3 epochs", "become 2"]),
         ("tiny --resume --smoke --out {tiny} --epochs 4", ["completed 3 of 3 epochs", "become 4"]),
         ("tiny --resume --data {three} --out {tiny}", ["another training set"]),
-        ("evaluate", ["train.py evaluate runs/NAME"]),
         ("evaluate {run} {run}", ["train.py evaluate runs/NAME"]),
         ("evaluate {none}", ["{none}", "not a run"]),
         ("evaluate {run} --data {other}", ["ant, bee, cow"]),
         ("report", ["train.py report runs/NAME"]),
-        ("report {none}", ["{none}", "not a run"]),
     ],
 )
 def test_invalid_commands_are_rejected_without_writing(
     cli, command, messages, run_copy, three, three_run, put_pictures, tmp_path
 ):
     paths = {"none": tmp_path / "none", "tiny": run_copy, "run": three_run, "three": three}
-    paths["holiday"] = put_pictures({"holiday": 1}, "holiday")
-    paths["other"] = put_pictures({"train/cat": 2, "train/dog": 2, "test/cat": 2}, "other")
     pair = {"train/cat": 4, "train/dog": 4, "test/cat": 2}
-    paths["hollow"] = put_pictures(pair | {"train/dog": 0}, "hollow")
-    paths["single"] = put_pictures(pair | {"train/dog": 1}, "single")
-    paths["stranger"] = put_pictures(pair | {"test/bee": 1}, "stranger")
-    paths["untested"] = put_pictures({"train/cat": 4, "train/dog": 4, "test/cat": 0}, "untested")
-    paths["damaged"] = put_pictures(pair, "damaged")
+    paths |= {name: put_pictures(pair, name) for name in ("other", "damaged")}
     (paths["damaged"] / "test" / "cat" / "0.png").write_bytes(b"")
     before = [(run / runs.WEIGHTS_FILE).read_bytes() for run in (run_copy, three_run)]
     result = cli(*shlex.split(command.format(**paths)))
@@ -184,31 +165,10 @@ def test_invalid_option_values_are_rejected_before_the_run(smoke, tmp_path, opti
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("field", ["betas", "model", "name", "colour"])
-def test_resume_names_missing_and_unknown_recipe_fields(smoke, run_copy, field):
-    config = runs.read_config(run_copy)
-    if field == "colour":  # from another version
-        config["recipe"][field] = 1
-    else:
-        del config["recipe"][field]
-    runs.write_config(run_copy, config)
-    assert_rejected(smoke("--out", run_copy, "--resume"), field)
-
-
 def test_download_reports_an_existing_dataset(cli, three):
     code, out, _ = cli("download", "--data", three)
     assert code == 0
     assert "3 classes" in out
-
-
-def test_failed_download_is_reported_in_one_line(cli, monkeypatch, tmp_path):
-    def fail(root, download):
-        raise DataError("CIFAR-10 could not be downloaded. Check the network.")
-
-    monkeypatch.setattr(data, "open_dataset", fail)
-    code, _, err = cli("download", "--data", tmp_path / "new")
-    assert code == 2
-    assert err == "train.py: CIFAR-10 could not be downloaded. Check the network.\n"
 
 
 # --- a run ---------------------------------------------------------------------------------------
@@ -217,14 +177,8 @@ def test_failed_download_is_reported_in_one_line(cli, monkeypatch, tmp_path):
 def test_smoke_run_writes_all_files(cli, tmp_path):
     short = ("--epochs", 1, "--batch-size", 64, "--image-size", 64, "--device", "cpu")
     code, out, _ = cli("finetune-deit-tiny", "--smoke", *short, "--out", tmp_path / "r")
-    files = {
-        runs.CONFIG_FILE,
-        runs.HISTORY_FILE,
-        runs.WEIGHTS_FILE,
-        runs.EVALUATION_FILE,
-        runs.CHECKPOINT_FILE,
-        STEPS_FILE,
-    }
+    files = {runs.CONFIG_FILE, runs.HISTORY_FILE, runs.WEIGHTS_FILE, runs.EVALUATION_FILE}
+    files |= {runs.CHECKPOINT_FILE, STEPS_FILE}
     assert code == 0
     assert {path.name for path in (tmp_path / "r").iterdir()} == files
     assert json.loads(out.splitlines()[-1])["test_pictures"] == len(make_synthetic_images())
@@ -320,47 +274,25 @@ def test_evaluate_writes_the_evaluation_again(cli, three, three_run, put_picture
     assert again.validation_probabilities is again.validation_labels is None
 
 
-def damage_image(folder):
-    (folder / "test" / "ant" / "3.png").write_bytes(b"no image")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (damage_image, "test/ant/3.png' cannot be used"),
-        (lambda folder: shutil.rmtree(folder / "test" / "bee"), ""),  # evaluated without it
-        (lambda folder: (folder / "test" / "fly").mkdir(), "contains the class 'fly'"),
-        (lambda folder: shutil.rmtree(folder / "test"), "test' cannot be read"),
-    ],
-    ids=["image", "class less", "class more", "all"],
-)
 def test_weights_are_kept_if_the_test_set_changes_during_training(
-    cli, monkeypatch, put_pictures, tmp_path, change, message
+    cli, monkeypatch, put_pictures, tmp_path
 ):
     folder, out = put_pictures(THREE_CLASSES, "my images"), tmp_path / "my run"
     write_weights = runs.write_weights
 
     def write_then_change(*values):
         write_weights(*values)
-        change(folder)
+        (folder / "test" / "ant" / "3.png").write_bytes(b"no image")
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "write_weights", write_then_change)
         code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
-    if not message:
-        assert code == 0
-        return
-    assert code == 2 and message in err and "Traceback" not in err
+    assert code == 2 and "test/ant/3.png' cannot be used" in err and "Traceback" not in err
     assert f"weights are saved in '{out}'" in err
     assert runs.read_run(out).has_weights and not runs.read_run(out).has_evaluation
-    shutil.rmtree(folder)
     put_pictures(THREE_CLASSES, "my images")
-    command = err.split("Evaluate the run with: ")[1]
-    assert shlex.split(command)[:3] == ["python", "train.py", "evaluate"]
-    code, out_text, _ = cli(*parse_printed_command(command))
-    assert code == 0
-    assert json.loads(out_text)["test_pictures"] == 30
-    assert runs.read_run(out).has_evaluation
+    assert cli(*parse_printed_command(err.split("Evaluate the run with: ")[1]))[0] == 0
+    assert len(runs.read_run(out).evaluation.labels) == 30
 
 
 def test_ctrl_c_during_evaluation_prints_the_evaluate_command(cli, monkeypatch, three, tmp_path):
@@ -373,23 +305,13 @@ def test_ctrl_c_during_evaluation_prints_the_evaluate_command(cli, monkeypatch, 
     assert runs.read_run(tmp_path / "run").has_evaluation
 
 
-def test_skipped_files_are_reported_once(cli, put_pictures, tmp_path):
-    folder = put_pictures(THREE_CLASSES)
-    for name in ("train/ant/notes.txt", "test/bee/notes.txt", "train/cow/film.mov"):
-        (folder / name).write_text("x")
-    (folder / "train" / "ant" / "._0.png").write_bytes(b"x")
-    code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", tmp_path / "run")
-    message = "Skipped 3 files without an image suffix: train/ant/notes.txt, train/cow/film.mov, "
-    assert code == 0
-    assert err.count("Skipped") == err.count(message + "test/bee/notes.txt.") == 1
-    assert runs.read_config(tmp_path / "run")["split"]["train_pictures"] == 27
-
-
-def test_larger_validation_set_for_many_classes_is_reported(cli, put_pictures, tmp_path):
+def test_skipped_files_and_a_larger_validation_set_are_reported(cli, put_pictures, tmp_path):
     counts = {f"train/c{i:02}": 4 for i in range(30)} | {f"test/c{i:02}": 1 for i in range(30)}
     folder, out = put_pictures(counts), tmp_path / "run"
+    (folder / "train" / "c00" / "notes.txt").write_text("x")
     code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
     assert code == 0
+    assert err.count("Skipped 1 file without an image suffix: train/c00/notes.txt.") == 1
     assert "30 of 120 images are held out for validation, because --validation-share 0.1" in err
     split = runs.read_config(out)["split"]
     assert (split["train_pictures"], split["validation_pictures"]) == (90, 30)
@@ -420,14 +342,11 @@ def test_unencodable_path_characters_are_printed_as_escapes(monkeypatch, tmp_pat
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     folder = tmp_path / "猫"
-    arguments = ("tiny", "--smoke", "--out", folder)
-    assert run_train_py(*arguments, "--minutes", 1e-6) == 130
-    assert run_train_py(*arguments, "--resume") == 0
+    assert run_train_py("tiny", "--smoke", "--out", folder, "--minutes", 1e-6) == 130
     assert run_train_py("report", folder, "--out", tmp_path / "猫.html") == 0
     assert run_train_py("evaluate", tmp_path / "größe 犬") == 2
     printed, errors = (stream.buffer.getvalue().decode(encoding) for stream in (out, err))
-    assert printed.count("\\u732b") >= 3 and "\\u72ac" in errors
-    assert "Traceback" not in errors
+    assert printed.count("\\u732b") >= 2 and "\\u72ac" in errors
 
 
 def test_report_is_one_file_with_disambiguated_run_names(cli, tiny_run, run_copy, tmp_path):
@@ -491,19 +410,10 @@ def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, t
         assert head[0].equal(head[1]) == (name == "same")
     other = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", sources[1], "--seed", 1)
     assert_rejected(other, "with seed 0, not 1", "validation images of this run")
-    hub = tmp_path / "hub"  # a hub model has the same file names as a run
-    hub.mkdir()
-    (hub / runs.CONFIG_FILE).write_text('{"architecture": "vit"}')
-    for file in (tmp_path / "elsewhere.safetensors", hub / runs.WEIGHTS_FILE):
-        file.write_bytes(first.read_bytes())
-        assert start("unknown", file, "--epochs", 1) is None
-    assert_rejected(cli("evaluate", masked), "without labels", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
-    assert code == 0
-    assert "not in the report" in err
+    assert code == 0 and "not in the report" in err
     code, _, err = cli("report", masked, "--out", tmp_path / "none.html")
-    assert code == 2
-    assert "at least one run" in err
+    assert code == 2 and "at least one run" in err
 
 
 def test_teacher_must_have_the_same_classes_and_split(cli, tiny_run, three_run, tmp_path):
@@ -744,16 +654,11 @@ def test_two_processes_cannot_train_the_same_run(smoke, tmp_path):
     assert writer.LOCK_FILE not in [path.name for path in folder.iterdir()]
 
 
-def test_a_recipe_file_needs_a_run_folder(cli, tmp_path):
-    code, _, err = cli("--config", tmp_path / "recipe.json")
-    assert code == 2 and "Choose a run folder with --out" in err
-
-
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_are_deferred_in_an_uninterrupted_block(signal_number):
     handler = signal.signal(signal_number, signal.default_int_handler)
     try:
-        with train.ignore_stop_signals():
+        with handle_signals(STOP_SIGNALS, signal.SIG_IGN):
             signal.raise_signal(signal_number)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal_number)
@@ -792,11 +697,9 @@ def test_checkpoints_are_written_each_epoch_or_every_20_seconds(
 # --- several processes ---------------------------------------------------------------------------
 
 TWO_PROCESS_OPTIONS = (
-    "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1"
-)
-TWO_PROCESS_OPTIONS += " --depth 2 --embed-dim 48 --num-heads 2"
-TWO_PROCESS_OPTIONS += (
-    " --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 --unmixed-epochs 1"
+    "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1 --depth 2 "
+    "--embed-dim 48 --num-heads 2 --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 "
+    "--unmixed-epochs 1"
 )
 PRETRAINING_OPTIONS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 
@@ -806,7 +709,9 @@ def run_two_processes(arguments, log):
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-    processes = [start_fork("train", arguments, log, variables=shared | rank) for rank in ranks]
+    processes = [
+        start_fork("vitdemo.cli.train", arguments, log, variables=shared | rank) for rank in ranks
+    ]
     for process in processes:
         process.join(timeout=300)
     assert [process.exitcode for process in processes] == [0, 0], log.read_text()
@@ -831,15 +736,9 @@ def test_two_processes_have_the_same_losses_as_one(cli, tmp_path, more):
 
 
 def test_two_processes_stop_together_and_evaluate(tmp_path):
-    args = [
-        "vit-small-cpu",
-        *TWO_PROCESS_OPTIONS.split(),
-        "--epochs",
-        "99",
-        "--keep-after",
-        "1e-6",
-    ]
-    run_two_processes([*args, "--threads", "1", "--out", str(tmp_path / "run")], tmp_path / "log")
+    options = f"{TWO_PROCESS_OPTIONS} --epochs 99 --keep-after 1e-6 --threads 1 --out"
+    args = ["vit-small-cpu", *options.split(), str(tmp_path / "run")]
+    run_two_processes(args, tmp_path / "log")
     run = runs.read_run(tmp_path / "run")
     assert run.has_evaluation and run.has_weights
     stopped = run.config["stopped"]

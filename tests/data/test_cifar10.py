@@ -124,19 +124,6 @@ def test_changed_arrays_and_batches_are_rejected(tmp_path):
     assert not Path("executed").exists()
 
 
-def test_download_resumes_after_a_broken_connection(monkeypatch, shuffled, tmp_path):
-    name, content = module.PARQUET_FILES[1], shuffled[module.PARQUET_FILES[1]]
-    with (
-        serve_hub(monkeypatch, shuffled, limit=5 * 2**20),
-        pytest.raises(Exception, match="peer closed"),
-    ):
-        module.download_parquet(name, tmp_path)
-    with serve_hub(monkeypatch, shuffled) as requests:
-        file = module.download_parquet(name, tmp_path)
-    assert requests[-1] == f"GET {5 * 2**20}"
-    assert file.read_bytes() == content
-
-
 def test_damaged_parquet_file_is_reported_and_deleted(tmp_path):
     file = tmp_path / "train.parquet"
     file.write_bytes(b"PAR1 and nothing else")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from sklearn.model_selection import train_test_split
 
 from tests.support.factories import noise_batch
 from vitdemo import data
@@ -53,21 +52,9 @@ def test_image_folder_is_loaded_as_the_page_shows_it(put_pictures):
     [
         (THREE_CLASSES | {"test/dodo": 1}, "test", "'dodo'"),
         (THREE_CLASSES, "validation", "'validation'"),
-        (
-            {"train/ant": 1, "train/bee": 1, "test": 0},
-            "test",
-            "no images. Put them into .*/test/<class>/",
-        ),
-        (
-            THREE_CLASSES | {"train/dodo": 0},
-            "train",
-            r"The class 'dodo' has no images in '.*/train/dodo'",
-        ),
-        (
-            THREE_CLASSES | {"test/bee": 0},
-            "test",
-            r"The class 'bee' has no images in '.*/test/bee'",
-        ),
+        ({"train/ant": 1, "train/bee": 1, "test": 0}, "test", "Put them into .*/test/<class>/"),
+        (THREE_CLASSES | {"train/dodo": 0}, "train", "'dodo' has no images in '.*/train/dodo'"),
+        (THREE_CLASSES | {"test/bee": 0}, "test", "'bee' has no images in '.*/test/bee'"),
         ({"train/ant": 1, "train/bee": 1}, None, "has train/ but no test/"),
         ({"train/ant": 1, "test/ant": 1}, None, "at least two"),
         (THREE_CLASSES, "train", r"bee/broken\.png"),
@@ -105,17 +92,6 @@ def test_only_the_default_folder_downloads_cifar10_automatically(monkeypatch, tm
 def test_folder_of_another_structure_is_rejected(put_pictures, download):
     with pytest.raises(DataError, match="train/<class>/"):
         open_dataset(put_pictures({"holiday": 2}), download=download)
-
-
-def test_missing_dataset_error_names_the_download_command(tmp_path):
-    with pytest.raises(DataError, match=r"python train\.py download"):
-        open_dataset(tmp_path / "nothing", download=False)
-    assert not (tmp_path / "nothing").exists()
-
-
-def test_environment_variable_sets_the_data_folder(monkeypatch, put_pictures):
-    monkeypatch.setenv("VITDEMO_DATA", str(put_pictures(THREE_CLASSES)))
-    assert open_dataset().classes == ("ant", "bee", "cow")
 
 
 @pytest.mark.parametrize("part", ["", "half of it"])
@@ -230,16 +206,6 @@ def test_splits_of_earlier_runs_are_unchanged(seed, split_digest, subset_digest)
     assert compute_digest(data.stratified_subset(labels[train], 10_000, seed)) == subset_digest
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_cifar10_split_equals_scikit_learn(cifar10, seed):
-    labels = cifar10.load_labels("train")
-    expected = train_test_split(
-        np.arange(50_000), test_size=0.1, stratify=labels.numpy(), random_state=seed
-    )
-    for part, indices in zip(stratified_split(labels, 0.1, seed), expected, strict=True):
-        assert np.array_equal(part, np.sort(indices))
-
-
 def test_fingerprint_depends_on_images_labels_and_class_names():
     images, labels, names = noise_batch(4, 8), torch.tensor([0, 0, 1, 1]), ("ant", "bee")
     pixel, label = images.clone(), labels.clone()
@@ -279,17 +245,6 @@ def test_prepare_normalises_each_channel():
     images = torch.tensor([0, 255, 51], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4)
     inputs = preprocess_images(images, 4, (0.5, 0.5, 0.1), (0.5, 0.25, 0.1))
     assert inputs[0, :, 0, 0].tolist() == pytest.approx([-1, 2, 1])
-
-
-def test_synthetic_images_depend_only_on_the_seed():
-    first, again, other = (
-        data.make_synthetic_images(),
-        data.make_synthetic_images(),
-        data.make_synthetic_images(seed=1),
-    )
-    assert torch.equal(first.images, again.images)
-    assert not torch.equal(first.images, other.images)
-    assert first.labels.bincount().tolist() == [24] * 4
 
 
 def test_synthetic_classes_have_equal_colours_in_training_and_test_set():

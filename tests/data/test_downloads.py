@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.hub import RESOLVE_PATH, serve_hub
+from vitdemo.data import downloads
 from vitdemo.data.downloads import (
     DownloadSpeed,
     download_file,
@@ -18,9 +19,10 @@ from vitdemo.errors import Stopped
 from vitdemo.page.fetching import DownloadManager
 
 
-def test_progress_text_has_a_speed_once_known_and_restarts_per_file():
+def test_progress_text_has_a_speed_once_known_and_restarts_per_file(monkeypatch):
     now = [0.0]
-    speed = DownloadSpeed(lambda: now[0])
+    monkeypatch.setattr(downloads.time, "monotonic", lambda: now[0])
+    speed = DownloadSpeed()
     assert speed.format_progress(0, 0) == "connecting …"
     assert speed.format_progress(10**6, 50 * 10**6) == "1 of 50 MB"
     now[0] = 2
@@ -31,7 +33,8 @@ def test_progress_text_has_a_speed_once_known_and_restarts_per_file():
     assert speed.format_progress(3 * 10**6, 900 * 10**6) == "3 of 900 MB, 1.0 MB/s, 15 min left"
 
 
-def test_followed_download_yields_progress_and_raises_errors():
+def test_followed_download_yields_progress_and_raises_errors(monkeypatch):
+    monkeypatch.setattr(downloads, "PROGRESS_SECONDS", 0.01)
     resume = threading.Event()
 
     def work(on_bytes):
@@ -39,7 +42,7 @@ def test_followed_download_yields_progress_and_raises_errors():
         resume.wait(10)
         raise OSError("no route to host")
 
-    progress = run_with_progress(work, lambda: False, interval=0.01)
+    progress = run_with_progress(work, lambda: False)
     while next(progress) != (3, 10):
         pass
     resume.set()

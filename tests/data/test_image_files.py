@@ -22,7 +22,6 @@ from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
 from vitdemo.errors import ImageError
 
 COLOUR = (200, 100, 50)
-OPTIONAL_FORMATS = ("AVIF", "HEIF")  # not available on every machine
 
 
 @pytest.fixture
@@ -533,30 +532,12 @@ def test_image_with_an_exif_bomb_is_loaded_at_low_cost(put, craft):
 
 
 def generate_damaged_files():
-    """Generate 300 damaged files of all formats, the same ones in every test run."""
+    """Generate 200 damaged files of all formats, the same ones in every test run."""
     dice = random.Random(0)
-    noise = np.random.default_rng(0).integers(0, 256, (24, 24, 4), np.uint8)
-    colour, alpha = Image.fromarray(noise[..., :3].copy()), Image.fromarray(noise)
-    exif = make_orientation_exif(6)
-    exif[0x010F] = "a camera"
-    files = [
-        encode_image(colour, "JPEG", exif=exif),
-        encode_image(colour.convert("CMYK"), "JPEG", progressive=True),
-        encode_image(alpha, "PNG", exif=exif),
-        encode_image(colour.quantize(16), "PNG", transparency=3),
-        encode_image(colour, "GIF", save_all=True, append_images=[colour.rotate(90)]),
-        encode_image(alpha, "WEBP", exif=exif),
-        encode_image(colour, "BMP"),
-        encode_image(colour, "TIFF", compression="tiff_lzw", exif=exif),
-        encode_image(colour.convert("F"), "TIFF"),
-        encode_image(colour.convert("I"), "PPM"),
-    ]
-    files += [
-        encode_image(alpha, kind, exif=exif)
-        for kind in image_files.SUPPORTED_FORMATS
-        if kind in OPTIONAL_FORMATS
-    ]
-    for case in range(300):
+    noise = np.random.default_rng(0).integers(0, 256, (24, 24, 3), np.uint8)
+    options, image = {"exif": make_orientation_exif(6)}, Image.fromarray(noise)
+    files = [encode_image(image, kind, **options) for kind in image_files.SUPPORTED_FORMATS]
+    for case in range(200):
         content = bytearray(files[case % len(files)])
         reach = len(content) if dice.random() < 0.5 else 64  # headers matter most
         for _ in range(dice.randint(1, 8)):

@@ -13,7 +13,6 @@ from vitdemo.data.near_duplicates import (
     effective_sample_size,
     group_images,
 )
-from vitdemo.metrics.intervals import wilson_interval, wilson_interval_of_fraction
 
 
 def make_scene(seed: int) -> Image.Image:
@@ -113,10 +112,3 @@ def test_effective_size_counts_groups_instead_of_images():
     assert effective_sample_size(np.arange(7)) == 7
     assert effective_sample_size(np.repeat(range(10), 12)) == pytest.approx(10)
     assert effective_sample_size(np.repeat([0, 1], [9, 1])) == pytest.approx(100 / 82)
-    # Images of a group have the same outcome, so each group counts as one image.
-    np.testing.assert_allclose(
-        wilson_interval_of_fraction(0.7, 10), wilson_interval(7, 10), atol=1e-12
-    )
-    np.testing.assert_allclose(
-        wilson_interval_of_fraction(1, 20), wilson_interval(20, 20), atol=1e-12
-    )

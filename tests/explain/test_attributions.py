@@ -41,12 +41,10 @@ from vitdemo.explain.attributions import (
     attribute_many,
     contrast_many,
 )
-from vitdemo.explain.gradient_maps import gradient_rollout
 from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
 from vitdemo.explain.logit_lens import apply_logit_lens
 from vitdemo.explain.qkv import compute_qkv
-from vitdemo.models.convnet import ConvNet
-from vitdemo.models.resnet import build_resnet18
+from vitdemo.models.convnet import ConvNet, build_resnet18
 
 AVERAGE_POOLING = {"class_token": False, "global_pool": "avg"}
 KINDS = {  # name: (changed options, prefix tokens, whether patch tokens are pooled)
@@ -184,11 +182,8 @@ def test_gradient_maps_are_zero_without_a_gradient(kind):
 
 @pytest.mark.parametrize("which", ["registers", "average pooled", "cnn"])
 def test_pixel_methods_equal_the_references(which):
-    if which == "cnn":
-        model, images = build_convolutional(), torch.randn(2, 3, 16, 16).double()
-    else:
-        model = build_kind(which)
-        images = random_images(model)
+    model = build_convolutional() if which == "cnn" else build_kind(which)
+    images = torch.randn(2, 3, 16, 16).double() if which == "cnn" else random_images(model)
     target = torch.tensor([4, 1])
     expected = reference_pixel_maps(model, images, target, side=2 if which == "cnn" else 8)
     maps = attribute_many(PIXEL_METHODS, model, images, target)
@@ -209,12 +204,8 @@ def build_convnet():
 
 @pytest.mark.parametrize(
     ("model_class", "last", "side"),
-    [
-        (NarrowResNet, "layer4", 2),
-        (lambda: build_resnet18(5), "layer4", 2),
-        (build_convnet, "groups", 1),
-    ],
-    ids=["narrow", "resnet18", "convnet"],
+    [(lambda: build_resnet18(5), "layer4", 2), (build_convnet, "groups", 1)],
+    ids=["resnet18", "convnet"],
 )
 def test_grad_cam_of_convolutional_models_equals_captum(model_class, last, side):
     model = build_convolutional(model_class)
@@ -314,8 +305,8 @@ def test_half_precision_attention_results_are_float32(dtype):
         attention.rollout_steps(half),
         attention.relevance(model, images, 1),
         attention.accumulate_relevance(*pair),
-        gradient_rollout(*pair),
-        attention.class_token_map(half[0, :, 0], 1),
+        attention.gradient_rollout(*pair),
+        attention.classifier_map(half[0, :, 0], 1, slice(0, 1)),
         *lens,
         *means,
         head_ablation.ablate_heads(model, images, {(0, 1)}, means),
@@ -389,13 +380,6 @@ def test_concurrent_attributions_of_one_model_are_independent():
         list(pool.map(compute, range(2)))
 
 
-def test_attributions_of_uniform_images_are_finite():
-    model = build_timm()
-    images = torch.tensor([0.0, 2.5]).view(2, 1, 1, 1).expand(2, 3, 32, 32)
-    for values in attribute_many(METHODS, model, images, 1).values():
-        assert values.isfinite().all()
-
-
 def test_cells_support_an_indivisible_image_size():
     model, _ = build_model_and_images("cnn")
     images = torch.randn(1, 3, 10, 10).double()
@@ -403,20 +387,14 @@ def test_cells_support_an_indivisible_image_size():
     cells = attributions.cell_indices(10, 10, (8, 8), images.device)
     counts = cells.flatten().bincount(minlength=64)
     assert counts.sum() == 100 and counts.min() >= 1
-    total = attribute("integrated_gradients", model, images, 0).sum()
-    pixels = IntegratedGradients(build_log_probability_model(model)).attribute(
-        images, target=0, n_steps=200
-    )
-    assert_close(total, pixels.sum(), atol=0, rtol=0.02)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "convolutional"])
 def test_attribute_classes_equals_one_attribution_per_class(kind):
     model = build_convolutional() if kind == "convolutional" else build_kind(kind)
     image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
-    fast = [
-        m.name for m in attributions.list_methods(model) if m.is_class_specific and not m.is_slow
-    ]
+    methods = attributions.list_methods(model)
+    fast = [m.name for m in methods if m.is_class_specific and not m.is_slow]
     with torch.no_grad():
         maps = attributions.attribute_classes(fast, model, image, [3, 0, 3])
     for i, target in enumerate([3, 0, 3]):

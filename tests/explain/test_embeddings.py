@@ -34,12 +34,9 @@ def test_filters_are_the_first_convolution_sorted_by_norm(spec):
     assert torch.equal(filters, weight[order])
 
 
-def test_filters_of_a_convolutional_stem_are_its_first_convolution():
+def test_filters_are_those_of_the_first_convolution_if_any():
     stem = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Conv2d(6, 9, 3))
     assert embeddings.get_first_filters(stem).shape == (6, 3, 3, 3)
-
-
-def test_filters_of_a_model_without_convolution_raise_an_error():
     with pytest.raises(TypeError, match="Linear has no RGB convolution"):
         embeddings.get_first_filters(torch.nn.Linear(3, 3))
 

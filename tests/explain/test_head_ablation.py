@@ -74,10 +74,9 @@ def test_mean_outputs_equal_the_mean_input_of_the_projection(model):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("heads", [{(1, 0)}, THREE_HEADS])
-def test_mean_ablation_replaces_the_output_of_a_head_by_its_mean(model, heads):
+def test_mean_ablation_replaces_the_output_of_a_head_by_its_mean(model):
     """Compare with a copy whose projection adds the contribution of the mean outputs."""
-    images, others = random_images(model), random_images(model, batch=6)[2:]
+    images, others, heads = random_images(model), random_images(model, batch=6)[2:], THREE_HEADS
     means = compute_head_means(model, others)  # for each layer (H, N, D/H)
     reference = zero_heads(model, heads)
     for layer, head in heads:
@@ -88,22 +87,8 @@ def test_mean_ablation_replaces_the_output_of_a_head_by_its_mean(model, heads):
     ablated = ablate_heads(model, images, heads, means)
     torch.testing.assert_close(ablated, reference(images), atol=1e-9, rtol=0)
     assert (ablated - ablate_heads(model, images, heads)).abs().max() > 1e-3
-
-
-@torch.no_grad()
-def test_mean_ablation_of_a_constant_head_changes_no_logits():
-    model = random_model(VIT).double()
-    images = random_images(model, batch=4)
-    attn = model.blocks[1].attn
-    values = slice(2 * model.embed_dim, 2 * model.embed_dim + attn.head_dim)  # of head 0
-    attn.qkv.weight.data[values] = 0
-    means = compute_head_means(model, images)
-    expected = model(images)
-    torch.testing.assert_close(ablate_heads(model, images, {(1, 0)}, means), expected)
-    assert (ablate_heads(model, images, {(1, 0)}) - expected).abs().max() > 1e-2
-    ablated = ablate_each_head(model, trace(model, images).tokens, means)
-    torch.testing.assert_close(ablated[1, 0], expected)
-    torch.testing.assert_close(ablated[2, 1], ablate_heads(model, images, {(2, 1)}, means))
+    one_head = ablate_each_head(model, trace(model, images).tokens, means)[1, 0]
+    torch.testing.assert_close(one_head, ablate_heads(model, images, {(1, 0)}, means))
 
 
 @torch.no_grad()

@@ -13,12 +13,6 @@ from vitdemo.explain.logit_lens import apply_logit_lens
 MODELS = {"ours": VIT, **TIMM_KINDS}
 
 
-def make_model_and_images(kind):
-    """Return a tiny random model in float64 and two images for it."""
-    model = random_model(MODELS[kind]).double()
-    return model, random_images(model)
-
-
 def run_truncated_model(model, layers, images):
     """Return the class probabilities of a copy with only the first `layers` blocks."""
     model = copy.deepcopy(model)
@@ -36,34 +30,18 @@ def reference_patch_probabilities(model, token):
 
 @pytest.mark.parametrize("kind", MODELS)
 @torch.no_grad()
-def test_layer_predictions_equal_those_of_a_truncated_model(kind):
-    model, images = make_model_and_images(kind)
+def test_predictions_equal_a_truncated_model_and_the_head_applied_to_a_patch(kind):
+    model = random_model(MODELS[kind]).double()
+    images = random_images(model)
     traced = trace(model, images)
-    predictions, _ = apply_logit_lens(model, traced.tokens)
+    predictions, patches = apply_logit_lens(model, traced.tokens)
     assert len(predictions) == len(model.blocks) + 1
     for layers, prediction in enumerate(predictions):
         assert_close(prediction, run_truncated_model(model, layers, images), atol=1e-9, rtol=1e-9)
     assert_close(predictions[-1], traced.logits.softmax(-1), atol=1e-14, rtol=0)
     assert (predictions[0] - predictions[-1]).abs().max() > 0.05  # the blocks change the prediction
-
-
-@pytest.mark.parametrize("kind", MODELS)
-@torch.no_grad()
-def test_patch_predictions_equal_the_head_applied_to_the_patch(kind):
-    model, images = make_model_and_images(kind)
-    tokens = trace(model, images).tokens
-    _, patches = apply_logit_lens(model, tokens)
-    p = model.num_prefix_tokens
+    tokens, p = traced.tokens, model.num_prefix_tokens
     assert patches.shape == (*tokens.shape[:2], tokens.shape[2] - p, model.num_classes)
     for layer, image, patch in [(0, 0, 0), (1, 1, 5), (len(tokens) - 1, 0, 15)]:
         expected = reference_patch_probabilities(model, tokens[layer, image, p + patch])
         assert_close(patches[layer, image, patch], expected, atol=1e-9, rtol=1e-9)
-
-
-@torch.no_grad()
-def test_bfloat16_patch_probabilities_sum_to_one():
-    model, images = make_model_and_images("class token")
-    model = model.to(torch.bfloat16)
-    _, patches = apply_logit_lens(model, trace(model, images.to(torch.bfloat16)).tokens)
-    assert patches.dtype == torch.float32
-    assert_close(patches.sum(-1), torch.ones(patches.shape[:-1]))

@@ -46,11 +46,9 @@ def test_distance_and_entropy_equal_the_reference(kind):
     with torch.no_grad():
         attention = trace(model, images).attention  # (L, B, H, N, N)
     grid, p = model.patch_embed.grid_size, model.num_prefix_tokens
+    distances = mean_attention_distance(attention, grid, p)
     for actual, reference in (
-        (
-            mean_attention_distance(attention, grid, p),
-            lambda rows: reference_distance(rows, grid, p),
-        ),
+        (distances, lambda rows: reference_distance(rows, grid, p)),
         (entropy(attention), reference_entropy),
     ):
         expected = apply_per_head(attention, reference)
@@ -66,9 +64,8 @@ def test_unscaled_attention_is_the_softmax_of_the_products():
     assert largest.shape == (2, 3)
     rows = [[max(row) for row in head] for head in attention[0].tolist()]
     assert largest[0].tolist() == pytest.approx([sum(head) / 5 for head in rows])
-    assert (
-        softmax_without_scale(torch.eye(4), 0.1).tolist() == torch.eye(4).tolist()
-    )  # zeros stay zeros
+    # Zeros stay zeros.
+    assert softmax_without_scale(torch.eye(4), 0.1).tolist() == torch.eye(4).tolist()
 
 
 def test_distance_supports_rectangular_patch_grids():
@@ -80,12 +77,9 @@ def test_distance_supports_rectangular_patch_grids():
 def test_attention_to_self_or_class_token_has_distance_zero():
     itself, to_class_token = torch.eye(5)[None], torch.zeros(1, 5, 5)
     to_class_token[..., 0] = 1
-    assert (
-        mean_attention_distance(itself, (2, 2), 1).item()
-        == mean_attention_distance(to_class_token, (2, 2), 1).item()
-        == 0
-    )
-    assert entropy(itself).item() == entropy(to_class_token).item() == 0
+    for attention in (itself, to_class_token):
+        assert mean_attention_distance(attention, (2, 2), 1).item() == 0
+        assert entropy(attention).item() == 0
 
 
 @pytest.mark.parametrize(("grid", "prefix"), [((2, 3), 1), ((2, 2), 0), ((2, 3), -1)])

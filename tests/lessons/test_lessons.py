@@ -3,6 +3,7 @@
 import io
 import re
 from html import unescape
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from PIL import Image
 
 from tests.support.factories import RESNET, VIT, make_context, make_run
 from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
-from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.errors import LessonError
 from vitdemo.explain.qkv import compute_qkv
@@ -28,10 +28,10 @@ from vitdemo.lessons import (
 )
 from vitdemo.lessons.facts import (
     FACTS,
-    LESSON_IMAGE,
     MissingFact,
+    find_run,
+    load_photo,
     lookup_fact,
-    read_fact,
     substitute_facts,
 )
 from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
@@ -39,14 +39,15 @@ from vitdemo.lessons.thumbnails import DRAWINGS, MAX_THUMBNAIL_BYTES, SIDE, find
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.lessons import catalog, cost, handouts, list_payloads, list_tasks, panel
-from vitdemo.runs import EVALUATION_FILE
+from vitdemo.page.lessons import catalog, cost, handouts, make_handlers, panel
+from vitdemo.runs import EVALUATION_FILE, HISTORY_FILE, Evaluation
 
 
-def load_lesson_image():
-    return crop_visible_square(load_image(LESSON_IMAGE))
+def read_fact(context, role: str, name: str) -> str:
+    return lookup_fact(context, find_run(context, role), name)
 
 
+INCLUDED = LESSONS_FOLDER / DEFAULT_LANGUAGE
 LESSON_HEADER = "---\ntitle: T\nminutes: 5\ngoal: G\n---\n"
 
 
@@ -112,6 +113,7 @@ def test_questions_are_parsed():
         (LESSON_HEADER + "## S\nask: A?", 7, "either a number"),
         (LESSON_HEADER + "## S\nask: A?\nnumber: many", 8, "'many' is not a number"),
         (LESSON_HEADER + "## S\nWords.\nbecause: so", 8, "requires the field 'ask'"),
+        (LESSON_HEADER + "## S\nWords.\n- [x] one\n- [ ] two", 6, "requires the field 'ask'"),
         (LESSON_HEADER + "## S\nWords.\ncover: a;b", 8, "'cover' must be one CSS selector"),
         (LESSON_HEADER + "## S\nask: A?\nask: B?", 8, "'ask' occurs twice"),
         (LESSON_HEADER + "## S\nWords.\nopen: ?a\nWhat?", 9, "unknown field 'What?'"),
@@ -133,19 +135,17 @@ def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     (folder / "1-tokens.md").write_text(replacement, encoding="utf-8-sig")  # as Windows editors do
     (folder / "broken.md").write_bytes(b"\xff\xfe")
     (folder / "Upper.md").write_text(good)
-    lessons, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE, folder)
+    lessons, problems = read_lessons(INCLUDED, folder)
     assert {lesson.name: lesson for lesson in lessons}["1-tokens"].steps[0].text == ("Mine.",)
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
-    cards = catalog.payload([LESSONS_FOLDER / DEFAULT_LANGUAGE, folder], shipped, make_state())
+    cards = catalog.payload([INCLUDED, folder], shipped, make_state())
     assert len(cards["lessons"]) == 9
     first = cards["lessons"][0]
-    thumbnail = (LESSONS_FOLDER / DEFAULT_LANGUAGE / "1-tokens.webp").read_bytes()
-    assert first.pop("thumbnail").make_content() == thumbnail  # of the replaced lesson
+    thumbnail = first.pop("thumbnail").make_content()
+    assert thumbnail == (INCLUDED / "1-tokens.webp").read_bytes()  # of the replaced lesson
     assert first == {"name": "1-tokens", "title": "T", "minutes": 5, "goal": "G", "steps": 1}
-    assert cards["messages"] == [
-        "'T' is not available. Required: the run 'nobody'.",
-        *problems,
-    ]
+    missing = "'T' is not available. Required: the run 'nobody'."
+    assert cards["messages"] == [missing, *problems]
 
 
 def make_state(**options) -> ViewState:
@@ -188,7 +188,7 @@ def test_panel_reports_why_a_lesson_cannot_be_opened(folder, tmp_path, name, mes
 
 
 def test_thumbnail_of_the_last_folder_is_served(tmp_path):
-    folders = [LESSONS_FOLDER / DEFAULT_LANGUAGE, tmp_path]
+    folders = [INCLUDED, tmp_path]
     assert find_thumbnail(folders, "none") is None
     included = find_thumbnail(folders, "1-tokens")
     (tmp_path / "1-tokens.webp").write_bytes(bytes(MAX_THUMBNAIL_BYTES + 1))  # too large
@@ -205,10 +205,10 @@ def flatten_image(image: Image.Image) -> np.ndarray:
 
 
 def test_every_included_lesson_has_a_small_square_thumbnail(shipped):
-    lessons, _ = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    lessons, _ = read_lessons(INCLUDED)
     assert [lesson.name for lesson in lessons] == [*DRAWINGS]
     for lesson in lessons:
-        content = find_thumbnail([LESSONS_FOLDER / DEFAULT_LANGUAGE], lesson.name)
+        content = find_thumbnail([INCLUDED], lesson.name)
         with Image.open(io.BytesIO(content)) as image:
             assert (image.format, image.size) == ("WEBP", (SIDE, SIDE))
             pixels = flatten_image(image)
@@ -218,7 +218,7 @@ def test_every_included_lesson_has_a_small_square_thumbnail(shipped):
 
 
 def test_included_lessons_are_valid(shipped):
-    lessons, problems = read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)
+    lessons, problems = read_lessons(INCLUDED)
     assert not problems and len(lessons) == 9
     for lesson in lessons:
         filled = fill_facts(lesson, shipped)
@@ -277,21 +277,16 @@ def format_layers(mask: np.ndarray) -> str:
 
 @pytest.mark.parametrize(("name", "side"), MODELS)
 def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side):
-    distances = relative_distances(
-        shipped.trace_image(shipped.find_run(name), load_lesson_image()), side
-    )
+    distances = relative_distances(shipped.trace_image(shipped.find_run(name), load_photo()), side)
     near = format_layers((distances < 0.5).any(1))
     far = format_layers((distances >= 0.85).all(1))
     assert read_fact(shipped, name, "near_layers") == near
     assert read_fact(shipped, name, "far_layers") == far
-    lessons = {lesson.name: lesson for lesson in read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)[0]}
-    (step,) = (each for each in lessons["3-heads"].steps if each.title == "What do you see?")
+    lesson = next(each for each in read_lessons(INCLUDED)[0] if each.name == "3-heads")
+    (step,) = (each for each in lesson.steps if each.title == "What do you see?")
 
-    def find_run(role: str):  # the text must be true for any model in the role
-        return shipped.find_run(name)
-
-    answer, because = (
-        substitute_facts(text, shipped, find_run, lookup_fact)
+    answer, because = (  # the text must be true for any model in the role
+        substitute_facts(text, shipped, lambda role: shipped.find_run(name), lookup_fact)
         for text in (step.question.free, step.question.because)
     )
     sentence = f"{name} has heads below half of the dashed line {near}."
@@ -304,7 +299,7 @@ def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side
 @pytest.mark.parametrize(("name", "side"), MODELS)
 def test_largest_weights_match_the_queries_and_keys(shipped, name, side):
     run = shipped.find_run(name)
-    trace, model = shipped.trace_image(run, load_lesson_image()), shipped.load_model(run)
+    trace, model = shipped.trace_image(run, load_photo()), shipped.load_model(run)
     largest, unscaled = [], []
     for i, block in enumerate(model.blocks):
         q, k, _ = compute_qkv(model, trace.tokens[i][None].float(), i)
@@ -319,22 +314,17 @@ def test_largest_weights_match_the_queries_and_keys(shipped, name, side):
 
 
 def test_gains_over_seeds_compare_runs_of_the_same_seed(shipped):
-    def is_correct(name: str) -> np.ndarray:
-        evaluation = shipped.find_run(name).evaluation
-        return evaluation.probabilities.argmax(1) == evaluation.labels
+    def accuracies(name: str) -> np.ndarray:
+        runs = (shipped.find_run(f"{name}{seed}") for seed in ("", "-seed-1", "-seed-2"))
+        found = (run.evaluation for run in runs)
+        return np.array([100 * np.mean(e.probabilities.argmax(1) == e.labels) for e in found])
 
-    muon, baseline = (
-        np.array([100 * is_correct(f"{name}{seed}").mean() for seed in ("", "-seed-1", "-seed-2")])
-        for name in ("vit-plain-cpu-muon", "vit-plain-cpu")
-    )
-    gains = muon - baseline
-    margin = 4.3027 * np.std(gains, ddof=1) / 3**0.5
-    mean = np.mean(gains)
+    gains = accuracies("vit-plain-cpu-muon") - accuracies("vit-plain-cpu")
+    margin, mean = 4.3027 * np.std(gains, ddof=1) / 3**0.5, np.mean(gains)
     expected = {"": mean, "_low": mean - margin, "_high": mean + margin}
     for end, value in expected.items():
         assert read_fact(shipped, "vit-plain-cpu-muon", f"seed_gain{end}") == f"{value:+.1f}"
-    seeds = [100 * is_correct(f"vit-muon-cpu{seed}").mean() for seed in ("", "-seed-1", "-seed-2")]
-    threshold = 4.3027 * 2**0.5 * np.std(seeds, ddof=1)
+    threshold = 4.3027 * 2**0.5 * np.std(accuracies("vit-muon-cpu"), ddof=1)
     assert read_fact(shipped, "vit-muon-cpu", "seed_threshold") == f"{threshold:.1f}" == "2.2"
     assert float(read_fact(shipped, "vit-muon-cpu-mixed", "gain")) < threshold  # as lesson 7 says
     with pytest.raises(MissingFact, match="seed_gain"):
@@ -342,8 +332,8 @@ def test_gains_over_seeds_compare_runs_of_the_same_seed(shipped):
 
 
 def test_the_most_frequent_confusion_is_relative_to_all_errors(shipped):
-    matrix = confusion_matrix(*(getattr(shipped.find_run("vit-scratch").evaluation, name)
-                         for name in ("probabilities", "labels")))  # fmt: skip
+    evaluation = shipped.find_run("vit-scratch").evaluation
+    matrix = confusion_matrix(evaluation.probabilities, evaluation.labels)
     errors = matrix - np.diag(np.diag(matrix))
     percentage = 100 * errors.max() / errors.sum()
     assert read_fact(shipped, "vit-scratch", "confused_share") == f"{percentage:.1f}"
@@ -354,7 +344,7 @@ def test_the_most_frequent_confusion_is_relative_to_all_errors(shipped):
 
 def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
     run = shipped.find_run("vit-scratch")
-    image = make_canvas(shipped, load_lesson_image())
+    image = make_canvas(shipped, load_photo())
 
     def cat_confidence(removed: RemovedPatches) -> float:
         changed = apply_changes(image, ImageChanges(removed=removed))
@@ -390,7 +380,7 @@ def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
 
 def test_settled_layer_is_the_first_from_which_the_class_stays(shipped):
     run = shipped.find_run("finetune-deit-tiny")
-    model, trace = shipped.load_model(run), shipped.trace_image(run, load_lesson_image())
+    model, trace = shipped.load_model(run), shipped.trace_image(run, load_photo())
     with torch.no_grad():
         tokens = model.norm(trace.tokens.float())[:, 0]
         predicted = model.head(tokens).argmax(-1)  # (L+1,)
@@ -399,9 +389,7 @@ def test_settled_layer_is_the_first_from_which_the_class_stays(shipped):
 
 
 def test_few_share_matches_the_attention_of_the_last_layer(shipped):
-    trace = shipped.trace_image(
-        shipped.find_run("vit-scratch"), crop_visible_square(load_image(LESSON_IMAGE))
-    )
+    trace = shipped.trace_image(shipped.find_run("vit-scratch"), load_photo())
     weights = np.asarray(trace.attention)[-1, :, 0, 1:].mean(0)
     largest = sorted(weights, reverse=True)[:3]
     assert read_fact(shipped, "vit", "self_share") == f"{100 * trace.attention[0, 0, 0, 0]:.1f}"
@@ -411,7 +399,7 @@ def test_few_share_matches_the_attention_of_the_last_layer(shipped):
 
 def test_few_norm_matches_the_norms_of_weighted_values(shipped):
     run = shipped.find_run("vit-scratch")
-    trace = shipped.trace_image(run, crop_visible_square(load_image(LESSON_IMAGE)))
+    trace = shipped.trace_image(run, load_photo())
     block = shipped.load_model(run).blocks[-1]
     weights = trace.attention[-1, :, 0, 1:]  # (H, P)
     D = trace.tokens.shape[-1]
@@ -424,15 +412,18 @@ def test_few_norm_matches_the_norms_of_weighted_values(shipped):
 
 
 def test_missing_facts_are_reported(tmp_path):
-    make_run(tmp_path / "conv", RESNET)
+    (make_run(tmp_path / "untracked", RESNET).path / HISTORY_FILE).unlink()
     context = make_context(tmp_path)
     with pytest.raises(MissingFact, match="trained from scratch"):
         read_fact(context, "vit", "name")
-    for name in FACTS:  # without attention, ablation and test predictions: a fact or an error
+    one_class = Evaluation(np.ones((4, 1), np.float32), np.zeros(4, np.int64), "0" * 16, 0.001)
+    make_run(tmp_path / "single", RESNET, classes=("cat",), tested=one_class)
+    # Without attention, ablation, history or a second class: a fact or an error
+    for run, name in product(("untracked", "single"), FACTS):
         try:
-            assert read_fact(context, "conv", name)
+            assert read_fact(context, run, name)
         except MissingFact as error:
-            assert "conv" in str(error)
+            assert run in str(error)
     run = make_run(tmp_path / "mine", VIT)
     assert read_fact(context, "vit", "name") == "mine"
     assert read_fact(context, "vit", "image") == str(run.spec.image_size)
@@ -458,8 +449,7 @@ def list_facts(text: str, filled: str) -> set[str]:
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(LESSONS_FOLDER.glob("en/*.md"))])
 def test_no_student_handout_contains_an_answer(shipped, name):
-    folder = LESSONS_FOLDER / DEFAULT_LANGUAGE
-    (raw,) = (lesson for lesson in read_lessons(folder)[0] if lesson.name == name)
+    raw = next(lesson for lesson in read_lessons(INCLUDED)[0] if lesson.name == name)
     lesson = fill_facts(raw, shipped)
     page = render_handout(lesson, shipped)
     words, figures = read_texts(page)
@@ -509,9 +499,8 @@ def test_handouts_contain_answers_only_if_requested(shipped, tmp_path):
         assert page.count("<svg") == 1 + answers
     with pytest.raises(LessonError, match="Unknown figure 'none'"):
         render_handout(make_lesson("## S\nW.", "goal: G\nfigures: none"), shipped)
-    page = render_handout(
-        make_lesson("## S\nW.", "goal: G\nfigures: heads"), make_context(tmp_path)
-    )
+    lesson = make_lesson("## S\nW.", "goal: G\nfigures: heads")
+    page = render_handout(lesson, make_context(tmp_path))
     assert "The figure 'heads' is not available. Required: a plain Vision" in unescape(page)
 
 
@@ -527,26 +516,17 @@ def test_cost_follows_the_formulas():
 
 
 def test_the_task_returns_the_handout_of_the_chosen_lesson(shipped):
-    folders = [LESSONS_FOLDER / DEFAULT_LANGUAGE]
-    view = list_payloads(folders)[handouts.VIEW](shipped, make_state())
+    own = make_handlers([INCLUDED])
+    view = own.payloads[handouts.VIEW](shipped, make_state())
     assert view.data == {"count": 9}
     menu = view.controls[handouts.LESSON_KEY]
-    assert (menu["value"], menu["choices"][0][1], len(menu["choices"])) == (
-        "1-tokens",
-        "1-tokens",
-        9,
-    )
+    assert menu["value"] == menu["choices"][0][1] == "1-tokens" and len(menu["choices"]) == 9
     state = make_state(**{handouts.LESSON_KEY: "3-heads"})
-    assert (
-        list_payloads(folders)[handouts.VIEW](shipped, state).controls[handouts.LESSON_KEY]["value"]
-        == "3-heads"
-    )
-    for name, file in {
-        "handouts": "vitdemo-3-heads.html",
-        "handouts.answers": "vitdemo-3-heads-answers.html",
-    }.items():
-        found = list_tasks(folders)[name](shipped, state, lambda *_: None)
-        assert found["name"] == file
+    menu = own.payloads[handouts.VIEW](shipped, state).controls[handouts.LESSON_KEY]
+    assert menu["value"] == "3-heads"
+    for task, end in (("handouts", ""), ("handouts.answers", "-answers")):
+        found = own.tasks[task](shipped, state, lambda *_: None)
+        assert found["name"] == f"vitdemo-3-heads{end}.html"
         assert "Heads and layers" in found["text"]
 
 

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.metrics.test_metrics import draw_predictions
 from vitdemo import metrics as ev
@@ -17,12 +18,11 @@ def reference_interval(metric, n, resamples=3000, seed=1):
     return np.nanpercentile(values, [2.5, 97.5], axis=0)
 
 
-def test_bootstrap_intervals_equal_resampling_of_single_images():
+def test_bootstrap_intervals_equal_resampling_of_single_images(monkeypatch):
+    monkeypatch.setattr(intervals, "NUM_RESAMPLES", 20_000)
     probabilities, labels = draw_predictions(0, n=400, c=3)
     predicted = probabilities.argmax(axis=1)
-    result = intervals.compute_metric_intervals(
-        ev.confusion_matrix(probabilities, labels), resamples=20_000
-    )
+    result = intervals.compute_metric_intervals(ev.confusion_matrix(probabilities, labels))
 
     def class_table(indices):
         true, guess = labels[indices], predicted[indices]
@@ -48,10 +48,9 @@ def test_accuracy_recall_and_precision_have_wilson_intervals():
     assert np.isnan(result.precision[:, 2]).all()  # the class is never predicted
 
 
-def test_bootstrap_depends_on_the_seed_but_not_on_the_batch_size(monkeypatch):
+def test_bootstrap_does_not_depend_on_the_batch_size(monkeypatch):
     matrix = ev.confusion_matrix(*draw_predictions(0, c=30))
-    first, other = (intervals.compute_metric_intervals(matrix, seed=seed).f1 for seed in (0, 1))
-    assert not np.array_equal(first, other)
+    first = intervals.compute_metric_intervals(matrix).f1
     monkeypatch.setattr(intervals, "MAX_CELLS_AT_ONCE", 500)
     assert np.array_equal(intervals.compute_metric_intervals(matrix).f1, first, equal_nan=True)
 
@@ -80,42 +79,18 @@ def test_bootstrap_handles_degenerate_classes():
     assert two_images.f1[:, 1].tolist() == [0, 0]  # if the class is sampled
 
 
-EYE = np.eye(2, dtype=int)
-
-
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("function", "arguments", "message"),
     [
-        (lambda: intervals.compute_metric_intervals(0 * EYE), "no images to resample"),
-        (
-            lambda: intervals.compute_metric_intervals(EYE, resamples=0),
-            "resamples must be 1 or more, not 0",
-        ),
-        (
-            lambda: intervals.compute_metric_intervals(EYE, level=1),
-            "level must be between 0 and 1, not 1",
-        ),
-        (
-            lambda: intervals.compute_metric_intervals(np.ones((2, 3), int)),
-            r"\(C, C\), not \(2, 3\)",
-        ),
-        (lambda: intervals.wilson_interval(3, 2), "hits must be from 0"),
-        (lambda: intervals.wilson_interval(-1, 2), "hits must be from 0"),
-        (lambda: intervals.wilson_interval_of_fraction(1.1, 2), "fraction must be 0 to 1"),
-        (lambda: intervals.wilson_interval_of_fraction(0.5, 0.9), "n at least 1"),
-        (lambda: intervals.margin_of_error(3, 2), "hits must be from 0"),
-        (lambda: intervals.margin_of_error(0, 0), "n must be at least 1"),
-        (lambda: intervals.mean_interval(np.ones(1)), "at least 2 values"),
-        (lambda: intervals.seed_difference_threshold([0.8]), "at least 2 seeds"),
-        (lambda: intervals.ranking_interval(np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
-        (lambda: intervals.difference_interval(0, 0, 0), "no images to compare"),
-        (lambda: intervals.difference_interval(-1, 0, 10), "add up to at most 10 images"),
-        (lambda: intervals.difference_interval(6, 5, 10), "add up to at most 10 images"),
+        (intervals.wilson_interval, (3, 2), "hits must be from 0"),
+        (intervals.margin_of_error, (-1, 2), "hits must be from 0"),
+        (intervals.mean_interval, (np.ones(1),), "at least 2 values"),
+        (intervals.ranking_interval, (np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
     ],
 )
-def test_invalid_interval_arguments_are_rejected(call, message):
+def test_invalid_interval_arguments_are_rejected(function, arguments, message):
     with pytest.raises(ValueError, match=message):
-        call()
+        function(*arguments)
 
 
 def test_seed_difference_threshold_uses_students_t_distribution():
@@ -128,15 +103,6 @@ def test_seed_difference_threshold_uses_students_t_distribution():
     assert intervals.seed_difference_threshold([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
 
 
-def test_seed_difference_threshold_has_about_5_percent_false_positives():
-    rng, exceeded = np.random.default_rng(0), 0
-    for _ in range(2000):
-        *seeds, other = rng.normal(80, 0.5, 4)
-        exceeded += abs(other - seeds[0]) > intervals.seed_difference_threshold(seeds)
-    # The first run also contributes to the deviation, so the threshold is slightly conservative.
-    assert 0.015 < exceeded / 2000 < 0.06
-
-
 def test_wilson_intervals_and_margins_match_known_values():
     # By hand, the interval is from n / (n + z^2) = 20 / 23.84 to 1.
     np.testing.assert_allclose(intervals.wilson_interval(20, 20), [0.83888, 1], atol=1e-5)
@@ -145,8 +111,9 @@ def test_wilson_intervals_and_margins_match_known_values():
     deviation = np.diff(np.random.default_rng(0).binomial(500, 0.9, (20_000, 2)) / 500).std()
     assert margin == pytest.approx(1.96 * deviation, rel=0.02)
     assert np.isnan(intervals.wilson_interval([0, 1], [0, 2])).tolist() == [[True, False]] * 2
-    wide, narrow = (np.diff(intervals.wilson_interval(9, 10, level)) for level in (0.99, 0.9))
-    assert wide > narrow
+    for hits, n in ((0, 7), (9, 10), (450, 500)):
+        expected = stats.binomtest(hits, n).proportion_ci(method="wilson")
+        np.testing.assert_allclose(intervals.wilson_interval(hits, n), expected, atol=1e-12)
 
 
 def test_mean_interval_uses_students_t_distribution():
@@ -157,11 +124,12 @@ def test_mean_interval_uses_students_t_distribution():
     assert intervals.mean_interval(np.ones(3)) == (1, 1, 1)
 
 
-def test_ranking_intervals_equal_resampling_of_single_images():
+def test_ranking_intervals_equal_resampling_of_single_images(monkeypatch):
+    monkeypatch.setattr(intervals, "NUM_RESAMPLES", 4000)
     probabilities, labels = draw_predictions(5, n=250, c=3)
     probabilities = probabilities.round(1)  # many ties
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    area, precision = intervals.ranking_interval(probabilities, labels, 1, resamples=4000)
+    area, precision = intervals.ranking_interval(probabilities, labels, 1)
     truth, scores = labels == 1, probabilities[:, 1]
 
     def ranking_metrics(indices):
@@ -192,14 +160,7 @@ def test_difference_interval_matches_hand_worked_values():
     assert low < 0 < 4 / 1000 < high
     low, high = intervals.difference_interval(0, 0, 10)
     assert -0.3 < low == -high < 0  # ten images give a wide interval
-
-
-@pytest.mark.parametrize(("first", "second"), [(0.02, 0.02), (0.05, 0.15), (0.0, 0.01)])
-def test_difference_interval_covers_the_truth_in_95_percent(first, second):
-    probabilities = [first, second, 1 - first - second]
-    counts = np.random.default_rng(0).multinomial(300, probabilities, size=2000)
-    bounds = np.array([intervals.difference_interval(*row[:2], 300) for row in counts])
-    assert np.mean((bounds[:, 0] <= first - second) & (first - second <= bounds[:, 1])) > 0.94
+    assert np.isnan(intervals.difference_interval(0, 0, 0)).all()
 
 
 def test_independent_difference_interval_matches_the_published_example():

@@ -53,11 +53,7 @@ def test_confusion_matrix_is_exact_for_all_float_types(dtype):
         # The last row sums to one despite its negative value.
         ([*PROBABILITIES[:4], [-0.1, 0.5, 0.6]], LABELS, "negative .* in 1 of 5 rows.*row 4"),
         *[
-            (
-                np.where(BAD_CELLS, bad, PROBABILITIES),
-                LABELS,
-                r"NaN or inf.* in 2 of 5 rows.*row 2,",
-            )
+            (np.where(BAD_CELLS, bad, PROBABILITIES), LABELS, "NaN or inf.* in 2 of 5 rows.*row 2,")
             for bad in (np.nan, np.inf, -np.inf)
         ],
     ],
@@ -126,11 +122,8 @@ def test_metrics_of_a_class_without_images_are_nan(predicted):
         np.isnan(getattr(metrics, name)).tolist() == [False, False, True] for name in METRIC_NAMES
     )
     assert metrics.support.tolist() == [1, 2, 0]
-    assert np.isnan(ranking_curves.average_precision_by_class(probabilities, labels)).tolist() == [
-        0,
-        0,
-        1,
-    ]
+    precisions = ranking_curves.average_precision_by_class(probabilities, labels)
+    assert np.isnan(precisions).tolist() == [False, False, True]
 
 
 def test_only_roc_auc_is_nan_if_all_images_have_one_class():
@@ -155,11 +148,11 @@ def test_most_confused_pairs_match_a_hand_worked_example():
         ev.ConfusedPair(1, 0, 4, 0.2),
         ev.ConfusedPair(1, 2, 1, 0.05),
     ]
-    assert [ev.most_confused_pairs(matrix, limit) for limit in (0, 2)] == [[], expected[:2]]
+    assert ev.most_confused_pairs(matrix, 2) == expected[:2]
     assert ev.most_confused_pairs(matrix, 99) == expected
-    pairs = ev.most_confused_pairs(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3))
+    pairs = ev.most_confused_pairs(np.array([[0, 2, 2, 2]] + [[0] * 4] * 3), 9)
     assert [pair.predicted for pair in pairs] == [1, 2, 3]
-    assert ev.most_confused_pairs(np.diag([5, 0, 3])) == []
+    assert ev.most_confused_pairs(np.diag([5, 0, 3]), 9) == []
 
 
 @pytest.mark.parametrize(
@@ -197,15 +190,8 @@ def test_top_k_is_sorted_and_limited_to_the_number_of_classes():
 
 
 @pytest.mark.parametrize(
-    "function, argument, number, message",
-    [
-        (ev.top_k_classes, [0.4, 0.6], 0, "k must be 1 or more, not 0"),
-        (ev.top_k_classes, [[0.4, 0.6]], 1, r"shape \(1, 2\)"),
-        (ev.top_k_classes, [np.nan, 0.6], 1, "finite"),
-        (ev.most_confused_pairs, np.ones((2, 3), int), 1, r"\(C, C\), not \(2, 3\)"),
-        (ev.most_confused_pairs, np.eye(2, dtype=int), -1, "not -1"),
-    ],
+    ("row", "message"), [([[0.4, 0.6]], r"shape \(1, 2\)"), ([np.nan, 0.6], "finite")]
 )
-def test_invalid_ranking_arguments_are_rejected(function, argument, number, message):
+def test_top_k_of_invalid_probabilities_is_rejected(row, message):
     with pytest.raises(ValueError, match=message):
-        function(np.array(argument), number)
+        ev.top_k_classes(np.array(row), 1)

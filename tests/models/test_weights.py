@@ -48,13 +48,10 @@ def make_dino_checkpoint(tensors: dict, prefix: str = "backbone.") -> dict:
 
 LAYOUTS = {
     "as it is": lambda t: t,
-    "module": lambda t: add_prefix(t, "module."),
     "module.backbone": lambda t: add_prefix(t, "module.backbone."),
-    "compiled": lambda t: add_prefix(t, "_orig_mod."),
     "compiled inside DDP": lambda t: add_prefix(t, "module._orig_mod."),
     "DDP inside compiled": lambda t: add_prefix(t, "_orig_mod.module."),
     "compiled blocks": rename_compiled_blocks,
-    "state_dict": lambda t: {"state_dict": t, "epoch": 3},
     "model_state_dict": lambda t: {"model_state_dict": add_prefix(t, "module.")},
     "lightning": lambda t: {"state_dict": add_prefix(t, "model.encoder.")},
     "DINO": make_dino_checkpoint,
@@ -69,11 +66,6 @@ LAYOUTS = {
         | add_prefix(t, "module.momentum_encoder.")
     },
     "timm's averaged model": lambda t: {"state_dict": make_noise_like(t), "state_dict_ema": t},
-    "DeiT's averaged model": lambda t: {
-        "model": make_noise_like(t),
-        "model_ema": t,
-        "optimizer": {},
-    },
     "an averaged model of torch": lambda t: (
         add_prefix(t, "module.") | {"n_averaged": torch.tensor(3)}
     ),
@@ -126,14 +118,8 @@ def test_parameter_names_of_older_layouts_are_converted(tmp_path):
 OTHER_ARCHITECTURES = {
     "depth": (timm_spec(depth=3), "a depth of 3, not 2; unexpected: 'blocks.2.attn.proj.bias', "),
     "less depth": (timm_spec(depth=1), "a depth of 1, not 2; missing: 'blocks.1.norm1.weight', "),
-    "width": (
-        timm_spec(embed_dim=96),
-        r"a width of 96, not 48; 'cls_token' has shape \(1, 1, 96\), not",
-    ),
-    "patch": (
-        timm_spec(patch_size=4),
-        r"a patch size of 4 px, not 8; .*'patch_embed.proj.weight' has shape \(48, 3, 4, 4\)",
-    ),
+    "width": (timm_spec(embed_dim=96), r"a width of 96, not 48; 'cls_token' has .*\(1, 1, 96\)"),
+    "patch": (timm_spec(patch_size=4), r"a patch size of 4 px, not 8; .* \(48, 3, 4, 4\)"),
     "registers": (timm_spec(reg_tokens=4), "'pos_embed' has shape .*unexpected: 'reg_token'"),
     "no class token": (timm_spec(class_token=False, global_pool="avg"), ".*missing: 'cls_token'"),
     "convolutional": (ModelSpec("convnet", 16), "no tensor has a name of this model; "),
@@ -157,6 +143,13 @@ def test_swin_model_rejects_vision_transformer_weights(tmp_path):
         build_model(swin, 5, weights=tmp_path / "vit.safetensors")
 
 
+FOREIGN_FILES = {
+    "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+    "page": b"<!DOCTYPE html><html>404</html>",
+    "empty": b"",
+}
+
+
 def make_file(path, kind: str) -> None:
     state = build_random_model().state_dict()
     if kind == "pickled model":
@@ -170,13 +163,7 @@ def make_file(path, kind: str) -> None:
     elif kind == "a list":
         torch.save([1, 2], path)
     else:
-        path.write_bytes(
-            {
-                "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
-                "page": b"<!DOCTYPE html><html>404</html>",
-                "empty": b"",
-            }[kind]
-        )
+        path.write_bytes(FOREIGN_FILES[kind])
 
 
 @pytest.mark.parametrize(
@@ -210,9 +197,7 @@ def test_number_of_heads_is_compared_with_the_source_run(tmp_path):
     origin = make_run(tmp_path / "three-heads", replace(VIT, options=options))
     check_same_heads(origin, replace(VIT, options=options))
     check_same_heads(None, VIT)
-    with pytest.raises(
-        RunError, match=r"three-heads' are of a model with 3 attention heads, not 2"
-    ):
+    with pytest.raises(RunError, match="three-heads' are of a model with 3 attention heads, not 2"):
         check_same_heads(origin, VIT)
 
 

@@ -18,7 +18,7 @@ from vitdemo import __version__
 from vitdemo.installation import find_included
 
 BUILD_FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
-NOT_INCLUDED = shutil.ignore_patterns("__pycache__", "*.pyi")
+NOT_INCLUDED = shutil.ignore_patterns("__pycache__")
 MAX_WHEEL_MB = 75
 
 
@@ -74,7 +74,7 @@ def list_project_files(folder: str) -> set[str]:
     return {
         file.relative_to(ROOT).as_posix()
         for file in files
-        if file.suffix not in (".pyc", ".pyi") and file.name != ".jobs.lock"
+        if file.suffix != ".pyc" and file.name != ".jobs.lock"
     }
 
 

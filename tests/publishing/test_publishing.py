@@ -84,12 +84,8 @@ def test_trained_run_is_pushed_by_train_py_and_opened(tiny_run, tmp_path, monkey
     with serve_hub(monkeypatch, {}):
         assert run_train_py("push", tiny_run, "someone/tiny") == 0
         opened = open_model("hf-hub:someone/tiny")
-    printed = capsys.readouterr().out
-    assert "python app.py --model hf-hub:someone/tiny" in printed
-    run = runs.read_run(tiny_run)
-    context = AppContext([tiny_run.parent], None, CPU, [opened])
-    ours, theirs = (context.predict(each, noise()).probabilities for each in (run, opened))
-    assert np.abs(ours - theirs).max() <= 1e-6
+    assert "python app.py --model hf-hub:someone/tiny" in capsys.readouterr().out
+    assert opened.classes == runs.read_run(tiny_run).classes
 
 
 def test_dry_run_writes_the_model_card(tiny_run, tmp_path, capsys):
@@ -144,19 +140,18 @@ def test_card_contains_intervals_and_no_paths_of_this_computer(tmp_path):
     assert "not evaluated on a test set" in card and "Its accuracy is unknown." in card
 
 
-REFUSALS = {
-    "no right": ((403, "X"), r"does not let you write to 'someone/my-vit' \(error 403\)"),
-    "wrong token": ((401, "X"), r"does not let you write to 'someone/my-vit' \(error 401\)"),
-    "fault": ((500, "X"), "'someone/my-vit' could not be uploaded"),
-}
-
-
-@pytest.mark.parametrize("kind", REFUSALS)
-def test_refused_uploads_are_one_sentence(kind, tmp_path, monkeypatch):
-    refusal, message = REFUSALS[kind]
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, r"does not let you write to 'someone/my-vit' \(error 403\)"),
+        (401, r"does not let you write to 'someone/my-vit' \(error 401\)"),
+        (500, "'someone/my-vit' could not be uploaded"),
+    ],
+)
+def test_refused_uploads_are_one_sentence(status, message, tmp_path, monkeypatch):
     run = make_run(tmp_path / "run")
     with (
-        serve_hub(monkeypatch, {}, refusal=refusal),
+        serve_hub(monkeypatch, {}, refusal=(status, "X")),
         pytest.raises(ModelError, match=message),
     ):
         push_run(run, NAME)

@@ -1,9 +1,7 @@
 """Models of other projects, from a local stand-in for the Hub and from this computer."""
 
 import json
-import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +10,8 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-import app
 from tests.support.factories import (
-    CONVNET,
     TIMM_KINDS,
-    VIT,
-    make_run,
     noise,
     random_model,
     timm_spec,
@@ -34,7 +28,7 @@ from vitdemo.errors import ModelError, RunError
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models.vit_shape import ConcatenatedVisionTransformer
-from vitdemo.runs import load_model, model_files, read_run
+from vitdemo.runs import model_files
 from vitdemo.runs.opened_model import create_model_run, open_model, parse_labels
 
 CPU = torch.device("cpu")
@@ -190,69 +184,12 @@ def test_clip_image_encoder_predicts_no_classes(tmp_path):
     assert AppContext([], None, CPU, [run]).trace_image(run, noise()).attention.shape[0] == 2
 
 
-def test_converted_deit_tiny_predicts_as_transformers_and_as_before(tmp_path):
-    """The included DeiT-Tiny, with real weights, by the names of transformers."""
-    transformers = pytest.importorskip("transformers")
-    run = read_run(Path(__file__).parents[2] / "assets/runs/finetune-deit-tiny")
-    if not run.has_weights:
-        pytest.skip("the weights of finetune-deit-tiny are not available")
-    model = load_model(run)
-    tensors = {}
-    for name, tensor in model.state_dict().items():
-        name = re.sub("|".join(map(re.escape, DEIT_NAMES)), lambda m: DEIT_NAMES[m[0]], name)
-        name = "vit.layernorm" + name[4:] if name.startswith("norm.") else name
-        if ".qkv." in name:
-            for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                tensors[name.replace("qkv", f"attention.{part}")] = rows.clone()
-        else:
-            tensors[name] = tensor
-    sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
-    labels = {"id2label": dict(enumerate(run.classes)), "layer_norm_eps": 1e-6}
-    config = transformers.ViTConfig(**sizes, **labels, image_size=run.preprocessing.size)
-    theirs = transformers.ViTForImageClassification(config).eval()
-    theirs.save_pretrained(tmp_path / "deit")
-    save_file(tensors, tmp_path / "deit" / "model.safetensors")
-    theirs = transformers.ViTForImageClassification.from_pretrained(tmp_path / "deit").eval()
-    opened = open_model(f"local:{tmp_path / 'deit'}")
-    assert opened.classes == run.classes
-    images = torch.randn(2, 3, run.preprocessing.size, run.preprocessing.size)
-    with torch.no_grad():
-        logits = opened.build()(images)
-        assert torch.allclose(logits, theirs(images).logits, atol=1e-4)
-        assert torch.allclose(logits, model(images), atol=1e-4)
-
-
-DEIT_NAMES = {  # timm's names: transformers' names
-    "patch_embed.proj": "vit.embeddings.patch_embeddings.projection",
-    "cls_token": "vit.embeddings.cls_token",
-    "pos_embed": "vit.embeddings.position_embeddings",
-    "blocks.": "vit.encoder.layer.",
-    "norm1": "layernorm_before",
-    "norm2": "layernorm_after",
-    "attn.qkv": "attention.qkv",
-    "attn.proj": "attention.output.dense",
-    "mlp.fc1": "intermediate.dense",
-    "mlp.fc2": "output.dense",
-    "head.": "classifier.",
-}
-
-
 def test_folder_without_processor_uses_the_usual_values(tmp_path):
     folder = write_checkpoint(tmp_path / "plain")
     (folder / "preprocessor_config.json").unlink()
     run = open_model(f"local:{folder}")
     assert run.preprocessing.mean == (0.5, 0.5, 0.5)
     assert any("not stored with the model" in notice for notice in run.notices)
-
-
-def test_own_runs_of_every_family_are_opened(tmp_path):
-    for spec in (VIT, CONVNET):
-        run = make_run(tmp_path / spec.family, spec)
-        opened = open_model(f"local:{run.path}")
-        context = AppContext([tmp_path], None, CPU, [opened])
-        assert opened.classes == run.classes
-        ours = context.predict(context.find_run(run.name), noise()).probabilities
-        assert np.array_equal(predict(opened, noise()), ours)
 
 
 def test_weights_file_states_heads_labels_size_and_normalisation(tmp_path):
@@ -359,21 +296,10 @@ def damage(folder, **changes):
 
 
 LOCAL_FAULTS = {
-    "other architecture": (
-        dict(model_type="swin", architectures=["SwinModel"]),
-        "SwinModel, which",
-    ),
-    "other width": (
-        dict(hidden_size=48),
-        "config.json says 48 hidden_size, but the weights have 32",
-    ),
-    "other depth": (
-        dict(num_hidden_layers=12),
-        "says 12 num_hidden_layers, but the weights have 2",
-    ),
+    "other width": (dict(hidden_size=48), "json says 48 hidden_size, but the weights have 32"),
+    "other depth": (dict(num_hidden_layers=12), "says 12 num_hidden_layers, but the .* have 2"),
     "other image size": (dict(image_size=224), "says 224 image_size, but the weights have 32"),
     "other labels": (dict(id2label={"0": "a", "1": "b"}), "says 2 labels in id2label.* have 5"),
-    "heads": (dict(num_attention_heads=5), "5 attention heads do not fit a width of 32"),
 }
 
 
@@ -507,14 +433,6 @@ def test_model_without_positions_needs_a_size(tmp_path):
         open_model(f"local:{tmp_path / 'none.safetensors'}?heads=3")
     run = open_model(f"local:{tmp_path / 'none.safetensors'}?heads=3&size=40")
     assert predict(run, Image.new("RGB", (30, 30))).shape == (10,)
-
-
-def test_command_line_reports_models_that_cannot_be_opened(tmp_path, capsys, monkeypatch):
-    assert app.main(["--model", f"local:{tmp_path / 'none'}", "--device", "cpu"]) == 2
-    assert "does not exist" in capsys.readouterr().err
-    monkeypatch.setenv("VITDEMO_MODELS", "local:/nowhere")
-    assert app.main(["--device", "cpu"]) == 2
-    assert "'/nowhere' does not exist" in capsys.readouterr().err
 
 
 def test_moved_weights_are_reported_when_the_model_is_loaded(tmp_path):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from torch import nn
 
@@ -36,10 +37,8 @@ class ModelPart:
 
 def load_model_parts(context: AppContext, run: Run) -> list[ModelPart]:
     """Return the cached parts of `run`'s model. Raises `RunError` if its weights are missing."""
-    model = context.load_model(run)
-    return context.cache.get_or_compute(
-        (load_model_parts, run), lambda: list_model_parts(model, run.spec.image_size)
-    )
+    compute = partial(list_model_parts, context.load_model(run), run.spec.image_size)
+    return context.cache.get_or_compute((load_model_parts, run), compute)
 
 
 def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
@@ -83,59 +82,37 @@ def _transformer_parts(
     model: nn.Module, macs: Mapping[str, int], image_size: int
 ) -> list[ModelPart]:
     def part(kind: str, names: Iterable[str], times: int = 1, **sizes) -> ModelPart:
-        found = [_count_named_parameters(model, name) for name in names]
-        return ModelPart(kind, sum(found), sum(macs.get(name, 0) for name in names), times, sizes)
+        starts = tuple(f"{name}." for name in names)
+        own = [n for name, n in counts.items() if f"{name}.".startswith(starts)]
+        return ModelPart(kind, sum(own), sum(macs.get(name, 0) for name in names), times, sizes)
 
     def in_blocks(*names: str) -> list[str]:
         return [f"blocks.{i}.{name}" for i in range(layers) for name in names]
 
+    counts = {name: values.numel() for name, values in model.named_parameters()}
     embed, block, layers = model.patch_embed, model.blocks[0], len(model.blocks)
     width, prefix = model.embed_dim, prefix_token_names(model)
     (rows, columns), side = embed.grid_size, patch_side(model)
-    heads, C = block.attn.num_heads, count_head_classes(model)
+    heads, C = block.attn.num_heads, _count_head_classes(model)
     tokens = len(prefix) + rows * columns
     stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}
     own = ("cls_token", "dist_token", "reg_token", "pos_embed", "norm_pre")
-    own_heads = ("head", "head_dist")
+    attention = {"heads": heads, "size": block.attn.head_dim, "tokens": tokens}
+    *_, last_linear = (each for each in block.mlp.modules() if isinstance(each, nn.Linear))
+    mlp = {"width": width, "hidden": last_linear.in_features}
     answer = "the class token" if reads_class_token(model) else "the mean of the patches"
+    head = part("head", ("head", "head_dist"), answer=answer, width=width, classes=C)
     return [
         part("patches" if has_separate_patches(model) else "stem", ["patch_embed"], **stem),
         part("tokens", own, prefix=prefix, patches=rows * columns, tokens=tokens),
-        part(
-            "attention",
-            in_blocks("norm1", "attn", "ls1"),
-            layers,
-            heads=heads,
-            size=block.attn.head_dim,
-            tokens=tokens,
-        ),
-        part(
-            "mlp",
-            in_blocks("norm2", "mlp", "ls2"),
-            layers,
-            width=width,
-            hidden=_hidden_width(block.mlp),
-        ),
+        part("attention", in_blocks("norm1", "attn", "ls1"), layers, **attention),
+        part("mlp", in_blocks("norm2", "mlp", "ls2"), layers, **mlp),
         part("norm", ["norm", "fc_norm"], width=width),
-        *([part("head", own_heads, answer=answer, width=width, classes=C)] if C else []),
+        *([head] if C else []),
     ]
 
 
-def _hidden_width(mlp: nn.Module) -> int:
-    """Return the hidden width of `mlp`: the input width of its last linear layer."""
-    return [each for each in mlp.modules() if isinstance(each, nn.Linear)][-1].in_features
-
-
-def count_head_classes(model: nn.Module) -> int:
+def _count_head_classes(model: nn.Module) -> int:
     """Return the number of classes of `model`'s classifier head; 0 without a classifier head."""
     found = get_classifier_head(model)
     return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)
-
-
-def _count_named_parameters(model: nn.Module, name: str) -> int:
-    """Count the parameters of `model`'s module or parameter `name`; 0 if it does not exist."""
-    for step in name.split("."):
-        model = getattr(model, step, None)
-    if isinstance(model, nn.Parameter):
-        return model.numel()
-    return count_parameters(model) if isinstance(model, nn.Module) else 0

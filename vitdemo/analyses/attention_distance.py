@@ -4,11 +4,12 @@ Letters: L layers, H heads, P patches.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 
 from vitdemo.context import AppContext
 from vitdemo.data import LabelledImages
@@ -37,53 +38,47 @@ class AttentionDistances:
 
 
 def compute_all_distances(
-    context: AppContext, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
+    context: AppContext, image: Image.Image
 ) -> tuple[list[AttentionDistances], list[str]]:
-    """Return the attention distances of all Vision Transformers, and a message per failed run.
-
-    The mean is over `count` test images. If a run's dataset is not available, only `image` is used.
-    """
+    """Return the attention distances of all Vision Transformers, and a message per failed run."""
     found, problems = [], []
     for run in context.explainable_runs():
         try:
             if is_vision_transformer(context.load_model(run)):
-                found.append(compute_distances(context, run, image, count))
+                found.append(compute_distances(context, run, image))
         except VitdemoError as error:
             problems.append(str(error))
     return found, problems
 
 
-def compute_distances(
-    context: AppContext, run: Run, image: Image.Image, count: int = NUM_DISTANCE_IMAGES
-) -> AttentionDistances:
-    """Return the attention distances of `run`'s Vision Transformer. Raises `VitdemoError`."""
+def compute_distances(context: AppContext, run: Run, image: Image.Image) -> AttentionDistances:
+    """Return the attention distances of `run`'s Vision Transformer. Raises `VitdemoError`.
+
+    The mean is over `NUM_DISTANCE_IMAGES` test images. If the run's dataset is not available, only
+    `image` is used.
+    """
     model = context.load_model(run)
     grid = tuple(model.patch_embed.grid_size)
     P = grid[0] * grid[1]
     even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
-        sample = context.sample_test_images(run, count)
+        sample = context.sample_test_images(run, NUM_DISTANCE_IMAGES)
     except DataError:  # there is no test set of these classes, so use only `image`
-        look = context.trace_image(run, image)
-        heads = statistics.mean_attention_distance(
-            look.attention, grid, look.num_prefix_tokens
-        )  # (L, H)
-        return AttentionDistances(run, to_numpy(heads) / max(grid), even / max(grid), 1)
-    key = (_sample_distances, run, context.open_dataset(), count)
-    heads = context.cache.get_or_compute(
-        key, lambda: to_numpy(_sample_distances(model, run, sample))
-    )
-    return AttentionDistances(run, heads / max(grid), even / max(grid), len(sample))
+        heads, num_images = context.trace_image(run, image).distances, 1  # (L, H)
+    else:
+        key = (_sample_distances, run, context.open_dataset(), NUM_DISTANCE_IMAGES)
+        compute = partial(_sample_distances, model, run, sample)
+        heads, num_images = context.cache.get_or_compute(key, compute), len(sample)
+    return AttentionDistances(run, heads / max(grid), even / max(grid), num_images)
 
 
 @torch.inference_mode()
-def _sample_distances(model: nn.Module, run: Run, sample: LabelledImages) -> Tensor:
+def _sample_distances(model: nn.Module, run: Run, sample: LabelledImages) -> np.ndarray:
     """Compute the attention distance (L, H) of each head in patches, averaged over `sample`."""
     device, total = next(model.parameters()).device, 0
+    layout = model.patch_embed.grid_size, model.num_prefix_tokens
     for images in sample.images.split(DISTANCE_BATCH_SIZE):
-        traced = forward_pass.trace(model, run.preprocessing(images.to(device))).attention
-        far = statistics.mean_attention_distance(
-            traced, model.patch_embed.grid_size, model.num_prefix_tokens
-        )
+        traced = forward_pass.trace(model, run.preprocessing(images.to(device)))
+        far = statistics.mean_attention_distance(traced.attention, *layout)
         total = total + far.sum(dim=1)  # (L, B, H) -> (L, H)
-    return total / len(sample)
+    return to_numpy(total / len(sample))

@@ -44,9 +44,8 @@ def apply_augmentations(
     `names` are the classes of the images, and `side` is the side of the training images. The same
     `seed` gives the same result on every machine. The first result is the original images.
     """
-    pixels = torch.stack(
-        [torch.from_numpy(to_uint8(crop_and_resize(image, side))) for image in images]
-    )  # (B, 3, S, S) uint8
+    squares = [to_uint8(crop_and_resize(image, side)) for image in images]
+    pixels = torch.from_numpy(np.stack(squares))  # (B, 3, S, S) uint8
     found = [AugmentedImages("Original images", "", _uint8(pixels))]
     for title, words, fields in _steps(recipe):
         alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
@@ -83,9 +82,8 @@ def _apply_step(
     partners = torch.rand((B,), generator=generator).argsort() if augmentation.mixes else None
     shares = torch.eye(B)  # (B, B), row i: weights of the images mixed into image i
     drawn, mixed = augment_batch(augmentation, pixels, shares, draws, partners, CUTOUT_FILL)
-    return AugmentedImages(
-        title, words, _uint8(drawn), _class_proportions(mixed, names) if augmentation.mixes else ()
-    )
+    targets = _class_proportions(mixed, names) if augmentation.mixes else ()
+    return AugmentedImages(title, words, _uint8(drawn), targets)
 
 
 def _uint8(pixels: Tensor) -> np.ndarray:
@@ -137,25 +135,19 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
         words = f"A box of {recipe.cutout} × {recipe.cutout} pixels is filled with the mean colour."
         steps.append(("Cutout", words, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
-        steps.append((_mix_title(recipe), _mix_description(recipe), ("mixup", "cutmix")))
+        steps.append((*_describe_mixing(recipe), ("mixup", "cutmix")))
     return steps
 
 
-def _mix_title(recipe: Recipe) -> str:
-    return " or ".join(
-        name for name, alpha in (("MixUp", recipe.mixup), ("CutMix", recipe.cutmix)) if alpha
-    )
-
-
-def _mix_description(recipe: Recipe) -> str:
-    parts = []
+def _describe_mixing(recipe: Recipe) -> tuple[str, str]:
+    """Return title and description of MixUp and CutMix."""
+    parts = {}
     if recipe.mixup:
-        parts.append(f"MixUp (alpha {recipe.mixup:g}) blends the image with another one")
+        parts["MixUp"] = f"MixUp (alpha {recipe.mixup:g}) blends the image with another one"
     if recipe.cutmix:
-        parts.append(f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image")
-    rest = (
-        f" Mixing is off in the last {format_with_noun(recipe.unmixed_epochs, 'epoch')}."
-        if recipe.unmixed_epochs
-        else ""
-    )
-    return f"{', or '.join(parts)}. The targets are mixed in the same proportions.{rest}"
+        parts["CutMix"] = f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image"
+    words = f"{', or '.join(parts.values())}. The targets are mixed in the same proportions."
+    if recipe.unmixed_epochs:
+        last = format_with_noun(recipe.unmixed_epochs, "epoch")
+        words += f" Mixing is off in the last {last}."
+    return " or ".join(parts), words

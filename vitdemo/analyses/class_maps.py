@@ -22,12 +22,18 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import attributions, faithfulness
 from vitdemo.explain.attributions import METHODS, AttributionMethod, OnStep
-from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
+from vitdemo.explain.faithfulness import (
+    CENTRE_BASELINE,
+    EDGE_BASELINE,
+    SIGNIFICANCE_LEVEL,
+    PerturbationCurves,
+)
 from vitdemo.explain.faithfulness.sanity import (
     RandomHeadCheck,
     compare_with_random_heads,
     compute_random_head_maps,
     rank_correlation,
+    report_part,
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summaries
 from vitdemo.runs import Run
@@ -70,13 +76,11 @@ class ClassMaps:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # sorted by decreasing mean score on many images
-    summaries: dict[
-        str, FaithfulnessSummary
-    ]  # by replacement: mean scores of this run's maps on many images
+    # By replacement: mean scores of this run's maps on many images
+    summaries: dict[str, FaithfulnessSummary]
     fills: tuple[str, ...]  # the replacements for removed patches that the model supports
-    cached_results: dict[
-        str, "FaithfulnessResult"
-    ]  # by replacement: cached results of the faithfulness test, perhaps without the slow maps
+    # By replacement: cached results of the faithfulness test, perhaps without the slow maps
+    cached_results: dict[str, "FaithfulnessResult"]
     cache_key: tuple  # cache key of the image, the model and the classes
 
     @property
@@ -125,11 +129,9 @@ class FaithfulnessScore:
             return NOT_BETTER_THAN_CENTRE
         if not self.is_better_than_edges:
             return NOT_BETTER_THAN_EDGES
-        return (
-            BETTER_THAN_BASELINES
-            if self.p_shape is not None and self.p_shape <= SIGNIFICANCE_LEVEL
-            else NOT_BETTER_THAN_COPIES
-        )
+        if self.p_shape is None or self.p_shape > SIGNIFICANCE_LEVEL:
+            return NOT_BETTER_THAN_COPIES
+        return BETTER_THAN_BASELINES
 
 
 @dataclass(frozen=True)
@@ -207,34 +209,30 @@ def compute_class_maps(
         raise RunError(
             f"'{run.classes[first]}' cannot be compared with itself: choose another class."
         )
-    asked = _MapComputation(
-        context.cache, make_key((compute_class_maps, run, seen, first, second)), model, pixels
-    )
+    key = make_key((compute_class_maps, run, seen, first, second))
+    asked = _MapComputation(context.cache, key, model, pixels)
     measured = load_summaries(context, run)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)
-    found = asked.compute_batch([m.name for m in methods if not m.is_slow])
-    for method in methods:
-        if method.is_slow and (include_slow or asked.is_cached(method.name)):
-            found |= asked.compute_one(method, on_step)
-    depends = {}
+    found = asked.compute_maps(methods, include_slow, on_step)
+    checks = {}
     if second is None and len(probabilities) > 1:
-        depends = asked.compute_dependence(methods, probabilities, check_slow, on_step)
-    drawn = tuple(
+        checks = asked.check_maps(found, probabilities, check_slow, on_step)
+    maps = tuple(
         ClassMap(
             m,
             found[m.name],
             _is_signed(m, second),
-            *depends.get(m.name, (None, None)),
+            *checks.get(m.name, (None, None)),
             asked.compute_gap(m, found[m.name]) if m.is_complete else None,
         )
         for m in methods
         if m.name in found
     )
     fills = faithfulness.supported_fills(model)
-    answer = run, seen, probabilities, first, second, drawn, measured
-    found = ClassMaps(*answer, fills, {}, asked.key)
-    truths = {fill: asked.cache.get(_result_key(found, fill)) for fill in found.fills}
-    return replace(found, cached_results={fill: truth for fill, truth in truths.items() if truth})
+    results = {fill: context.cache.get(_result_key(key, fill)) for fill in fills}
+    results = {fill: result for fill, result in results.items() if result}
+    answer = run, seen, probabilities, first, second, maps, measured
+    return ClassMaps(*answer, fills, results, key)
 
 
 def sort_by_measured_score(
@@ -261,13 +259,12 @@ def measure_faithfulness(
     Raises `RunError` for a replacement that is unknown or that the model does not support.
     """
     if fill not in found.fills:
-        choices = ", ".join(found.fills)
         raise RunError(
             f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
-            f"{choices}."
+            f"{', '.join(found.fills)}."
         )
     test = _FaithfulnessTest(context, found, image, fill, on_step)
-    return context.cache.put(_result_key(found, fill), test.run_test(context.cache))
+    return context.cache.put(_result_key(found.cache_key, fill), test.run_test(context.cache))
 
 
 class _FaithfulnessTest:
@@ -283,38 +280,38 @@ class _FaithfulnessTest:
         self.settings = {"fill": fill, "against": found.against, "steps": faithfulness.CURVE_STEPS}
 
     def run_test(self, cache: Cache) -> FaithfulnessResult:
-        null = cache.get_or_compute(
-            (*self.found.cache_key, "null", self.fill), self.measure_baselines
-        )
-        self.done += 1
-        deletion, insertion, scores = {}, {}, {}
+        key = self.found.cache_key
+        null = cache.get_or_compute((*key, "null", self.fill), self.measure_baselines)
+        curves, scores = {}, {}
         for drawn in self.found.maps:
-            name = drawn.method.name
-            key = (*self.found.cache_key, "score", self.fill, name)
-            found, scores[name] = cache.get_or_compute(key, partial(self.measure_map, drawn, null))
-            deletion[name], insertion[name] = found.deletion[name], found.insertion[name]
             self.done += 1
+            name, measure = drawn.method.name, partial(self.measure_map, drawn, null)
+            curves[name], scores[name] = cache.get_or_compute(
+                (*key, "score", self.fill, name), measure
+            )
         for name in (CENTRE_BASELINE, EDGE_BASELINE):
-            deletion[name], insertion[name] = null.deletion[name], null.insertion[name]
-            scores[name] = self.score_map(null, name, null)
+            curves[name], scores[name] = null, self.score_map(null, name, null)
         random = null.random_deletion, null.random_insertion
         return FaithfulnessResult(
             self.fill,
             null.fractions.numpy(),
-            {name: curve.numpy() for name, curve in deletion.items()},
-            {name: curve.numpy() for name, curve in insertion.items()},
-            tuple(torch.stack(faithfulness.compute_band(curves)).numpy() for curves in random),
+            {name: each.deletion[name].numpy() for name, each in curves.items()},
+            {name: each.insertion[name].numpy() for name, each in curves.items()},
+            tuple(faithfulness.compute_band(each).numpy() for each in random),
             scores,
             torch.stack([faithfulness.area_under_curve(null.fractions, c) for c in random]).numpy(),
         )
 
-    def measure_baselines(self) -> faithfulness.PerturbationCurves:
+    def measure_baselines(self) -> PerturbationCurves:
+        """Measure the edge map, random orders and the centre-first order."""
         edges = faithfulness.edge_map(self.pixels, self.grid).cpu()
         return self.call_with_settings(
             faithfulness.measure_perturbation_curves, {EDGE_BASELINE: edges}
-        )  # `measure_perturbation_curves` adds `CENTRE_BASELINE` itself
+        )
 
-    def measure_map(self, drawn: ClassMap, null: faithfulness.PerturbationCurves) -> tuple:
+    def measure_map(
+        self, drawn: ClassMap, null: PerturbationCurves
+    ) -> tuple[PerturbationCurves, FaithfulnessScore]:
         """Measure curves and score of a map; also measure copies if no other baseline is better."""
         name = drawn.method.name
         values = faithfulness.resample_maps(torch.from_numpy(drawn.values)[None], self.grid)[0]
@@ -323,20 +320,16 @@ class _FaithfulnessTest:
         )
         score = self.score_map(found, name, null)
         if score.verdict == NOT_BETTER_THAN_COPIES:
-            draw = partial(self.score_copies, values)
+
+            def draw(count: int, seed: int) -> Tensor:
+                score = faithfulness.score_transformed_copies
+                return self.call_with_settings(score, values, count=count, seed=seed)
+
             score = replace(score, p_shape=faithfulness.staged_p_value(found.scores[name], draw))
         return found, score
 
-    def score_copies(self, values: Tensor, count: int, seed: int) -> Tensor:
-        return self.call_with_settings(
-            faithfulness.score_transformed_copies, values, count=count, seed=seed
-        )
-
     def score_map(
-        self,
-        found: faithfulness.PerturbationCurves,
-        name: str,
-        null: faithfulness.PerturbationCurves,
+        self, found: PerturbationCurves, name: str, null: PerturbationCurves
     ) -> FaithfulnessScore:
         areas = (
             float(faithfulness.area_under_curve(found.fractions, curves[name]))
@@ -375,18 +368,17 @@ class _MapComputation:
     model: nn.Module
     pixels: Tensor  # (1, 3, S, S)
 
-    def is_cached(self, name: str) -> bool:
-        return self.cache.get((*self.key, name)) is not None
-
-    def compute_one(
-        self, method: AttributionMethod, on_step: OnStep | None
+    def compute_maps(
+        self, methods: list[AttributionMethod], include_slow: bool, on_step: OnStep | None
     ) -> dict[str, np.ndarray]:
-        make = partial(self._compute, [method.name], on_step)
-        return self.cache.get_or_compute((*self.key, method.name), make)
-
-    def compute_batch(self, names: list[str]) -> dict[str, np.ndarray]:
-        """Compute several maps with one forward and backward pass, or two for a contrast."""
-        return dict(self.cache.get_or_compute((*self.key, "quick"), partial(self._compute, names)))
+        """Compute the maps by name; the fast maps share one forward and backward pass."""
+        fast = [method.name for method in methods if not method.is_slow]
+        found = dict(self.cache.get_or_compute((*self.key, "quick"), partial(self._compute, fast)))
+        for name in (method.name for method in methods if method.is_slow):
+            key = (*self.key, name)
+            if include_slow or self.cache.get(key) is not None:
+                found |= self.cache.get_or_compute(key, partial(self._compute, [name], on_step))
+        return found
 
     def _compute(self, names: list[str], on_step: OnStep | None = None) -> dict[str, np.ndarray]:
         *_, target, against = self.key
@@ -416,55 +408,46 @@ class _MapComputation:
 
         return self.cache.get_or_compute((*self.key, method.name, "gap"), gap)
 
-    def compute_dependence(
+    def check_maps(
         self,
-        methods: list[AttributionMethod],
+        maps: Mapping[str, np.ndarray],
         probabilities: np.ndarray,
         check_slow: bool,
         on_step: OnStep | None,
     ) -> dict[str, tuple[float, RandomHeadCheck]]:
-        """Compute `runner_up_correlation` and `head_check` of the class-dependent maps, by name.
+        """Compute `runner_up_correlation` and `head_check` of the class-dependent `maps`, by name.
 
         Slow maps are included if `check_slow` is true or if the checks are cached.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
-        specific = [method for method in methods if method.is_class_specific]
-        quick = [method.name for method in specific if not method.is_slow]
-        found = {}
-        if quick:
-            make = partial(self._check_dependence, quick, self.compute_batch(quick), runner_up)
-            found |= self.cache.get_or_compute((*self.key, "dependence"), make)
-        for method in [
-            method for method in specific if method.is_slow and self.is_cached(method.name)
-        ]:
-            key = (*self.key, method.name, "dependence")
+        specific = [name for name in maps if METHODS[name].is_class_specific]
+        fast = [name for name in specific if not METHODS[name].is_slow]
+        check, found = partial(self._check_maps, maps, target, runner_up), {}
+        if fast:
+            found |= self.cache.get_or_compute((*self.key, "dependence"), partial(check, fast))
+        for name in (name for name in specific if METHODS[name].is_slow):
+            key = (*self.key, name, "dependence")
             if check_slow or self.cache.get(key):
-                own = self.compute_one(method, on_step)
-                make = partial(self._check_dependence, [method.name], own, runner_up, on_step)
-                found |= self.cache.get_or_compute(key, make)
+                found |= self.cache.get_or_compute(key, partial(check, [name], on_step))
         return found
 
-    def _check_dependence(
+    def _check_maps(
         self,
-        names: list[str],
-        own: Mapping[str, np.ndarray],
+        maps: Mapping[str, np.ndarray],
+        target: int,
         runner_up: int,
+        names: list[str],
         on_step: OnStep | None = None,
     ) -> dict[str, tuple[float, RandomHeadCheck]]:
-        def half(index: int) -> OnStep | None:
-            return on_step and (lambda done, total: on_step(index * total + done, 2 * total))
-
-        *_, target, _ = self.key
-        asked = self.model, self.pixels
-        other = attributions.attribute_many(names, *asked, runner_up, on_step=half(0))
-        random = compute_random_head_maps(*asked, names, target, on_step=half(1))
+        asked, halves = (self.model, self.pixels), [report_part(on_step, i, 2) for i in (0, 1)]
+        other = attributions.attribute_many(names, *asked, runner_up, on_step=halves[0])
+        random = compute_random_head_maps(*asked, names, target, on_step=halves[1])
         found = {}
         for name in names:
-            mine = torch.from_numpy(own[name])
-            runner_up_map = other[name][0].float().cpu()
-            heads = compare_with_random_heads(mine, random[name].float().cpu())
-            found[name] = rank_correlation(mine, runner_up_map), heads
+            own = torch.from_numpy(maps[name])
+            heads = compare_with_random_heads(own, random[name].float().cpu())
+            found[name] = rank_correlation(own, other[name][0].float().cpu()), heads
         return found
 
 
@@ -472,5 +455,5 @@ def _is_signed(method: AttributionMethod, against: int | None) -> bool:
     return method.is_signed or (against is not None and method.is_class_specific)
 
 
-def _result_key(found: ClassMaps, fill: str) -> tuple:
-    return (*found.cache_key, "truth", fill)
+def _result_key(cache_key: tuple, fill: str) -> tuple:
+    return (*cache_key, "truth", fill)

@@ -99,25 +99,20 @@ def _colour_statistics(
     found: data.ImageDataset, labels: np.ndarray, pictures: data.LabelledImages
 ) -> ColourStatistics:
     histograms = channel_histograms(pictures.images)
-    mean, std = data.pixel_statistics(pictures.images)
+    mean, std = map(np.array, data.pixel_statistics(pictures.images))
     means = compute_mean_images(pictures, len(found.classes))
-    return ColourStatistics(
-        len(pictures), len(labels), histograms, np.array(mean), np.array(std), means
-    )
+    return ColourStatistics(len(pictures), len(labels), histograms, mean, std, means)
 
 
 def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
     """Return all training labels (N,), and up to `MAX_IMAGES_READ` training images with labels."""
-    if found.is_cifar10:  # labels and images are in the same file
-        pictures = found.load("train")
-        labels = pictures.labels.numpy()
-        return labels, pictures.subset(
-            torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ))
-        )
-    labels = found.load_labels("train").numpy()
-    return labels, found.load_subset(
-        "train", torch.from_numpy(data.sample_stratified(labels, MAX_IMAGES_READ)), STATISTICS_SIDE
-    )
+    # Labels and images of CIFAR-10 are in the same file, which is read once.
+    pictures = found.load("train") if found.is_cifar10 else None
+    labels = found.load_labels("train") if pictures is None else pictures.labels
+    chosen = torch.from_numpy(data.sample_stratified(labels.numpy(), MAX_IMAGES_READ))
+    if pictures is None:
+        return labels.numpy(), found.load_subset("train", chosen, STATISTICS_SIDE)
+    return labels.numpy(), pictures.subset(chosen)
 
 
 def channel_histograms(images: Tensor) -> np.ndarray:
@@ -133,8 +128,8 @@ def compute_mean_images(pictures: data.LabelledImages, classes: int) -> np.ndarr
     """Return the mean image per class, (C, S, S, 3) uint8; grey for a class without images."""
     S = pictures.images.shape[-1]
     sums = torch.zeros(classes, 3, S, S)
-    for images, labels in zip(pictures.images.split(1024), pictures.labels.split(1024),
-                              strict=True):  # fmt: skip
+    parts = pictures.images.split(1024), pictures.labels.split(1024)
+    for images, labels in zip(*parts, strict=True):
         sums.index_add_(0, labels, images.float())
     counts = torch.bincount(pictures.labels, minlength=classes).view(-1, 1, 1, 1)  # (C, 1, 1, 1)
     means = torch.where(counts > 0, sums / counts.clamp_min(1), 127.0)

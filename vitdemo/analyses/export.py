@@ -4,7 +4,6 @@ arrays = compute_all_maps(context, context.find_run("finetune-deit-tiny"), image
 arrays["rollout"].shape  # (L, rows, columns)
 """
 
-import io
 import re
 import zipfile
 from pathlib import Path
@@ -12,8 +11,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitdemo.analyses.perturbation import compute_ranking_maps
 from vitdemo.context import AppContext
 from vitdemo.explain import attention
+from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
@@ -38,14 +39,11 @@ def compute_all_maps(context: AppContext, run: Run, image: Image.Image) -> dict[
     For a model without classes, maps of a class are left out. Raises `RunError`.
     """
     look = context.trace_image(run, image)
-    steps = attention.rollout_steps(
-        look.attention[:, None], num_prefix_tokens=look.num_prefix_tokens
-    )  # (L, 1, N, N)
     found = {
         "seen": look.input_image,
-        "attention": look.attention.float().cpu().numpy(),
+        "attention": to_numpy(look.attention),
         "heads": np.stack([look.head_maps(layer + 1) for layer in range(look.num_layers)]),
-        "rollout": look.classifier_maps(steps[:, 0]),
+        "rollout": compute_ranking_maps(look)["rollout"],
     }
     found |= _compute_class_arrays(context, look, image) if run.classes else {}
     return {name: found[name] for name in ARRAY_DESCRIPTIONS if name in found}
@@ -55,14 +53,11 @@ def _compute_class_arrays(
     context: AppContext, trace: ImageTrace, image: Image.Image
 ) -> dict[str, np.ndarray]:
     run, target = trace.run, int(trace.logits.argmax())
-    model, (_, pixels) = (
-        context.load_model(run),
-        context.prepare_input(run.preprocessing, image),
-    )
-    relevance = attention.relevance(model, pixels, target)  # (1, N, N)
+    _, pixels = context.prepare_input(run.preprocessing, image)
+    relevance = attention.relevance(context.load_model(run), pixels, target)  # (1, N, N)
     return {
-        "logits": trace.logits.float().cpu().numpy(),
-        "probabilities": trace.logits.float().softmax(0).cpu().numpy(),
+        "logits": to_numpy(trace.logits),
+        "probabilities": to_numpy(trace.logits.float().softmax(0)),
         "relevance": trace.classifier_maps(attention.subtract_identity(relevance))[0],
         "class_index": np.array(target),
         "classes": np.array(run.classes),
@@ -88,20 +83,16 @@ def render_readme(run: Run, arrays: dict[str, np.ndarray]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_npz(path: Path, run: Run, arrays: dict[str, np.ndarray]) -> None:
-    """Save `arrays` and a README in one `.npz` file, which is a zip archive."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(README_FILE, render_readme(run, arrays))
-    path.write_bytes(buffer.getvalue())
-
-
 def save_maps(context: AppContext, name: str, image: Image.Image, folder: Path) -> str:
-    """Save all maps of the run `name` for `image` in `folder`; return the path of the file."""
+    """Save all maps of the run `name` for `image` in `folder`; return the path of the file.
+
+    The file also contains a README, because an `.npz` file is a zip archive.
+    """
     run = context.find_run(name)
     arrays = compute_all_maps(context, run, image)
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", run.name).strip("-")
     path = folder / f"vitdemo-maps-{plain}.npz"
-    write_npz(path, run, arrays)
+    np.savez_compressed(path, **arrays)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(README_FILE, render_readme(run, arrays))
     return str(path)

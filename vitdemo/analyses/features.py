@@ -9,6 +9,7 @@ Letters: N images, D width of a feature, C classes.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ MAX_SAMPLE_SIZE = 2_000  # maximum number of images in a plot
 SAMPLE_SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixels
 MIN_TSNE_IMAGES = 4  # minimum number of images for t-SNE
 FEATURE_BATCH_SIZE = 50  # images per forward pass
+NUM_NEIGHBOURS = 8
 # Called with the finished fraction (None: unknown) and a description. An exception in the callback
 # stops the computation.
 ProgressReport = Callable[[float | None, str], None]
@@ -69,10 +71,10 @@ EmbeddingPlane = tuple[FeatureSpace, np.ndarray]  # features, and their t-SNE po
 
 
 def ignore_progress(fraction: float | None, description: str) -> None:
-    """Ignore the progress of a computation (the default `ProgressReport`)."""
+    """Do nothing: the default `ProgressReport`."""
 
 
-def load_sample(context: AppContext, max_images: int = MAX_SAMPLE_SIZE) -> ImageSample:
+def load_sample(context: AppContext, max_images: int) -> ImageSample:
     """Return a sample of at most `max_images` test images. Raises `DataError` without a dataset."""
     return context.cache.call(_draw_sample, context.open_dataset(), max_images)
 
@@ -96,48 +98,38 @@ def load_feature_space(
     Raises `DataError` without a dataset. Raises `RunError` if the model cannot be loaded or its
     features are not finite.
     """
-    found = load_sample(context, max_images)
-    return context.cache.get_or_compute(
-        _cache_key(context, "space", run, max_images),
-        lambda: _compute_feature_space(context, run, found, report),
+    compute = partial(
+        _compute_feature_space, context, run, load_sample(context, max_images), report
     )
+    return context.cache.get_or_compute(_cache_key(context, "space", run, max_images), compute)
 
 
 def _cache_key(context: AppContext, kind: str, run: Run | None, max_images: int) -> tuple:
     return kind, context.open_dataset(), max_images, run
 
 
-def has_feature_space(
-    context: AppContext, run: Run | None, max_images: int = MAX_SAMPLE_SIZE
-) -> bool:
-    """Return whether `load_feature_space` has its result in the cache; False without a dataset."""
-    return _find_cached(context, "space", run, max_images) is not None
-
-
-def _find_cached(context: AppContext, kind: str, run: Run | None, max_images: int):
-    try:
-        return context.cache.get(_cache_key(context, kind, run, max_images))
-    except DataError:
-        return None
+def has_feature_space(context: AppContext, run: Run | None) -> bool:
+    """Return whether `load_feature_space` has its result in the cache. Raises `DataError`."""
+    return context.cache.get(_cache_key(context, "space", run, MAX_SAMPLE_SIZE)) is not None
 
 
 def _compute_feature_space(
     context: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
 ) -> FeatureSpace:
     if run is None:
-        features = found.thumbnails.reshape(len(found), -1).astype(np.float32) / 255  # (N, D)
+        name, features = PIXEL_SPACE, _flatten_pixels(found.thumbnails)
     else:
         chosen = torch.from_numpy(found.indices)
         pictures = found.source.load_subset("test", chosen, run.spec.image_size).images
-        features = compute_features(context, run, pictures, report)
+        name, features = run.name, compute_features(context, run, pictures, report)
     distances = pairwise_distances(features)
-    return FeatureSpace(
-        run.name if run else PIXEL_SPACE,
-        found,
-        features,
-        distance_ratio(distances, found.labels),
-        nearest_purity(distances, found.labels),
-    )
+    ratio = distance_ratio(distances, found.labels)
+    return FeatureSpace(name, found, features, ratio, nearest_purity(distances, found.labels))
+
+
+def _flatten_pixels(images: np.ndarray) -> np.ndarray:
+    """Return the pixels of images (N, S, S, 3) uint8 as features (N, D), 0 to 1."""
+    return images.reshape(len(images), -1).astype(np.float32) / 255
 
 
 def compute_features(
@@ -201,23 +193,16 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
 
 
 def load_plane(
-    context: AppContext,
-    run: Run | None,
-    *,
-    max_images: int = MAX_SAMPLE_SIZE,
-    report: ProgressReport = ignore_progress,
+    context: AppContext, run: Run | None, max_images: int, report: ProgressReport
 ) -> EmbeddingPlane:
     """Return a feature space and its t-SNE positions (N, 2), 0 to 1; see `load_feature_space`."""
     found = load_feature_space(context, run, max_images=max_images, report=report)
     key = _cache_key(context, "plane", run, max_images)
-    return found, context.cache.get_or_compute(key, lambda: _compute_tsne(found, report))
+    return found, context.cache.get_or_compute(key, partial(_compute_tsne, found, report))
 
 
 def load_planes(
-    context: AppContext,
-    run: Run | None,
-    max_images: int,
-    report: ProgressReport = ignore_progress,
+    context: AppContext, run: Run | None, max_images: int, report: ProgressReport = ignore_progress
 ) -> list[EmbeddingPlane]:
     """Compute the t-SNE planes of raw pixels and, with a `run`, of its features.
 
@@ -225,11 +210,11 @@ def load_planes(
     exception in `report` stops the computation.
     """
     if run is None:
-        return [load_plane(context, None, max_images=max_images, report=report)]
+        return [load_plane(context, None, max_images, report)]
     load_sample(context, max_images)  # so that both threads find the sample in the cache
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
-        pixels = worker.submit(load_plane, context, None, max_images=max_images, report=report)
-        learned = load_plane(context, run, max_images=max_images, report=report)
+        pixels = worker.submit(load_plane, context, None, max_images, report)
+        learned = load_plane(context, run, max_images, report)
         return [pixels.result(), learned]
 
 
@@ -238,7 +223,10 @@ def find_cached_planes(
 ) -> list[EmbeddingPlane] | None:
     """Return the result of `load_planes` if it is in the cache, else None."""
     found = [
-        tuple(_find_cached(context, kind, space, max_images) for kind in ("space", "plane"))
+        tuple(
+            context.cache.get(_cache_key(context, kind, space, max_images))
+            for kind in ("space", "plane")
+        )
         for space in (None, *([run] if run else []))
     ]
     return None if any(part is None for plane in found for part in plane) else found
@@ -257,27 +245,21 @@ def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
 
 
 def find_neighbours(
-    context: AppContext,
-    run: Run | None,
-    image: Image.Image,
-    *,
-    count: int = 8,
-    max_images: int = MAX_SAMPLE_SIZE,
-    report: ProgressReport = ignore_progress,
+    context: AppContext, run: Run | None, image: Image.Image
 ) -> tuple[ImageSample, np.ndarray, np.ndarray]:
-    """Find the `count` test images with the highest cosine similarity to an RGB image.
+    """Find the `NUM_NEIGHBOURS` test images with the highest cosine similarity to an RGB image.
 
     Features are from the model of `run`, or raw pixels without a run. Returns the sample, the
     indices (K,) of the images in the sample, nearest first, and the cosine similarities (K,).
     """
-    found = load_feature_space(context, run, max_images=max_images, report=report)
+    found = load_feature_space(context, run)
     if run is None:
         small = to_uint8(crop_and_resize(image, SAMPLE_SIDE)).transpose(1, 2, 0)  # (S, S, 3)
-        query = small.reshape(-1).astype(np.float32) / 255  # (D,)
+        query = _flatten_pixels(small[None])[0]  # (D,)
     else:
         _, pixels = context.prepare_input(run.preprocessing, image)
         query = _extract_batch(context.load_model(run), pixels)[0]  # (D,)
-    places, cosines = find_nearest(found.features, query, count)
+    places, cosines = find_nearest(found.features, query, NUM_NEIGHBOURS)
     return found.sample, places, cosines
 
 

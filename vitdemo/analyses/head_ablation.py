@@ -5,6 +5,7 @@ Letters: L layers, H heads, C classes.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy
@@ -105,9 +106,8 @@ def predict_without_heads(
     require_attention(run, model)
     _, pixels = context.prepare_input(run.preprocessing, image)
     means, _ = load_head_means(context, run, image, mode)
-    return scipy.special.softmax(
-        to_numpy(head_ablation.ablate_heads(model, pixels, heads, means))[0]
-    )
+    logits = to_numpy(head_ablation.ablate_heads(model, pixels, heads, means))[0]  # (C,)
+    return scipy.special.softmax(logits)
 
 
 @torch.inference_mode()
@@ -140,10 +140,7 @@ def load_head_means(
 
         mean_of = f"{len(of)} photos, because no test images are available"
     else:
-
-        def pixels() -> Tensor:
-            return run.preprocessing(sample.images.to(context.device))
-
+        pixels = partial(run.preprocessing, sample.images.to(context.device))
         of, mean_of = context.open_dataset(), f"{len(sample)} test images"
     key = (head_ablation.compute_head_means, run, of)
     means = context.cache.get_or_compute(
@@ -165,32 +162,31 @@ def measure_accuracy_without_heads(
     run: Run,
     heads: Collection[HeadIndex],
     mode: str = "mean",
-    count: int = NUM_ACCURACY_IMAGES,
 ) -> Iterator[AblationStep]:
     """Yield an `AblationStep` for each batch of test images; the last step has the test.
 
-    The sample has up to `count` images, stratified by class and the same at every call. Predictions
-    of the whole model are cached. `mode` is as in `compute_head_effects`. Raises `DataError`
-    without test images, and `RunError` for a model without attention.
+    The sample has up to `NUM_ACCURACY_IMAGES` images, stratified by class and the same at every
+    call. Predictions of the whole model are cached. `mode` is as in `compute_head_effects`. Raises
+    `DataError` without test images, and `RunError` for a model without attention.
     """
-    sample = context.sample_test_images(run, count)
+    sample = context.sample_test_images(run, NUM_ACCURACY_IMAGES)
     require_attention(run, context.load_model(run))
-    total = len(sample)
-    key = (_iter_correct_predictions, run, context.open_dataset(), count)
-    before = context.cache.get(key)
-    work = total if before is not None else 2 * total
+    key = (_iter_correct_predictions, run, context.open_dataset(), NUM_ACCURACY_IMAGES)
+    before, done = context.cache.get(key), 0
+    passes = [(heads, load_head_means(context, run, None, mode)[0])]
     if before is None:
+        passes.insert(0, ((), None))
+    total = len(passes) * len(sample)
+    for ablated, means in passes:
         parts = []
-        for part in _iter_correct_predictions(context, run, sample, (), None):
+        for part in _iter_correct_predictions(context, run, sample, ablated, means):
             parts.append(part)
-            yield AblationStep(sum(map(len, parts)), work)
-        before = context.cache.put(key, np.concatenate(parts))
-    means, _ = load_head_means(context, run, None, mode)
-    after = []
-    for part in _iter_correct_predictions(context, run, sample, heads, means):
-        after.append(part)
-        yield AblationStep(work - total + sum(map(len, after)), work)
-    yield AblationStep(work, work, mcnemar(np.concatenate(after), before))
+            done += len(part)
+            yield AblationStep(done, total)
+        after = np.concatenate(parts)
+        if before is None:
+            before = context.cache.put(key, after)
+    yield AblationStep(total, total, mcnemar(after, before))
 
 
 def _iter_correct_predictions(
@@ -202,14 +198,10 @@ def _iter_correct_predictions(
 ) -> Iterator[np.ndarray]:
     """Yield, for each batch, whether each image is classified correctly without `heads`, (B,)."""
     model = context.load_model(run)
-    for images, labels in zip(
-        sample.images.split(ABLATION_BATCH_SIZE),
-        sample.labels.split(ABLATION_BATCH_SIZE),
-        strict=True,
-    ):
-        with (
-            torch.inference_mode()
-        ):  # ends before the yield, which would leave the caller in this mode
+    parts = [each.split(ABLATION_BATCH_SIZE) for each in (sample.images, sample.labels)]
+    for images, labels in zip(*parts, strict=True):
+        # The mode ends before the yield, which would leave the caller in this mode.
+        with torch.inference_mode():
             pixels = run.preprocessing(images.to(context.device))
             predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()
         yield (predicted == labels).numpy()

@@ -52,6 +52,7 @@ def measure_run_latency(context: AppContext, run: Run, batch: int, seconds: floa
         return time_forward_passes(model, run.preprocessing.size, batch, context.device, seconds)
 
 
+@torch.inference_mode()
 def time_forward_passes(
     model: nn.Module, side: int, batch: int, device: torch.device, seconds: float = 1.0
 ) -> Latency:
@@ -59,23 +60,17 @@ def time_forward_passes(
 
     It times at least 5 passes, for at least `seconds`. `model` must be on `device`.
     """
-    times = _time_passes(model, torch.randn(batch, 3, side, side, device=device), seconds)
-    low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
-    return Latency(batch, median, low, high, len(times), device_name(device))
-
-
-@torch.inference_mode()
-def _time_passes(model: nn.Module, pixels: torch.Tensor, seconds: float) -> list[float]:
+    pixels, times = torch.randn(batch, 3, side, side, device=device), []
     for _ in range(WARM_UP_PASSES):
         model(pixels)
-    times: list[float] = []
     while len(times) < 5 or sum(times) < seconds:
-        _synchronize(pixels.device)
+        _synchronize(device)
         started = time.perf_counter()
         model(pixels)
-        _synchronize(pixels.device)
+        _synchronize(device)
         times.append(time.perf_counter() - started)
-    return times
+    low, median, high = (float(1000 * t) for t in np.percentile(times, [25, 50, 75]))
+    return Latency(batch, median, low, high, len(times), device_name(device))
 
 
 def _synchronize(device: torch.device) -> None:

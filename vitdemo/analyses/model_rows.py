@@ -31,7 +31,6 @@ class EvaluationSummary:
     """
 
     run: Run
-    num_images: int
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95%
 
@@ -77,11 +76,11 @@ class ModelRow:
     macs: int | None  # multiply-add operations per image
     file_bytes: int | None
     evaluation: EvaluationSummary | None
-    dataset_name: str | None  # name of the dataset
-    num_training_images: int | None  # number of training images
+    dataset_name: str | None
+    num_training_images: int | None
     epochs: str  # see `format_epoch_count`
     train_seconds: float
-    device: str | None  # training device
+    device: str | None  # that trained the model
     problem: str = ""
     is_at_chance: bool = False  # as with shuffled labels, or a learning rate that is too high
 
@@ -105,11 +104,13 @@ def list_trained_runs(context: AppContext) -> list[Run]:
 
 
 def make_model_row(run: Run) -> ModelRow:
-    """Return the row of a run."""
     tested, problem = None, ""
     if run.has_evaluation:
         try:
-            tested = _summarise_evaluation(run)
+            found = validated_evaluation(run)
+            n, accuracy = len(found.labels), compute_accuracy(found.probabilities, found.labels)
+            low, high = map(float, wilson_interval(round(accuracy * n), n))
+            tested = EvaluationSummary(run, accuracy, (low, high))
         except RunError as error:
             problem = str(error)
     path = run.path / WEIGHTS_FILE
@@ -128,11 +129,3 @@ def make_model_row(run: Run) -> ModelRow:
         problem=problem,
         is_at_chance=is_at_chance(run),
     )
-
-
-def _summarise_evaluation(run: Run) -> EvaluationSummary:
-    """Summarise the evaluation of `run`. Raises `RunError` if it is not valid."""
-    found = validated_evaluation(run)
-    n, accuracy = len(found.labels), compute_accuracy(found.probabilities, found.labels)
-    low, high = map(float, wilson_interval(round(accuracy * n), n))
-    return EvaluationSummary(run, n, accuracy, (low, high))

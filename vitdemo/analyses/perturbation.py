@@ -42,9 +42,9 @@ class PredictionChange:
     def class_after(self) -> str:
         return self.run.classes[int(self.after.argmax())]
 
-    def top_classes(self, most: int = 3) -> list[int]:
-        """Return the `most` likely classes before the change, then further classes after it."""
-        first, then = (np.argsort(-row, kind="stable")[:most] for row in (self.before, self.after))
+    def top_classes(self) -> list[int]:
+        """Return the three likeliest classes before the change, then further ones after it."""
+        first, then = (np.argsort(-row, kind="stable")[:3] for row in (self.before, self.after))
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 
 

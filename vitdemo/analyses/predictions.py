@@ -11,13 +11,12 @@ from functools import cached_property
 import numpy as np
 
 from vitdemo.context import AppContext
+from vitdemo.data.image_folders import format_some_names
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics import confusion_matrix
 from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.error_selection import IMAGE_FILTERS, Filters, select_images
 from vitdemo.runs import Run
-
-MAX_NAMED_RUNS = 3  # maximum number of runs listed in a sentence; further runs are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +61,11 @@ class ImageQuery:
 
 @dataclass(frozen=True, eq=False)
 class ImageSelection:
-    """Result of an `ImageQuery`: the indices (n,) of the images, and their numbers by run.
-
-    `shared_count` images pass with both runs. Without a second run, the last two counts are 0.
-    """
+    """Result of an `ImageQuery`: the indices (n,) of the images."""
 
     query: ImageQuery
     predictions: ComparablePredictions
     image_indices: np.ndarray
-    own_count: int
-    other_count: int = 0
-    shared_count: int = 0
 
 
 def comparable_predictions(context: AppContext, name: str) -> ComparablePredictions:
@@ -112,10 +105,8 @@ def available_predictions(context: AppContext, *names: str) -> ComparablePredict
     included = tuple(run for run in group.runs if run.has_weights or run.name in names)
     if len(included) in (1, len(group.runs)):
         return group
-    excluded = [run.name for run in group.runs if run not in included]
-    more = f" and {len(excluded) - MAX_NAMED_RUNS} more" if len(excluded) > MAX_NAMED_RUNS else ""
-    names_text = ", ".join(excluded[:MAX_NAMED_RUNS]) + more
-    message = f"Not included, because the weights are not available: {names_text}."
+    excluded = format_some_names(run.name for run in group.runs if run not in included)
+    message = f"Not included, because the weights are not available: {excluded}."
     return replace(group, runs=included, exclusion_messages=(*group.exclusion_messages, message))
 
 
@@ -131,13 +122,11 @@ def _check_same_images(reference: Run, run: Run) -> None:
 def select_by_query(context: AppContext, query: ImageQuery) -> ImageSelection:
     """Select the test images of `query`. Raises `RunError` if a run has other test images."""
     group = available_predictions(context, *_query_runs(query))
-    own = _select_for_run(group, query, query.run, query.filters)
-    if query.other_run is None:
-        return ImageSelection(query, group, own, len(own))
-    others = _select_for_run(group, query, query.other_run, query.filters)
-    rest = others[~np.isin(others, own)]
-    indices = np.concatenate([own, rest])
-    return ImageSelection(query, group, indices, len(own), len(others), len(others) - len(rest))
+    indices = _select_for_run(group, query, query.run, query.filters)
+    if query.other_run is not None:
+        others = _select_for_run(group, query, query.other_run, query.filters)
+        indices = np.concatenate([indices, others[~np.isin(others, indices)]])
+    return ImageSelection(query, group, indices)
 
 
 def _select_for_run(group: ComparablePredictions, query: ImageQuery, name: str, filters: Filters):
@@ -153,20 +142,15 @@ def _select_for_run(group: ComparablePredictions, query: ImageQuery, name: str, 
 def count_kinds(context: AppContext, query: ImageQuery) -> dict[str, int]:
     """Count the images of each kind that pass all other filters of `query`. Raises `RunError`."""
     group = available_predictions(context, *_query_runs(query))
+    kinds = {kind: replace(query.filters, kind=kind) for kind in IMAGE_FILTERS}
     return {
-        kind: len(_select_for_run(group, query, query.run, _filters_of_kind(query.filters, kind)))
-        for kind in IMAGE_FILTERS
+        kind: len(_select_for_run(group, query, query.run, filters))
+        for kind, filters in kinds.items()
     }
 
 
 def _query_runs(query: ImageQuery) -> list[str]:
     return [query.run, *([query.other_run] if query.other_run else [])]
-
-
-def _filters_of_kind(filters: Filters, kind: str) -> Filters:
-    return Filters(
-        kind, filters.true, filters.predicted, filters.either_way, filters.low, filters.high
-    )
 
 
 def load_test_images(context: AppContext, run: Run, image_indices: Sequence[int]) -> np.ndarray:

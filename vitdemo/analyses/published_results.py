@@ -15,50 +15,34 @@ class PublishedResult:
 
 
 _STUDENTS = "student notebooks, published without a paper"
-_RESNET = PublishedResult(
-    "96.0", "ResNet-18, 7 minutes on an A100", "KellerJordan/cifar10-airbench"
+_STUDENT_RESULTS = {  # recipe name -> accuracy and description
+    "vit-plain": ("76.23", "width 256, depth 6, 8 heads, 50 epochs"),
+    "vit-deit-tiny": ("90.9", "width 192, depth 12, 3 heads, DeiT's recipe, 300 epochs"),
+    "vit-nine-blocks": ("86.39", "width 192, depth 9, 8 heads, RandAugment, dropout, 100 epochs"),
+    "vit-tiny-regularised": (
+        "86.70",
+        "width 192, depth 12, 3 heads, TrivialAugment, MixUp, CutMix, 100 epochs",
+    ),
+}
+_JORDAN = "KellerJordan/cifar10-airbench"
+_RESNET = PublishedResult("96.0", "ResNet-18, 7 minutes on an A100", _JORDAN)
+_NETWORK = PublishedResult(
+    "94.0", "the recipe's network, 8 epochs, 6 test views per image", _JORDAN
 )
-_AIRBENCH = PublishedResult(
-    "94.0",
-    "the recipe's network, 8 epochs, 6 test views per image",
-    "KellerJordan/cifar10-airbench",
-)
-_AIRBENCH_WIDE = PublishedResult(
-    "95.0",
-    "the recipe's widths, 15 epochs, 6 test views per image",
-    "KellerJordan/cifar10-airbench",
-)
+_WIDE = PublishedResult("95.0", "the recipe's widths, 15 epochs, 6 test views per image", _JORDAN)
 _VIT_SMALL = PublishedResult(
     "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"
 )
 _VIT_CIFAR = PublishedResult(
     "90.92", "6.3 M parameters, AutoAugment, 134 minutes on a V100", "omihub777/ViT-CIFAR"
 )
+_HASSANI = "SHI-Labs/Compact-Transformers"
 _CCT = (
-    PublishedResult(
-        "91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", "SHI-Labs/Compact-Transformers"
-    ),
-    PublishedResult("95.04", "CCT-7/3x2, 300 epochs", "SHI-Labs/Compact-Transformers"),
+    PublishedResult("91.45", "CCT-4/3x2, 0.48 M parameters, 200 epochs", _HASSANI),
+    PublishedResult("95.04", "CCT-7/3x2, 300 epochs", _HASSANI),
 )
 PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> published results
-    "vit-plain": (PublishedResult("76.23", "width 256, depth 6, 8 heads, 50 epochs", _STUDENTS),),
-    "vit-deit-tiny": (
-        PublishedResult(
-            "90.9", "width 192, depth 12, 3 heads, DeiT's recipe, 300 epochs", _STUDENTS
-        ),
-    ),
-    "vit-nine-blocks": (
-        PublishedResult(
-            "86.39", "width 192, depth 9, 8 heads, RandAugment, dropout, 100 epochs", _STUDENTS
-        ),
-    ),
-    "vit-tiny-regularised": (
-        PublishedResult(
-            "86.70",
-            "width 192, depth 12, 3 heads, TrivialAugment, MixUp, CutMix, 100 epochs",
-            _STUDENTS,
-        ),
-    ),
+    **{name: (PublishedResult(*each, _STUDENTS),) for name, each in _STUDENT_RESULTS.items()},
     "vit-scratch": (
         PublishedResult(
             "93.58", "192/9/12, no extra data, 100 epochs, 3 views each", "aanna0701/SPT_LSA_ViT"
@@ -74,9 +58,9 @@ PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> 
     "vit-conv-stem-cpu": _CCT,
     "vit-lesson": _CCT,
     "vit-speedrun": _CCT,
-    "conv-baseline-cpu": (_AIRBENCH, _RESNET),
-    "conv-wide": (_AIRBENCH_WIDE, _RESNET),
-    "conv-baseline": (_AIRBENCH_WIDE, _RESNET),
+    "conv-baseline-cpu": (_NETWORK, _RESNET),
+    "conv-wide": (_WIDE, _RESNET),
+    "conv-baseline": (_WIDE, _RESNET),
     "resnet18": (_RESNET,),
     "resnet18-cpu": (_RESNET,),
     "finetune-two-stage": (

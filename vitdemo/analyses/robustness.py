@@ -22,6 +22,7 @@ from vitdemo.runs import Run
 from vitdemo.training import Preprocessing, predict_logits
 
 DEFAULT_IMAGE_COUNT = 1000  # default number of test images
+BATCH_SIZE = 250  # images per forward pass
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,14 @@ def perturbed_accuracy(
     sample: LabelledImages,
     change: str,
     strength: float,
-    batch_size: int = 250,
 ) -> float:
     """Measure the accuracy (0 to 1) of `model` on `sample` after `change` at `strength`."""
-    images, labels = sample.images, sample.labels
-    correct = 0
-    for start in range(0, len(images), batch_size):
-        part = slice(start, start + batch_size)
-        perturbed = perturb_images(images[part], change, strength, start)
-        predicted = predict_logits(model, perturbed, preprocessing).argmax(1)  # (B,)
-        correct += int((predicted == labels[part]).sum())
-    return correct / len(images)
+    predicted = []
+    for start in range(0, len(sample), BATCH_SIZE):
+        images = sample.images[start : start + BATCH_SIZE]
+        perturbed = perturb_images(images, change, strength, start)
+        predicted.append(predict_logits(model, perturbed, preprocessing).argmax(1))  # (B,)
+    return int((torch.cat(predicted) == sample.labels).sum()) / len(sample)
 
 
 def perturb_images(images: Tensor, change: str, strength: float, first: int = 0) -> Tensor:

@@ -16,6 +16,7 @@ from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import attention, forward_pass
+from vitdemo.explain.checks import to_numpy
 from vitdemo.metrics.training_progress import get_weights_epoch
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.runs import Run
@@ -25,7 +26,7 @@ Snapshot = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Predictions and attention of a model for one image after each saved epoch.
+    """Results of a run for one image after each saved epoch.
 
     `epochs` (E) have saved weights; the last is the epoch of the run's own weights. `input_image`
     is (S, S, 3). `maps` (E, L, P) are the attention of the class token (or the average patch) to
@@ -98,7 +99,7 @@ def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
     rows, prefix = forward_pass.classifier_rows(model), model.num_prefix_tokens
     heads = trace.attention[:, 0].mean(1)  # (L, N, N)
     maps = attention.classifier_map(heads, prefix, rows)  # (L, P)
-    return maps.float().cpu().numpy(), trace.logits[0].float().softmax(0).cpu().numpy()
+    return to_numpy(maps), to_numpy(trace.logits[0].float().softmax(0))
 
 
 def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ Letters: N images, C classes.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.intervals import independent_difference_interval, wilson_interval
 from vitdemo.metrics.paired import is_correct
-from vitdemo.runs import Run
+from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.user_test_set import UserTestSet
 from vitdemo.training import predict_logits
 
@@ -135,10 +135,12 @@ def evaluate_models(context: AppContext, tests: UserTestSet) -> Iterator[Evaluat
         yield EvaluationStep(run, done, total)
         try:
             model = context.load_model(run)
+            crop = run.preprocessing.size, run.preprocessing.crop
             probabilities, seconds = [], 0.0
             for start in range(0, len(tests), BATCH_SIZE):
                 chosen = range(start, min(start + BATCH_SIZE, len(tests)))
-                images = torch.from_numpy(np.stack([_crop(tests, i, run) for i in chosen]))
+                images = [to_uint8(crop_and_resize(tests[i].image, *crop)) for i in chosen]
+                images = torch.from_numpy(np.stack(images))  # (B, 3, S, S)
                 begun = time.perf_counter()
                 with context.divide_cores():
                     logits = predict_logits(model, images, run.preprocessing)  # (B, C)
@@ -152,12 +154,6 @@ def evaluate_models(context: AppContext, tests: UserTestSet) -> Iterator[Evaluat
         raise problem
 
 
-def _crop(tests: UserTestSet, index: int, run: Run) -> np.ndarray:
-    """Return the crop (3, S, S) uint8 of an image at the resolution of `run`."""
-    size, fraction = run.preprocessing.size, run.preprocessing.crop
-    return to_uint8(crop_and_resize(tests[index].image, size, fraction))
-
-
 def compare_test_sets(context: AppContext, tests: UserTestSet) -> list[AccuracyComparison]:
     """Compare the accuracies of all evaluated models on both test sets, highest first.
 
@@ -167,31 +163,27 @@ def compare_test_sets(context: AppContext, tests: UserTestSet) -> list[AccuracyC
     for run in list_testable_runs(context, tests):
         if (evaluation := tests.find_evaluation(run)) is None:
             continue
-        hits, n = _count_correct(evaluation.probabilities, evaluation.labels)
-        compared = {
-            "run": run,
-            "accuracy": hits / n,
-            "interval": _as_pair(wilson_interval(hits, n)),
-        }
+        hits, n = counts = _count_correct(evaluation)
+        compared = AccuracyComparison(run, hits / n, _as_pair(wilson_interval(*counts)))
         try:
-            own = validated_evaluation(run) if run.has_evaluation else None
-        except RunError:
-            own = None
-        if own is not None:
-            own_hits, own_n = _count_correct(own.probabilities, own.labels)
-            compared |= {
-                "own_accuracy": own_hits / own_n,
-                "own_interval": _as_pair(wilson_interval(own_hits, own_n)),
-                "difference_interval": _as_pair(
-                    independent_difference_interval(hits, n, own_hits, own_n)
-                ),
-            }
-        found.append(AccuracyComparison(**compared))
+            own_hits, own_n = own_counts = _count_correct(validated_evaluation(run))
+        except RunError:  # there is no valid evaluation on its own test set
+            pass
+        else:
+            compared = replace(
+                compared,
+                own_accuracy=own_hits / own_n,
+                own_interval=_as_pair(wilson_interval(*own_counts)),
+                difference_interval=_as_pair(independent_difference_interval(*counts, *own_counts)),
+            )
+        found.append(compared)
     return sorted(found, key=lambda each: -each.accuracy)
 
 
-def _count_correct(probabilities: np.ndarray, labels: np.ndarray) -> tuple[int, int]:
-    return int(is_correct(probabilities, labels).sum()), len(labels)
+def _count_correct(evaluation: Evaluation) -> tuple[int, int]:
+    """Return the number of correct predictions and of all predictions."""
+    correct = is_correct(evaluation.probabilities, evaluation.labels)  # (N,)
+    return int(correct.sum()), len(correct)
 
 
 def _as_pair(interval: np.ndarray) -> tuple[float, float]:

@@ -17,18 +17,18 @@ PERPLEXITY = 30.0
 LOOK = 0.25  # seconds between two checks for the end of the process
 
 
-def tsne(features: np.ndarray, seed: int = 0) -> np.ndarray:
+def tsne(features: np.ndarray) -> np.ndarray:
     """Map features (N, D) to points (N, 2) in 0..1 with t-SNE (van der Maaten & Hinton 2008)."""
     from sklearn.decomposition import PCA  # a late import, because it takes 1.5 s
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    reduced = PCA(min(WIDTH, *features.shape), random_state=seed).fit_transform(features)
+    reduced = PCA(min(WIDTH, *features.shape), random_state=0).fit_transform(features)
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     # Waiting threads spin. If another process uses one of two cores, two threads take seven times
     # as long as one thread.
     with threadpool_limits(1, user_api="openmp"):
-        found = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(reduced)
+        found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(reduced)
     low, high = found.min(0), found.max(0)
     middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-12)
     return ((found - middle) / reach + 0.5).clip(0, 1)  # (N, 2)
@@ -42,21 +42,17 @@ def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
         command = [sys.executable, __file__, str(source), str(target)]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as work:
             try:
-                while not _is_done(work):
-                    waiting()
+                while True:
+                    try:
+                        work.wait(LOOK)
+                        break
+                    except subprocess.TimeoutExpired:
+                        waiting()
             finally:
                 work.kill()
             if work.returncode:
                 raise RuntimeError(work.stderr.read().decode(errors="replace")[-1000:])
         return np.load(target)
-
-
-def _is_done(work: subprocess.Popen) -> bool:
-    try:
-        work.wait(LOOK)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 if __name__ == "__main__":

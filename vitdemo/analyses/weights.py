@@ -15,6 +15,8 @@ from vitdemo.models import is_vision_transformer
 from vitdemo.runs import Run
 from vitdemo.runs.timm_run import TimmRun
 
+MAX_FILTERS, MAX_COMPONENTS = 64, 28
+
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
@@ -60,9 +62,7 @@ def _position_initialisation(run: Run) -> str:
     return "weights" if run.origin or pretrained else "random"
 
 
-def load_first_filters(
-    context: AppContext, run: Run, max_filters: int = 64, components: int = 28
-) -> PatchFilters:
+def load_first_filters(context: AppContext, run: Run) -> PatchFilters:
     """Return the filters of the first convolution. Raises `RunError` if no layer reads pixels."""
     try:
         weight = embeddings.get_first_filters(context.load_model(run)).float().cpu()  # (K, 3, p, p)
@@ -71,8 +71,8 @@ def load_first_filters(
     principal, shares = embeddings.compute_filter_components(weight)
     return PatchFilters(
         len(weight),
-        to_numpy(embeddings.filters_to_colours(weight[:max_filters])),
-        to_numpy(weight[:max_filters].flatten(1).norm(dim=1)),
-        to_numpy(embeddings.filters_to_colours(principal[:components])),
-        to_numpy(shares[:components]),
+        to_numpy(embeddings.filters_to_colours(weight[:MAX_FILTERS])),
+        to_numpy(weight[:MAX_FILTERS].flatten(1).norm(dim=1)),
+        to_numpy(embeddings.filters_to_colours(principal[:MAX_COMPONENTS])),
+        to_numpy(shares[:MAX_COMPONENTS]),
     )

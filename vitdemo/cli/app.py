@@ -48,11 +48,8 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     try:
         device = choose_device(args.device)
-        named = [name for name in os.environ.get(MODELS_VARIABLE, "").split(",") if name.strip()]
-        preset = [
-            *(add_timm_prefix(name.strip()) for name in named),
-            *args.model,
-        ]
+        named = [name.strip() for name in os.environ.get(MODELS_VARIABLE, "").split(",")]
+        preset = [*map(add_timm_prefix, filter(None, named)), *args.model]
         timm_models = [create_model_run(text) for text in preset]
         for notice in list_notices(timm_models):
             print(f"{APP_NAME}: {notice}", file=sys.stderr)

@@ -29,7 +29,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import NoReturn
@@ -68,40 +68,33 @@ from vitdemo.runs.writer import (
     lock_run_folder,
     record_stop,
 )
-from vitdemo.training import (
-    Trainer,
-    choose_compile_mode,
-    choose_device,
-    is_first_process,
-    join_processes,
-)
+from vitdemo.training import Trainer, choose_compile_mode, choose_device
 from vitdemo.training.devices import retain_freed_memory
 from vitdemo.training.pretraining import make_trainer
+from vitdemo.training.processes import is_first_process, join_processes
 from vitdemo.training.progress_bar import create_progress_bar, format_epoch_line
 from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, make_smoke_recipe
-from vitdemo.training.recipes.help import MODEL_HELP, RECIPE_HELP
 from vitdemo.training.splits import get_preprocessing, split_training_set
-from vitdemo.training.stopping import Stopper
+from vitdemo.training.stopping import FINISH_SIGNALS, STOP_SIGNALS, Stopper, handle_signals
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 RECIPE_OPTIONS = tuple(
     field
     for field in fields(Recipe)
     if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
 )
 # Options of `VisionTransformer`; models of other families do not have these options.
-MODEL_OPTIONS = dict.fromkeys(("patch_size", "embed_dim", "depth", "num_heads"), int)
-MODEL_OPTIONS |= dict.fromkeys(("pos_embed", "global_pool", "init"), str)
-
-
-OTHER_COMMANDS = (
-    None,
-    "download",
-    "evaluate",
-    "report",
-    "push",
-    "export",
-)  # commands that do not train
+MODEL_OPTIONS = {  # type and help text
+    "patch_size": (int, "side of a patch in pixels"),
+    "embed_dim": (int, "width: dimension of a token, a multiple of --num-heads"),
+    "depth": (int, "number of layers"),
+    "num_heads": (int, "attention heads per layer"),
+    "pos_embed": (str, "position embedding: learn or none"),
+    "global_pool": (
+        str,
+        "input of the classifier head: token (class token) or avg (mean of the patches)",
+    ),
+    "init": (str, "initialisation: trunc_normal (std 0.02) or mimetic"),
+}
 DISK_ERROR_HINT = (
     ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
     "another --out."
@@ -120,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{TRAIN_NAME}: {error}", file=sys.stderr)
     except OSError as error:  # for example, for a full disk or a missing permission
         location = f" '{error.filename}'" if error.filename else ""
-        hint = DISK_ERROR_HINT if args.recipe not in OTHER_COMMANDS else "."
+        hint = DISK_ERROR_HINT if args.recipe not in (None, *OTHER_COMMANDS) else "."
         print(f"{TRAIN_NAME}: {error.strerror or error}{location}{hint}", file=sys.stderr)
     except KeyboardInterrupt:  # raised by Ctrl-C before the first step or during evaluation
         print(f"{TRAIN_NAME}: stopped.", file=sys.stderr)
@@ -133,20 +126,12 @@ def run_command(args: argparse.Namespace, argv: list[str]) -> int:
         torch.set_num_threads(args.threads)
     if args.list or (args.recipe is None and not args.config and not args.resume):
         return list_recipes()
-    if args.recipe == "download":
-        return download(args)
-    if args.recipe == "evaluate":
-        return evaluate(args)
-    if args.recipe == "report":
-        return write_report(args)
-    if args.recipe == "push":
-        return push(args)
-    if args.recipe == "export":
-        return export(args)
+    if args.recipe in OTHER_COMMANDS:
+        return OTHER_COMMANDS[args.recipe](args)
     stopper = Stopper(args.keep_after)
     folder = get_run_folder(args)
     lock = lock_run_folder(folder) if is_first_process() else nullcontext()
-    with lock, stopper.handle_stop_signal():
+    with lock, handle_signals(FINISH_SIGNALS, stopper.request_stop):
         return train(args, argv, folder, stopper)
 
 
@@ -265,13 +250,11 @@ def build_parser() -> argparse.ArgumentParser:
         kind = {"type": field.type, "metavar": "VALUE"}
         if field.type is bool:
             kind = {"action": argparse.BooleanOptionalAction, "default": None}
-        group.add_argument(option, dest=f"set_{field.name}", help=RECIPE_HELP[field.name], **kind)
+        group.add_argument(option, dest=f"set_{field.name}", help=field.metadata["help"], **kind)
     group = parser.add_argument_group("settings of a ViT from scratch (default: as in the recipe)")
-    for name, kind in MODEL_OPTIONS.items():
+    for name, (kind, text) in MODEL_OPTIONS.items():
         option = "--" + name.replace("_", "-")
-        group.add_argument(
-            option, dest=f"set_{name}", type=kind, metavar="VALUE", help=MODEL_HELP[name]
-        )
+        group.add_argument(option, dest=f"set_{name}", type=kind, metavar="VALUE", help=text)
     return parser
 
 
@@ -318,10 +301,7 @@ def add_reference(
 def write_evaluation(
     run: runs.Run, source: data.ImageDataset, validation: data.LabelledImages | None, device: str
 ) -> runs.Evaluation:
-    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy.
-
-    Returns the evaluation.
-    """
+    """Evaluate the run on the test set, write `evaluation.npz` and print the accuracy."""
     test = source.load("test", run.spec.image_size)
     evaluation = evaluate_run(run, test, validation, choose_device(device))
     runs.write_evaluation(run.path, evaluation)
@@ -331,7 +311,6 @@ def write_evaluation(
 
 
 def write_report(args: argparse.Namespace) -> int:
-    """Write a report on finished or unfinished runs as one HTML file."""
     if not args.runs:
         raise RunError(f"report needs run folders: {TRAIN_COMMAND} report runs/NAME runs/OTHER.")
     # Imported here, so that training neither waits for matplotlib nor needs it.
@@ -376,7 +355,6 @@ def push(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write the model of a run as an ONNX file."""
     from vitdemo.publishing.onnx_export import export_onnx
 
     if len(args.runs) != 1 or not args.onnx:
@@ -387,6 +365,15 @@ def export(args: argparse.Namespace) -> int:
     attention = f" and the attention of {len(names) - 1} layers" if names[1:] else ""
     print(f"'{args.onnx}' computes the logits{attention}.")
     return 0
+
+
+OTHER_COMMANDS = {
+    "download": download,
+    "evaluate": evaluate,
+    "report": write_report,
+    "push": push,
+    "export": export,
+}
 
 
 def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stopper) -> int:
@@ -410,7 +397,8 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     )
     if is_first_process():
         source.check_images("test")  # fail now instead of after the last epoch
-        print_notes(source, note_on_split(recipe, len(val_idx), len(samples)))
+        print_notes(source)
+        print_note_on_split(recipe, len(val_idx), len(samples))
     processes, device = join_processes(device)
     origin = read_origin(args.weights)
     check_same_heads(origin, recipe.model)
@@ -445,12 +433,12 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
         else:
             config = build_config(trainer, model, classes, source.name, fingerprint, argv)
             create_run_folder(folder, trainer, config | origin_entry(origin))
-    deadline = started + 60 * args.minutes if args.minutes else None
+    deadline = started + 60 * args.minutes if args.minutes else math.inf
     log = open_progress_log(args.log if processes.is_first else [], folder, trainer)
     try:
         return train_and_evaluate(args, folder, source, trainer, stopper, deadline, log)
     finally:
-        with ignore_stop_signals():
+        with handle_signals(STOP_SIGNALS, signal.SIG_IGN):  # torchrun sends them twice
             log.close()
 
 
@@ -466,8 +454,7 @@ def train_and_evaluate(
     """Train the run in `folder` and evaluate it after its last epoch; return the exit code."""
     recipe, processes = trainer.recipe, trainer.processes
     stopper.start_timer()
-    pause_signals = nullcontext() if processes.count > 1 else stopper.handle_pause_signals()
-    with pause_signals:
+    with handle_signals(STOP_SIGNALS if processes.count == 1 else (), stopper.request_pause):
         finished = train_and_save(trainer, folder, deadline, log)
     if not processes.is_first:
         return 0  # with another exit code, torchrun would stop the first process
@@ -484,33 +471,26 @@ def train_and_evaluate(
         return 0
     evaluation = evaluate_trained(args, folder, source, trainer)
     if log.trackers:
-        log_test_accuracy(log, evaluation)
+        # Imported here, so that training neither waits for scipy nor needs it.
+        from vitdemo.metrics.intervals import wilson_interval
+
+        n = len(evaluation.labels)
+        accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
+        log.add_test(accuracy, *map(float, wilson_interval(round(accuracy * n), n)))
     return 0
 
 
-def log_test_accuracy(log: ProgressLog, evaluation: runs.Evaluation) -> None:
-    # Imported here, so that training neither waits for scipy nor needs it.
-    from vitdemo.metrics.intervals import wilson_interval
-
-    n = len(evaluation.labels)
-    accuracy = compute_accuracy(evaluation.probabilities, evaluation.labels)
-    log.add_test(accuracy, *map(float, wilson_interval(round(accuracy * n), n)))
-
-
-def print_notes(source: data.ImageDataset, *more: str) -> None:
-    """Print notes on left-out files and classes of the dataset, and `more` notes."""
-    for note in filter(None, (*source.list_notes(), *more)):
+def print_notes(source: data.ImageDataset) -> None:
+    for note in source.list_notes():
         print(note, file=sys.stderr)
 
 
-def note_on_split(recipe: Recipe, validation_count: int, count: int) -> str:
-    """Return a sentence if more images are held out than the recipe specifies; otherwise ""."""
-    if validation_count <= math.ceil(recipe.validation_share * count):
-        return ""
-    return (
-        f"{validation_count} of {count} images are held out for validation, because "
-        f"--validation-share {recipe.validation_share:g} is too small for one image per class."
-    )
+def print_note_on_split(recipe: Recipe, validation_count: int, count: int) -> None:
+    """Print a note if more images are held out than the recipe specifies."""
+    if validation_count > math.ceil(recipe.validation_share * count):
+        print(f"{validation_count} of {count} images are held out for validation, because "
+              f"--validation-share {recipe.validation_share:g} is too small for one image per "
+              "class.", file=sys.stderr)  # fmt: skip
 
 
 def evaluate_trained(
@@ -547,7 +527,6 @@ def describe_checkpoint(folder: Path, recipe: Recipe) -> str:
 
 
 def resume_command(args: argparse.Namespace, folder: Path) -> str:
-    """Return the command that resumes the run in `folder` on the same dataset."""
     dataset = ["--data", str(args.data)] if args.data else []
     smoke = ["--smoke"] if args.smoke else []
     recipe = [args.recipe] if args.recipe else []
@@ -599,33 +578,18 @@ def train_and_save(
                     saver.save(record)
                     log.add_record(record)
                     bar.write(format_epoch_line(record))
-                if (
-                    deadline
-                    and not trainer.is_finished
-                    and would_exceed_deadline(trainer, record, deadline)
-                ):
+                if not trainer.is_finished and would_exceed_deadline(trainer, record, deadline):
                     return False
             if trainer.epoch_progress:
-                saver.save_pause()
+                saver.save_checkpoint()
                 return False
         except KeyboardInterrupt:
             return False
         finally:
-            with ignore_stop_signals():
+            with handle_signals(STOP_SIGNALS, signal.SIG_IGN):
                 saver.flush()
     trainer.processes.destroy_group()
     return True
-
-
-@contextmanager
-def ignore_stop_signals() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM in this context, because torchrun sends them twice."""
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bool:
@@ -635,23 +599,19 @@ def would_exceed_deadline(trainer: Trainer, record: dict, deadline: float) -> bo
     return trainer.processes.broadcast_flag(is_late, trainer.device)
 
 
-def exit_process(code: int) -> NoReturn:
-    """End this program with an exit code.
+def run() -> NoReturn:
+    """Run the command line and end this program.
 
     With several processes, Python's normal shutdown is skipped. A thread of gloo may still hold
     tensors of the last all-reduce, and releasing them during shutdown aborts the process
     (pytorch/pytorch#179291). `torchrun` would then stop the first process while it writes.
     """
+    code = main()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
-
-
-def run() -> NoReturn:
-    """Run the command line and end this program."""
-    exit_process(main())
 
 
 if __name__ == "__main__":

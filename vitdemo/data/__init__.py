@@ -37,7 +37,7 @@ from vitdemo.data.image_folders import (
     list_class_folders,
     list_loose_files,
 )
-from vitdemo.errors import DataError, ImageError, Stopped
+from vitdemo.errors import DataError, ImageError, Stopped, short_reason
 from vitdemo.installation import TRAIN_COMMAND
 
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
@@ -90,14 +90,12 @@ class ImageDataset:
         if part not in DATASET_PARTS:
             raise DataError(f"Unknown part '{part}' of a dataset. Choose 'train' or 'test'.")
         if self.is_cifar10:
-            return _load_cifar10(self.root, part)
+            images, labels = cifar10.load_part(self.root, part)
+            return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels).long())
         return _load_files(self.list_files(part), size)
 
     def check_images(self, part: str) -> None:
-        """Check that every image of `part` can be read, without storing the images.
-
-        Raises the same `DataError` as `load`, with the name of the invalid class or image.
-        """
+        """Check that every image of `part` can be read. Raises the same `DataError` as `load`."""
         if self.is_cifar10:
             self.load(part)
             return
@@ -109,18 +107,16 @@ class ImageDataset:
         """Return messages about skipped files and about classes without a test folder."""
         if self.is_cifar10:
             return []
-        parts = {part: _list_folder(self.root / part, self.classes) for part in DATASET_PARTS}
-        loose = [
-            f"{part}/{name}"
-            for part in DATASET_PARTS
-            for name in list_loose_files(self.root / part)
-        ]
-        inside = [Path(path).relative_to(self.root).as_posix()
-                  for found in parts.values() for path in found.skipped]  # fmt: skip
+        skipped, loose, tested = [], [], set()
+        for part in DATASET_PARTS:
+            files, left_out = _list_folder(self.root / part, self.classes)
+            skipped += [Path(path).relative_to(self.root).as_posix() for path in left_out]
+            loose += [f"{part}/{name}" for name in list_loose_files(self.root / part)]
+            tested = {label for _, label in files}  # in the end, of the test set
         outside = [name for name in loose if is_image_name(name)]
-        inside += [name for name in loose if not is_image_name(name)]
-        untested = [c for i, c in enumerate(self.classes) if i not in parts["test"].labels]
-        notes = [describe_skipped(inside)]
+        skipped += [name for name in loose if not is_image_name(name)]
+        untested = [name for i, name in enumerate(self.classes) if i not in tested]
+        notes = [describe_skipped(skipped)] if skipped else []
         if outside:
             images = "1 image" if len(outside) == 1 else f"{len(outside)} images"
             notes.append(
@@ -128,7 +124,7 @@ class ImageDataset:
             )
         if untested:
             notes.append(f"test/ has no folder for these classes: {format_some_names(untested)}.")
-        return [note for note in notes if note]
+        return notes
 
     def load_labels(self, part: str) -> Tensor:
         """Return the class indices (N,) int64 of `part` without reading images of a folder."""
@@ -148,7 +144,7 @@ class ImageDataset:
 
         Raises `DataError` if a class folder contains no images, or its class is not in train/.
         """
-        return _list_folder(self.root / part, self.classes).files
+        return _list_folder(self.root / part, self.classes)[0]
 
 
 def default_root() -> Path:
@@ -181,7 +177,13 @@ def open_dataset(
     if (root / "train").is_dir():
         if not (root / "test").is_dir():
             raise DataError(f"'{root}' has train/ but no test/. Add the folder test/.")
-        return ImageDataset(root.resolve().name, root, _list_folder_classes(root / "train"))
+        classes = tuple(list_class_folders(root / "train"))
+        if len(classes) < 2:
+            raise DataError(
+                f"'{root / 'train'}' contains {len(classes)} class folders, but a classifier needs "
+                "at least two. Put the images into one folder per class."
+            )
+        return ImageDataset(root.resolve().name, root, classes)
     if cifar10.find_folder(root) is None:
         other = root.is_file() or (root.is_dir() and _has_foreign_files(root))
         # Another process may have created the folder meanwhile.
@@ -192,19 +194,15 @@ def open_dataset(
                 "Set --data to another folder."
             )
         if not download:
-            raise DataError(_missing_dataset_message(root))
+            state = "is empty" if root.is_dir() else "does not exist"
+            named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
+            raise DataError(
+                f"{MISSING_DATASET}: '{root}' {state}. Set --data to a folder with train/<class>/ "
+                "and test/<class>/ images, or download CIFAR-10 with "
+                f"`{TRAIN_COMMAND} download{named}`."
+            )
         _download_cifar10(root, on_bytes)
     return ImageDataset("cifar10", root, CIFAR10_CLASSES, is_cifar10=True)
-
-
-def _missing_dataset_message(root: Path) -> str:
-    """Return the error message for a missing or empty dataset folder `root`."""
-    state = "is empty" if root.is_dir() else "does not exist"
-    named = "" if root == default_root() else f" --data {shlex.quote(str(root))}"
-    return (
-        f"{MISSING_DATASET}: '{root}' {state}. Set --data to a folder with train/<class>/ and "
-        f"test/<class>/ images, or download CIFAR-10 with `{TRAIN_COMMAND} download{named}`."
-    )
 
 
 def is_dataset_missing(root: Path | str | None = None) -> bool:
@@ -224,11 +222,10 @@ def _download_cifar10(root: Path, on_bytes: OnBytes | None) -> None:
     """Download CIFAR-10 into `root`, while other processes wait."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        # Concurrent downloads would write the same files, so other processes wait here.
         alone = FileLock(root / DOWNLOAD_LOCK_FILE).acquire()
     except OSError as error:
         raise DataError(
-            f"'{root}' cannot be written to ({_first_line(error)}). Set --data to another folder."
+            f"'{root}' cannot be written to ({short_reason(error)}). Set --data to another folder."
         ) from error
     with alone:
         if cifar10.find_folder(root) is None:
@@ -249,65 +246,30 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
         except Stopped:
             raise
         except Exception as error:  # can be an error of httpx or tarfile
-            _remove_empty(root / cifar10.PARTIAL_FOLDER, root)
+            for folder in (root / cifar10.PARTIAL_FOLDER, root):
+                _remove_if_empty(folder)
             if _is_network_error(unreached) and _is_network_error(error):
                 raise DataError(NO_NETWORK_MESSAGE) from error
             raise DataError(
                 f"CIFAR-10 could not be downloaded into '{root}', neither from the Hugging Face "
-                f"Hub ({_first_line(unreached)}) nor from its own site ({_first_line(error)}). "
+                f"Hub ({short_reason(unreached)}) nor from its own site ({short_reason(error)}). "
                 "Check the network, or set --data to a folder with CIFAR-10 or with "
                 "train/<class>/ and test/<class>/ images."
             ) from error
 
 
 def _is_network_error(error: Exception) -> bool:
-    """Return whether a server could not be reached."""
     return not NETWORK_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
+def _remove_if_empty(folder: Path) -> None:
+    if not any(file.is_file() and file.stat().st_size for file in folder.rglob("*")):
+        # On Windows, an open lock file in the folder cannot be removed.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_empty(*folders: Path) -> None:
-    """Remove the folders among `folders` that contain no downloaded data."""
-    for folder in folders:
-        if folder.is_dir() and not any(
-            file.is_file() and file.stat().st_size for file in folder.rglob("*")
-        ):
-            # On Windows, an open lock file in the folder cannot be removed.
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _load_cifar10(root: Path, part: str) -> LabelledImages:
-    images, labels = cifar10.load_part(root, part)
-    return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels).long())
-
-
-def _list_folder_classes(folder: Path) -> tuple[str, ...]:
-    classes = tuple(list_class_folders(folder))
-    if len(classes) < 2:
-        raise DataError(
-            f"'{folder}' contains {len(classes)} class folders, but a classifier needs at least "
-            "two. Put the images into one folder per class."
-        )
-    return classes
-
-
-@dataclass(frozen=True)
-class _PartListing:
-    """Files of one dataset part: (file, class index) for each image, and skipped files."""
-
-    files: list[tuple[str, int]]
-    skipped: list[str]
-
-    @property
-    def labels(self) -> set[int]:
-        return {label for _, label in self.files}
-
-
-def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
-    """List the files of one part. Raises `DataError` for unknown classes or empty classes."""
+def _list_folder(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[str, int]], list[str]]:
+    """Return (file, class index) of each image, and the skipped files. Raises `DataError`."""
     found = list_class_folders(folder)
     strangers = sorted(set(found) - set(classes))
     if strangers:
@@ -334,19 +296,14 @@ def _list_folder(folder: Path, classes: tuple[str, ...]) -> _PartListing:
                 )
         files += [(path, label) for path in content.images]
         skipped += content.skipped
-    return _PartListing(files, skipped)
+    return files, skipped
 
 
 def _load_files(files: list[tuple[str, int]], size: int) -> LabelledImages:
     with ThreadPoolExecutor() as pool:  # Pillow releases the interpreter lock while decoding.
-        images = list(pool.map(lambda file: _read_square(file[0], size), files))
-    return LabelledImages(
-        torch.from_numpy(np.stack(images)), torch.tensor([label for _, label in files])
-    )
-
-
-def _read_square(path: str, size: int) -> np.ndarray:
-    return to_uint8(crop_and_resize(_read_file(path), size))  # (3, S, S)
+        images = pool.map(lambda file: to_uint8(crop_and_resize(_read_file(file[0]), size)), files)
+        pixels = np.stack([*images])  # (N, 3, S, S)
+    return LabelledImages(torch.from_numpy(pixels), torch.tensor([label for _, label in files]))
 
 
 def _read_file(path: str) -> Image.Image:
@@ -373,7 +330,14 @@ def stratified_split(
     Raises `DataError` for a class with a single image, because the image cannot be in both parts.
     """
     values = labels.numpy()
-    C, N = _check_class_sizes(values, classes), len(values)
+    found, counts = np.unique(values, return_counts=True)
+    single = [str(classes[label] if classes else label) for label in found[counts == 1]]
+    if single:
+        raise DataError(
+            "Every class needs at least two training images, because one is used for validation. "
+            f"Add images to the classes with a single image: {format_some_names(single)}."
+        )
+    C, N = len(found), len(values)
     wanted = math.ceil(held_out * N) if isinstance(held_out, float) else held_out
     split = _scikit_learn_split(values, held_out, seed)
     if split is not None:
@@ -381,9 +345,7 @@ def stratified_split(
         if not any(missing):
             return torch.from_numpy(split[0]), torch.from_numpy(split[1])
         wanted += missing[1] - missing[0]
-    place = _move_one_per_class_first(
-        values, _rank_within_classes(values, seed), move_one_last=True
-    )
+    place = _move_one_per_class_first(values, seed, move_one_last=True)
     order = np.argsort(place, kind="stable")
     held = min(max(wanted, C), N - C)
     kept, held = np.sort(order[held:]), np.sort(order[:held])
@@ -405,20 +367,8 @@ def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
     split = _scikit_learn_split(values, len(values) - count, seed)
     if split is not None and len(np.unique(values[split[0]])) == C:
         return torch.from_numpy(split[0])
-    place = _move_one_per_class_first(values, _rank_within_classes(values, seed))
+    place = _move_one_per_class_first(values, seed)
     return torch.from_numpy(np.sort(np.argsort(place, kind="stable")[:count]))
-
-
-def _check_class_sizes(labels: np.ndarray, classes: Sequence[str]) -> int:
-    """Return the number of classes. Raises `DataError` if a class has a single image."""
-    found, counts = np.unique(labels, return_counts=True)
-    single = [str(classes[label] if classes else label) for label in found[counts == 1]]
-    if single:
-        raise DataError(
-            "Every class needs at least two training images, because one is used for validation. "
-            f"Add images to the classes with a single image: {format_some_names(single)}."
-        )
-    return len(found)
 
 
 def _scikit_learn_split(
@@ -441,25 +391,26 @@ def _scikit_learn_split(
 
 
 def _move_one_per_class_first(
-    labels: np.ndarray, place: np.ndarray, *, move_one_last: bool = False
+    labels: np.ndarray, seed: int, *, move_one_last: bool = False
 ) -> np.ndarray:
-    """Move one image per class to the front of `place`; `move_one_last` moves one to the end."""
-    moved = place.copy()
+    """Return `_rank_within_classes`, with one image per class at the front, or also at the end."""
+    place = _rank_within_classes(labels, seed)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        moved[members[place[members].argmin()]] = -1
+        first, last = members[place[members].argmin()], members[place[members].argmax()]
+        place[first] = -1
         if move_one_last:
-            moved[members[place[members].argmax()]] = 2
-    return moved
+            place[last] = 2
+    return place
 
 
-def sample_stratified(labels: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+def sample_stratified(labels: np.ndarray, count: int) -> np.ndarray:
     """Draw up to `count` of the `labels` (N,), stratified by class; return sorted indices.
 
     The proportion of each class is exact within one image. Unlike scikit-learn's split, this
     function accepts classes of any size.
     """
-    return np.sort(np.argsort(_rank_within_classes(labels, seed), kind="stable")[:count])
+    return np.sort(np.argsort(_rank_within_classes(labels, seed=0), kind="stable")[:count])
 
 
 def _rank_within_classes(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -483,14 +434,12 @@ def compute_fingerprint(pictures: LabelledImages, classes: tuple[str, ...]) -> s
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Compute mean and standard deviation per channel of (N, 3, S, S) uint8 pixels, 0 to 1."""
     total, square = torch.zeros(2, 3, dtype=torch.float64)
-    count = 0
     for part in images.split(1024):
         values = part.double().transpose(0, 1).flatten(1) / 255  # (3, B*S*S)
         total += values.sum(1)
         square += values.square().sum(1)
-        count += values.shape[1]
-    mean = total / count
-    std = (square / count - mean.square()).clamp_min(1e-6).sqrt()
+    mean, square = total * 3 / images.numel(), square * 3 / images.numel()
+    std = (square - mean.square()).clamp_min(1e-6).sqrt()
     return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())
 
 
@@ -568,9 +517,8 @@ class TestSet:
         self._dataset = dataset
         self._images = dataset.load("test") if dataset.is_cifar10 else None
         self._files = [] if dataset.is_cifar10 else dataset.list_files("test")
-        self._squares: dict[
-            int, tuple[LabelledImages, str]
-        ] = {}  # by image width: images and fingerprint
+        # By image width: images and fingerprint.
+        self._squares: dict[int, tuple[LabelledImages, str]] = {}
         self._squares_lock = threading.Lock()
 
     def __len__(self) -> int:

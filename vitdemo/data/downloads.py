@@ -16,6 +16,7 @@ from vitdemo.errors import Stopped
 TIMEOUT_SECONDS = 20  # maximum time without received bytes
 CHUNK_BYTES = 2**20
 MIN_SPEED_SECONDS = 1  # minimum time before a speed is shown
+PROGRESS_SECONDS = 0.5  # interval at which progress is reported
 
 OnBytes = Callable[[int, int], None]  # (done, total) bytes of a file; may raise to stop
 
@@ -110,21 +111,15 @@ def download_from_hub(
     # A private repository needs the user's token, which no other server may receive.
     own = remote.location.startswith(f"{endpoint or constants.ENDPOINT}/")
     headers = build_hf_headers() if own else None
-    download_file(
-        remote.location,
-        file,
-        label=label,
-        size=remote.size,
-        on_bytes=on_bytes,
-        headers=headers,
-    )
+    options = {"label": label, "size": remote.size, "on_bytes": on_bytes, "headers": headers}
+    download_file(remote.location, file, **options)
     return file
 
 
 def run_with_progress(
-    work: Callable[[OnBytes], object], is_stopped: Callable[[], bool], interval: float = 0.5
+    work: Callable[[OnBytes], object], is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[int, int]]:
-    """Run `work(on_bytes)` in a thread; yield (done, total) in bytes every `interval` seconds.
+    """Run `work(on_bytes)` in a thread; yield (done, total) in bytes twice per second.
 
     The work ends when `is_stopped()` returns True or when the iterator is closed. Raises `Stopped`,
     and every exception of `work`.
@@ -147,7 +142,7 @@ def run_with_progress(
     try:
         while thread.is_alive():
             yield now[0]
-            thread.join(interval)
+            thread.join(PROGRESS_SECONDS)
             if is_stopped():  # The thread may still be waiting for bytes.
                 raise Stopped
     finally:
@@ -162,15 +157,13 @@ class DownloadSpeed:
     For each file, the time is measured from the first reported bytes.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self.clock = clock
+    def __init__(self):
         self.total, self.first_done, self.started = 0, 0, 0.0
 
     def format_progress(self, done: int, total: int) -> str:
-        """Return the progress text for `done` of `total` bytes."""
         if not done:
             return "connecting …"
-        now = self.clock()
+        now = time.monotonic()
         if total != self.total or done < self.first_done:  # another file has started
             self.total, self.first_done, self.started = total, done, now
         if done >= total:

@@ -173,25 +173,18 @@ def _read_bytes(path: str | Path, name: str) -> bytes:
 
 def _decode(data: bytes, name: str) -> Image.Image:
     meter = _LimitedReader(_sanitise(data))
-    with _open(meter, data) as image:
+    is_jpeg = data.startswith(JPEG_START)  # `Image.open` rejects above 179 megapixels
+    with JpegImageFile(meter) if is_jpeg else Image.open(meter, formats=SUPPORTED_FORMATS) as image:
         _limit_pixels(image, meter.tell(), data, name)
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
         image.load()
-        method = _UPRIGHT_TRANSPOSES.get(
-            _read_orientation(image)
-        )  # read after load(), which rotates TIFF images itself
+        # Read after load(), which rotates TIFF images itself.
+        method = _UPRIGHT_TRANSPOSES.get(_read_orientation(image))
         rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
     rgb.info = {}  # The orientation must not be applied twice; place and date are private.
     return rgb
-
-
-def _open(meter: "_LimitedReader", data: bytes) -> Image.Image:
-    """Read the header of an image."""
-    if data.startswith(JPEG_START):  # `Image.open` rejects photos with more than 179 megapixels
-        return JpegImageFile(meter)
-    return Image.open(meter, formats=SUPPORTED_FORMATS)
 
 
 def _limit_pixels(image: Image.Image, position: int, data: bytes, name: str) -> None:
@@ -319,9 +312,7 @@ def _read_orientation(image: Image.Image) -> int:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith(
-        ("I", "F")
-    ):  # in modes I;16, I;16B, I and F, `convert` would clip values at 255
+    if image.mode.startswith(("I", "F")):  # here, `convert` would clip values at 255
         return Image.fromarray(_to_grey(image)).convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
@@ -347,9 +338,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
             block = (block - black) / ((white - black) or 1) * 255
             grey[row : row + step] = np.rint(block.clip(0, 255))
     if image.mode.startswith("I;16") and "transparency" in image.info:
-        grey[values == image.info["transparency"]] = (
-            255  # a PNG file may contain one grey value that means transparent
-        )
+        grey[values == image.info["transparency"]] = 255  # one grey value that means transparent
     return grey
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -37,18 +38,14 @@ MAX_LISTED_NAMES = 3  # maximum number of file names in one sentence
 def is_system_name(name: str) -> bool:
     """Return whether `name` is the name of a hidden file or folder, or of a system file."""
     name = name.lower()
-    return (
-        name.startswith(".") or name in SYSTEM_NAMES or _SYSTEM_PATTERN.fullmatch(name) is not None
-    )
+    return name.startswith(".") or name in SYSTEM_NAMES or bool(_SYSTEM_PATTERN.fullmatch(name))
 
 
 def is_system_path(path: PurePath) -> bool:
-    """Return whether the file or any folder in `path` has a system name."""
     return any(is_system_name(part) for part in path.parts)
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether the file name `name` has the suffix of a supported image format."""
     return os.path.splitext(name)[1].lower() in image_suffixes()
 
 
@@ -118,16 +115,14 @@ class ClassContent:
 def list_class_content(folders: Iterable[Path]) -> ClassContent:
     """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
 
-    Links to files and folders are followed, but no folder is read twice. A link to one of its
-    parent folders is ignored. Raises `DataError` for a folder that cannot be read.
+    A link to one of its parent folders is ignored. Raises `DataError` for a folder that cannot be
+    read.
     """
     found = ClassContent()
     for folder in folders:
-        files = sorted(_iter_files(str(folder), _parent_ids(folder), found.folders))
-        for place, name in files:
-            (found.images if is_image_name(name) else found.skipped).append(
-                os.path.join(place, name)
-            )
+        for place, name in sorted(_iter_files(str(folder), _parent_ids(folder), found.folders)):
+            kept = found.images if is_image_name(name) else found.skipped
+            kept.append(os.path.join(place, name))
     return found
 
 
@@ -152,15 +147,20 @@ def _iter_files(
         yield from _iter_files(path, above | {identity} | _parent_ids(path), seen)
 
 
-def _list_entries(folder: str | Path) -> list[os.DirEntry]:
-    """Return the entries of `folder` sorted by name, without system files."""
+@contextmanager
+def _report_unreadable(folder: str | Path) -> Iterator[None]:
     try:
-        with os.scandir(folder) as entries:
-            kept = [entry for entry in entries if not is_system_name(entry.name)]
+        yield
     except OSError as error:
         raise DataError(
             f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
         ) from error
+
+
+def _list_entries(folder: str | Path) -> list[os.DirEntry]:
+    """Return the entries of `folder` sorted by name, without system files."""
+    with _report_unreadable(folder), os.scandir(folder) as entries:
+        kept = [entry for entry in entries if not is_system_name(entry.name)]
     return sorted(kept, key=lambda entry: entry.name)
 
 
@@ -172,12 +172,8 @@ def _is_folder(entry: os.DirEntry) -> bool:
 
 
 def _folder_id(folder: str | Path) -> tuple[int, int]:
-    try:
+    with _report_unreadable(folder):
         status = os.stat(folder)
-    except OSError as error:
-        raise DataError(
-            f"'{folder}' cannot be read ({error.strerror}). Check that it is readable."
-        ) from error
     return status.st_dev, status.st_ino
 
 

@@ -80,7 +80,7 @@ def count_groups(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.bincount(_main_classes(labels, groups), minlength=labels.max() + 1)
 
 
-def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int = 0) -> np.ndarray:
+def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int) -> np.ndarray:
     """Assign images to folds (N,), so that no group is divided and every fold has every class.
 
     The largest groups are assigned first, each to the fold with the fewest images of its class.
@@ -89,7 +89,7 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int =
     if count_groups(labels, groups).min() < folds:
         raise ValueError(f"a class has fewer than {folds} groups")
     classes, sizes = _main_classes(labels, groups), np.bincount(groups)  # each (G,)
-    order = np.random.default_rng(seed).permutation(len(sizes))
+    order = np.random.default_rng(0).permutation(len(sizes))
     order = order[np.argsort(-sizes[order], kind="stable")]
     fold_counts, group_folds = np.zeros((labels.max() + 1, folds), int), np.empty(len(sizes), int)
     for group in order:
@@ -101,7 +101,6 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, folds: int, seed: int =
 
 
 def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the most frequent class (G,) of each group."""
     counts = np.zeros((groups.max() + 1, labels.max() + 1), int)
     np.add.at(counts, (groups, labels), 1)
     return counts.argmax(axis=1)

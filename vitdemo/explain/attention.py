@@ -1,16 +1,15 @@
 """Maps computed from the attention weights of a Vision Transformer.
 
-`rollout` and `relevance` combine the attention of all layers into one matrix per image.
-`class_token_map` extracts one value per patch. Attention and rollout do not depend on the class, so
-they do not explain a prediction. `relevance` and maps from `class_gradients` depend on the class.
+`rollout`, `relevance` and `gradient_rollout` combine the attention of all layers into one matrix
+per image. `classifier_map` extracts one value per patch. Attention and rollout do not depend on the
+class, so they do not explain a prediction. Maps from `class_gradients` depend on the class.
 
 Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), D width, C classes.
 
     attention = trace(model, images).attention  # (L, B, H, N, N)
-    class_token_map(rollout(attention), num_prefix_tokens=1)  # (B, P)
+    classifier_map(rollout(attention), 1, classifier_rows(model))  # (B, P)
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -61,10 +60,15 @@ def rollout(
 
     Rows of the result sum to one. Raises `ValueError` for a value outside these ranges.
     """
-    matrices = _rollout_matrices(
-        attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
+    steps = rollout_steps(
+        attention,
+        fusion=fusion,
+        discard_ratio=discard_ratio,
+        residual=residual,
+        start_layer=start_layer,
+        num_prefix_tokens=num_prefix_tokens,
     )
-    return functools.reduce(_multiply_layer, matrices)  # (B, N, N)
+    return steps[-1]
 
 
 def rollout_steps(
@@ -80,10 +84,13 @@ def rollout_steps(
 
     The last step is the result of `rollout`. Arguments and errors are as in `rollout`.
     """
-    matrices = _rollout_matrices(
-        attention, fusion, discard_ratio, residual, start_layer, num_prefix_tokens
-    )
-    return torch.stack(list(itertools.accumulate(matrices, _multiply_layer)))
+    _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
+    matrices = fuse_heads(attention[start_layer:], fusion)  # (L-start, B, N, N)
+    matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
+    matrices = _normalise_rows(matrices, residual)
+    # A later layer reads the output of earlier layers, so its matrix is the left factor.
+    products = itertools.accumulate(matrices, lambda result, matrix: matrix @ result)
+    return torch.stack(list(products))
 
 
 def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
@@ -106,13 +113,36 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
 
 def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
     """Compute `relevance` (B, N, N) from attention and gradients of L layers, each (B, H, N, N)."""
-    B, _, N, _ = attention[0].shape
-    result = upcast(torch.eye(N, dtype=attention[0].dtype, device=attention[0].device))
-    result = result.expand(B, -1, -1)
+    result = _identity_like(attention[0][:, 0])
     for weights, gradient in zip(attention, gradients, strict=True):
         step = (upcast(gradient) * upcast(weights)).clamp(min=0).mean(dim=1)  # (B, N, N)
         result = result + step @ result
     return result
+
+
+def gradient_rollout(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+    """Compute the rollout (B, N, N) of gradient-weighted attention.
+
+    `attention` and `gradients` are (B, H, N, N) for each of L layers. Each layer's matrix is
+    I + (mean over heads of dy/dA * A)+, with rows that sum to one. The matrices are multiplied from
+    the first layer to the last. The contribution of the skip connections alone is subtracted,
+    because it would hide all others in a model with mean pooling.
+
+    This is a corrected form of the "gradient attention rollout" in
+    https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. That code
+    has three errors. It pairs each gradient with the attention of the opposite layer, because
+    backward hooks run from the last layer to the first. It divides columns instead of rows. It
+    discards 90% of the entries by default, but only in the first image of a batch.
+    The result differs from `relevance` in two ways: heads can cancel each other, and a large
+    gradient cannot make a layer outweigh the skip connection.
+    """
+    identity = _identity_like(attention[0][:, 0])
+    result, skips = identity, identity
+    for weights, gradient in zip(attention, gradients, strict=True):
+        matrix = identity + (upcast(gradient) * upcast(weights)).mean(dim=1).clamp(min=0)
+        total = matrix.sum(dim=-1, keepdim=True)  # (B, N, 1)
+        result, skips = matrix / total @ result, skips / total
+    return result - skips
 
 
 def subtract_identity(matrix: Tensor) -> Tensor:
@@ -121,17 +151,7 @@ def subtract_identity(matrix: Tensor) -> Tensor:
     The identity does not change the class token's row over the patches. In the mean of the patches'
     rows, the identity adds 1 / P to each patch, which would hide the contribution of attention.
     """
-    return matrix - torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-
-
-def class_token_map(matrix: Tensor, num_prefix_tokens: int) -> Tensor:
-    """Return the class token's row of `matrix` (B, N, N) over the patches, (B, P).
-
-    Without special tokens, the result is the mean of all rows. If the model is available, use
-    `classifier_map` with `classifier_rows` instead. Raises `ValueError` if there is no patch.
-    """
-    rows = slice(0, 1 if num_prefix_tokens else None)
-    return classifier_map(matrix, num_prefix_tokens, rows)
+    return matrix - _identity_like(matrix)
 
 
 def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
@@ -141,25 +161,6 @@ def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tenso
     """
     _check_prefix(matrix, num_prefix_tokens)
     return upcast(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
-
-
-def _rollout_matrices(
-    attention: Tensor,
-    fusion: str,
-    discard_ratio: float,
-    residual: bool,
-    start_layer: int,
-    num_prefix_tokens: int,
-) -> Tensor:
-    """Return the factors of the rollout (L-start, B, N, N), whose rows sum to one."""
-    _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
-    matrices = fuse_heads(attention[start_layer:], fusion)  # (L-start, B, N, N)
-    matrices = _discard_lowest(matrices, discard_ratio, num_prefix_tokens)
-    return _normalise_rows(matrices, residual)
-
-
-def _multiply_layer(result: Tensor, matrix: Tensor) -> Tensor:
-    return matrix @ result  # a later layer reads the output of earlier layers
 
 
 def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: int) -> Tensor:
@@ -174,13 +175,19 @@ def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: i
 
 
 def _normalise_rows(matrices: Tensor, residual: bool) -> Tensor:
-    identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    identity = _identity_like(matrices)
     if residual:
         matrices = (matrices + identity) / 2
     total = matrices.sum(dim=-1, keepdim=True)  # (L, B, N, 1)
     # With "min", a row can be all zeros. The row of the identity then replaces it.
     empty = total <= torch.finfo(matrices.dtype).tiny
     return torch.where(empty, identity, matrices / total.masked_fill(empty, 1.0))
+
+
+def _identity_like(matrices: Tensor) -> Tensor:
+    """Return identity matrices of the shape of `matrices` (..., N, N), at least in float32."""
+    identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    return upcast(identity).expand(matrices.shape)
 
 
 def _check_rollout(

@@ -11,7 +11,7 @@ Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixel
     attribute("relevance", model, images, target=3)  # (B, rows, columns)
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo.explain import attention, forward_pass
-from vitdemo.explain.gradient_maps import gradient_rollout, token_grad_cam
 from vitdemo.models import is_vision_transformer
 from vitdemo.models.convnet import ConvNet
 from vitdemo.models.pretrained import patch_sides
@@ -80,7 +79,6 @@ def list_methods(model: nn.Module) -> list[AttributionMethod]:
 
 
 def get_num_classes(model: nn.Module) -> int:
-    """Return the number of classes of `model`."""
     return model.num_classes if hasattr(model, "num_classes") else model.fc.out_features
 
 
@@ -101,6 +99,14 @@ def cell_indices(height: int, width: int, grid: tuple[int, int], device: torch.d
     row = torch.arange(height, device=device) * grid[0] // height
     column = torch.arange(width, device=device) * grid[1] // width
     return row[:, None] * grid[1] + column  # (height, width)
+
+
+def sum_over_cells(pixels: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Sum the values of `pixels` (B, height, width) in each cell: (B, rows, columns)."""
+    B, height, width = pixels.shape
+    cell = cell_indices(height, width, grid, pixels.device).flatten()  # (height*width,)
+    total = pixels.new_zeros(B, grid[0] * grid[1])
+    return total.index_add(1, cell, pixels.flatten(1)).unflatten(1, grid)
 
 
 def attribute(
@@ -130,14 +136,14 @@ def attribute(
     method, for a method that does not support the model, and for an unknown class. Raises
     `TypeError` for a ViT that `forward_pass.trace` rejects.
     """
-    settings = {"path_steps": path_steps, "on_step": on_step}
-    return attribute_many([method], model, images, target, **settings)[method]
+    options = {"path_steps": path_steps, "on_step": on_step}
+    return attribute_many([method], model, images, target, **options)[method]
 
 
 # Tensors of the caller's inference mode cannot carry a gradient, so the mode is switched off.
 @torch.inference_mode(False)
 def attribute_many(
-    methods: Iterable[str],
+    methods: Collection[str],
     model: nn.Module,
     images: Tensor,
     target: int | Tensor,
@@ -146,12 +152,9 @@ def attribute_many(
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
     """Compute attribution maps by several methods; gradient methods share one backward pass."""
-    chosen = [_get_supported_method(name, model) for name in methods]
-    classes = forward_pass.check_target(target, len(images), get_num_classes(model), images.device)
-    weights = _one_hot(classes, model, images)  # (B, C)
-    return _compute_maps(
-        chosen, _AttributionInput(model, images, classes, weights, path_steps), on_step
-    )
+    chosen = _get_supported_methods(methods, model)
+    subject = _AttributionInput(model, images, target, path_steps=path_steps)
+    return _compute_maps(chosen, subject, on_step)
 
 
 @torch.inference_mode(False)
@@ -163,24 +166,21 @@ def attribute_classes(
     `methods` must be fast methods that depend on the class. All classes share one forward pass.
     Other arguments and errors are as in `attribute_many`.
     """
-    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
+    chosen, maps = _get_supported_methods(methods, model), []
     shared = [None] * len(targets)
     if get_model_kind(model) == "vit":
         shared = forward_pass.iter_class_gradients(model, image, targets)
-    maps = {name: [] for name in methods}
     for target, gradients in zip(targets, shared, strict=True):
-        classes = forward_pass.check_target(target, 1, count, image.device)
-        subject = _AttributionInput(model, image, classes, _one_hot(classes, model, image))
+        subject = _AttributionInput(model, image, target)
         if gradients is not None:
             subject.gradients = gradients
-        for name, values in _compute_maps(chosen, subject, None).items():
-            maps[name].append(values)
-    return {name: torch.cat(own) for name, own in maps.items()}
+        maps.append(_compute_maps(chosen, subject))
+    return {name: torch.cat([own[name] for own in maps]) for name in methods}
 
 
 @torch.inference_mode(False)
 def contrast_many(
-    methods: Iterable[str],
+    methods: Collection[str],
     model: nn.Module,
     images: Tensor,
     target: int | Tensor,
@@ -195,42 +195,33 @@ def contrast_many(
     result is 0 for a method that does not depend on the class. Other arguments and errors are as in
     `attribute_many`.
     """
-    chosen, count = [_get_supported_method(name, model) for name in methods], get_num_classes(model)
-    pair = [
-        forward_pass.check_target(t, len(images), count, images.device) for t in (target, against)
-    ]
-    hot = [_one_hot(classes, model, images) for classes in pair]  # each (B, C)
+    chosen = _get_supported_methods(methods, model)
     apart = [method for method in chosen if not method.is_linear]
     first, second = (
-        _compute_maps(apart, _AttributionInput(model, images, classes, weights), on_step)
-        for classes, weights in zip(pair, hot, strict=True)
+        _compute_maps(apart, _AttributionInput(model, images, each)) for each in (target, against)
     )
-    found = {name: values - second[name] for name, values in first.items()}
     linear = [method for method in chosen if method.is_linear]
-    found |= _compute_maps(
-        linear, _AttributionInput(model, images, pair[0], hot[0] - hot[1]), on_step
-    )
+    found = _compute_maps(linear, _AttributionInput(model, images, target, against), on_step)
+    found |= {name: values - second[name] for name, values in first.items()}
     return {method.name: found[method.name] for method in chosen}
 
 
-def _one_hot(classes: Tensor, model: nn.Module, images: Tensor) -> Tensor:
-    dtype = torch.promote_types(images.dtype, torch.float32)
-    return F.one_hot(classes, get_num_classes(model)).to(dtype)  # (B, C)
-
-
-def _get_supported_method(name: str, model: nn.Module) -> AttributionMethod:
-    if name not in METHODS:
-        raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
-    if get_model_kind(model) not in METHODS[name].model_kinds:
-        served = ", ".join(method.name for method in list_methods(model))
-        kind = type(model).__name__
-        raise ValueError(f"'{name}' does not support {kind}: choose one of {served}.")
-    return METHODS[name]
+def _get_supported_methods(names: Collection[str], model: nn.Module) -> list[AttributionMethod]:
+    supported = {method.name: method for method in list_methods(model)}
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"Unknown method '{name}': choose one of {', '.join(METHODS)}.")
+        if name not in supported:
+            raise ValueError(
+                f"'{name}' does not support {type(model).__name__}: choose one of "
+                f"{', '.join(supported)}."
+            )
+    return [supported[name] for name in names]
 
 
 def _compute_maps(
-    methods: list[AttributionMethod], subject: "_AttributionInput", on_step: OnStep | None
-) -> dict:
+    methods: list[AttributionMethod], subject: "_AttributionInput", on_step: OnStep | None = None
+) -> dict[str, Tensor]:
     subject.needs_gradients = any(method.compute in _GRADIENT_METHODS for method in methods)
     report = on_step or (lambda done, total: None)
     return {method.name: method.compute(subject, report).detach() for method in methods}
@@ -243,15 +234,16 @@ class _AttributionInput:
         self,
         model: nn.Module,
         images: Tensor,
-        target: Tensor,
-        weights: Tensor,
+        target: int | Tensor,
+        against: int | Tensor | None = None,
         path_steps: tuple[int, ...] | None = None,
     ):
-        self.model = model
+        self.model, self.target = model, target
         self.path_steps = path_steps or INTEGRATION_STEPS
         self.images = images.clone() if images.is_inference() else images
-        self.target = target  # (B,)
-        self.class_weights = weights  # (B, C): factors of the log-probabilities in the score
+        self.class_weights = self.one_hot(target)  # (B, C): factors of the log-probabilities
+        if against is not None:
+            self.class_weights -= self.one_hot(against)
         self.grid = cell_grid(model, images)
         self.needs_gradients = False
 
@@ -266,27 +258,17 @@ class _AttributionInput:
         with torch.no_grad():
             return forward_pass.trace(self.model, self.images).attention
 
-    def single(self, i: int) -> "_AttributionInput":
-        """Return the same model with only the image `i` and its class."""
-        one = slice(i, i + 1)
-        classes = self.target[one], self.class_weights[one]
-        return _AttributionInput(self.model, self.images[one], *classes, self.path_steps)
-
-    def score(self, images: Tensor) -> Tensor:
-        """Compute the score (n,) of variants (n, 3, S, S) of an image; there must be only one."""
-        return log_score(self.model, images.to(self.images.dtype), self.class_weights)
+    def one_hot(self, target: int | Tensor) -> Tensor:
+        """Check the classes and return them as vectors (B, C)."""
+        images, count = self.images, get_num_classes(self.model)
+        classes = forward_pass.check_target(target, len(images), count, images.device)
+        dtype = torch.promote_types(images.dtype, torch.float32)
+        return F.one_hot(classes, count).to(dtype)
 
     def to_patch_maps(self, matrix: Tensor) -> Tensor:
         """Return the mean of the classifier's rows of `matrix` as maps (B, rows, columns)."""
         prefix, rows = self.model.num_prefix_tokens, forward_pass.classifier_rows(self.model)
         return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
-
-    def sum_over_cells(self, pixels: Tensor) -> Tensor:
-        """Sum the values of `pixels` (B, S, S) in each cell: (B, rows, columns)."""
-        B, height, width = pixels.shape
-        cell = cell_indices(height, width, self.grid, pixels.device).flatten()  # (S*S,)
-        total = pixels.new_zeros(B, self.grid[0] * self.grid[1])
-        return total.index_add(1, cell, pixels.flatten(1)).unflatten(1, self.grid)
 
 
 def _relevance(subject: _AttributionInput, on_step: OnStep) -> Tensor:
@@ -297,47 +279,42 @@ def _relevance(subject: _AttributionInput, on_step: OnStep) -> Tensor:
 
 def _gradient_rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     found = subject.gradients
-    matrix = gradient_rollout(found.attention, found.attention_gradients, include_skips=False)
+    matrix = attention.gradient_rollout(found.attention, found.attention_gradients)
     return subject.to_patch_maps(matrix)
 
 
 def _grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    """Compute Grad-CAM (Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, eqs. 1 and 2).
+
+    The patches of a Vision Transformer replace the positions of a convolution.
+    """
     if get_model_kind(subject.model) == "cnn":
-        return _convolutional_grad_cam(subject)
-    found, prefix = subject.gradients, subject.model.num_prefix_tokens
-    maps = token_grad_cam(found.features, found.feature_gradients, prefix)  # (B, P)
-    return maps.unflatten(1, subject.grid)
+        features, gradients = _convolutional_features(subject)
+    else:
+        found, prefix = subject.gradients, subject.model.num_prefix_tokens
+        features, gradients = (
+            each[:, prefix:].mT.unflatten(2, subject.grid)
+            for each in (found.features, found.feature_gradients)
+        )
+    weights = forward_pass.upcast(gradients).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
+    return (forward_pass.upcast(features) * weights).sum(dim=1).clamp(min=0)
 
 
 _RESNET_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
 
 
 @torch.enable_grad()
-def _convolutional_grad_cam(subject: _AttributionInput) -> Tensor:
-    """Compute Grad-CAM (Selvaraju et al. 2017) of a convolutional model from its last features."""
+def _convolutional_features(subject: _AttributionInput) -> tuple[Tensor, Tensor]:
+    """Return the last features (B, D, rows, columns) of a convolutional model, and gradients."""
+    model, x = subject.model, subject.images
+    is_convnet = isinstance(model, ConvNet)
     with torch.no_grad():
-        x = _last_features(subject.model, subject.images)
-    x = x.requires_grad_()  # (B, D, rows, columns)
-    logits = _classify_features(subject.model, x)  # (B, C)
-    (gradient,) = torch.autograd.grad((logits * subject.class_weights).sum(), x)
-    weights = forward_pass.upcast(gradient).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
-    return (forward_pass.upcast(x) * weights).sum(dim=1).clamp(min=0)
-
-
-def _last_features(model: nn.Module, x: Tensor) -> Tensor:
-    """Compute the output (B, D, rows, columns) of the last convolution for images `x`."""
-    if isinstance(model, ConvNet):
-        return model.forward_features(x)
-    for name in _RESNET_STAGES:
-        x = getattr(model, name)(x)
-    return x
-
-
-def _classify_features(model: nn.Module, features: Tensor) -> Tensor:
-    """Compute logits (B, C) from the last features (B, D, rows, columns)."""
-    if isinstance(model, ConvNet):
-        return model.forward_head(features)
-    return model.fc(model.avgpool(features).flatten(1))
+        for name in ("forward_features",) if is_convnet else _RESNET_STAGES:
+            x = getattr(model, name)(x)
+    x = x.requires_grad_()
+    logits = model.forward_head(x) if is_convnet else model.fc(model.avgpool(x).flatten(1))
+    (gradients,) = torch.autograd.grad((logits * subject.class_weights).sum(), x)
+    return x.detach(), gradients
 
 
 def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor:
@@ -346,15 +323,15 @@ def _integrated_gradients(subject: _AttributionInput, on_step: OnStep) -> Tensor
     Sundararajan et al. 2017, https://arxiv.org/abs/1703.01365, equation 1. The numbers of steps in
     `path_steps` are tried in turn until the completeness gap is below `MAX_COMPLETENESS_GAP`.
     """
-    maps = [_path_integral(subject.single(i), on_step) for i in range(len(subject.images))]
-    return torch.cat(maps)
+    return torch.cat([_path_integral(subject, i, on_step) for i in range(len(subject.images))])
 
 
 @torch.enable_grad()
-def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
-    """Compute the Integrated Gradients (1, rows, columns) of the only image of `subject`."""
+def _path_integral(subject: _AttributionInput, i: int, on_step: OnStep) -> Tensor:
+    """Compute the Integrated Gradients (1, rows, columns) of the image `i` of `subject`."""
     from captum.attr import IntegratedGradients  # importing takes two seconds
 
+    image, weights = subject.images[i : i + 1], subject.class_weights[i : i + 1]
     for steps in subject.path_steps:
         done = 0
 
@@ -362,20 +339,18 @@ def _path_integral(subject: _AttributionInput, on_step: OnStep) -> Tensor:
             nonlocal done
             on_step(min(done, steps), steps)
             done += len(images)
-            return subject.score(images)
+            return log_score(subject.model, images.to(image.dtype), weights)
 
         pixels = IntegratedGradients(score).attribute(
-            forward_pass.upcast(
-                subject.images.clone()
-            ),  # float32, because bfloat16 cannot represent the small steps of the path
+            # float32, because bfloat16 cannot represent the small steps of the path
+            forward_pass.upcast(image.clone()),
             baselines=0.0,  # the mean colour
             n_steps=steps,
-            internal_batch_size=ATTRIBUTION_BATCH_SIZE
-            // 4,  # a backward pass needs more memory than a forward pass
+            # A backward pass needs more memory than a forward pass.
+            internal_batch_size=ATTRIBUTION_BATCH_SIZE // 4,
         )  # (1, 3, S, S)
-        found = subject.sum_over_cells(pixels.sum(dim=1))
-        gap = completeness_gap(subject.model, subject.images, found, subject.class_weights)
-        if float(gap) < MAX_COMPLETENESS_GAP:
+        found = sum_over_cells(pixels.sum(dim=1), subject.grid)
+        if float(completeness_gap(subject.model, image, found, weights)) < MAX_COMPLETENESS_GAP:
             break
     on_step(steps, steps)
     return found

@@ -1,7 +1,4 @@
-"""Checks of models and predictions, shared by the analyses.
-
-Layers and heads count from 0, as in `vitdemo.explain.attention`; the page counts from 1.
-"""
+"""Checks of models and predictions, shared by the analyses."""
 
 import numpy as np
 from torch import Tensor, nn

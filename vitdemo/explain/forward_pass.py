@@ -9,7 +9,7 @@ Letters: B batch, L layers, H heads, N tokens (special tokens, then P patches), 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -45,14 +45,12 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     so call `model.eval()` before. In training mode, attention weights are returned before dropout
     is applied.
 
-    Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
-    `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;
-    tokens have the precision of the model.
-    Raises `TypeError` for an unsupported model (convolutional, parallel or post-norm blocks, rotary
-    or relative positions, attention pooling, no pooling).
+    Rows of `attention` sum to one. Logits and attention are float32 if the model is float16 or
+    bfloat16; tokens have the precision of the model. Raises `TypeError` for an unsupported model
+    (convolutional, parallel or post-norm blocks, rotary or relative positions, attention pooling,
+    no pooling).
     """
-    found = run_forward(model, images)
-    return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
+    return stack_trace(run_forward(model, images))
 
 
 def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> ClassGradients:
@@ -61,42 +59,30 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
     All attribution maps that use gradients of tokens are computed from this result. Arguments and
     errors are as in `relevance`.
     """
-    with torch.inference_mode(False), torch.enable_grad():
-        # The copy requires a gradient, so that gradients exist even if all weights are frozen.
-        images = images.clone().detach().requires_grad_()
-        found = run_forward(model, images)
-        classes = check_target(target, *found.logits.shape, images.device)  # (B,)
-        score = found.logits.gather(
-            1, classes[:, None]
-        ).sum()  # the sum is enough, because images do not affect each other
-        gradients = torch.autograd.grad(score, [*found.attention, found.features])
-    return ClassGradients(
-        found.logits.detach(),
-        tuple(weights.detach() for weights in found.attention),
-        gradients[:-1],
-        found.features.detach(),
-        gradients[-1],
-    )
+    return next(iter_class_gradients(model, images, [target]))
 
 
 def iter_class_gradients(
-    model: nn.Module, image: Tensor, targets: Sequence[int]
+    model: nn.Module, images: Tensor, targets: Iterable[int | Tensor]
 ) -> Iterator[ClassGradients]:
-    """Yield the result of `class_gradients` for one image (1, 3, S, S) and each of several classes.
+    """Yield the result of `class_gradients` for each of several targets.
 
-    All classes share one forward pass, so each class takes half the time of a `class_gradients`
+    All targets share one forward pass, so each target takes half the time of a `class_gradients`
     call. Errors are as in `class_gradients`.
     """
     with torch.inference_mode(False), torch.enable_grad():
-        found = run_forward(model, image.clone().detach().requires_grad_())
+        # The copy requires a gradient, so that gradients exist even if all weights are frozen.
+        found = run_forward(model, images.clone().detach().requires_grad_())
     inputs = [*found.attention, found.features]
-    values = [tensor.detach() for tensor in inputs]
+    *attention, features = (tensor.detach() for tensor in inputs)
     for target in targets:
-        (index,) = check_target(target, *found.logits.shape, image.device).tolist()
-        with torch.inference_mode(False):
-            gradients = torch.autograd.grad(found.logits[0, index], inputs, retain_graph=True)
+        with torch.inference_mode(False), torch.enable_grad():
+            classes = check_target(target, *found.logits.shape, images.device)  # (B,)
+            # The sum is enough, because images do not affect each other.
+            score = found.logits.gather(1, classes[:, None]).sum()
+            *gradients, last = torch.autograd.grad(score, inputs, retain_graph=True)
         yield ClassGradients(
-            found.logits.detach(), tuple(values[:-1]), gradients[:-1], values[-1], gradients[-1]
+            found.logits.detach(), tuple(attention), tuple(gradients), features, last
         )
 
 
@@ -126,14 +112,21 @@ class ForwardPass(NamedTuple):
     features: Tensor  # the same as `ClassGradients.features`
 
 
-def run_forward(model: nn.Module, images: Tensor) -> ForwardPass:
+def run_forward(
+    model: nn.Module, images: Tensor, barred: Iterable[Tensor] | None = None
+) -> ForwardPass:
+    """Run all blocks; `barred` contains the mask of each block, as in `compute_heads`."""
     x = embed_images(model, images)  # (B, N, D)
     tokens, attention = [x], []
-    for block in model.blocks:
-        x, weights, features = run_block(block, x)
+    for block, mask in zip(model.blocks, barred or [None] * len(model.blocks), strict=True):
+        x, weights, features = run_block(block, x, barred=mask)
         tokens.append(x)
         attention.append(weights)
     return ForwardPass(classify_tokens(model, x), tokens, attention, features)
+
+
+def stack_trace(found: ForwardPass) -> Trace:
+    return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
 
 
 def embed_images(model: nn.Module, images: Tensor) -> Tensor:
@@ -157,15 +150,18 @@ def run_block(
     the mask is 0, the head's output is `replacement` (H, N or 1, D/H), or zeros. `barred` is as in
     `compute_heads`.
     """
-    features = block.norm1(x)
-    update, weights = attend(block.attn, features, head_mask, replacement, barred)
+    attn, features = block.attn, block.norm1(x)
+    heads, weights = compute_heads(attn, features, barred)
+    if head_mask is not None:
+        head_mask = head_mask[..., None, None].to(heads.dtype)  # (B, H, 1, 1)
+        heads = heads * head_mask
+        if replacement is not None:
+            heads = heads + (1 - head_mask) * replacement.to(heads.dtype)
+    joined = apply_optional(attn, "norm", heads.transpose(1, 2).flatten(2))  # (B, N, D)
+    update = apply_optional(attn, "proj_drop", attn.proj(joined))
     x = x + apply_optional(block, "drop_path1", apply_optional(block, "ls1", update))
-    update = block.mlp(block.norm2(x))
-    return (
-        x + apply_optional(block, "drop_path2", apply_optional(block, "ls2", update)),
-        weights,
-        features,
-    )
+    update = apply_optional(block, "ls2", block.mlp(block.norm2(x)))
+    return x + apply_optional(block, "drop_path2", update), weights, features
 
 
 def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
@@ -176,26 +172,6 @@ def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
             f"Cannot explain {type(model).__name__}: the classifier head returns no (B, C) logits."
         )
     return upcast(logits)
-
-
-def attend(
-    attn: nn.Module,
-    x: Tensor,
-    head_mask: Tensor | None,
-    replacement: Tensor | None,
-    barred: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Compute the output (B, N, D) and weights (B, H, N, N) of an attention for `x` (B, N, D)."""
-    x, weights = compute_heads(attn, x, barred)
-    if head_mask is not None:
-        head_mask = head_mask[..., None, None].to(x.dtype)  # (B, H, 1, 1)
-        x = (
-            x * head_mask
-            if replacement is None
-            else x * head_mask + (1 - head_mask) * replacement.to(x.dtype)
-        )
-    x = apply_optional(attn, "norm", x.transpose(1, 2).flatten(2))  # (B, N, D)
-    return apply_optional(attn, "proj_drop", attn.proj(x)), weights
 
 
 def compute_heads(

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from vitdemo.explain import attention, statistics
+from vitdemo.explain.checks import to_numpy
 from vitdemo.runs import Run
 
 
@@ -54,15 +55,13 @@ class ImageTrace:
     @cached_property
     def distances(self) -> np.ndarray:
         """Mean attention distance (L, H) of every head, in patches."""
-        found = statistics.mean_attention_distance(
-            self.attention, self.grid, self.num_prefix_tokens
-        )
-        return found.float().cpu().numpy()
+        layout = self.grid, self.num_prefix_tokens
+        return to_numpy(statistics.mean_attention_distance(self.attention, *layout))
 
     @cached_property
     def entropies(self) -> np.ndarray:
         """Mean entropy (L, H) of every head's attention, in bits."""
-        return statistics.entropy(self.attention).float().cpu().numpy()
+        return to_numpy(statistics.entropy(self.attention))
 
     @cached_property
     def token_similarity(self) -> Tensor:
@@ -89,4 +88,4 @@ class ImageTrace:
     def classifier_maps(self, matrices: Tensor) -> np.ndarray:
         """Return the mean of the classifier's rows of `matrices` (B, N, N): (B, rows, columns)."""
         maps = attention.classifier_map(matrices, self.num_prefix_tokens, self.classifier_rows)
-        return maps.float().cpu().numpy().reshape(-1, *self.grid)
+        return to_numpy(maps).reshape(-1, *self.grid)

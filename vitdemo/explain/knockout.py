@@ -11,17 +11,17 @@ Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
     compute_knockout_logits(model, images, barred)  # (B, C)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.forward_pass import (
+    ForwardPass,
     Trace,
-    classify_tokens,
-    embed_images,
     reads_class_token,
-    run_block,
+    run_forward,
+    stack_trace,
 )
 from vitdemo.models.plain_vit import check_plain_vit
 
@@ -35,18 +35,12 @@ def compute_knockout_logits(model: nn.Module, images: Tensor, barred: Tensor) ->
     Raises `ValueError` for a `barred` of another shape, or with a row that is all True. Raises
     `TypeError` for a model that `trace` rejects.
     """
-    for x, _ in _run_layers(model, embed_images(model, images), barred):
-        last = x  # (B, N, D)
-    return classify_tokens(model, last)
+    return _run_barred(model, images, barred).logits
 
 
 def trace_with_knockout(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
     """Compute logits, tokens and attention for `images` with the attention mask `barred`."""
-    tokens, attention = [embed_images(model, images)], []
-    for x, weights in _run_layers(model, tokens[0], barred):
-        tokens.append(x)
-        attention.append(weights)
-    return Trace(classify_tokens(model, tokens[-1]), torch.stack(tokens), torch.stack(attention))
+    return stack_trace(_run_barred(model, images, barred))
 
 
 def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
@@ -75,16 +69,10 @@ def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     return barred
 
 
-def _run_layers(model: nn.Module, x: Tensor, barred: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the tokens (B, N, D) and the attention (B, H, N, N) of each layer."""
-    _check_knockout_mask(barred, len(model.blocks), *x.shape[:2])
-    for block, mask in zip(model.blocks, barred.to(x.device), strict=True):
-        own = mask[:, None] if mask.ndim == 3 else mask  # (B, 1, N, N) or (N, N)
-        x, weights, _ = run_block(block, x, barred=own)
-        yield x, weights
-
-
-def _check_knockout_mask(barred: Tensor, L: int, B: int, N: int) -> None:
+def _run_barred(model: nn.Module, images: Tensor, barred: Tensor) -> ForwardPass:
+    check_plain_vit(model)
+    L, B = len(model.blocks), len(images)
+    N = model.num_prefix_tokens + model.patch_embed.num_patches
     if barred.dtype != torch.bool or barred.shape not in ((L, N, N), (L, B, N, N)):
         raise ValueError(
             f"`barred` is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "
@@ -92,3 +80,5 @@ def _check_knockout_mask(barred: Tensor, L: int, B: int, N: int) -> None:
         )
     if barred.all(dim=-1).any():
         raise ValueError("A row of `barred` is all True. Leave one entry of each row False.")
+    masks = barred.to(images.device)
+    return run_forward(model, images, [m[:, None] if m.ndim == 3 else m for m in masks])

@@ -25,7 +25,6 @@ from vitdemo.errors import RunError
 from vitdemo.explain.checks import require_finite, to_numpy
 from vitdemo.explain.forward_pass import apply_optional, classifier_rows, compute_heads, upcast
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.runs import Run
 
 MAX_STREAM_CLASSES = 10  # maximum number of classes with contributions
 
@@ -89,9 +88,8 @@ def _attention_contributions(
     attn = block.attn
     handed, _ = compute_heads(attn, block.norm1(x[None]))  # (1, H, N, D/H)
     joined = handed[0, :, rows].transpose(0, 1).flatten(1)  # (R, D)
-    update = apply_optional(
-        block, "ls1", attn.proj(apply_optional(attn, "norm", joined[None])[0])
-    )  # (R, D)
+    update = attn.proj(apply_optional(attn, "norm", joined[None])[0])  # (R, D)
+    update = apply_optional(block, "ls1", update)
     scale = getattr(block._modules.get("ls1"), "gamma", None)
     back = directions if scale is None else directions * scale  # (K, R, D)
     proj = attn.proj
@@ -122,9 +120,8 @@ def _linearise_classifier(
         )
     chosen = torch.as_tensor(list(classes), device=x.device)
     weight = torch.stack([upcast(head.weight[chosen]) for head in heads], dim=1) / len(heads)
-    constant = sum(upcast(head.bias[chosen]) for head in heads if head.bias is not None) / len(
-        heads
-    )
+    biases = [upcast(head.bias[chosen]) for head in heads if head.bias is not None]
+    constant = sum(biases) / len(heads)
     normed = model.norm(x)  # (R, D)
     pooled = normed.mean(0, keepdim=True) if len(heads) == 1 else normed  # (1 or 2, D)
     reading, shift = _fold_norm(model._modules.get("fc_norm"), pooled, weight)
@@ -173,10 +170,6 @@ class LogitAttribution:
     contributions: Contributions
     classifier_token_norms: np.ndarray
     patch_norms: np.ndarray
-
-    @property
-    def run(self) -> Run:
-        return self.trace.run
 
 
 @torch.inference_mode()

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from vitdemo.explain.checks import require_finite, to_numpy
 from vitdemo.explain.forward_pass import classify_tokens, upcast
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.runs import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +33,6 @@ class LogitLens:
     trace: ImageTrace
     predictions: np.ndarray
     patches: np.ndarray
-
-    @property
-    def run(self) -> Run:
-        return self.trace.run
 
 
 @torch.inference_mode()

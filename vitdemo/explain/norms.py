@@ -63,7 +63,11 @@ def norms_to_weights(norms: Tensor) -> Tensor:
 def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
     """Compute the inner products (B, N, H, H) of the heads' values in `layer` with input `x`."""
     block = model.blocks[layer]
-    _check_linear(model, block.attn)
+    if not isinstance(getattr(block.attn, "norm", None), nn.Identity | None):
+        raise TypeError(
+            f"{type(model).__name__} normalises its joined heads before the output projection, so "
+            "norm-weighted attention is not defined. Show the attention weights instead."
+        )
     _, _, values = compute_qkv(model, x, layer)  # (B, H, N, D/H)
     projection = block.attn.proj.weight.to(values.dtype)  # (D, D): output, input
     gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's (D,)
@@ -72,12 +76,3 @@ def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
     heads = projection.unflatten(1, (values.shape[1], -1)).movedim(0, 2)  # (H, D/H, D)
     passed_on = (values @ heads).transpose(1, 2)  # (B, N, H, D): f_h(x_j)
     return passed_on @ passed_on.mT
-
-
-def _check_linear(model: nn.Module, attn: nn.Module) -> None:
-    norm = getattr(attn, "norm", None)
-    if norm is not None and not isinstance(norm, nn.Identity):
-        raise TypeError(
-            f"{type(model).__name__} normalises its joined heads before the output projection, so "
-            "norm-weighted attention is not defined. Show the attention weights instead."
-        )

@@ -8,13 +8,11 @@ Letters: B batch, H heads, N tokens, D width.
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.forward_pass import compute_block_qkv, upcast
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.runs import Run
 
 
 def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -24,8 +22,7 @@ def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, T
     queries and keys are normalised.
     """
     block = model.blocks[layer]
-    found = compute_block_qkv(block.attn, block.norm1(tokens))
-    return tuple(upcast(each) for each in found)
+    return tuple(map(upcast, compute_block_qkv(block.attn, block.norm1(tokens))))
 
 
 def head_scale(model: nn.Module, layer: int) -> float:
@@ -46,14 +43,6 @@ class LayerQKV:
     queries: Tensor
     keys: Tensor
     values: Tensor
-
-    @property
-    def run(self) -> Run:
-        return self.trace.run
-
-    @property
-    def input_image(self) -> np.ndarray:
-        return self.trace.input_image
 
 
 @torch.inference_mode()

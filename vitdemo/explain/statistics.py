@@ -22,12 +22,8 @@ def mean_attention_distance(
     Only patch tokens are used. The weights of a row are divided by their sum over the patches. If
     this sum is 0, the distance is 0.
 
-    Args:
-        attention: (..., H, N, N).
-        grid_size: rows and columns of the patches.
-        num_prefix_tokens: number of special tokens before the patches.
-
-    Raises `ValueError` if special tokens and patches do not add up to N tokens.
+    `attention` is (..., H, N, N), `grid_size` contains the rows and columns of the patches. Raises
+    `ValueError` if special tokens and patches do not add up to N tokens.
     """
     p, N = num_prefix_tokens, attention.shape[-1]
     if p < 0 or p + math.prod(grid_size) != N:
@@ -35,8 +31,11 @@ def mean_attention_distance(
             f"{p} special tokens and {grid_size[0]} x {grid_size[1]} patches are not {N} tokens."
         )
     patches = upcast(attention[..., p:, p:])  # (..., H, P, P)
+    sides = (torch.arange(n, dtype=patches.dtype, device=patches.device) for n in grid_size)
+    places = torch.cartesian_prod(*sides)  # (P, 2), in the order of the tokens
+    distances = (places[:, None] - places).norm(dim=-1)  # (P, P)
     total = patches.sum(dim=-1)  # (..., H, P)
-    far = (patches * _patch_distances(grid_size, patches)).sum(dim=-1)  # (..., H, P)
+    far = (patches * distances).sum(dim=-1)  # (..., H, P)
     empty = total <= torch.finfo(total.dtype).tiny
     return (far / total.masked_fill(empty, 1.0)).mean(dim=-1)  # (..., H)
 
@@ -68,10 +67,3 @@ def token_similarity(tokens: Tensor) -> Tensor:
     """Compute the cosine similarity (..., N, N) of all pairs of `tokens` (..., N, D)."""
     directions = F.normalize(upcast(tokens), dim=-1)
     return (directions @ directions.mT).clamp(-1, 1)
-
-
-def _patch_distances(grid_size: tuple[int, int], like: Tensor) -> Tensor:
-    """Compute the Euclidean distances (P, P) of all pairs of patches, with the dtype of `like`."""
-    rows, columns = (torch.arange(n, dtype=like.dtype, device=like.device) for n in grid_size)
-    places = torch.cartesian_prod(rows, columns)  # (P, 2), in the order of the tokens
-    return (places[:, None] - places[None]).square().sum(dim=-1).sqrt()  # (P, P)

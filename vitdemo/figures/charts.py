@@ -63,7 +63,7 @@ def plot_reliability(
     figure, axes = _percent_plot("confidence, %", "accuracy, %")
     _diagonal(axes)
     _chance_bars(axes, diagram, band, TEXT_COLOUR, "chance")
-    if scaled and scaled_band is not None:
+    if scaled:
         _chance_bars(axes, scaled, scaled_band, BETTER_COLOUR, "scaled-chance")
     _reliability_line(axes, diagram, CORRECT_COLOUR, "o", "solid")
     if scaled:
@@ -99,9 +99,8 @@ def plot_confidence(edges: np.ndarray, correct: np.ndarray, incorrect: np.ndarra
     ):
         percent = 100 * counts / max(counts.sum(), 1)
         left = 100 * edges[:-1] + number * width
-        bars = axes.bar(left, percent, width, align="edge", color=colour, hatch=hatch, linewidth=0)
-        for bar in bars:
-            bar.set_edgecolor("white" if hatch else colour)
+        style = {"color": colour, "edgecolor": "white" if hatch else colour, "hatch": hatch}
+        axes.bar(left, percent, width, align="edge", linewidth=0, **style)
     axes.set_xlim(0, 100)
     return figure
 
@@ -151,11 +150,9 @@ def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figur
 def plot_gains(ablation: RecipeAblation, width: float = 7.5) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
-    `width` is in inches. The labels stand left of the plot.
-
-    A filled dot is significantly above 0, a square is significantly below 0, and an empty dot is
-    not significant. Colours have the same meaning. Small diamonds are gains with other seeds. A
-    grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
+    `width` is in inches. A filled dot is significantly above 0, a square is significantly below 0,
+    and an empty dot is not significant. Colours have the same meaning. Small diamonds are gains
+    with other seeds. A grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
     """
     texts = [textwrap.fill(gain.description, LABEL_CHARACTERS) for gain in ablation.single_changes]
     heights = [1.5 + text.count("\n") for text in texts]  # in lines of text
@@ -168,32 +165,15 @@ def plot_gains(ablation: RecipeAblation, width: float = 7.5) -> Figure:
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
     for number, (y, gain) in enumerate(zip(positions, ablation.single_changes, strict=True)):
         is_significant, difference = gain.is_significant, gain.test.difference
-        colour = (
-            NOT_SIGNIFICANT_COLOUR
-            if not is_significant
-            else BETTER_COLOUR
-            if difference > 0
-            else WORSE_COLOUR
-        )
+        colour = BETTER_COLOUR if difference > 0 else WORSE_COLOUR
+        colour = colour if is_significant else NOT_SIGNIFICANT_COLOUR
+        marker = {"marker": "s" if is_significant and difference < 0 else "o", "markersize": 6}
+        marker |= {"color": colour, "markerfacecolor": colour if is_significant else "none"}
         axes.plot(100 * gain.test.interval, [y, y], color=colour, linewidth=LINE_WIDTH)
-        axes.plot(
-            100 * difference,
-            y,
-            color=colour,
-            marker="s" if is_significant and difference < 0 else "o",
-            markerfacecolor=colour if is_significant else "none",
-            markersize=6,
-            gid=f"gain-{number}",
-        )
+        axes.plot(100 * difference, y, **marker, gid=f"gain-{number}")
+        marker = {"marker": "D", "markersize": 3, "color": TEXT_COLOUR}
         for seed_gain in ablation.other_seed_gains(gain):
-            axes.plot(
-                100 * seed_gain,
-                y,
-                color=TEXT_COLOUR,
-                marker="D",
-                markersize=3,
-                gid=f"again-{number}",
-            )
+            axes.plot(100 * seed_gain, y, **marker, gid=f"again-{number}")
     axes.set_yticks(positions, texts)
     for label in axes.get_yticklabels():
         label.set_parse_math(False)  # names of runs may contain dollar signs

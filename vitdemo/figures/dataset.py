@@ -27,17 +27,10 @@ def plot_channel_histograms(histograms: np.ndarray) -> Figure:
 
 def arrange_patches(patches: np.ndarray, side: int) -> np.ndarray:
     """Draw patches (rows, columns, height, width, 3) with gaps: about (side, side, 3) uint8."""
-    rows, columns, height, width, _ = patches.shape
+    rows, _, height, *_ = patches.shape
     scale = max(1, round(side / (rows * height * 1.25)))
     gap = max(1, height * scale // 4)
-    canvas = np.full(
-        (rows * (height * scale + gap) - gap, columns * (width * scale + gap) - gap, 3),
-        128,
-        np.uint8,
-    )
-    for row in range(rows):
-        for column in range(columns):
-            enlarged = patches[row, column].repeat(scale, 0).repeat(scale, 1)
-            top, left = row * (height * scale + gap), column * (width * scale + gap)
-            canvas[top : top + height * scale, left : left + width * scale] = enlarged
-    return canvas
+    enlarged = patches.repeat(scale, 2).repeat(scale, 3)
+    margins = ((0, 0), (0, 0), (0, gap), (0, gap), (0, 0))
+    padded = np.pad(enlarged, margins, constant_values=128).swapaxes(1, 2)
+    return padded.reshape(rows * padded.shape[1], -1, 3)[:-gap, :-gap]

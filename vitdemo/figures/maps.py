@@ -20,11 +20,9 @@ def draw_map(axes: Axes, image: np.ndarray, values: np.ndarray | None, title: st
     side = len(image)
     axes.imshow(image, interpolation="nearest")
     if values is not None:
-        top = float(values.max()) or 1.0
+        style = {"cmap": SEQUENTIAL_COLOURMAP, "vmin": 0, "vmax": float(values.max()) or 1.0}
         extent = (-0.5, side - 0.5, side - 0.5, -0.5)
-        axes.imshow(
-            values, cmap=SEQUENTIAL_COLOURMAP, vmin=0, vmax=top, alpha=MAP_OPACITY, extent=extent
-        )
+        axes.imshow(values, **style, alpha=MAP_OPACITY, extent=extent)
     axes.set_title(title, fontsize=8, parse_math=False)
     axes.set_axis_off()
 
@@ -32,9 +30,8 @@ def draw_map(axes: Axes, image: np.ndarray, values: np.ndarray | None, title: st
 def plot_map_row(image: np.ndarray, maps: Sequence[tuple[str, np.ndarray | None]]) -> Figure:
     """Draw a row of maps with their titles, each over the `image` (S, S, 3)."""
     figure = Figure(figsize=(1.7 * len(maps), 1.95), layout="constrained")
-    for axes, (title, values) in zip(
-        figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
-    ):
+    row = figure.subplots(1, len(maps), squeeze=False)[0]
+    for axes, (title, values) in zip(row, maps, strict=True):
         draw_map(axes, image, values, title)
     return figure
 

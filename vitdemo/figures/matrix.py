@@ -45,25 +45,16 @@ def plot_confusion_matrix(
     axes.set_yticks(range(c), classes, parse_math=False)
     axes.tick_params(colors=TEXT_COLOUR)
     if c <= MAX_CLASSES_WITH_NUMBERS:
-        for (row, column), lightness in np.ndenumerate(_perceived_lightness(colours(norm(values)))):
-            axes.text(
-                column,
-                row,
-                texts[row][column],
-                ha="center",
-                va="center",
-                color="black" if lightness > 0.5 else "white",
-                fontsize=9,
-            )
+        style = {"ha": "center", "va": "center", "fontsize": 9}
+        # Perceived lightness of each cell, 0 to 1
+        lightness = colours(norm(values))[..., :3] @ np.array([0.299, 0.587, 0.114])  # (C, C)
+        for row, column in np.ndindex(c, c):
+            colour = "black" if lightness[row, column] > 0.5 else "white"
+            axes.text(column, row, texts[row][column], color=colour, **style)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, extend="both" if signed else "max")
     bar.set_label(label, color=TEXT_COLOUR)
     bar.ax.tick_params(colors=TEXT_COLOUR)
     return figure
-
-
-def _perceived_lightness(rgba: np.ndarray) -> np.ndarray:
-    """Return the perceived lightness, 0 to 1, of colours (C, C, 4)."""
-    return rgba[..., :3] @ np.array([0.299, 0.587, 0.114])
 
 
 def figure_to_png(figure: Figure) -> bytes:

@@ -26,7 +26,7 @@ from vitdemo import data, runs
 from vitdemo.errors import DataError, JobError
 from vitdemo.installation import PACKAGE, TRAIN_NAME
 from vitdemo.jobs import processes
-from vitdemo.jobs.options import build_recipe, get_preset
+from vitdemo.jobs.options import build_recipe
 from vitdemo.jobs.state import (
     ACTIVE_STATES,
     FAILED,
@@ -106,17 +106,11 @@ class JobQueue:
 
     def list_jobs(self) -> list[Job]:
         """Return all jobs that every user sees, newest first."""
-        return self._list_jobs(self.root)
+        return _list_jobs(self.root)
 
     def _list_all_jobs(self) -> list[Job]:
         """Return all jobs, private jobs included, newest first."""
-        return self._list_jobs(self.root, *self._private_roots)
-
-    def _list_jobs(self, *roots: Path) -> list[Job]:
-        found = (entry for root in roots for entry in root.glob("[!.]*"))
-        folders = [entry for entry in found if entry.is_dir()]
-        jobs = [job for folder in folders if (job := read_job_state(folder))]
-        return sorted(jobs, key=lambda job: (-job.record.get("at", 0), job.name))
+        return _list_jobs(self.root, *self._private_roots)
 
     def find_job(self, name: object) -> Job:
         """Return the job called `name`. Raises `JobError` if there is none."""
@@ -132,10 +126,7 @@ class JobQueue:
         return recipe if has_enough else replace(recipe, train_pictures=0)
 
     def count_training_images(self, recipe: Recipe) -> int:
-        """Return the number of training images without the recipe's validation images.
-
-        Raises `DataError` if there is no dataset.
-        """
+        """Return the number of images without validation images. Raises `DataError`."""
         try:
             source = data.open_dataset(self.data_root, download=False)
             self._count = self._count or len(source.load_labels("train"))
@@ -158,7 +149,6 @@ class JobQueue:
         percentage points. Raises `VitdemoError` if the settings are invalid or the queue is full.
         """
         recipe = self.resolve_recipe(preset, values)
-        get_preset(preset)
         record = {"preset": preset, "beside": baseline, "guess": guess}
         return self._enqueue(str(preset), recipe, record)
 
@@ -224,7 +214,6 @@ class JobQueue:
         return read_job_state(folder)
 
     def _create_job(self, root: Path, stem: str, record: dict, *files: Path) -> Path:
-        """Create a job folder with `files` in `root` and return it."""
         folder = _new_folder(root, stem)
         with _remove_on_error(folder):
             for file in files:
@@ -301,7 +290,6 @@ class JobQueue:
         return trash
 
     def start_next(self) -> None:
-        """Start the next queued job if none is in progress."""
         if any(job.state == QUEUED for job in self._list_all_jobs()):
             with self.locked():
                 self._start_next()
@@ -344,10 +332,9 @@ class JobQueue:
             arguments += ["--config", str(job.path / RECIPE_FILE)]
             arguments += ["--weights", w] if (w := job.record.get("weights")) else []
         trained = steps[-1]["seconds"] if (steps := read_steps(job.path)) else 0.0
-        ends = 60 * self.limits.minutes or None  # in seconds of training
-        if request == FINISH or ends:
-            left = 0.0 if request == FINISH else ends - trained
-            arguments += ["--keep-after", f"{max(left / 60, MIN_MINUTES):.4f}"]
+        ends = 60 * self.limits.minutes  # in seconds of training
+        left = 0.0 if request == FINISH else ends - trained
+        arguments += ["--keep-after", f"{max(left / 60, MIN_MINUTES):.4f}"]
         with open(job.path / LOG_FILE, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(f"{LAUNCH_MARKER} {' '.join(arguments)}\n")
         launched = time.time()
@@ -358,7 +345,6 @@ class JobQueue:
         write_job(job.path, job.record | changes)
 
     def _check_waiting(self) -> None:
-        """Raise `JobError` if the queue is full."""
         limit = self.limits.waiting
         if sum(job.state == QUEUED for job in self._list_all_jobs()) >= limit:
             raise JobError(
@@ -387,6 +373,12 @@ class JobQueue:
             )
 
 
+def _list_jobs(*roots: Path) -> list[Job]:
+    folders = (entry for root in roots for entry in root.glob("[!.]*") if entry.is_dir())
+    jobs = [job for folder in folders if (job := read_job_state(folder))]
+    return sorted(jobs, key=lambda job: (-job.record.get("at", 0), job.name))
+
+
 def _create_staging(root: Path) -> tempfile.TemporaryDirectory:
     """Create a temporary folder in `root`. Raises `JobError` if `root` cannot be written."""
     try:
@@ -400,7 +392,6 @@ def _create_staging(root: Path) -> tempfile.TemporaryDirectory:
 
 
 def _new_folder(root: Path, stem: str) -> Path:
-    """Create a run folder with a new name in `root` and return it."""
     for number in range(1, 10_000):
         try:
             (root / f"{stem}-{number}").mkdir()
@@ -412,7 +403,6 @@ def _new_folder(root: Path, stem: str) -> Path:
 
 @contextmanager
 def _remove_on_error(folder: Path) -> Iterator[None]:
-    """Delete `folder` if an error is raised within this context."""
     try:
         yield
     except BaseException:

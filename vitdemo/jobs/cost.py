@@ -68,19 +68,17 @@ def estimate_training_cost(
 
 def _training_speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
     speeds, key = known_speeds(folder), _speed_key(recipe, device)
-    if key not in speeds:
-        speed = measure_training_speed(recipe, device)
-        if busy:
-            return speed
+    if key in speeds:
+        return speeds[key]
+    speed = measure_training_speed(recipe, device)
+    if not busy:
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(known_speeds(folder) | {key: round(speed, 1)}, indent=1)
-        runs.write_atomically(folder / SPEEDS_FILE, lambda file: file.write(text.encode()))
-        return speed
-    return speeds[key]
+        runs.write_text(folder / SPEEDS_FILE, text)
+    return speed
 
 
 def _speed_key(recipe: Recipe, device: torch.device) -> str:
-    """Return a key of all settings that determine the speed of a step."""
     fields = ("batch_size", "optimizer", "policy", "mixup", "cutmix", "ema_decay", "patch_dropout")
     settings = {name: getattr(recipe, name) for name in fields}
     model = {"image_size": recipe.model.image_size, **recipe.model.options}

@@ -52,7 +52,6 @@ def _correct_predictions(run: Run) -> np.ndarray:
 
 
 def _split_key(run: Run) -> tuple:
-    """Return the settings that determine the validation split."""
     recipe = run.config["recipe"]
     fingerprint = run.config.get("data", {}).get("fingerprint")
     return fingerprint, recipe.get("seed"), recipe.get("validation_share")

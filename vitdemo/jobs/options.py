@@ -38,10 +38,10 @@ class TrainingOption:
     def validate(self, value: object) -> Value:
         """Return `value` as the option's type. Raises `JobError` if `value` is not allowed."""
         if self.choices:
-            choice = next((c for c in self.choices if c == value and _same_kind(c, value)), None)
-            if choice is None:
-                raise JobError(f"{self.label} must be one of {', '.join(map(str, self.choices))}.")
-            return choice
+            for choice in self.choices:
+                if choice == value and not isinstance(value, bool):
+                    return choice
+            raise JobError(f"{self.label} must be one of {', '.join(map(str, self.choices))}.")
         if self.kind is bool:
             if not isinstance(value, bool):
                 raise JobError(f"{self.label} must be on or off.")
@@ -52,10 +52,6 @@ class TrainingOption:
             noun = "a whole number" if self.kind is int else "a number"
             raise JobError(f"{self.label} must be {noun} from {self.low:g} to {self.high:g}.")
         return self.kind(value)
-
-
-def _same_kind(one: object, other: object) -> bool:
-    return isinstance(one, str) == isinstance(other, str) and not isinstance(other, bool)
 
 
 OPTIONS: dict[str, TrainingOption] = {
@@ -189,13 +185,9 @@ def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
         raise JobError(
             f"The embedding dimension must be a multiple of 4; it is {settings['embed_dim']}."
         )
-    recipe_fields = {n: value for n, value in settings.items() if not OPTIONS[n].of_model}
-    model_options = {n: value for n, value in settings.items() if OPTIONS[n].of_model}
+    model_options = {n: settings.pop(n) for n, option in OPTIONS.items() if option.of_model}
     model = replace(recipe.model, options={**recipe.model.options, **model_options})
-    return replace(recipe, model=model, keep=snapshot_epochs(settings["epochs"]), **recipe_fields)
-
-
-def snapshot_epochs(epochs: int) -> str:
-    """Return the epochs to save, as "1,2,3": all, or `MAX_SNAPSHOTS` including first and last."""
-    saved = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int)
-    return ",".join(map(str, saved.tolist()))
+    # Save the weights of all epochs, or of `MAX_SNAPSHOTS` epochs including the first and the last.
+    epochs = settings["epochs"]
+    saved = np.linspace(1, epochs, min(epochs, MAX_SNAPSHOTS)).round().astype(int).tolist()
+    return replace(recipe, model=model, keep=",".join(map(str, saved)), **settings)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
@@ -59,26 +60,18 @@ def is_alive(process_id: ProcessId) -> bool:
     return _find_process(process_id) is not None
 
 
-def send_signal(process_id: ProcessId, number: int) -> bool:
-    """Send a signal to a process (SIGKILL: to its group); return False if the process has ended."""
-    process = _find_process(process_id)
-    if process is None:
-        return False
-    try:
-        if number == signal.SIGKILL:
-            os.killpg(process.pid, number)
-        else:
+def send_signal(process_id: ProcessId, number: int) -> None:
+    if process := _find_process(process_id):
+        with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
-    except (psutil.NoSuchProcess, ProcessLookupError):
-        return False
-    return True
 
 
-def kill_process(process_id: ProcessId, seconds: float = 10) -> None:
-    """Kill a process and wait up to `seconds` until it has ended."""
-    process = _find_process(process_id)
-    if process and send_signal(process_id, signal.SIGKILL):
-        psutil.wait_procs([process], timeout=seconds)
+def kill_process(process_id: ProcessId) -> None:
+    """Kill a process and its group, and wait up to ten seconds until it has ended."""
+    if process := _find_process(process_id):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        psutil.wait_procs([process], timeout=10)
 
 
 def _find_process(process_id: ProcessId) -> psutil.Process | None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,8 +71,7 @@ def read_job(folder: Path) -> dict | None:
 
 
 def write_job(folder: Path, record: dict) -> None:
-    text = json.dumps(record, indent=1)
-    runs.write_atomically(folder / JOB_FILE, lambda file: file.write(text.encode()))
+    runs.write_text(folder / JOB_FILE, json.dumps(record, indent=1))
 
 
 def read_job_state(folder: Path) -> Job | None:
@@ -85,7 +85,9 @@ def read_job_state(folder: Path) -> Job | None:
     # Read the state of the process first: if it has ended, the files read below are complete.
     is_alive = processes.is_alive(process_id)
     is_evaluated = (folder / runs.EVALUATION_FILE).is_file()
-    config = _config(folder)
+    config = {}
+    with suppress(VitdemoError):
+        config = runs.read_config(folder)
     lines = read_steps(folder) if is_alive or record.get("request") == PAUSE else []
     progress = read_progress(folder, config, lines, record.get("ends")) if config else {}
     if not is_alive:
@@ -113,7 +115,7 @@ def find_followed_job(jobs: list[Job]) -> Job | None:
     """Return the job with the live curves: the job in progress, or the newest with curves."""
     at_work = [job for job in jobs if job.state in ACTIVE_STATES]
     begun = [job for job in jobs if job.epochs]
-    return (at_work or begun or [None])[0]
+    return next(iter(at_work or begun), None)
 
 
 def _modification_time(file: Path) -> float:
@@ -122,13 +124,6 @@ def _modification_time(file: Path) -> float:
         return file.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _config(folder: Path) -> dict:
-    try:
-        return runs.read_config(folder)
-    except VitdemoError:
-        return {}
 
 
 def read_progress(folder: Path, config: dict, lines: list[dict], ends: float | None) -> dict:
@@ -142,10 +137,9 @@ def read_progress(folder: Path, config: dict, lines: list[dict], ends: float | N
     current = [line for line in lines if line["epoch"] > epoch]
     fraction = current[-1]["step"] / current[-1]["steps"] if current else 0.0
     progress = {"epoch": epoch, "epochs": epochs, "done": min((epoch + fraction) / epochs, 1.0)}
-    recent = lines[-SPEED_WINDOW:]
-    if len(recent) < 2:
+    if not lines:
         return progress
-    first, last = recent[0], recent[-1]
+    first, last = lines[-SPEED_WINDOW:][0], lines[-1]
     steps = (last["epoch"] - first["epoch"]) * last["steps"] + last["step"] - first["step"]
     seconds = last["seconds"] - first["seconds"]
     if steps <= 0 or seconds <= 0:

@@ -28,7 +28,7 @@ Lines that begin with a field's name and a colon are fields. Indented lines cont
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -108,7 +108,6 @@ class LessonStep:
     do: str = ""
     task: LessonTask | None = None
     question: LessonQuestion | None = None
-    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -234,9 +233,9 @@ def _split_steps(lines: Iterable[NumberedLine]) -> list[list[NumberedLine]]:
     return parts
 
 
-def _parse_step(lines: list[NumberedLine]) -> LessonStep:
-    (first, title), *rest = lines
-    text, parsed, choices = _parse_fields(rest)
+def _parse_step(step: list[NumberedLine]) -> LessonStep:
+    (first, title), *rest = step
+    text, parsed, lines, choices = _parse_fields(rest)
     word_count = sum(len(paragraph.split()) for paragraph in text)
     if word_count > MAX_STEP_WORDS:
         raise _LessonSyntaxError(
@@ -244,115 +243,116 @@ def _parse_step(lines: list[NumberedLine]) -> LessonStep:
         )
     if not text and "ask" not in parsed:
         raise _LessonSyntaxError(first, "the step has neither text nor question. Add one of them.")
-    for name, needed in (("do", "task"), ("task", "do")):
-        if name in parsed and needed not in parsed:
-            raise _LessonSyntaxError(
-                parsed[name][0], f"the field '{name}' requires the field '{needed}'."
-            )
     if "task" in parsed and "ask" in parsed:
         raise _LessonSyntaxError(
-            parsed["ask"][0], "a step cannot have both a task and a question. Use two steps."
+            lines["ask"], "a step cannot have both a task and a question. Use two steps."
         )
-    opens = parsed.get("open", (0, ""))
-    if opens[1] and not re.fullmatch(r"\?[^\s#]*", opens[1]):
+    opens = parsed.get("open", "")
+    if opens and not re.fullmatch(r"\?[^\s#]*", opens):
         raise _LessonSyntaxError(
-            opens[0], f"'open' is '{opens[1][:60]}', but must be a query string '?...'."
+            lines["open"], f"'open' is '{opens[:60]}', but must be a query string '?...'."
         )
-    selectors = {name: parsed[name][1] for name in SELECTOR_FIELDS if name in parsed}
-    for name, selector in selectors.items():
-        if set(selector) & set("{}<;@"):
+    for name in SELECTOR_FIELDS:
+        if set(parsed.get(name, "")) & set("{}<;@"):
             raise _LessonSyntaxError(
-                parsed[name][0], f"'{name}' must be one CSS selector without {{}}<;@."
+                lines[name], f"'{name}' must be one CSS selector without {{}}<;@."
             )
     return LessonStep(
         _checked_text(first, title.removeprefix("## ").strip()),
         text,
-        opens[1],
-        **selectors,
-        do=parsed.get("do", (0, ""))[1],
-        task=_parse_task(*parsed["task"], parsed.get("because", (0, ""))[1])
-        if "task" in parsed
-        else None,
-        question=_parse_question(parsed, choices),
-        line=first,
+        opens,
+        **{name: parsed.get(name, "") for name in (*SELECTOR_FIELDS, "do")},
+        task=_parse_task(parsed, lines),
+        question=_parse_question(first, parsed, lines, choices),
     )
 
 
 def _parse_fields(
-    lines: list[NumberedLine],
-) -> tuple[tuple[str, ...], dict[str, NumberedLine], list[tuple[NumberedLine, bool]]]:
-    """Return paragraphs, fields by name, and choices; a choice is (line, whether it is correct)."""
+    step: list[NumberedLine],
+) -> tuple[tuple[str, ...], dict[str, str], dict[str, int], list[tuple[str, bool]]]:
+    """Return paragraphs, fields and their line numbers by name, and choices.
+
+    A choice is its text, and whether it is correct.
+    """
     paragraphs: list[list[str]] = [[]]
-    parsed: dict[str, NumberedLine] = {}
-    choices: list[tuple[NumberedLine, bool]] = []
+    parsed: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    choices: list[tuple[str, bool]] = []
     last = ""
-    for number, line in lines:
+    for number, line in step:
         name, colon, value = line.partition(":")
-        choice = re.match(r"- \[([ x])\] +(.+)", line)
-        if choice:
-            choices.append(((number, _checked_text(number, choice[2])), choice[1] == "x"))
+        if choice := re.match(r"- \[([ x])\] +(.+)", line):
+            choices.append((_checked_text(number, choice[2]), choice[1] == "x"))
         elif colon and name in STEP_FIELDS:
             if name in parsed:
                 raise _LessonSyntaxError(number, f"the field '{name}' occurs twice in one step.")
-            parsed[name], last = (number, _checked_text(number, value.strip())), name
+            parsed[name], lines[name] = _checked_text(number, value.strip()), number
+            last = name
         elif last and line.startswith(" ") and line.strip():
-            parsed[last] = (
-                parsed[last][0],
-                f"{parsed[last][1]} {_checked_text(number, line.strip())}",
-            )
+            parsed[last] += f" {_checked_text(number, line.strip())}"
         elif not line.strip():
             paragraphs.append([])
         elif parsed or choices:
-            choices_text = ", ".join(sorted(STEP_FIELDS))
             raise _LessonSyntaxError(
-                number, f"unknown field '{line[:40]}'. The fields are {choices_text}."
+                number,
+                f"unknown field '{line[:40]}'. The fields are {', '.join(sorted(STEP_FIELDS))}.",
             )
         else:
             paragraphs[-1].append(_checked_text(number, line.strip()))
-    return tuple(" ".join(part) for part in paragraphs if part), parsed, choices
+    return tuple(" ".join(part) for part in paragraphs if part), parsed, lines, choices
 
 
-def _parse_task(line: int, text: str, because: str) -> LessonTask:
+def _parse_task(parsed: dict[str, str], lines: dict[str, int]) -> LessonTask | None:
+    for name, needed in (("do", "task"), ("task", "do")):
+        if name in parsed and needed not in parsed:
+            raise _LessonSyntaxError(
+                lines[name], f"the field '{name}' requires the field '{needed}'."
+            )
+    if "task" not in parsed:
+        return None
+    text = parsed["task"]
     for kind, pattern in TASK_PATTERNS.items():
         if match := pattern.fullmatch(text):
-            groups = {name: value or "" for name, value in match.groupdict().items()}
-            return LessonTask(kind, **groups, because=because)
+            groups = match.groupdict(default="")
+            return LessonTask(kind, **groups, because=parsed.get("because", ""))
+    choices = ", ".join(TASK_PATTERNS)
     raise _LessonSyntaxError(
-        line, f"'{text[:60]}' is not a task. Begin with one of {', '.join(TASK_PATTERNS)}."
+        lines["task"], f"'{text[:60]}' is not a task. Begin with one of {choices}."
     )
 
 
 def _parse_question(
-    parsed: dict[str, NumberedLine], choices: list[tuple[NumberedLine, bool]]
+    first: int, parsed: dict[str, str], lines: dict[str, int], choices: list[tuple[str, bool]]
 ) -> LessonQuestion | None:
     kinds = [name for name in ("number", "free") if name in parsed] + ["choices"] * bool(choices)
     if "ask" not in parsed:
         if kinds or ("because" in parsed and "task" not in parsed):
-            raise _LessonSyntaxError(
-                min(line for line, _ in parsed.values()), "an answer requires the field 'ask'."
-            )
+            line = min(lines.values(), default=first)
+            raise _LessonSyntaxError(line, "an answer requires the field 'ask'.")
         return None
-    line, question = parsed["ask"]
+    line = lines["ask"]
     if len(kinds) != 1:
         raise _LessonSyntaxError(
             line, "a question needs either a number, choices or a free answer."
         )
-    because = parsed.get("because", (0, ""))[1]
+    question = partial(LessonQuestion, parsed["ask"], because=parsed.get("because", ""))
     if kinds == ["free"]:
-        return LessonQuestion(question, free=parsed["free"][1], because=because)
+        return question(free=parsed["free"])
     if kinds == ["number"]:
-        number_line, text = parsed["number"]
-        value, _, tolerance = (part.strip() for part in text.replace("±", "+-").partition("+-"))
+        text = parsed["number"].replace("±", "+-")
+        value, _, tolerance = (part.strip() for part in text.partition("+-"))
         for part in (value, tolerance or "0"):
             if not re.fullmatch(r"-?\d+(\.\d+)?|\{[^{}\s]+\}", part):
-                raise _LessonSyntaxError(number_line, f"'{part}' is not a number like 5 or 0.5.")
-        return LessonQuestion(question, number=value, tolerance=tolerance or "0", because=because)
+                raise _LessonSyntaxError(
+                    lines["number"], f"'{part}' is not a number like 5 or 0.5."
+                )
+        return question(number=value, tolerance=tolerance or "0")
     right = [i for i, (_, is_correct) in enumerate(choices) if is_correct]
     if len(choices) < 2 or len(right) != 1:
         raise _LessonSyntaxError(
             line, "a question needs two or more choices, exactly one of them correct ('- [x] ...')."
         )
-    return LessonQuestion(question, tuple(t for (_, t), _ in choices), right[0], because=because)
+    return question(choices=tuple(text for text, _ in choices), right=right[0])
 
 
 def _checked_text(line: int, text: str) -> str:

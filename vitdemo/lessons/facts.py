@@ -9,23 +9,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from PIL import Image
 
 from vitdemo.analyses.attention_distance import compute_distances
 from vitdemo.analyses.head_ablation import compute_head_effects
+from vitdemo.analyses.perturbation import compute_ranking_maps, rank_patches
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.data.photos import OURS
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.explain import statistics
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.explain.norms import summed_head_norms
 from vitdemo.explain.qkv import head_scale
 from vitdemo.metrics import (
-    compute_accuracy,
+    ConfusedPair,
     confusion_matrix,
     format_signed,
     most_confused_pairs,
@@ -93,11 +93,6 @@ def substitute_facts(text: str, context: AppContext, find: FindRun, read: ReadFa
     return FACT_PATTERN.sub(lambda match: read(context, find(match[1]), match[2]), text)
 
 
-def read_fact(context: AppContext, role: str, name: str) -> str:
-    """Return the fact `name` of the run with this role or name. Raises `MissingFact`."""
-    return lookup_fact(context, find_run(context, role), name)
-
-
 def lookup_fact(context: AppContext, run: Run, name: str) -> str:
     """Return the fact `name` of `run`; most values are cached. Raises `MissingFact`."""
     try:
@@ -139,45 +134,42 @@ def run_role(run: Run) -> str:
     return "tuned" if run.has_evaluation or run.history else ""
 
 
-def _evaluation_fact(read: Callable[[np.ndarray, np.ndarray, Run], str]):
+def _test_fact(read: Callable[[np.ndarray, Run], object]) -> Callable[[AppContext, Run], str]:
+    """Return a fact: `read` applied to the confusion matrix (C, C) of the test predictions."""
+
     def fact(context: AppContext, run: Run) -> str:
         evaluation = validated_evaluation(run)
-        return read(evaluation.probabilities, evaluation.labels, run)
+        return str(read(confusion_matrix(evaluation.probabilities, evaluation.labels), run))
 
     return fact
 
 
-def _error_count(probabilities, labels) -> int:
-    return int((probabilities.argmax(1) != labels).sum())
+def _count_errors(matrix: np.ndarray) -> int:
+    return matrix.sum() - matrix.trace()
 
 
-def _most_confused_pair(probabilities, labels, run: Run) -> tuple[str, str, str]:
-    """Return true class, predicted class and count of the most frequent confusion."""
-    pairs = most_confused_pairs(confusion_matrix(probabilities, labels), 1)
+def _most_confused(matrix: np.ndarray, run: Run) -> ConfusedPair:
+    pairs = most_confused_pairs(matrix, 1)
     if not pairs:
         raise MissingFact(f"an incorrect test prediction of '{run.name}'")
-    return run.classes[pairs[0].true], run.classes[pairs[0].predicted], str(pairs[0].count)
+    return pairs[0]
 
 
-def _confused_cell(probabilities, labels, run: Run) -> str:
+def _confused_cell(matrix: np.ndarray, run: Run) -> str:
     """Return the cell of the most frequent confusion as "row-column", counted from 0."""
-    true, predicted, _ = _most_confused_pair(probabilities, labels, run)
-    return f"{run.classes.index(true)}-{run.classes.index(predicted)}"
+    pair = _most_confused(matrix, run)
+    return f"{pair.true}-{pair.predicted}"
 
 
-def _confused_share(probabilities, labels, run: Run) -> str:
-    """Return the most frequent confusion's percentage of all errors."""
-    *_, count = _most_confused_pair(probabilities, labels, run)
-    return percent_text(int(count) / _error_count(probabilities, labels))
+def _even_confused_share(matrix: np.ndarray, run: Run) -> str:
+    """Return the percentage of errors per ordered pair of classes if errors were uniform."""
+    C = len(matrix)
+    if C < 2:
+        raise MissingFact(f"a second class of '{run.name}'")
+    return percent_text(1 / (C * (C - 1)))
 
 
-def _uniform_confusion_share(classes: int) -> str:
-    """Return one class pair's percentage of errors if errors were uniform over ordered pairs."""
-    return percent_text(1 / (classes * (classes - 1)))
-
-
-def _class_recalls(probabilities, labels) -> np.ndarray:
-    matrix = confusion_matrix(probabilities, labels)
+def _class_recalls(matrix: np.ndarray) -> np.ndarray:
     return np.diag(matrix) / np.maximum(matrix.sum(1), 1)
 
 
@@ -190,15 +182,18 @@ def _token_count(model, run: Run) -> int:
 
 
 def _pair_share(model, run: Run) -> str:
-    pairs = count_attention_matrix_macs(
-        _token_count(model, run), model.embed_dim, len(model.blocks)
-    )
+    sizes = _token_count(model, run), model.embed_dim, len(model.blocks)
+    pairs = count_attention_matrix_macs(*sizes)
     return percent_text(pairs / count_macs(model, run.spec.image_size))
 
 
-def _lesson_image() -> Image.Image:
+def load_photo() -> Image.Image:
     """Return the lessons' photo, cropped to a square as on the page."""
     return crop_visible_square(load_image(LESSON_IMAGE))
+
+
+def trace_photo(context: AppContext, run: Run) -> ImageTrace:
+    return context.trace_image(run, load_photo())
 
 
 def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
@@ -206,18 +201,8 @@ def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
 
     The distances are measured on test images, or on the lessons' photo if there is no dataset.
     """
-    distances = compute_distances(context, run, _lesson_image())
+    distances = compute_distances(context, run, load_photo())
     return distances.heads / distances.uniform
-
-
-def _near_layers(context: AppContext, run: Run) -> str:
-    """Return the layers with at least one head of short attention distance, as text."""
-    return _format_layers((_relative_distances(context, run) < SHORT_DISTANCE).any(1))
-
-
-def _far_layers(context: AppContext, run: Run) -> str:
-    """Return the layers in which every head has a long attention distance, as text."""
-    return _format_layers((_relative_distances(context, run) >= LONG_DISTANCE).all(1))
 
 
 def _format_layers(chosen: np.ndarray) -> str:
@@ -228,36 +213,29 @@ def _format_layers(chosen: np.ndarray) -> str:
 
 def _largest_weight(context: AppContext, run: Run) -> str:
     """Return the largest attention weight of a row in percent, averaged over all rows."""
-    trace = context.trace_image(run, _lesson_image())
+    trace = trace_photo(context, run)
     return percent_text(statistics.largest_weight(trace.attention.float()).mean().item())
 
 
 def _unscaled_weight(context: AppContext, run: Run) -> str:
     """Return `_largest_weight` for attention scores that are not scaled by 1/√d."""
-    trace, model = context.trace_image(run, _lesson_image()), context.load_model(run)
-    layers = [
-        statistics.softmax_without_scale(weights.float(), head_scale(model, i))
-        for i, weights in enumerate(trace.attention)
-    ]  # list of L arrays (H, N, N)
-    means = [statistics.largest_weight(weights).mean().item() for weights in layers]
+    model, means = context.load_model(run), []
+    for layer, weights in enumerate(trace_photo(context, run).attention):
+        unscaled = statistics.softmax_without_scale(weights.float(), head_scale(model, layer))
+        means.append(statistics.largest_weight(unscaled).mean().item())
     return percent_text(sum(means) / len(means))
-
-
-def _self_share(context: AppContext, run: Run) -> str:
-    """Return the class token's attention to itself in head 1 of layer 1, in percent."""
-    return percent_text(context.trace_image(run, _lesson_image()).attention[0, 0, 0, 0].item())
 
 
 def _few_share(context: AppContext, run: Run) -> str:
     """Return the percentage of last-layer attention on the `FEW_PATCHES` most attended patches."""
-    trace = context.trace_image(run, _lesson_image())
+    trace = trace_photo(context, run)
     weights = np.sort(trace.head_maps(trace.num_layers).mean(0), axis=None)
     return percent_text(weights[-FEW_PATCHES:].sum() / weights.sum())
 
 
 def _few_norm(context: AppContext, run: Run) -> str:
     """Return the most attended patches' percentage of the sum of all patches' norms."""
-    trace = context.trace_image(run, _lesson_image())
+    trace = trace_photo(context, run)
     top_patches = np.argsort(trace.head_maps(trace.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
     received = summed_head_norms(trace.attention[-1], context.value_products(trace)[-1])  # (N, N)
     norms = trace.classifier_maps(received[None]).ravel()  # (P,)
@@ -266,7 +244,7 @@ def _few_norm(context: AppContext, run: Run) -> str:
 
 def lesson_canvas() -> Image.Image:
     """Return the lessons' photo at the size that "Change the image" uses."""
-    return crop_and_resize(_lesson_image(), CANVAS_SIDE)
+    return crop_and_resize(load_photo(), CANVAS_SIDE)
 
 
 def _probabilities(context: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
@@ -287,9 +265,8 @@ def _shuffled_same(context: AppContext, run: Run) -> str:
     """Return the number of shuffles (seeds 0 to 7) that do not change the predicted class."""
     original = _photo_class(context, run)
     shuffles = (ImageChanges(pieces=PIECES, seed=seed) for seed in range(SHUFFLE_DRAWS))
-    return str(
-        sum(_probabilities(context, run, change).argmax() == original for change in shuffles)
-    )
+    classes = [int(_probabilities(context, run, change).argmax()) for change in shuffles]
+    return str(classes.count(original))
 
 
 def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
@@ -300,14 +277,12 @@ def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
     the last layer. Otherwise, half of 8 x 8 squares are removed, ranked by rollout.
     """
     trace = context.trace_image(run, lesson_canvas())
-    values = trace.rollout_map(trace.num_layers, fusion="mean", discard_ratio=0.0)
     grid = trace.grid if few else (PIECES, PIECES)
-    values = trace.head_maps(trace.num_layers).mean(0) if few else values
-    values = F.adaptive_avg_pool2d(torch.from_numpy(values)[None], grid).flatten().numpy()
-    draws = (np.random.default_rng(seed).permutation(values.size) for seed in range(REMOVAL_DRAWS))
-    orders = [np.argsort(-values, kind="stable"), *draws]
-    count = FEW_PATCHES if few else values.size // 2
-    removed = (RemovedPatches(grid, tuple(order[:count].tolist())) for order in orders)
+    attended = rank_patches(compute_ranking_maps(trace)["mean" if few else "rollout"], grid)[-1]
+    P = len(attended)
+    draws = (np.random.default_rng(seed).permutation(P) for seed in range(REMOVAL_DRAWS))
+    count = FEW_PATCHES if few else P // 2
+    removed = (RemovedPatches(grid, tuple(order[:count].tolist())) for order in (attended, *draws))
     return np.array(
         [_class_probability(context, run, ImageChanges(removed=patches)) for patches in removed]
     )
@@ -324,7 +299,7 @@ def _count_below(confidences: np.ndarray) -> str:
 
 def _settled_layer(context: AppContext, run: Run) -> str:
     """Return the first layer after which the logit lens always predicts the final class."""
-    trace = context.trace_image(run, _lesson_image())
+    trace = trace_photo(context, run)
     lens = compute_logit_lens(context.load_model(run), trace)
     predicted = lens.predictions.argmax(1)  # (L+1,)
     other_layers = np.flatnonzero(predicted != predicted[-1])
@@ -333,7 +308,7 @@ def _settled_layer(context: AppContext, run: Run) -> str:
 
 def _strongest_head(context: AppContext, run: Run) -> str:
     """Return the head whose ablation lowers the predicted class's logit most, as "9.1"."""
-    changes = compute_head_effects(context, run, _lesson_image()).logit_change
+    changes = compute_head_effects(context, run, load_photo()).logit_change
     layer, head = np.unravel_index(changes.argmin(), changes.shape)
     return f"{layer + 1}.{head + 1}"
 
@@ -373,6 +348,14 @@ def _seed_threshold(context: AppContext, run: Run) -> str:
     return f"{100 * threshold:.1f}"
 
 
+def _train_accuracy(context: AppContext, run: Run) -> str:
+    """Return the training accuracy of the epoch of the weights in percent."""
+    record = run.weights_record
+    if record is None or "train_accuracy" not in record:
+        raise MissingFact(f"the training accuracy of '{run.name}'")
+    return percent_text(record["train_accuracy"])
+
+
 def _training_signals(context: AppContext, run: Run) -> str:
     """Return the training signals of `run`: labels, teacher, self-supervised pretraining."""
     signals = "labels"
@@ -381,10 +364,6 @@ def _training_signals(context: AppContext, run: Run) -> str:
     if pretraining := find_pretraining(run):
         signals += f", after {len(pretraining.history)} epochs of self-supervised pretraining"
     return signals if signals != "labels" else "labels only"
-
-
-def _train_accuracy(context: AppContext, run: Run) -> str:
-    return percent_text((run.weights_record or {})["train_accuracy"])
 
 
 # Facts that depend on the dataset or on other runs, not only on the run itself
@@ -414,8 +393,13 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "all_heads": _model_fact(lambda model, run: len(model.blocks) * model.blocks[0].attn.num_heads),
     "head_width": _model_fact(lambda model, run: model.blocks[0].attn.head_dim),
     "hidden": _model_fact(lambda model, run: model.blocks[0].mlp.fc2.in_features),
-    "near_layers": _near_layers,
-    "far_layers": _far_layers,
+    # Layers with at least one head of short, or with only heads of long attention distance
+    "near_layers": lambda context, run: _format_layers(
+        (_relative_distances(context, run) < SHORT_DISTANCE).any(1)
+    ),
+    "far_layers": lambda context, run: _format_layers(
+        (_relative_distances(context, run) >= LONG_DISTANCE).all(1)
+    ),
     "largest_weight": _largest_weight,  # percent
     "unscaled_weight": _unscaled_weight,
     "pair_share": _model_fact(_pair_share),  # attention matrix products, in percent of the MACs
@@ -424,7 +408,10 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "even_share": _model_fact(
         lambda model, run: percent_text(FEW_PATCHES / model.patch_embed.num_patches)
     ),
-    "self_share": _self_share,
+    # The class token's attention to itself in head 1 of layer 1
+    "self_share": lambda context, run: percent_text(
+        trace_photo(context, run).attention[0, 0, 0, 0].item()
+    ),
     "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
     "settled_layer": _settled_layer,
     # Facts of experiments on the lessons' photo; probabilities in percent
@@ -443,29 +430,23 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "few_high": _removal_fact(lambda values: percent_text(values[1:].max()), few=True),
     "few_below": _removal_fact(_count_below, few=True),
     # Facts of tested runs; fractions in percent
-    "tests": _evaluation_fact(lambda p, labels, run: f"{len(labels):,}"),
-    "accuracy": _evaluation_fact(lambda p, labels, run: percent_text(compute_accuracy(p, labels))),
-    "wrong": _evaluation_fact(lambda p, labels, run: str(_error_count(p, labels))),
-    "confused_true": _evaluation_fact(
-        lambda p, labels, run: _most_confused_pair(p, labels, run)[0]
+    "tests": _test_fact(lambda matrix, run: f"{matrix.sum():,}"),
+    "accuracy": _test_fact(lambda matrix, run: percent_text(matrix.trace() / matrix.sum())),
+    "wrong": _test_fact(lambda matrix, run: _count_errors(matrix)),
+    "confused_true": _test_fact(lambda matrix, run: run.classes[_most_confused(matrix, run).true]),
+    "confused_predicted": _test_fact(
+        lambda matrix, run: run.classes[_most_confused(matrix, run).predicted]
     ),
-    "confused_predicted": _evaluation_fact(
-        lambda p, labels, run: _most_confused_pair(p, labels, run)[1]
+    "confused_cell": _test_fact(_confused_cell),  # row and column of the matrix, as "3-5"
+    "confused_count": _test_fact(lambda matrix, run: _most_confused(matrix, run).count),
+    # Fractions of all errors: of the most frequent confusion, and of a pair of classes if errors
+    # were uniform over ordered pairs
+    "confused_share": _test_fact(
+        lambda matrix, run: percent_text(_most_confused(matrix, run).count / _count_errors(matrix))
     ),
-    "confused_cell": _evaluation_fact(_confused_cell),  # row and column of the matrix, as "3-5"
-    "confused_count": _evaluation_fact(
-        lambda p, labels, run: _most_confused_pair(p, labels, run)[2]
-    ),
-    "confused_share": _evaluation_fact(_confused_share),  # percent of all errors
-    "even_confused_share": _evaluation_fact(
-        lambda p, labels, run: _uniform_confusion_share(len(run.classes))
-    ),
-    "worst_class": _evaluation_fact(
-        lambda p, labels, run: run.classes[_class_recalls(p, labels).argmin()]
-    ),
-    "worst_recall": _evaluation_fact(
-        lambda p, labels, run: percent_text(_class_recalls(p, labels).min())
-    ),
+    "even_confused_share": _test_fact(_even_confused_share),
+    "worst_class": _test_fact(lambda matrix, run: run.classes[_class_recalls(matrix).argmin()]),
+    "worst_recall": _test_fact(lambda matrix, run: percent_text(_class_recalls(matrix).min())),
     "confidence": lambda context, run: percent_text(
         compute_calibration_report(run).mean_confidence
     ),

@@ -11,15 +11,15 @@ a message instead of the figure.
 from collections.abc import Callable
 
 from vitdemo import figures
+from vitdemo.analyses.perturbation import compute_ranking_maps
 from vitdemo.context import AppContext
-from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.documents import Figure, Notice
 from vitdemo.documents.html import TEMPLATES, render_blocks
 from vitdemo.errors import LessonError, VitdemoError
 from vitdemo.figures import charts, maps
 from vitdemo.figures.curves import choose_line_styles
 from vitdemo.lessons import Lesson
-from vitdemo.lessons.facts import LESSON_IMAGE, MissingFact, find_run
+from vitdemo.lessons.facts import MissingFact, find_run, trace_photo
 from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations
 from vitdemo.report.ablation import gain_figure
@@ -61,26 +61,19 @@ def _svg(title: str, figure) -> Figure:
     return Figure(title, title, figures.figure_to_svg(figure))
 
 
-def _trace_lesson_image(context: AppContext, role: str):
-    return context.trace_image(
-        find_run(context, role), crop_visible_square(load_image(LESSON_IMAGE))
-    )
-
-
 def _input(context: AppContext) -> Figure:
-    trace = _trace_lesson_image(context, "vit")
+    trace = trace_photo(context, find_run(context, "vit"))
     return _svg(f"Input of {trace.run.name}", maps.plot_input(trace.input_image))
 
 
 def _patches(context: AppContext) -> Figure:
-    trace = _trace_lesson_image(context, "vit")
-    return _svg(
-        f"Input patches of {trace.run.name}", maps.plot_patch_grid(trace.input_image, *trace.grid)
-    )
+    trace = trace_photo(context, find_run(context, "vit"))
+    plot = maps.plot_patch_grid(trace.input_image, *trace.grid)
+    return _svg(f"Input patches of {trace.run.name}", plot)
 
 
 def _heads(context: AppContext) -> Figure:
-    trace = _trace_lesson_image(context, "vit")
+    trace = trace_photo(context, find_run(context, "vit"))
     step = -(-trace.num_layers // MAX_LAYERS_SHOWN)
     layers = range(1, trace.num_layers + 1, step)
     maps_by_title = {f"layer {layer}": trace.head_maps(layer) for layer in layers}
@@ -89,38 +82,25 @@ def _heads(context: AppContext) -> Figure:
 
 
 def _rollout(context: AppContext) -> Figure:
-    trace = _trace_lesson_image(context, "tuned")
+    trace = trace_photo(context, find_run(context, "tuned"))
     last, middle = trace.num_layers, trace.num_layers // 2
-
-    def rollout(layer: int):
-        return trace.rollout_map(layer, fusion="mean", discard_ratio=0.0)
-
+    rollout = compute_ranking_maps(trace)["rollout"]  # (L, rows, columns)
     panels = [
         ("input image", None),
         (f"mean of heads, layer {last}", trace.head_maps(last).mean(0)),
-        (f"rollout to layer {middle}", rollout(middle)),
-        (f"rollout to layer {last}", rollout(last)),
+        (f"rollout to layer {middle}", rollout[middle - 1]),
+        (f"rollout to layer {last}", rollout[last - 1]),
     ]
-    return _svg(
-        f"Attention and attention rollout, {trace.run.name}",
-        maps.plot_map_row(trace.input_image, panels),
-    )
+    plot = maps.plot_map_row(trace.input_image, panels)
+    return _svg(f"Attention and attention rollout, {trace.run.name}", plot)
 
 
 def _distance(context: AppContext) -> Figure:
-    trace = _trace_lesson_image(context, "tuned")
+    trace = trace_photo(context, find_run(context, "tuned"))
     heads = trace.distances / trace.grid[0]  # (L, H), as fraction of the image side
     mean = float(heads.mean())
     title = f"Attention distance of the heads of {trace.run.name}; dashed: mean of all heads"
     return _svg(title, charts.plot_attention_distance(heads, mean, float(heads.max()) * 1.1))
-
-
-def _matrix(context: AppContext) -> Figure:
-    return confusion_figure(count_cells(find_run(context, "tested")))
-
-
-def _reliability(context: AppContext) -> Figure:
-    return reliability_figure(compute_calibration_report(find_run(context, "tested")))
 
 
 def _gains(context: AppContext) -> Figure:
@@ -148,8 +128,10 @@ FIGURE_FUNCTIONS: dict[str, Callable[[AppContext], Figure]] = {
     "heads": _heads,
     "rollout": _rollout,
     "distance": _distance,
-    "matrix": _matrix,
-    "reliability": _reliability,
+    "matrix": lambda context: confusion_figure(count_cells(find_run(context, "tested"))),
+    "reliability": lambda context: reliability_figure(
+        compute_calibration_report(find_run(context, "tested"))
+    ),
     "gains": _gains,
     "curves": _curves,
 }

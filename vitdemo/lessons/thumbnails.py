@@ -14,13 +14,11 @@ from PIL import Image, ImageDraw
 
 from vitdemo.analyses.perturbation import compute_ranking_maps
 from vitdemo.context import AppContext
-from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, apply_changes
-from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.figures import SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.installation import included_folder
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
-from vitdemo.lessons.facts import LESSON_IMAGE, find_run
+from vitdemo.lessons.facts import find_run, load_photo, trace_photo
 from vitdemo.metrics import confusion_matrix
 
 SIDE = 224  # pixels
@@ -44,17 +42,9 @@ def find_thumbnail(folders: Sequence[Path], name: str) -> bytes | None:
     return None
 
 
-def load_photo() -> Image.Image:
-    return crop_visible_square(load_image(LESSON_IMAGE))
-
-
 def resize_photo() -> np.ndarray:
     """Return the lessons' photo (S, S, 3) uint8."""
     return np.asarray(load_photo().resize((SIDE, SIDE), Image.Resampling.LANCZOS))
-
-
-def trace_photo(context: AppContext, role: str) -> ImageTrace:
-    return context.trace_image(find_run(context, role), load_photo())
 
 
 def colour_map(values: np.ndarray, side: int) -> np.ndarray:
@@ -75,6 +65,13 @@ def patch_box(row: int, column: int, side: int) -> tuple[int, int, int, int]:
     return (column * side, row * side, (column + 1) * side, (row + 1) * side)
 
 
+def split(image: np.ndarray, rows: int, columns: int) -> list[np.ndarray]:
+    """Cut an image (S, S, 3) into pieces, row by row."""
+    side = len(image) // rows
+    strips = (image[i * side : (i + 1) * side] for i in range(rows))
+    return [strip[:, j * side : (j + 1) * side] for strip in strips for j in range(columns)]
+
+
 def tile(images: Sequence[np.ndarray], columns: int) -> Image.Image:
     """Draw images in a square grid with transparent gaps."""
     gap = 4
@@ -88,20 +85,13 @@ def tile(images: Sequence[np.ndarray], columns: int) -> Image.Image:
 
 
 def draw_patches(context: AppContext) -> Image.Image:
-    """Draw the photo, cut into the patches of the model from scratch."""
-    rows, columns = trace_photo(context, "vit").grid
-    photo, side = resize_photo(), SIDE // columns
-    pieces = [
-        photo[i * side : (i + 1) * side, j * side : (j + 1) * side]
-        for i in range(rows)
-        for j in range(columns)
-    ]
-    return tile(pieces, columns)
+    rows, columns = trace_photo(context, find_run(context, "vit")).grid
+    return tile(split(resize_photo(), rows, columns), columns)
 
 
 def draw_one_head(context: AppContext) -> Image.Image:
     """Draw the attention of one patch in one head, with a frame around the patch."""
-    trace, (row, column) = trace_photo(context, "vit"), CHOSEN_PATCH
+    trace, (row, column) = trace_photo(context, find_run(context, "vit")), CHOSEN_PATCH
     rows, columns = trace.grid
     first = trace.num_prefix_tokens
     weights = trace.attention[2, 0, first + row * columns + column, first:].float().cpu().numpy()
@@ -113,22 +103,20 @@ def draw_one_head(context: AppContext) -> Image.Image:
 
 
 def draw_heads(context: AppContext) -> Image.Image:
-    """Draw three heads of three layers."""
-    trace = trace_photo(context, "vit")
+    trace = trace_photo(context, find_run(context, "vit"))
     maps = [values for layer in HEAD_LAYERS for values in trace.head_maps(layer)[:3]]
     return tile([draw_over(resize_photo(), values) for values in maps], 3)
 
 
 def draw_rollout(context: AppContext) -> Image.Image:
-    """Draw the rollout over all layers of the fine-tuned model."""
-    trace = trace_photo(context, "tuned")
+    trace = trace_photo(context, find_run(context, "tuned"))
     values = trace.rollout_map(trace.num_layers, fusion="mean", discard_ratio=0.0)
     return Image.fromarray(draw_over(resize_photo(), values))
 
 
 def draw_removed_patches(context: AppContext) -> Image.Image:
     """Draw the photo without the patches that the rollout ranks highest."""
-    trace = trace_photo(context, "vit")
+    trace = trace_photo(context, find_run(context, "vit"))
     values, (_, columns) = compute_ranking_maps(trace)["rollout"][-1], trace.grid
     image, side = Image.fromarray(resize_photo()), SIDE // columns
     for patch in np.argsort(-values.ravel())[:REMOVED_PATCHES]:
@@ -142,12 +130,7 @@ def draw_confusion_matrix(context: AppContext) -> Image.Image:
     evaluation = find_run(context, "tested").evaluation
     counts = confusion_matrix(evaluation.probabilities, evaluation.labels)
     colours = colour_map(np.sqrt(counts / counts.sum(1, keepdims=True)), 10 * len(counts))
-    cells = [
-        colours[i * 10 : i * 10 + 10, j * 10 : j * 10 + 10]
-        for i in range(len(counts))
-        for j in range(len(counts))
-    ]
-    return tile(cells, len(counts))
+    return tile(split(colours, *counts.shape), len(counts))
 
 
 def draw_curves(context: AppContext) -> Image.Image:
@@ -167,13 +150,12 @@ def draw_curves(context: AppContext) -> Image.Image:
 
 
 def draw_shuffled_pieces(context: AppContext) -> Image.Image:
-    """Draw the photo, cut into shuffled pieces."""
     return apply_changes(Image.fromarray(resize_photo()), ImageChanges(pieces=8))
 
 
 def draw_sinks(context: AppContext) -> Image.Image:
     """Draw the attention of the fine-tuned model's last layer, with its few bright patches."""
-    trace = trace_photo(context, "tuned")
+    trace = trace_photo(context, find_run(context, "tuned"))
     return Image.fromarray(draw_over(resize_photo(), trace.head_maps(trace.num_layers).mean(0)))
 
 

@@ -74,13 +74,6 @@ def confusion_matrix(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarra
     return np.bincount(cell, minlength=c * c).reshape(c, c).astype(np.int64)  # (N,) -> (C, C)
 
 
-def _as_square_matrix(matrix: np.ndarray) -> np.ndarray:
-    matrix = np.asarray(matrix)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"a confusion matrix has shape (C, C), not {matrix.shape}")
-    return matrix
-
-
 def _divide(part: np.ndarray, total: np.ndarray, empty: float = 0.0) -> np.ndarray:
     """Divide `part` by `total`; the result is `empty` where `total` is 0."""
     return np.divide(part, total, out=np.full(part.shape, empty), where=total > 0)
@@ -107,20 +100,24 @@ def _precision_recall_f1(
     }
 
 
-def most_confused_pairs(matrix: np.ndarray, limit: int = 10) -> list[ConfusedPair]:
+def most_confused_pairs(matrix: np.ndarray, limit: int) -> list[ConfusedPair]:
     """Return the `limit` largest off-diagonal cells of a confusion matrix (C, C).
 
     In a tie, the lower true class comes first, then the lower predicted class. Cells with 0 are
     left out, so the list may be shorter.
     """
-    if limit < 0:
-        raise ValueError(f"limit must be 0 or more, not {limit}")
-    matrix = _as_square_matrix(matrix)
+    errors = matrix * ~np.eye(len(matrix), dtype=bool)
     support = matrix.sum(axis=1)
-    true, predicted = np.nonzero(matrix * ~np.eye(len(matrix), dtype=bool))  # row-major order
-    order = np.argsort(-matrix[true, predicted], kind="stable")[:limit]
-    pairs = [(int(true[i]), int(predicted[i]), int(matrix[true[i], predicted[i]])) for i in order]
-    return [ConfusedPair(t, s, count, float(count / support[t])) for t, s, count in pairs]
+    return [
+        ConfusedPair(true, predicted, count, float(count / support[true]))
+        for true, predicted, count in _largest_cells(errors, limit)
+    ]
+
+
+def _largest_cells(matrix: np.ndarray, limit: int) -> list[tuple[int, int, int]]:
+    """Return (row, column, value) of the `limit` largest cells above 0; ties in row-major order."""
+    cells = [(int(i), int(j), int(matrix[i, j])) for i, j in np.argwhere(matrix)]
+    return sorted(cells, key=lambda cell: -cell[2])[:limit]
 
 
 def describe_pair(pair: ConfusedPair, classes: Sequence[str]) -> str:
@@ -164,8 +161,6 @@ def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
         raise ValueError(
             f"top_k needs one row (C,) of finite probabilities, not {describe_array(row)}"
         )
-    if k < 1:
-        raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
     return indices, row[indices]
 

@@ -13,6 +13,7 @@ from vitdemo.metrics import _divide, check_predictions, percent_text
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, holm
 
 NUM_BINS = 15  # as in Guo et al. 2017
+NUM_RESAMPLES = 1000
 TEMPERATURE_RANGE = (0.05, 20.0)  # range in which `fit_temperature` searches
 # Smallest normal float32. A softmax may underflow to 0, whose logarithm does not exist.
 MIN_PROBABILITY = float(np.finfo(np.float32).tiny)
@@ -50,20 +51,16 @@ class ReliabilityDiagram:
         return float(np.average(gaps, weights=self.count[filled]))
 
 
-def compute_reliability(
-    probabilities: np.ndarray, labels: np.ndarray, bins: int = NUM_BINS
-) -> ReliabilityDiagram:
-    """Return the reliability diagram of predictions with `bins` bins of confidence."""
+def compute_reliability(probabilities: np.ndarray, labels: np.ndarray) -> ReliabilityDiagram:
+    """Return the reliability diagram of probabilities (N, C) and labels (N,)."""
     check_predictions(probabilities, labels)
-    if bins < 1:
-        raise ValueError(f"bins must be 1 or more, not {bins}")
-    edges = np.linspace(0, 1, bins + 1)
+    edges = np.linspace(0, 1, NUM_BINS + 1)
     confidence = np.max(probabilities, axis=1).astype(np.float64)  # (N, C) -> (N,)
     correct = np.argmax(probabilities, axis=1) == labels
     bin_indices = np.digitize(confidence, edges[1:-1])
-    count = np.bincount(bin_indices, minlength=bins)
-    hits = np.bincount(bin_indices[correct], minlength=bins)
-    sums = np.bincount(bin_indices, weights=confidence, minlength=bins)
+    count = np.bincount(bin_indices, minlength=NUM_BINS)
+    hits = np.bincount(bin_indices[correct], minlength=NUM_BINS)
+    sums = np.bincount(bin_indices, weights=confidence, minlength=NUM_BINS)
     return ReliabilityDiagram(edges, count, hits, _divide(sums, count, np.nan))
 
 
@@ -108,17 +105,13 @@ def split_by_overconfidence(
     The split is at the bin edge where the two sides differ most. Returns None unless at one edge
     both gaps are significant and have opposite signs.
     """
-    splits = [
-        (_merge_bins(diagram, 0, edge), _merge_bins(diagram, edge, len(diagram.count)))
-        for edge in range(1, len(diagram.count))
-    ]
-    splits = [
-        sides
-        for sides in splits
-        if all(side.is_significant for side in sides) and sides[0].gap * sides[1].gap < 0
-    ]
-    contrasts = [abs(lower.gap * lower.count - upper.gap * upper.count) for lower, upper in splits]
-    return splits[int(np.argmax(contrasts))] if splits else None
+    splits = []
+    for edge in range(1, NUM_BINS):
+        lower, upper = _merge_bins(diagram, 0, edge), _merge_bins(diagram, edge, NUM_BINS)
+        if lower.is_significant and upper.is_significant and lower.gap * upper.gap < 0:
+            contrast = abs(lower.gap * lower.count - upper.gap * upper.count)
+            splits.append((contrast, (lower, upper)))
+    return max(splits, key=lambda split: split[0])[1] if splits else None
 
 
 def find_worst_bin(diagram: ReliabilityDiagram) -> ConfidenceRange | None:
@@ -195,8 +188,6 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 def apply_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """Return softmax(log(probabilities) / temperature), (N, C) float64, with the same ranking."""
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise ValueError(f"temperature must be above 0, not {temperature}")
     return scipy.special.softmax(_log_probabilities(probabilities) / temperature, axis=1)
 
 
@@ -208,23 +199,21 @@ class ChanceCalibration:
     max_calibration_error: float  # 95th percentile of the calibration error
 
 
-def compute_chance_calibration(
-    probabilities: np.ndarray, bins: int = NUM_BINS, *, resamples: int = 1000, seed: int = 0
-) -> ChanceCalibration:
+def compute_chance_calibration(probabilities: np.ndarray) -> ChanceCalibration:
     """Return the calibration expected by chance (consistency resampling, Bröcker & Smith 2007).
 
-    In each of `resamples` draws, the probability that a prediction is correct equals its
+    In each of `NUM_RESAMPLES` draws, the probability that a prediction is correct equals its
     confidence. The result depends on `probabilities` (N, C), so compute it again after temperature
     scaling.
     """
     confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
-    bin_indices = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+    bin_indices = np.digitize(confidence, np.linspace(0, 1, NUM_BINS + 1)[1:-1])
     filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
-    rng = np.random.default_rng(seed)
-    hits = np.empty((resamples, len(filled)))
+    rng = np.random.default_rng(0)
+    hits = np.empty((NUM_RESAMPLES, len(filled)))
     for row in hits:  # one row at a time, which needs less memory but no more time
         row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
-    band = np.full((2, bins), np.nan)
+    band = np.full((2, NUM_BINS), np.nan)
     band[:, filled] = np.percentile(hits / counts, [2.5, 97.5], axis=0)
     return ChanceCalibration(band, float(np.percentile(gaps, 95)))

@@ -8,6 +8,8 @@ The temperature is fitted on the run's validation set and evaluated on its test 
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vitdemo.errors import RunError
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.calibration import (
@@ -56,9 +58,8 @@ class CalibrationReport:
     @property
     def mean_confidence(self) -> float:
         """Mean confidence of all predictions, 0 to 1."""
-        filled = self.reliability.count > 0
-        sums = self.reliability.confidence[filled] * self.reliability.count[filled]
-        return float(sums.sum() / self.reliability.count.sum())
+        sums = self.reliability.confidence * self.reliability.count  # NaN in empty bins
+        return float(np.nansum(sums) / self.reliability.count.sum())
 
     @property
     def accuracy(self) -> float:
@@ -90,7 +91,7 @@ def get_true_class_target(run: Run) -> float:
 
 def _compute_scaled_calibration(run: Run) -> ScaledCalibration | None:
     saved = run.evaluation
-    if saved.validation_probabilities is None or saved.validation_labels is None:
+    if saved.validation_probabilities is None:
         return None
     try:
         temperature = fit_temperature(saved.validation_probabilities, saved.validation_labels)

@@ -27,7 +27,7 @@ from vitdemo.metrics.paired import McNemarResult
 from vitdemo.metrics.ranking_curves import RankingCurve
 from vitdemo.runs import Evaluation, Run
 
-TOP_K = (1, 2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
+TOP_K = (2, 3, 5)  # values of k for top-k accuracy, if there are more than k classes
 METRIC_TITLES = {
     "precision": "Precision",
     "recall": "Recall",
@@ -35,21 +35,11 @@ METRIC_TITLES = {
     "average_precision": "Average precision",
     "roc_auc": "ROC-AUC",
 }
-METRIC_NAMES = tuple(METRIC_TITLES)
-
-
-@dataclass(frozen=True)
-class TopKAccuracy:
-    """Top-k `accuracy` (0 to 1): fraction of images whose class is among the `k` most probable."""
-
-    k: int
-    accuracy: float
-    interval: np.ndarray  # (2,), 95% confidence interval
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationReport:
-    """Per-class metrics of a run on its test set; the keys of the dicts are `METRIC_NAMES`.
+    """Per-class metrics of a run on its test set; the keys of the dicts are in `METRIC_TITLES`.
 
     `intervals` contains only precision, recall and F1. `compute_ranking_report` computes intervals
     of the ranking metrics for one class at a time, because this takes longer.
@@ -66,7 +56,7 @@ class ClassificationReport:
     weighted_intervals: dict[str, np.ndarray]
     accuracy: float
     accuracy_interval: np.ndarray  # (2,)
-    top: tuple[TopKAccuracy, ...]
+    top: dict[int, tuple[float, np.ndarray]]  # k -> top-k accuracy and its interval (2,)
 
     def interval(self, column: str, c: int) -> np.ndarray | None:
         """Return the interval (2,) of class `c`, or None if `column` has no intervals."""
@@ -143,7 +133,7 @@ def compute_classification_report(run: Run) -> ClassificationReport:
     probabilities, labels = evaluation.probabilities, evaluation.labels
     metrics = compute_class_metrics(probabilities, labels)
     bounds = intervals.compute_metric_intervals(confusion_matrix(probabilities, labels))
-    columns = {name: getattr(metrics, name) for name in METRIC_NAMES if name != "average_precision"}
+    columns = {name: getattr(metrics, name) for name in ("precision", "recall", "f1", "roc_auc")}
     columns["average_precision"] = ranking_curves.average_precision_by_class(probabilities, labels)
     return ClassificationReport(
         run=run.name,
@@ -160,15 +150,14 @@ def compute_classification_report(run: Run) -> ClassificationReport:
         weighted_intervals=bounds.weighted,
         accuracy=compute_accuracy(probabilities, labels),
         accuracy_interval=bounds.accuracy,
-        top=tuple(compute_top_k(evaluation, k) for k in TOP_K if k < max(len(run.classes), 2)),
+        top={k: _compute_top_k(evaluation, k) for k in TOP_K if k < len(run.classes)},
     )
 
 
-def compute_top_k(evaluation: Evaluation, k: int) -> TopKAccuracy:
-    """Return the top-k accuracy of an evaluation with its 95% confidence interval."""
+def _compute_top_k(evaluation: Evaluation, k: int) -> tuple[float, np.ndarray]:
     accuracy = ranking_curves.top_k_accuracy(evaluation.probabilities, evaluation.labels, k)
     n = len(evaluation.labels)
-    return TopKAccuracy(k, accuracy, intervals.wilson_interval(round(accuracy * n), n))
+    return accuracy, intervals.wilson_interval(round(accuracy * n), n)
 
 
 def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
@@ -184,13 +173,12 @@ def compute_ranking_report(run: Run, class_name: str) -> RankingReport:
     probabilities, labels = evaluation.probabilities, evaluation.labels
     if not (labels == c).any():
         raise RunError(
-            f"The test set of '{run.name}' has no images of '{run.classes[c]}': choose another "
-            "class."
+            f"The test set of '{run.name}' has no images of '{class_name}': choose another class."
         )
-    is_only_class = bool((labels == c).all())
+    is_only_class = (labels == c).all()
     return RankingReport(
         run.name,
-        run.classes[c],
+        class_name,
         None if is_only_class else ranking_curves.compute_roc_curve(probabilities, labels, c),
         ranking_curves.compute_precision_recall_curve(probabilities, labels, c),
         *intervals.ranking_interval(probabilities, labels, c),
@@ -207,8 +195,11 @@ def compare_runs(first: Run, second: Run) -> PairedTest:
             "compared. Choose two runs with the same test set."
         )
     correct = [paired.is_correct(each.probabilities, each.labels) for each in (a, b)]
-    tests = paired.mcnemar_by_class(*correct, a.labels, len(first.classes))
     overall = paired.mcnemar(*correct)
+    tests = [
+        paired.mcnemar(*(each[a.labels == c] for each in correct))
+        for c in range(len(first.classes))
+    ]
     overall_p, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
     return PairedTest(
         first.name,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitdemo.metrics import _as_square_matrix, _divide, check_predictions
+from vitdemo.metrics import _divide, _largest_cells, check_predictions
 
 # Type of images -> condition on the predictions of the chosen model and of the other models
 IMAGE_FILTERS = {
@@ -32,11 +32,6 @@ IMAGE_ORDERS = {
     "doubtful_label": "the lowest self-confidence, averaged over the models",
     "data_set": "the lowest index",
 }
-NORMALISATIONS = {
-    "count": None,
-    "true": 1,
-    "predicted": 0,
-}  # name -> axis whose fractions sum to 1
 
 
 @dataclass(frozen=True)
@@ -97,8 +92,7 @@ def compute_margin(probabilities: np.ndarray) -> np.ndarray:
 
 def compute_self_confidence(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the probability of the given label, averaged over the models, (N,) float64."""
-    check_model_predictions(probabilities, labels)
-    confidence = np.asarray(probabilities)[:, np.arange(len(labels)), labels]  # (M, N)
+    confidence = probabilities[:, np.arange(len(labels)), labels]  # (M, N)
     return confidence.mean(axis=0, dtype=np.float64)
 
 
@@ -111,8 +105,6 @@ def find_label_errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarr
     the most probable class is not the label. The models must not have been trained on these images.
     The label of such an image may still be correct.
     """
-    check_model_predictions(probabilities, labels)
-    labels = np.asarray(labels)
     mean = np.mean(probabilities, axis=0, dtype=np.float64)  # (M, N, C) -> (N, C)
     confidence = mean[np.arange(len(labels)), labels]  # (N,)
     c = mean.shape[1]
@@ -130,14 +122,10 @@ def select_images(
 ) -> np.ndarray:
     """Return the indices of the images that pass the `filters` for one of the M models.
 
-    Raises ValueError if `model` or a value in `filters` is invalid.
+    Raises ValueError if the predictions or a value in `filters` are invalid.
     """
     check_model_predictions(probabilities, labels)
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    m, _, c = probabilities.shape
-    if not 0 <= model < m:
-        raise ValueError(f"there is no model {model}: choose 0 to {m - 1}")
-    _check_filters(filters, c)
+    _check_filters(filters, probabilities.shape[2])
     predicted = probabilities.argmax(axis=2)  # (M, N)
     confidence = probabilities[model].max(axis=1)  # (N,)
     passes = _kind_mask(filters.kind, probabilities, labels, predicted == labels, model)
@@ -169,9 +157,7 @@ def _kind_mask(
 ) -> np.ndarray:
     """Return the mask (N,) of `IMAGE_FILTERS[kind]`; `correct` (M, N) marks correct predictions."""
     if kind == "label_errors":
-        mask = np.zeros(len(labels), dtype=bool)
-        mask[find_label_errors(probabilities, labels)] = True
-        return mask
+        return np.isin(np.arange(len(labels)), find_label_errors(probabilities, labels))
     return {
         "errors": ~correct[model],
         "right": correct[model],
@@ -185,12 +171,8 @@ def _class_mask(filters: Filters, labels: np.ndarray, predicted: np.ndarray) -> 
     """Return the mask (N,) of the images with the chosen true and predicted class."""
 
     def match(true: int | None, prediction: int | None) -> np.ndarray:
-        mask = np.ones(len(labels), dtype=bool)
-        if true is not None:
-            mask &= labels == true
-        if prediction is not None:
-            mask &= predicted == prediction
-        return mask
+        is_true = (labels == true) | (true is None)
+        return is_true & ((predicted == prediction) | (prediction is None))
 
     selected = match(filters.true, filters.predicted)
     return selected | match(filters.predicted, filters.true) if filters.either_way else selected
@@ -207,44 +189,14 @@ def _sort_keys(order: str, probabilities: np.ndarray, labels: np.ndarray, model:
     return np.arange(len(labels))
 
 
-def normalise_confusion(matrix: np.ndarray, normalisation: str = "count") -> np.ndarray:
-    """Normalise a confusion matrix (C, C) by "true" or "predicted" class; "count" does nothing.
-
-    The fractions are 0 for a class without images, or for a class that is never predicted.
-    """
-    if normalisation not in NORMALISATIONS:
-        raise ValueError(
-            f"unknown normalisation '{normalisation}': choose {', '.join(NORMALISATIONS)}"
-        )
-    matrix, axis = _as_square_matrix(matrix), NORMALISATIONS[normalisation]
-    return matrix if axis is None else _divide(matrix, matrix.sum(axis=axis, keepdims=True))
-
-
-def subtract_confusion(
-    first: np.ndarray, second: np.ndarray, normalisation: str = "count"
-) -> np.ndarray:
-    """Subtract the second model's normalised confusion matrix from the first model's.
-
-    Raises ValueError if the row sums of the two matrices differ, because both must be of the same
-    images. For "count" and "true", the rows of the result add up to 0.
-    """
-    first, second = _as_square_matrix(first), _as_square_matrix(second)
-    if first.shape != second.shape or (first.sum(axis=1) != second.sum(axis=1)).any():
-        raise ValueError("the confusion matrices are of different images: choose two other models")
-    return normalise_confusion(first, normalisation) - normalise_confusion(second, normalisation)
-
-
-def mutual_confusions(matrix: np.ndarray, limit: int = 10) -> list[MutualConfusion]:
+def mutual_confusions(matrix: np.ndarray, limit: int) -> list[MutualConfusion]:
     """Return the `limit` pairs of classes with the most confusions in both directions.
 
     In a tie, the lower first class comes first, then the lower second class. Pairs without
     confusions are left out.
     """
-    if limit < 0:
-        raise ValueError(f"limit must be 0 or more, not {limit}")
-    matrix = _as_square_matrix(matrix)
     both = np.triu(matrix + matrix.T, k=1)  # (C, C)
-    first, second = np.nonzero(both)  # row-major order
-    order = np.argsort(-both[first, second], kind="stable")[:limit]
-    pairs = [(int(first[i]), int(second[i])) for i in order]
-    return [MutualConfusion(i, j, int(matrix[i, j]), int(matrix[j, i])) for i, j in pairs]
+    return [
+        MutualConfusion(i, j, int(matrix[i, j]), int(matrix[j, i]))
+        for i, j, _ in _largest_cells(both, limit)
+    ]

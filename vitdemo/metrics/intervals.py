@@ -19,18 +19,17 @@ which a metric is not defined (its class was not drawn) are ignored.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy  # scipy loads its submodules on first use
 
-from vitdemo.metrics import _as_square_matrix, _divide, _precision_recall_f1
+from vitdemo.metrics import _divide, _precision_recall_f1
 from vitdemo.metrics.ranking_curves import one_vs_rest
 
 NUM_RESAMPLES = 1000
-CONFIDENCE_LEVEL = 0.95
-NORMAL_QUANTILE = 1.959964  # 95% of a standard normal distribution are within ± this
+NORMAL_QUANTILE = 1.959963984540054  # 95% of a standard normal distribution are within ± this
 MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
 
 
@@ -50,148 +49,98 @@ class MetricIntervals:
     weighted: dict[str, np.ndarray]  # as `macro`, weighted by support
 
 
-def compute_metric_intervals(
-    matrix: np.ndarray,
-    *,
-    resamples: int = NUM_RESAMPLES,
-    level: float = CONFIDENCE_LEVEL,
-    seed: int = 0,
-) -> MetricIntervals:
-    """Return intervals of the metrics of a confusion matrix (C, C); `seed` fixes the draws.
-
-    Raises ValueError if there are no images or `level` is not between 0 and 1.
-    """
-    matrix = _as_square_matrix(matrix)
-    _check_draws(matrix.sum(), resamples, level)
+def compute_metric_intervals(matrix: np.ndarray) -> MetricIntervals:
+    """Return intervals of the metrics of a confusion matrix (C, C) of at least one image."""
     # Correct predictions, predictions and support, per resample and class: each (R, C).
-    hits, predicted, support = _resample_counts(matrix, resamples, np.random.default_rng(seed))
+    hits, predicted, support = _resample_counts(matrix)
     values, has_images = _precision_recall_f1(hits, predicted, support), support > 0
     n, correct, true_counts = matrix.sum(), matrix.diagonal(), matrix.sum(axis=1)
     predicted_counts = np.where(true_counts > 0, matrix.sum(axis=0), 0)
     return MetricIntervals(
-        accuracy=wilson_interval(correct.sum(), n, level),
-        precision=wilson_interval(correct, predicted_counts, level),
-        recall=wilson_interval(correct, true_counts, level),
-        f1=_percentile_interval(values["f1"], level),
+        accuracy=wilson_interval(correct.sum(), n),
+        precision=wilson_interval(correct, predicted_counts),
+        recall=wilson_interval(correct, true_counts),
+        f1=_percentile_interval(values["f1"]),
         macro={
-            name: _percentile_interval(np.nansum(samples, axis=1) / has_images.sum(axis=1), level)
+            name: _percentile_interval(np.nansum(samples, axis=1) / has_images.sum(axis=1))
             for name, samples in values.items()
         },
         weighted={
-            name: _percentile_interval(np.nansum(samples * support, axis=1) / n, level)
+            name: _percentile_interval(np.nansum(samples * support, axis=1) / n)
             for name, samples in values.items()
         },
     )
 
 
-def _check_draws(n: int, resamples: int, level: float) -> None:
-    if n < 1:
-        raise ValueError("there are no images to resample")
-    if resamples < 1:
-        raise ValueError(f"resamples must be 1 or more, not {resamples}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, not {level}")
+def _resample(counts: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield resampled `counts` (K,) of images in batches (r, K), R in total."""
+    rng, n = np.random.default_rng(0), counts.sum()
+    step = max(1, MAX_CELLS_AT_ONCE // len(counts))
+    for start in range(0, NUM_RESAMPLES, step):
+        yield rng.multinomial(n, counts / n, size=min(step, NUM_RESAMPLES - start))
 
 
-def _resample_counts(
-    matrix: np.ndarray, resamples: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return correct predictions, predictions and support of each class, each (R, C) int64."""
+def _resample_counts(matrix: np.ndarray) -> np.ndarray:
+    """Return correct predictions, predictions and support of each class, (3, R, C)."""
     c = len(matrix)
     true, predicted = np.nonzero(matrix)  # (K,) cells; most are empty with 1,000 classes
-    counts = matrix[true, predicted]
-    probabilities = counts / counts.sum()
-    out = np.zeros((3, resamples, c), dtype=np.int64)
-    step = max(1, MAX_CELLS_AT_ONCE // len(counts))
-    for start in range(0, resamples, step):
-        rows = slice(start, min(start + step, resamples))
-        size = rows.stop - rows.start
-        samples = rng.multinomial(counts.sum(), probabilities, size=size)  # (r, K)
-        correct = true == predicted
-        out[0, rows, true[correct]] = samples[:, correct].T
-        out[1, rows] = _sum_by_class(predicted, samples, c)
-        out[2, rows] = _sum_by_class(true, samples, c)
-    return out[0], out[1], out[2]
+    right = true == predicted
+    batches = [
+        [
+            _sum_by_class(true[right], samples[:, right], c),
+            _sum_by_class(predicted, samples, c),
+            _sum_by_class(true, samples, c),
+        ]
+        for samples in _resample(matrix[true, predicted])
+    ]
+    return np.concatenate(batches, axis=1)
 
 
 def _sum_by_class(group: np.ndarray, samples: np.ndarray, c: int) -> np.ndarray:
     """Sum the columns of `samples` (r, K) that `group` (K,) assigns to each class: (r, C)."""
-    order = np.argsort(group, kind="stable")
-    present, starts = np.unique(group[order], return_index=True)
-    sums = np.zeros((len(samples), c), dtype=np.int64)
-    sums[:, present] = np.add.reduceat(samples[:, order], starts, axis=1)
-    return sums
+    cells = np.arange(len(samples))[:, None] * c + group  # (r, K)
+    sums = np.bincount(cells.ravel(), samples.ravel(), minlength=len(samples) * c)
+    return sums.reshape(-1, c)
 
 
-def _percentile_interval(samples: np.ndarray, level: float) -> np.ndarray:
-    """Return the interval (2, ...) of the middle `level` of `samples` (R, ...) that are not NaN."""
-    tails = [100 * (1 - level) / 2, 100 * (1 + level) / 2]
+def _percentile_interval(samples: np.ndarray) -> np.ndarray:
+    """Return the interval (2, ...) of the middle 95% of `samples` (R, ...) that are not NaN."""
     undefined = np.isnan(samples).all(axis=0)
     # nanpercentile warns about all-NaN columns, and warnings cannot be silenced for one thread.
     filled = np.where(undefined, 0.0, samples)
-    return np.where(undefined, np.nan, np.nanpercentile(filled, tails, axis=0))
+    return np.where(undefined, np.nan, np.nanpercentile(filled, [2.5, 97.5], axis=0))
 
 
-def wilson_interval(hits: np.ndarray, n: np.ndarray, level: float = CONFIDENCE_LEVEL) -> np.ndarray:
+def wilson_interval(hits: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return Wilson's (1927) score interval (2, ...) of the proportions `hits` / `n`.
 
-    NaN where `n` is 0. Raises ValueError if `hits` is negative or larger than `n`.
+    Both may be fractional, such as an effective sample size. NaN where `n` is 0. Raises ValueError
+    if `hits` is negative or larger than `n`.
     """
-    hits, n = np.asarray(hits), np.asarray(n)
-    if ((hits < 0) | (hits > n) & (n > 0)).any():
+    hits, n = np.asarray(hits, float), np.asarray(n, float)
+    if ((hits < 0) | (hits > n)).any():
         raise ValueError(f"hits must be from 0 to the number of images ({n}), not {hits}")
-
-    def limits(hits: int, n: int) -> tuple[float, float]:
-        if n < 1:
-            return np.nan, np.nan
-        return scipy.stats.binomtest(hits, n).proportion_ci(level, method="wilson")
-
-    return np.array(np.vectorize(limits, otypes=[float, float])(hits, n))
-
-
-def wilson_interval_of_fraction(
-    fraction: float, n: float, level: float = CONFIDENCE_LEVEL
-) -> np.ndarray:
-    """Return Wilson's score interval (2,) of the proportion `fraction` (0 to 1) of `n` images.
-
-    Unlike `wilson_interval`, it accepts a fractional `n`, such as an effective sample size. Raises
-    ValueError for a proportion outside 0 to 1 or an `n` below 1.
-    """
-    if not 0 <= fraction <= 1 or n < 1:
-        raise ValueError(f"fraction must be 0 to 1 and n at least 1, not {fraction} and {n}")
-    z = scipy.special.ndtri((1 + level) / 2)
-    centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
-    half_width = z * math.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return np.clip([centre - half_width, centre + half_width], 0.0, 1.0)
+    z = NORMAL_QUANTILE
+    half_width = z * np.sqrt(_divide(hits * (n - hits), n, np.nan) + z**2 / 4)
+    bounds = np.array([hits + z**2 / 2 - half_width, hits + z**2 / 2 + half_width]) / (n + z**2)
+    return np.clip(bounds, 0.0, 1.0)
 
 
 def ranking_interval(
-    probabilities: np.ndarray,
-    labels: np.ndarray,
-    c: int,
-    *,
-    resamples: int = NUM_RESAMPLES,
-    level: float = CONFIDENCE_LEVEL,
-    seed: int = 0,
+    probabilities: np.ndarray, labels: np.ndarray, c: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
 
     The first interval is NaN if all images are of class `c`. Raises ValueError without such images.
     """
-    truth, scores = one_vs_rest(probabilities, labels, c)
-    _check_draws(len(truth), resamples, level)
-    cells = _ranked_counts(truth, scores)  # (G, 2)
-    rng = np.random.default_rng(seed)
+    cells = _ranked_counts(*one_vs_rest(probabilities, labels, c))  # (G, 2)
     areas, precisions = [], []
-    step = max(1, MAX_CELLS_AT_ONCE // cells.size)
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        samples = rng.multinomial(len(truth), cells.ravel() / len(truth), size=size)
-        negatives, positives = np.moveaxis(samples.reshape(size, *cells.shape), 2, 0)  # each (r, G)
+    for samples in _resample(cells.ravel()):
+        negatives, positives = np.moveaxis(samples.reshape(-1, *cells.shape), 2, 0)  # each (r, G)
         areas.append(_roc_aucs(positives, negatives))
         precisions.append(_average_precisions(positives, negatives))
-    return _percentile_interval(np.concatenate(areas), level), _percentile_interval(
-        np.concatenate(precisions), level
+    return _percentile_interval(np.concatenate(areas)), _percentile_interval(
+        np.concatenate(precisions)
     )
 
 
@@ -212,11 +161,7 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def _roc_aucs(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
-    """Return the ROC AUC (r,) of counts (r, G).
-
-    The AUC is the fraction of pairs in which the image of the class ranks higher; a tie counts as
-    half. NaN where one side has no images.
-    """
+    """Return the ROC AUC (r,) of counts (r, G): a tie counts as half; NaN if one side is empty."""
     # Number of positives that are ranked above the negatives of each group
     above = np.cumsum(positives, axis=1) - positives / 2
     pairs = positives.sum(axis=1) * negatives.sum(axis=1)
@@ -224,11 +169,7 @@ def _roc_aucs(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
 
 
 def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndarray:
-    """Return the average precision (r,) of counts (r, G).
-
-    The precision at each group is weighted by the group's images of the class. NaN if there are no
-    images of the class.
-    """
+    """Return the average precision (r,) of counts (r, G); NaN without images of the class."""
     true_positives = np.cumsum(positives, axis=1)
     precision = _divide(true_positives, true_positives + np.cumsum(negatives, axis=1))
     return _divide((precision * positives).sum(axis=1), true_positives[:, -1], np.nan)
@@ -239,8 +180,6 @@ def margin_of_error(hits: int, n: int) -> float:
 
     The result is from 0 to 1, but never 0: for 20 hits among 20 images, it is 0.08.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
     low, high = wilson_interval(hits, n)
     return float(high - low) / 2
 
@@ -279,14 +218,11 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     Only the first model classifies `first_only` images correctly, only the second `second_only`.
     The paired interval is narrower than the intervals of the two accuracies suggest. The method is
     the adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each
-    of the four outcomes. The interval is also valid for few images and never has width 0. Raises
-    ValueError if the counts do not fit `n` images.
+    of the four outcomes. The interval is also valid for few images and never has width 0. NaN
+    without images.
     """
-    if n < 1:
-        raise ValueError("there are no images to compare")
-    if min(first_only, second_only) < 0 or first_only + second_only > n:
-        counts = f"first_only ({first_only}) and second_only ({second_only})"
-        raise ValueError(f"{counts} must be 0 or more and add up to at most {n} images")
+    if not n:
+        return np.full(2, np.nan)
     difference, discordant = first_only - second_only, first_only + second_only
     centre = difference / (n + 2)
     error = math.sqrt(discordant + 1 - difference**2 / (n + 2)) / (n + 2)
@@ -309,16 +245,14 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 def seed_difference_threshold(accuracies: Sequence[float]) -> float:
     """Return the accuracy difference that two runs exceed by the random seed in 5% of cases.
 
-    `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
-    sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of freedom. The
-    factor sqrt(2) is needed because the difference of two runs varies more than one run. A second
-    recipe is assumed to vary as much as this one. Raises `ValueError` for fewer than two seeds.
+    `accuracies` are results of one recipe with n seeds, at least 2, in any unit. The two-sided
+    threshold is sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of
+    freedom. The factor sqrt(2) is needed because the difference of two runs varies more than one
+    run. A second recipe is assumed to vary as much as this one.
     """
-    if len(accuracies) < 2:
-        raise ValueError(f"at least 2 seeds are needed, not {len(accuracies)}")
     return math.sqrt(2) * _t_quantile(len(accuracies)) * float(np.std(accuracies, ddof=1))
 
 
 def _t_quantile(n: int) -> float:
     """Return half the width of the 95% interval of a mean of `n` values, in standard errors."""
-    return float(scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, n - 1))
+    return float(scipy.stats.t.ppf(0.975, n - 1))

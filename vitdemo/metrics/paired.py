@@ -51,8 +51,6 @@ class McNemarResult:
     @property
     def interval(self) -> np.ndarray:
         """95% confidence interval (2,) of the difference; NaN without images."""
-        if not self.n:
-            return np.full(2, np.nan)
         return difference_interval(self.first_only, self.second_only, self.n)
 
     def _fraction(self, count: int) -> float:
@@ -77,14 +75,6 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
     # `binomtest` takes eight times as long, because it supports probabilities other than 0.5.
     p = min(2 * float(scipy.stats.binom.cdf(min(b, c), b + c, 0.5)), 1.0)
     return McNemarResult(both, b, c, len(first), p if len(first) else float("nan"))
-
-
-def mcnemar_by_class(
-    first: np.ndarray, second: np.ndarray, labels: np.ndarray, classes: int
-) -> list[McNemarResult]:
-    """Test the images of each class 0..`classes` - 1 separately; `p` is not corrected."""
-    labels = np.asarray(labels)
-    return [mcnemar(first[labels == c], second[labels == c]) for c in range(classes)]
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
@@ -114,20 +104,21 @@ def describe_mcnemar(
     """
     p = test.p if p is None else p
     if test.n == 0:
-        return f"There are no {_name_images(name, 0)}, so there is nothing to compare."
+        return f"There are no {name_images(name, 0)}, so there is nothing to compare."
     if test.first_only + test.second_only == 0:
         return (
-            f"{first} and {second} are correct on the same {_name_images(name, 2)}: no difference."
+            f"{first} and {second} are correct on the same {name_images(name, 2)}: no difference."
         )
     verdict = "significant" if p < SIGNIFICANCE_THRESHOLD else "not significant"
-    subject = f"{test.first_only:,} {_name_images(name, test.first_only)}"
+    relation = "" if p < 0.001 else "= "
+    subject = f"{test.first_only:,} {name_images(name, test.first_only)}"
     return (
         f"Only {first} is correct on {subject}, only {second} on {test.second_only:,}: the "
-        f"difference is {verdict} ({format_p_value(p)})."
+        f"difference is {verdict} (p {relation}{format_p_value(p)})."
     )
 
 
-def _name_images(name: str | None, count: int) -> str:
+def name_images(name: str | None, count: int) -> str:
     """Name `count` images of a class: "cats", "cat", 'images of "n0144"' or "images"."""
     if name in CIFAR10_NOUNS:
         singular, plural = CIFAR10_NOUNS[name]
@@ -137,7 +128,7 @@ def _name_images(name: str | None, count: int) -> str:
 
 
 def format_p_value(p: float) -> str:
-    """Format a p-value with two or three decimals: "p = 0.31", "p < 0.001"."""
+    """Format a p-value with two or three decimals: "0.31", "0.012", "< 0.001"."""
     if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

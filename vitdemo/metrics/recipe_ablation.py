@@ -54,8 +54,6 @@ _FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
 }
 # Names of fields and values on the page, if the names in the code differ.
 _FIELD_TITLES = {
-    "image_size": "image size",
-    "start": "start",
     "embed_dim": "width",
     "num_heads": "heads",
     "pos_embed": "position embedding",
@@ -88,6 +86,7 @@ _FIELD_TITLES = {
     "train_pictures": "training images",
 }
 _VALUE_TITLES = {
+    "": "none",
     "adamw": "AdamW",
     "adam": "Adam",
     "sgd": "SGD",
@@ -130,7 +129,7 @@ class AblationGain:
     @property
     def recipe_changes(self) -> tuple[str, ...]:
         """Differences from the baseline other than the seed."""
-        return _without_seed(self.differences)
+        return tuple(text for text in self.differences if not text.startswith("seed: "))
 
     @property
     def seed_change(self) -> str:
@@ -139,13 +138,17 @@ class AblationGain:
 
     @property
     def is_single_change(self) -> bool:
-        """Whether the run has learned and differs in a single change."""
-        return self.has_learned and is_single_change(self.differences)
+        """Whether the run has learned and differs in a single change; the seed does not count."""
+        changes = {
+            MIXING_PREFIXES if change.startswith(MIXING_PREFIXES) else change
+            for change in self.recipe_changes
+        }
+        return self.has_learned and len(changes) == 1
 
     @property
     def is_seed_only(self) -> bool:
         """Whether the run is the baseline's recipe with another seed."""
-        return is_seed_only(self.differences)
+        return len(self.differences) > 0 and not self.recipe_changes
 
     @property
     def description(self) -> str:
@@ -200,10 +203,7 @@ class RecipeAblation:
     @property
     def seed_accuracies(self) -> list[float]:
         """Test accuracies of the baseline and of its repeats with other seeds, 0 to 1."""
-        return [
-            self.accuracy,
-            *(self.accuracy + repeat.test.difference for repeat in self.seed_repeats),
-        ]
+        return [self.accuracy, *(repeat.test.first_accuracy for repeat in self.seed_repeats)]
 
     @property
     def seed_threshold(self) -> float | None:
@@ -263,8 +263,7 @@ def summarise_ablation(ablation: RecipeAblation) -> list[str]:
     worse = [gain for gain in confirmed if gain.test.difference <= 0]
     others = [gain for gain in ablation.single_changes if not gain.is_significant]
     sentences = [
-        f"{heading}: "
-        f"{'; '.join(_describe_gain(gain, ablation.other_seed_gains(gain)) for gain in gains)}."
+        f"{heading}: {'; '.join(_describe_gain(gain, ablation) for gain in gains)}."
         for heading, gains in (
             (f"More accurate than {ablation.baseline}", better),
             (f"Less accurate than {ablation.baseline}", worse),
@@ -277,7 +276,6 @@ def summarise_ablation(ablation: RecipeAblation) -> list[str]:
 
 
 def _describe_seed_variation(ablation: RecipeAblation) -> str:
-    """Return sentences on the variation of the baseline's accuracy between seeds."""
     if not ablation.seed_repeats:
         return (
             f"{ablation.baseline} was trained with only one seed. These verdicts cover the "
@@ -312,19 +310,20 @@ def _gain_row(gain: AblationGain) -> list[str]:
         f"{100 * gain.test.first_accuracy:.2f}",
         format_signed(100 * gain.test.difference),
         f"{format_signed(low)} to {format_signed(high)}",
-        format_p_value(gain.p).removeprefix("p = ").removeprefix("p "),
+        format_p_value(gain.p),
         DASH if gain.validation_gain is None else format_signed(100 * gain.validation_gain),
         gain.description or "nothing: the same recipe",
     ]
 
 
-def _describe_gain(gain: AblationGain, other_gains: Sequence[float]) -> str:
+def _describe_gain(gain: AblationGain, ablation: RecipeAblation) -> str:
     """Describe a change, its gain in percentage points, and the gains with other seeds."""
+    other_gains = ablation.other_seed_gains(gain)
     points = f"{format_signed(100 * gain.test.difference)} points"
     gains = " and ".join(format_signed(100 * value) for value in other_gains)
     details = f"; with {_seed_phrase(other_gains)} {gains}" if other_gains else ""
     if other_gains and not gain.seed_change:
-        paired = np.array([gain.test.difference, *other_gains])
+        paired = np.array(ablation.paired_seed_gains(gain))
         mean, low, high = (format_signed(100 * value) for value in mean_interval(paired))
         details += f"; mean {mean}, 95% interval over seeds {low} to {high}"
     return f"{' and '.join(gain.differences)} ({points}{details})"
@@ -396,8 +395,6 @@ def read_ablations(run: Run) -> list[tuple[str, str]]:
 
 def is_at_chance(run: Run) -> bool:
     """Return whether the test accuracy is close to chance, as after a diverged training run."""
-    if not run.has_evaluation:
-        return False
     try:
         evaluation = validated_evaluation(run)
     except RunError:
@@ -407,24 +404,6 @@ def is_at_chance(run: Run) -> bool:
     return accuracy < chance + MIN_LEARNED_FRACTION * (1 - chance)
 
 
-def is_single_change(differences: Sequence[str]) -> bool:
-    """Return whether the `differences` are a single change; the seed does not count."""
-    changes = {
-        MIXING_PREFIXES if difference.startswith(MIXING_PREFIXES) else difference
-        for difference in _without_seed(differences)
-    }
-    return len(changes) == 1
-
-
-def is_seed_only(differences: Sequence[str]) -> bool:
-    """Return whether the seed is the only one of the `differences`."""
-    return len(differences) > 0 and not _without_seed(differences)
-
-
-def _without_seed(differences: Sequence[str]) -> tuple[str, ...]:
-    return tuple(difference for difference in differences if not difference.startswith("seed: "))
-
-
 def list_differences(baseline: Run, run: Run) -> list[str]:
     """List the settings that differ, such as "augmentation: none → RandAugment".
 
@@ -432,28 +411,19 @@ def list_differences(baseline: Run, run: Run) -> list[str]:
     and only one of them may have a momentum or betas.
     """
     first, second = describe_settings(baseline), describe_settings(run)
-    changes = {}
-    if (before := _model_name(baseline)) != (after := _model_name(run)):
-        changes["model"] = before, after
-    else:
+    changes = {"model": tuple(r.spec.name or r.spec.family for r in (baseline, run))}
+    if len({*changes["model"]}) == 1:
         options = dict.fromkeys([*baseline.spec.options, *run.spec.options])
         changes |= {o: tuple(_format_option(r, o) for r in (baseline, run)) for o in options}
     if first["optimizer"] != second["optimizer"]:
-        first, second = _merge_learning_rate(first), _merge_learning_rate(second)
+        for texts in (first, second):
+            texts["optimizer"] += f", learning rate {texts.pop('learning_rate')}"
     changes |= {field: (first[field], second[field]) for field in first if field in second}
     return [
         f"{_FIELD_TITLES.get(field, field.replace('_', ' '))}: {before} → {after}"
         for field, (before, after) in changes.items()
         if before != after
     ]
-
-
-def _merge_learning_rate(setting_texts: dict[str, str]) -> dict[str, str]:
-    """Merge the optimizer and its learning rate into one setting."""
-    others = {field: text for field, text in setting_texts.items() if field != "learning_rate"}
-    return others | {
-        "optimizer": f"{setting_texts['optimizer']}, learning rate {setting_texts['learning_rate']}"
-    }
 
 
 def describe_settings(run: Run) -> dict[str, str]:
@@ -467,8 +437,7 @@ def describe_settings(run: Run) -> dict[str, str]:
         if field not in _IGNORED_FIELDS and (
             field not in _FIELD_CONDITIONS or _FIELD_CONDITIONS[field](run)
         ):
-            value = recipe_field(run, field)
-            texts[field] = _format_setting(field, value)
+            texts[field] = _format_setting(field, recipe_field(run, field))
     return texts
 
 
@@ -483,15 +452,11 @@ def _format_setting(field: str, value: Any) -> str:
 
 
 def _format_value(value: Any) -> str:
-    return (
-        _VALUE_TITLES.get(value, value)
-        if isinstance(value, str) and value
-        else _format_plain_value(value)
-    )
-
-
-def _model_name(run: Run) -> str:
-    return run.spec.name or run.spec.family
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " and ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else _VALUE_TITLES.get(str(value), str(value))
 
 
 def _format_option(run: Run, name: str) -> str:
@@ -510,11 +475,3 @@ def _describe_start(run: Run) -> str:
         return "pretrained weights"
     from_file = "--weights" in str(run.config.get("command", ""))  # file outside of run folders
     return "weights from a file" if from_file else "random weights"
-
-
-def _format_plain_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " and ".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value) or "none"

@@ -71,9 +71,7 @@ def choose_milestones(runs: Sequence[Run]) -> list[float]:
     These accuracies are the highest multiples that the worst, the median and the best run reach. If
     some of them are equal, lower multiples are added.
     """
-    best = [max(r["val_accuracy"] for r in run.history) for run in runs if run.history]
-    if not best:
-        return []
+    best = [max(r["val_accuracy"] for r in run.history) for run in runs]
     steps = {
         math.floor(100 * accuracy / MILESTONE_STEP + 1e-9)
         for accuracy in (min(best), median(best), max(best))
@@ -103,12 +101,10 @@ def first_epochs_reaching(run: Run, accuracies: Sequence[float]) -> list[Milesto
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     """Return a table of milestones, best run first: (header, one row per run).
 
-    Runs without an epoch are left out.
+    Each run has at least one epoch.
     """
     accuracies, rows = choose_milestones(runs), []
     for run in runs:
-        if not run.history:
-            continue
         milestones = {m.accuracy: m for m in first_epochs_reaching(run, accuracies)}
         cells = [
             f"epoch {m.epoch}, {m.minutes:.1f} min" if (m := milestones.get(accuracy)) else DASH
@@ -209,7 +205,7 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
             ("crop_padding", "shifted"),
             ("flip", "flipped"),
         )
-        if field in RECIPE_DEFAULTS and recipe_field(run, field) not in (0, False, "none")
+        if recipe_field(run, field) not in (0, False, "none")
     ]
     if augmentations:
         reasons.append(

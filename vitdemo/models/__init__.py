@@ -13,9 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
-from vitdemo.models.convnet import ConvNet
+from vitdemo.models.convnet import ConvNet, build_resnet18
 from vitdemo.models.pretrained import build_timm, load_pretrained_weights, patch_sides
-from vitdemo.models.resnet import build_resnet18
 from vitdemo.models.vit import VisionTransformer
 
 CONVOLUTIONAL_FAMILIES = ("convnet", "resnet18")  # model families without attention
@@ -58,17 +57,13 @@ def build_model(
     that are not available or belong to another model.
     """
     if spec.family == "vit":
+        sizes = {"image_size": spec.image_size, "num_classes": num_classes}
         try:
-            model = VisionTransformer(
-                image_size=spec.image_size, num_classes=num_classes, **spec.options
-            )
-        except (
-            ValueError
-        ) as error:  # for example, an image size that is not a multiple of the patch size
+            model = VisionTransformer(**sizes, **spec.options)
+        except ValueError as error:  # for example, the image size is no multiple of the patch size
             raise ModelError(str(error)) from error
-        return (
-            load_pretrained_weights(model, weights, keep_head) if pretrained or weights else model
-        )
+        needs_weights = pretrained or weights
+        return load_pretrained_weights(model, weights, keep_head) if needs_weights else model
     if spec.family in CONVOLUTIONAL_FAMILIES:
         if weights is not None:
             raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
@@ -76,14 +71,8 @@ def build_model(
             return build_resnet18(num_classes)
         return ConvNet(num_classes=num_classes, **spec.options)
     if spec.family == "timm":
-        return build_timm(
-            spec.name,
-            num_classes,
-            spec.image_size,
-            pretrained=pretrained,
-            weights=weights,
-            **spec.options,
-        )
+        start = {"pretrained": pretrained, "weights": weights}
+        return build_timm(spec.name, num_classes, spec.image_size, **start, **spec.options)
     raise ModelError(f"Unknown model family '{spec.family}': choose one of {', '.join(FAMILIES)}.")
 
 
@@ -126,8 +115,9 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
     names = {"cls_token": "class token", "dist_token": "distillation token"}
     found = [name for attr, name in names.items() if getattr(model, attr, None) is not None]
     registers = getattr(model, "reg_token", None)  # (1, number, D)
-    count = 0 if registers is None else registers.shape[1]
-    return (*found, *(f"register {i}" for i in range(1, count + 1)))
+    if registers is not None:
+        found += [f"register {i + 1}" for i in range(registers.shape[1])]
+    return tuple(found)
 
 
 def get_classifier_head(model: nn.Module) -> nn.Module:
@@ -141,25 +131,22 @@ def extract_features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     The input is the class token after the final norm, or the mean of the patch tokens. For a
     convolutional model, the input is the vector of channels after pooling.
     """
-    if hasattr(model, "forward_head"):
-        return model.forward_head(model.forward_features(images), pre_logits=True)
-    *body, _ = model.children()  # a ResNet's layers, registered in the order of the forward pass
-    return nn.Sequential(*body)(images).flatten(1)
+    return features_and_logits(model, images)[0]
 
 
 def features_and_logits(
     model: nn.Module, images: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute features (B, D) and logits (B, C) of `images` (B, 3, S, S) in one forward pass."""
-    if not hasattr(model, "forward_head"):
-        features = extract_features(model, images)
-        return features, get_classifier_head(model)(features)
-    tokens = model.forward_features(images)
-    return model.forward_head(tokens, pre_logits=True), model.forward_head(tokens)
+    if hasattr(model, "forward_head"):
+        tokens = model.forward_features(images)
+        return model.forward_head(tokens, pre_logits=True), model.forward_head(tokens)
+    *body, head = model.children()  # a ResNet's layers, registered in the order of the forward pass
+    features = nn.Sequential(*body)(images).flatten(1)
+    return features, head(features)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count all parameters of `model`."""
     return sum(p.numel() for p in model.parameters())
 
 

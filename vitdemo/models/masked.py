@@ -56,7 +56,7 @@ class MaskedAutoencoder(nn.Module):
         """Encode the class token and the patches at positions `visible` (B, K): (B, 1 + K, D)."""
         encoder = self.encoder
         x = encoder._pos_embed(encoder.patch_embed(images))  # (B, 1 + P, D)
-        x = torch.cat([x[:, :1], gather_tokens(x[:, 1:], visible)], dim=1)
+        x = torch.cat([x[:, :1], x[:, 1:].take_along_dim(visible[..., None], dim=1)], dim=1)
         for block in encoder.blocks:
             x = block(x)
         return encoder.norm(x)
@@ -71,11 +71,6 @@ class MaskedAutoencoder(nn.Module):
         for block in self.decoder_blocks:
             x = block(x)
         return self.decoder_pred(self.decoder_norm(x[:, 1:]))
-
-
-def gather_tokens(tokens: Tensor, positions: Tensor) -> Tensor:
-    """Select the tokens (B, K, D) at `positions` (B, K) from tokens (B, P, D)."""
-    return tokens.gather(1, positions[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 def patchify(images: Tensor, patch_size: int) -> Tensor:

@@ -23,7 +23,6 @@ from vitdemo.models.weights import (
     find_tensors,
     misfit_error,
     read_weights_file,
-    require_weights_file,
     upcast_tensors,
 )
 
@@ -57,9 +56,13 @@ def build_timm(
     """
     check_name(name)
     args = {"num_classes": num_classes, "img_size": image_size, **options}
-    if weights is not None:
-        require_weights_file(weights)
-    check_patches(name, image_size, _without_memory(name, args))
+    patch_embed = getattr(_without_memory(name, args), "patch_embed", None)
+    sides = patch_sides(patch_embed) if hasattr(patch_embed, "patch_size") else (1,)
+    if any(image_size % side for side in sides):
+        raise ModelError(
+            f"'{name}' cannot divide {image_size} pixels into patches of {sides[0]} pixels: use "
+            f"an image size that is a multiple of {sides[0]}."
+        )
     if weights is not None:
         return _from_file(name, Path(weights), args, keep_head)
     if not pretrained and downloaded is None:
@@ -100,17 +103,6 @@ def check_has_weights(name: str) -> None:
         )
 
 
-def check_patches(name: str, image_size: int, model: nn.Module) -> None:
-    """Raise `ModelError` unless `image_size` is a multiple of the patch size of `model`."""
-    patch_embed = getattr(model, "patch_embed", None)
-    sides = patch_sides(patch_embed) if hasattr(patch_embed, "patch_size") else (1,)
-    if any(image_size % side for side in sides):
-        raise ModelError(
-            f"'{name}' cannot divide {image_size} pixels into patches of {sides[0]} pixels: use "
-            f"an image size that is a multiple of {sides[0]}."
-        )
-
-
 def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
     """Return height and width, in pixels, of the image region that a token represents.
 
@@ -128,8 +120,7 @@ def _without_memory(name: str, args: dict) -> nn.Module:
 
 
 def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
-    content, model = read_weights_file(file), _without_memory(name, args)
-    tensors = _fitting(name, file, content, model, keep_head)
+    tensors = _fitting(name, file, _without_memory(name, args), keep_head)
     classes = args["num_classes"]
     has_classes = count_saved_classes(tensors) == classes > 0
     keeps_head = has_classes and (keep_head or classes == get_pretrained_cfg(name).num_classes)
@@ -140,19 +131,14 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **args)
     except (RuntimeError, ValueError, KeyError) as error:  # from timm's filter or load_state_dict
         raise misfit_error(file, _reason(error)) from error
-    model.pretrained_cfg.pop(
-        "state_dict", None
-    )  # a second copy of the weights would stay in memory
+    # A second copy of the weights would stay in memory.
+    model.pretrained_cfg.pop("state_dict", None)
     return model
 
 
-def _fitting(
-    name: str, file: Path, content: Mapping, model: nn.Module, keep_head: bool
-) -> NamedTensors:
-    """Find the tensors of `model` in `content`, by their own names or by names from timm's filter.
-
-    Raises `ModelError` if neither names fit the model.
-    """
+def _fitting(name: str, file: Path, model: nn.Module, keep_head: bool) -> NamedTensors:
+    """Find the tensors of `model` in `file`, by their own names or by names from timm's filter."""
+    content = read_weights_file(file)
     options = {"with_head": keep_head, "resize": True}
     tensors = drop_extra_tensors(find_tensors(content, model), model)
     misfit = describe_misfit(tensors, model, **options)
@@ -166,14 +152,9 @@ def _fitting(
 
 
 def _renamed(name: str, content: Mapping, model: nn.Module) -> NamedTensors:
-    """Rename the tensors of `content` with timm's checkpoint filter (CLIP, DINOv2, I-JEPA).
-
-    Returns {} if timm has no filter, or if the filter fails.
-    """
+    """Rename tensors with timm's checkpoint filter (CLIP, DINOv2, I-JEPA); {} if it fails."""
     module = sys.modules[timm.model_entrypoint(name.partition(".")[0]).__module__]
-    rename = getattr(module, "checkpoint_filter_fn", None)
-    if rename is None:
-        return {}
+    rename = getattr(module, "checkpoint_filter_fn", lambda content, model: {})
     parameters = inspect.signature(rename).parameters
     options = {"adapt_layer_scale": True} if "adapt_layer_scale" in parameters else {}
     try:

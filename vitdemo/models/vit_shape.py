@@ -7,9 +7,8 @@
 The number of attention heads does not follow from the tensors, except with query/key norm.
 """
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +27,9 @@ from vitdemo.models.weights import (
     NamedTensors,
     describe_misfit,
     drop_extra_tensors,
+    find_square_side,
     iter_layouts,
+    list_block_numbers,
     upcast_tensors,
 )
 
@@ -71,19 +72,9 @@ class VitShape:
     hidden_dim: int
     num_heads: int
     pooling: str
-    has_class_token: bool
-    has_distillation_token: bool
-    has_distillation_head: bool
     registers: int
     positions_of_prefix: bool
     is_gated: bool
-    has_layer_scale: bool
-    has_qk_norm: bool
-    has_qkv_bias: bool
-    has_bias: bool
-    has_pre_norm: bool
-    has_fc_norm: bool
-    has_norm: bool
 
     @property
     def image_size(self) -> int:
@@ -144,13 +135,20 @@ def find_vit_tensors(content: Mapping[str, Any]) -> NamedTensors:
 
 def _describe_foreign_parts(content: Mapping[str, Any]) -> str:
     names = [n for layout in iter_layouts(content, ("weight", "bias")) for n in layout.around]
-    for pattern, part in FOREIGN_PARTS.items():
-        found = next((name for name in names if re.search(pattern, name)), None)
-        if found:
-            return f"This model cannot be opened: it has {part}, for example in '{found}'."
+    if found := _find_foreign_part(names):
+        return "This model cannot be opened: it has {}, for example in '{}'.".format(*found)
     if not names:
         return "This file contains no tensors with the names of a model."
     return f"This file contains no Vision Transformer; its first tensor is '{names[0]}'."
+
+
+def _find_foreign_part(names: Collection[str]) -> tuple[str, str] | None:
+    """Return the first of `FOREIGN_PARTS` in a model, and the name of its first tensor."""
+    for pattern, part in FOREIGN_PARTS.items():
+        for name in names:
+            if re.search(pattern, name):
+                return part, name
+    return None
 
 
 def _is_part_of_head(name: str) -> bool:
@@ -195,7 +193,7 @@ def _fold_class_position(tensors: NamedTensors) -> NamedTensors:
     positions, token = tensors.get("pos_embed"), tensors.get("cls_token")
     if "reg_token" not in tensors or token is None or positions is None or positions.ndim != 3:
         return tensors
-    if _square_side(positions.shape[1] - 1) is None:
+    if find_square_side(positions.shape[1] - 1) is None:
         return tensors
     return tensors | {"cls_token": token + positions[:, :1], "pos_embed": positions[:, 1:]}
 
@@ -205,12 +203,11 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
 
     Raises `ModelError` with the name of a part that vitdemo does not support.
     """
-    for pattern, part in FOREIGN_PARTS.items():
-        found = next((name for name in tensors if re.search(pattern, name)), None)
-        if found:
-            raise ModelError(
-                f"This model cannot be opened: it has {part}, in '{found}'. {SUPPORTED_MODELS}"
-            )
+    if found := _find_foreign_part(tensors):
+        part, name = found
+        raise ModelError(
+            f"This model cannot be opened: it has {part}, in '{name}'. {SUPPORTED_MODELS}"
+        )
     projection = tensors[PATCH_WEIGHT]
     if projection.ndim != 4 or projection.shape[1] != 3:
         raise ModelError(
@@ -220,7 +217,7 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
     width, _, rows, columns = projection.shape
     if rows != columns:
         raise ModelError(f"The patches are {rows} x {columns} pixels; vitdemo needs square ones.")
-    numbers = {int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", n) for n in tensors) if m}
+    numbers = list_block_numbers(tensors)
     depth = max(numbers, default=-1) + 1
     if len(numbers) != depth or not depth:
         missing = sorted(set(range(depth)) - numbers)[:3] or [0]
@@ -229,8 +226,8 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
             "download it again."
         )
     registers = tensors["reg_token"].shape[1] if "reg_token" in tensors else 0
-    has_class, has_distillation = "cls_token" in tensors, "dist_token" in tensors
-    prefix = has_class + has_distillation + registers
+    has_class = "cls_token" in tensors
+    prefix = has_class + ("dist_token" in tensors) + registers
     grid, of_prefix = _infer_grid(tensors.get("pos_embed"), prefix)
     head = tensors.get("head.weight")
     fc1, fc2 = (_require_matrix(tensors, f"blocks.0.mlp.fc{i}.weight") for i in (1, 2))
@@ -246,19 +243,9 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
         hidden_dim=fc1.shape[0],
         num_heads=width // q_norm.shape[0] if q_norm is not None else 0,
         pooling="token+patches" if reads_both else "avg" if pooled else "token",
-        has_class_token=has_class,
-        has_distillation_token=has_distillation,
-        has_distillation_head="head_dist.weight" in tensors,
         registers=registers,
         positions_of_prefix=of_prefix,
         is_gated=fc1.shape[0] == 2 * fc2.shape[1],
-        has_layer_scale="blocks.0.ls1.gamma" in tensors,
-        has_qk_norm=q_norm is not None,
-        has_qkv_bias="blocks.0.attn.qkv.bias" in tensors,
-        has_bias="blocks.0.attn.proj.bias" in tensors,
-        has_pre_norm="norm_pre.weight" in tensors,
-        has_fc_norm="fc_norm.weight" in tensors,
-        has_norm="norm.weight" in tensors,
     )
 
 
@@ -277,19 +264,13 @@ def _infer_grid(positions: Tensor | None, prefix: int) -> tuple[int, bool]:
         return 0, False
     if positions.ndim == 3:
         for special in dict.fromkeys((prefix, 0)):
-            side = _square_side(positions.shape[1] - special)
-            if side:
+            if side := find_square_side(positions.shape[1] - special):
                 return side, special > 0
     raise ModelError(
         f"The position embeddings have shape {tuple(positions.shape)}, which fits no square grid "
         f"of patches with {prefix} special tokens: the model has unknown extra tokens, or its "
         f"images are not square. {SUPPORTED_MODELS}"
     )
-
-
-def _square_side(count: int) -> int | None:
-    side = math.isqrt(max(count, 0))
-    return side if side and side * side == count else None
 
 
 def choose_num_heads(shape: VitShape, stated: int = 0) -> tuple[int, bool]:
@@ -349,27 +330,27 @@ def build_from_tensors(
         "num_heads": num_heads,
         # timm rounds width * mlp_ratio down
         "mlp_ratio": (shape.hidden_dim + 0.5) / shape.embed_dim,
-        "qkv_bias": shape.has_qkv_bias,
-        "proj_bias": shape.has_bias,
-        "qk_norm": shape.has_qk_norm,
-        "init_values": 1.0 if shape.has_layer_scale else None,
-        "class_token": shape.has_class_token,
+        "qkv_bias": "blocks.0.attn.qkv.bias" in tensors,
+        "proj_bias": "blocks.0.attn.proj.bias" in tensors,
+        "qk_norm": "blocks.0.attn.q_norm.weight" in tensors,
+        "init_values": 1.0 if "blocks.0.ls1.gamma" in tensors else None,
+        "class_token": "cls_token" in tensors,
         "pos_embed": "learn" if shape.grid else "none",
         "no_embed_class": not shape.positions_of_prefix,
         "reg_tokens": shape.registers,
-        "pre_norm": shape.has_pre_norm,
-        "final_norm": shape.has_norm or shape.has_fc_norm,
-        "fc_norm": shape.has_fc_norm,
+        "pre_norm": "norm_pre.weight" in tensors,
+        "final_norm": "norm.weight" in tensors or "fc_norm.weight" in tensors,
+        "fc_norm": "fc_norm.weight" in tensors,
         "global_pool": "avg" if shape.pooling == "avg" else "token",
         "norm_layer": partial(nn.LayerNorm, eps=eps),
         "act_layer": "silu" if shape.is_gated else activation,
         "mlp_layer": SwiGLUPacked if shape.is_gated else Mlp,
         "weight_init": "skip",
     }
-    if shape.has_distillation_token:
-        kind = VisionTransformerDistilled if shape.has_distillation_head else ClassTokenDistilled
-    else:
-        kind = ConcatenatedVisionTransformer if "+" in shape.pooling else VisionTransformer
+    kind = ConcatenatedVisionTransformer if "+" in shape.pooling else VisionTransformer
+    if "dist_token" in tensors:
+        has_head = "head_dist.weight" in tensors
+        kind = VisionTransformerDistilled if has_head else ClassTokenDistilled
     with torch.device("meta"):
         model = kind(**options)
     tensors = drop_extra_tensors(tensors, model)
@@ -378,28 +359,21 @@ def build_from_tensors(
     # Copies, because tensors of a safetensors file are mapped: the file may change later.
     copies = {name: tensor.clone() for name, tensor in tensors.items()}
     model.load_state_dict(copies, strict=True, assign=True)
-    _check_filled(model)
+    left = [n for n, t in [*model.named_parameters(), *model.named_buffers()] if t.is_meta]
+    if left:
+        raise ModelError(f"The weights have no values for '{left[0]}'. {SUPPORTED_MODELS}")
     if side != image_size:
         _resize(model, image_size, antialias)
     return model.eval()
 
 
-def _check_filled(model: nn.Module) -> None:
-    """Check that no tensor is left without values on the meta device."""
-    left = [n for n, t in [*model.named_parameters(), *model.named_buffers()] if t.is_meta]
-    if left:
-        raise ModelError(f"The weights have no values for '{left[0]}'. {SUPPORTED_MODELS}")
-
-
 def _resize(model: nn.Module, image_size: int, antialias: bool) -> None:
     """Interpolate the position embeddings to `image_size`, as timm does if `antialias`."""
-    positions = model.pos_embed
+    positions, before = model.pos_embed, model.patch_embed.grid_size
+    model.patch_embed.set_input_size((image_size, image_size))
     if positions is None:
-        model.patch_embed.set_input_size((image_size, image_size))
         return
     special = 0 if model.no_embed_class else model.num_prefix_tokens
-    before = model.patch_embed.grid_size
-    model.patch_embed.set_input_size((image_size, image_size))
     grid = positions[:, special:].unflatten(1, before).permute(0, 3, 1, 2)  # (1, D, rows, columns)
     size = model.patch_embed.grid_size
     resized = F.interpolate(grid.float(), size, mode="bicubic", antialias=antialias)

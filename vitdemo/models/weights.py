@@ -78,11 +78,11 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
 def require_weights_file(weights: Path | str) -> Path:
     """Return `weights` as a path. Raises `ModelError` if this path is not a file."""
     path = Path(weights)
+    if path.is_dir():
+        raise ModelError(
+            f"'{weights}' is a folder, not a weights file. Specify a file in this folder."
+        )
     if not path.is_file():
-        if path.is_dir():
-            raise ModelError(
-                f"'{weights}' is a folder, not a weights file. Specify a file in this folder."
-            )
         raise ModelError(f"The weights file '{weights}' does not exist.")
     return path
 
@@ -229,9 +229,13 @@ def _grid_side(positions: Tensor, model: nn.Module) -> int | None:
     if positions.ndim != 3 or own is None or own.ndim != 3:
         return None
     prefix = own.shape[1] - math.prod(model.patch_embed.grid_size)
-    patches = positions.shape[1] - prefix
-    side = math.isqrt(max(patches, 0))
-    return side if side and side * side == patches else None
+    return find_square_side(positions.shape[1] - prefix)
+
+
+def find_square_side(count: int) -> int | None:
+    """Return the side of a square grid of `count` patches, or None."""
+    side = math.isqrt(max(count, 0))
+    return side if side and side * side == count else None
 
 
 def _describe_size_mismatches(
@@ -256,21 +260,23 @@ def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, i
     sizes = {}
     if classes := count_saved_classes(tensors):
         sizes[CLASSES_TEXT] = classes
-    blocks = [int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", name) for name in tensors) if m]
-    if blocks:
+    if blocks := list_block_numbers(tensors):
         sizes["a depth of {}"] = max(blocks) + 1
     norm = tensors.get("norm.weight", tensors.get("fc_norm.weight"))
     if norm is not None:
         sizes["a width of {}"] = norm.shape[0]
     proj, positions = tensors.get("patch_embed.proj.weight"), tensors.get("pos_embed")
-    reads_pixels = (
-        proj is not None and proj.ndim == 4 and proj.shape[1] == 3
-    )  # False for a conv stem
-    if reads_pixels and hasattr(model, "patch_embed"):
+    has_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # not in a conv stem
+    if has_pixels and hasattr(model, "patch_embed"):
         sizes["a patch size of {} px"] = proj.shape[-1]
         if positions is not None and (side := _grid_side(positions, model)):
             sizes[IMAGE_SIZE_TEXT] = side * proj.shape[-1]
     return sizes
+
+
+def list_block_numbers(tensors: Mapping[str, Tensor]) -> set[int]:
+    """Return the numbers of the blocks in the names of `tensors`, from 0."""
+    return {int(m[1]) for m in (re.match(r"blocks\.(\d+)\.", name) for name in tensors) if m}
 
 
 class Layout(NamedTuple):
@@ -310,10 +316,10 @@ def _rank_layout(path: str) -> int:
 
 def _count_mismatches(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> int:
     """Count the tensors of `expected` that are missing in `tensors` or have another shape."""
-    needed = {name: tensor for name, tensor in expected.items() if not _is_head(name)}
     return sum(
         name not in tensors or (name != "pos_embed" and tensors[name].shape != tensor.shape)
-        for name, tensor in needed.items()
+        for name, tensor in expected.items()
+        if not _is_head(name)
     )
 
 

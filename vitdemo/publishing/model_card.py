@@ -7,7 +7,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from vitdemo.errors import RunError
 from vitdemo.metrics import compute_accuracy, compute_class_metrics, percent_text
 from vitdemo.metrics.calibration import compute_reliability
-from vitdemo.metrics.intervals import wilson_interval_of_fraction
+from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.runs import Evaluation, Run
 
 MAX_LISTED_CLASSES = 100
@@ -194,7 +194,7 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
 
 
 def _interval(fraction: float, n: int) -> str:
-    low, high = wilson_interval_of_fraction(fraction, n)
+    low, high = wilson_interval(fraction * n, n)
     return f"{percent_text(low)} to {percent_text(high)}"
 
 

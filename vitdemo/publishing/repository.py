@@ -18,15 +18,14 @@ from pathlib import Path
 import timm
 import torch
 
-from vitdemo.errors import ModelError, RunError
+from vitdemo.errors import ModelError, RunError, short_reason
 from vitdemo.models import ModelSpec
 from vitdemo.publishing.model_card import render_model_card
-from vitdemo.runs import CONFIG_FILE, WEIGHTS_FILE, Run, weights_path
+from vitdemo.runs import CONFIG_FILE, TRAINING_OPTIONS, WEIGHTS_FILE, Run, weights_path
 
 REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 # An entry point of timm that accepts any size; the stored arguments replace its own sizes.
 TIMM_ENTRY = "vit_tiny_patch16_224"
-TRAINING_OPTIONS = ("drop_rate", "drop_path_rate")  # without effect on predictions
 COMMIT_MESSAGE = "Upload a model trained with vitdemo"
 
 
@@ -52,10 +51,11 @@ def get_timm_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
 
 
 def make_config(run: Run) -> dict:
-    """Return the content of `config.json` for the repository of `run`."""
     found = get_timm_arguments(run.spec)
-    if found is None:
-        return _make_own_config(run)
+    if found is None:  # a config that vitdemo opens, without paths and commands of this computer
+        recipe = {key: run.config["recipe"].get(key) for key in ("name", "summary")}
+        kept = {name: run.config[name] for name in ("model", "classes", "normalisation")}
+        return {"library_name": "vitdemo", "recipe": recipe} | kept
     architecture, arguments = found
     size = run.preprocessing.size
     with torch.device("meta"):
@@ -82,14 +82,6 @@ def make_config(run: Run) -> dict:
             "classifier": model.pretrained_cfg["classifier"],
         },
     }
-
-
-def _make_own_config(run: Run) -> dict:
-    """Return a config that vitdemo opens, without paths and commands of this computer."""
-    fields = ("model", "classes", "normalisation")
-    recipe = {key: run.config["recipe"].get(key) for key in ("name", "summary")}
-    own = {"library_name": "vitdemo", "recipe": recipe}
-    return own | {name: run.config[name] for name in fields}
 
 
 def write_repository(run: Run, folder: Path, repository: str, licence: str = "") -> None:
@@ -146,7 +138,8 @@ def push_run(
         try:
             on_step(f"Creating {repository} …")
             api.create_repo(repository, private=private, exist_ok=True)
-            on_step(f"Uploading {_count_megabytes(Path(folder)):.0f} MB …")
+            size = sum(file.stat().st_size for file in Path(folder).iterdir())
+            on_step(f"Uploading {size / 1e6:.0f} MB …")
             api.upload_folder(repo_id=repository, folder_path=folder, commit_message=COMMIT_MESSAGE)
         except Exception as error:  # errors of httpx, huggingface_hub and the disk have no base
             raise ModelError(_describe_failure(repository, error)) from error
@@ -165,10 +158,6 @@ def _check_run(run: Run) -> None:
     run.require_classes()
 
 
-def _count_megabytes(folder: Path) -> float:
-    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-
-
 def _describe_failure(repository: str, error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
@@ -176,5 +165,7 @@ def _describe_failure(repository: str, error: Exception) -> str:
             f"The Hub does not let you write to '{repository}' (error {status}). Check the user "
             "name, and that your token has the right to write."
         )
-    reason = str(error).partition("\n")[0][:160] or type(error).__name__
-    return f"'{repository}' could not be uploaded ({reason}). Check the network and try again."
+    return (
+        f"'{repository}' could not be uploaded ({short_reason(error)}). Check the network and "
+        "try again."
+    )

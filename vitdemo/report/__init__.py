@@ -46,7 +46,7 @@ DEFINITIONS = (
 def get_report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
     """Return the report's file name: first run, number of other runs, and time."""
     now = now or datetime.now(timezone.utc)
-    first = re.sub(r"[^\w.-]+", "-", runs[0].name)[:60] if runs else "nothing"
+    first = re.sub(r"[^\w.-]+", "-", runs[0].name)[:60]
     more = f"-and-{len(runs) - 1}-more" if len(runs) > 1 else ""
     return f"report-{first}{more}-{now:%Y-%m-%d-%H%M}.html"
 
@@ -60,15 +60,6 @@ def render_report(
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")
-    return TEMPLATES.get_template("report.html").render(
-        names=", ".join(run.name for run in runs),
-        when=f"{now or datetime.now(timezone.utc):%Y-%m-%d at %H:%M}",
-        body=render_blocks(report_blocks(runs, order)),
-    )
-
-
-def report_blocks(runs: Sequence[Run], order: Sequence[str] = ()) -> list[DocumentBlock]:
-    """Return the chapters of the report; see `render_report`."""
     names = [run.name for run in runs]
     pairs = comparison_blocks(runs)
     chapters = [
@@ -81,7 +72,12 @@ def report_blocks(runs: Sequence[Run], order: Sequence[str] = ()) -> list[Docume
         Section("Provenance", provenance_blocks(runs)),
     ]
     terms = [f"**{term}**: {text}" for term, text in collect_definitions(chapters).items()]
-    return [*chapters, Section("Definitions", [Bullets([*DEFINITIONS, *terms])])]
+    definitions = Section("Definitions", [Bullets([*DEFINITIONS, *terms])])
+    return TEMPLATES.get_template("report.html").render(
+        names=", ".join(names),
+        when=f"{now or datetime.now(timezone.utc):%Y-%m-%d at %H:%M}",
+        body=render_blocks([*chapters, definitions]),
+    )
 
 
 def evaluation_blocks(run: Run) -> list[DocumentBlock]:
@@ -104,23 +100,13 @@ def evaluation_blocks(run: Run) -> list[DocumentBlock]:
 
 
 def ablation_chapters(runs: Sequence[Run]) -> list[Section]:
-    """Return a chapter per ablation among the runs."""
-    by_name = {run.name: run for run in runs}
-    return [
-        Section(
-            f"Ablation study: changes to the recipe of {base}",
-            ablation_of(
-                by_name[base],
-                [by_name[n] for n in names if n != base and by_name[n].has_evaluation],
-            ),
-        )
-        for base, names in find_ablations(runs).items()
-    ]
-
-
-def ablation_of(base: Run, others: Sequence[Run]) -> list[DocumentBlock]:
-    """Return the ablation of `base`, or only a notice."""
-    try:
-        return ablation_blocks(compute_ablation(base, others))
-    except VitdemoError as error:
-        return [Notice(str(error))]
+    """Return a chapter per ablation among the runs, which may be only a notice."""
+    by_name, chapters = {run.name: run for run in runs}, []
+    for base, names in find_ablations(runs).items():
+        others = [by_name[n] for n in names if n != base and by_name[n].has_evaluation]
+        try:
+            blocks = ablation_blocks(compute_ablation(by_name[base], others))
+        except VitdemoError as error:
+            blocks = [Notice(str(error))]
+        chapters.append(Section(f"Ablation study: changes to the recipe of {base}", blocks))
+    return chapters

@@ -93,7 +93,6 @@ def name_direction(found: CalibrationReport) -> str:
 
 
 def describe_calibration(found: CalibrationReport) -> str:
-    """Describe the calibration error, its significance and its direction."""
     confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
     error = 100 * found.reliability.calibration_error
     words = "This error is within the range expected by chance."
@@ -175,7 +174,6 @@ def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
 
 
 def describe_scaled_error(scaled: ScaledCalibration) -> str:
-    """Compare the calibration error after scaling with the error expected by chance."""
     if scaled.reliability.calibration_error <= scaled.chance.max_calibration_error:
         return "The remaining error is within the range expected by chance."
     return "The scaled model is still **not perfectly calibrated**."
@@ -192,7 +190,6 @@ def describe_temperature(scaled: ScaledCalibration) -> str:
 
 
 def reliability_figure(found: CalibrationReport) -> Figure:
-    """Return the reliability diagram, before and after temperature scaling."""
     scaled = found.scaled
     lines = [LegendEntry("unscaled", charts.CORRECT_COLOUR)]
     if scaled:
@@ -208,7 +205,6 @@ def reliability_figure(found: CalibrationReport) -> Figure:
 
 
 def confidence_figure(found: CalibrationReport) -> Figure:
-    """Return the histogram of the confidence of correct and incorrect predictions."""
     before = found.reliability
     lines = [
         LegendEntry("correct predictions", charts.CORRECT_COLOUR),
@@ -233,13 +229,12 @@ def bins_table(found: CalibrationReport) -> Table:
     if scaled:
         columns += ["Scaled: predictions", "Scaled: accuracy, %", "Scaled: expected by chance, %"]
     rows = []
-    for b in range(len(found.reliability.count)):
-        if found.reliability.count[b] or (scaled is not None and scaled.count[b]):
-            row = bin_row(found, b)
-            if scaled is not None:
-                row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
-                row.append(chance_cell(found.scaled.chance, b))
-            rows.append(row)
+    for b in np.flatnonzero(found.reliability.count + (scaled.count if scaled else 0)):
+        row = bin_row(found, b)
+        if scaled:
+            row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
+            row.append(chance_cell(found.scaled.chance, b))
+        rows.append(row)
     return Table(columns, rows, file=f"{found.run}-calibration", words=CALIBRATION_TERMS)
 
 

@@ -41,7 +41,6 @@ METRICS_INTRO = (
 
 
 def explain_metrics(found: ClassificationReport) -> list[DocumentBlock]:
-    """Describe the margins of error and the top-k accuracy."""
     texts = [describe_margins_of_error(found), describe_top_k(found)]
     return [Text(text) for text in texts if text]
 
@@ -65,7 +64,6 @@ def class_metrics_table(found: ClassificationReport) -> Table:
 
 
 def describe_test_accuracy(table: ClassificationReport) -> str:
-    """Describe the test accuracy with its confidence interval."""
     low, high = table.accuracy_interval
     return (
         f"{table.run} classifies **{100 * table.accuracy:.2f}%** of "
@@ -77,16 +75,14 @@ def describe_test_accuracy(table: ClassificationReport) -> str:
 def describe_top_k(table: ClassificationReport) -> str:
     """Describe the top-k accuracy for each k that is smaller than the number of classes."""
     shares = [
-        f"the {NUMBER_WORDS[top.k]} most probable classes for **{100 * top.accuracy:.1f}%** of "
-        "images "
-        f"({100 * top.interval[0]:.1f} to {100 * top.interval[1]:.1f}%)"
-        for top in table.top[1:]
+        f"the {NUMBER_WORDS[k]} most probable classes for **{100 * accuracy:.1f}%** of images "
+        f"({100 * low:.1f} to {100 * high:.1f}%)"
+        for k, (accuracy, (low, high)) in table.top.items()
     ]
     return f"Top-k accuracy: the true class is among {', '.join(shares)}." if shares else ""
 
 
 def describe_margins_of_error(table: ClassificationReport) -> str:
-    """Describe the margins of error of accuracy, recall, and differences between two runs."""
     n = int(table.support.sum())
     right = round(table.accuracy * n)
     shares = [
@@ -113,11 +109,11 @@ def _describe_difference_margin(metric: str, doubt: float) -> str:
 
 def class_row(table: ClassificationReport, c: int) -> Row:
     """Return the table row of class `c`, with metrics, bars and confidence intervals."""
-    cells = []
-    for name in METRIC_TITLES:
-        value = float(table.columns[name][c])
-        bar = 0.0 if np.isnan(value) else value
-        cells.append(number_cell(value, table.interval(name, c), bar=bar))
+    values = {name: float(table.columns[name][c]) for name in METRIC_TITLES}
+    cells = [
+        number_cell(value, table.interval(name, c), bar=0.0 if np.isnan(value) else value)
+        for name, value in values.items()
+    ]
     return [table.classes[c], f"{int(table.support[c]):,}", *cells]
 
 

@@ -88,7 +88,10 @@ def independent_test_blocks(
         for c, class_name in enumerate(first.classes)
         if first.support[c]
     ]
-    counts = [(_count_hits(each), int(each.support.sum())) for each in (first, second)]
+    totals = [int(each.support.sum()) for each in (first, second)]
+    counts = [
+        (round(each.accuracy * n), n) for each, n in zip((first, second), totals, strict=True)
+    ]
     low, high = 100 * independent_difference_interval(*counts[0], *counts[1])
     difference = 100 * (first.accuracy - second.accuracy)
     return [
@@ -103,10 +106,6 @@ def independent_test_blocks(
     ]
 
 
-def _count_hits(report: ClassificationReport) -> int:
-    return round(report.accuracy * int(report.support.sum()))
-
-
 def _list_recall_cells(first: ClassificationReport, second: ClassificationReport, c: int) -> Row:
     recalls = [float(each.columns["recall"][c]) for each in (first, second)]
     counts = [int(each.support[c]) for each in (first, second)]
@@ -116,10 +115,14 @@ def _list_recall_cells(first: ClassificationReport, second: ClassificationReport
     if not all(counts):
         return [*cells, DASH, DASH]
     hits = [round(recall * n) for recall, n in zip(recalls, counts, strict=True)]
-    low, high = 100 * independent_difference_interval(hits[0], counts[0], hits[1], counts[1])
-    difference = 100 * (recalls[0] - recalls[1])
+    interval = independent_difference_interval(hits[0], counts[0], hits[1], counts[1])
+    return [*cells, *_list_difference_cells(recalls[0] - recalls[1], interval)]
+
+
+def _list_difference_cells(difference: float, interval: Sequence[float]) -> list[Cell]:
+    """Return cells with a difference of accuracies and its interval, in percentage points."""
+    difference, low, high = (100 * value for value in (difference, *interval))
     return [
-        *cells,
         Cell(format_signed(difference), difference),
         Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
     ]
@@ -147,14 +150,11 @@ def _list_accuracy_cells(found: AccuracyComparison) -> Row:
     first = accuracy_cell(found.accuracy, found.interval)
     if found.own_accuracy is None:
         return [found.run.name, first, DASH, DASH, DASH]
-    difference = 100 * (found.accuracy - found.own_accuracy)
-    low, high = (100 * bound for bound in found.difference_interval)
     return [
         found.run.name,
         first,
         accuracy_cell(found.own_accuracy, found.own_interval),
-        Cell(format_signed(difference), difference),
-        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
+        *_list_difference_cells(found.accuracy - found.own_accuracy, found.difference_interval),
     ]
 
 
@@ -200,20 +200,12 @@ def list_cells(first: str, second: str, test: McNemarResult, p: float) -> Row:
     """Return the cells of the models `first` and `second`; `p` is the corrected p-value."""
     if not test.n:
         return ["0", *[DASH] * 6]
-    low, high = 100 * test.interval
-    difference = 100 * test.difference
+    better = first if test.first_only > test.second_only else second
     return [
         f"{test.n:,}",
-        Cell(format_signed(difference), difference),
-        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
+        *_list_difference_cells(test.difference, test.interval),
         f"{test.first_only:,}",
         f"{test.second_only:,}",
-        Cell(format_p_value(p).removeprefix("p = ").removeprefix("p "), p),
-        name_better_model(first, second, test, p),
+        Cell(format_p_value(p), p),
+        better if p < SIGNIFICANCE_THRESHOLD else "not significant",
     ]
-
-
-def name_better_model(first: str, second: str, test: McNemarResult, p: float) -> str:
-    if p >= SIGNIFICANCE_THRESHOLD:
-        return "not significant"
-    return first if test.first_only > test.second_only else second

@@ -4,6 +4,7 @@ Letters: C classes; cell (i, j) holds the images of class i that were predicted 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from vitdemo.documents.table import Table
 from vitdemo.figures.matrix import plot_confusion_matrix
 from vitdemo.metrics import DASH, confusion_matrix, describe_pair, most_confused_pairs
 from vitdemo.metrics.classification_report import validated_evaluation
-from vitdemo.metrics.error_selection import normalise_confusion, subtract_confusion
 from vitdemo.runs import Run
 
 COUNTS, TRUE_PERCENTAGES, PREDICTED_PERCENTAGES = "count", "true", "predicted"
@@ -55,15 +55,14 @@ class ConfusionCells:
     def title(self) -> str:
         return f"{self.run} minus {self.other}" if self.other else self.run
 
+    @cached_property
+    def image_counts(self) -> np.ndarray:
+        return _count_images(self.counts, self.unit)
+
     def cell_text(self, i: int, j: int) -> str:
         if i == j and self.errors_only:
             return ""
-        whole = {
-            COUNTS: 1,
-            TRUE_PERCENTAGES: self.counts[i].sum(),
-            PREDICTED_PERCENTAGES: self.counts[:, j].sum(),
-        }
-        if not whole[self.unit] and (not self.other or self.has_different_images):
+        if not self.image_counts[i, j] and (not self.other or self.has_different_images):
             return DASH  # a percentage of 0 images is undefined
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
         words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
@@ -76,11 +75,9 @@ def compute_cells(
     """Return the confusion matrix of `run`, minus the confusion matrix of `other`, if given."""
     counts = group.confusion_matrix(run)
     others = group.confusion_matrix(other) if other else None
-    values = (
-        normalise_confusion(counts, unit)
-        if others is None
-        else subtract_confusion(counts, others, unit)
-    )
+    values = normalise_confusion(counts, unit)
+    if others is not None:
+        values = values - normalise_confusion(others, unit)
     return ConfusionCells(group, run, other, unit, errors_only, counts, others, values)
 
 
@@ -97,16 +94,23 @@ def compute_test_set_difference(
     counts = group.confusion_matrix(run)
     others = confusion_matrix(evaluation.probabilities, evaluation.labels)
     values = normalise_confusion(counts, unit) - normalise_confusion(others, unit)
-    values[_denominators(counts, unit) == 0] = 0  # no images to compare
+    values[_count_images(counts, unit) == 0] = 0  # no images to compare
     return ConfusionCells(
         group, run, original.name, unit, errors_only, counts, others, values, True
     )
 
 
-def _denominators(counts: np.ndarray, unit: str) -> np.ndarray:
-    """Return the number of images that 100% of each cell are, (C, C)."""
-    totals = counts.sum(axis=1, keepdims=True) if unit == TRUE_PERCENTAGES else counts.sum(axis=0)
-    return np.broadcast_to(totals, counts.shape)
+def normalise_confusion(counts: np.ndarray, unit: str) -> np.ndarray:
+    """Return counts (C, C), or fractions of each true or predicted class; 0 without images."""
+    return counts if unit == COUNTS else counts / np.maximum(_count_images(counts, unit), 1)
+
+
+def _count_images(counts: np.ndarray, unit: str) -> np.ndarray:
+    """Return the number of images that 100% of each cell are, (C, C); 1 if `unit` is `COUNTS`."""
+    if unit == COUNTS:
+        return np.ones_like(counts)
+    axis = 1 if unit == TRUE_PERCENTAGES else 0
+    return np.broadcast_to(counts.sum(axis=axis, keepdims=True), counts.shape)
 
 
 def cell_texts(matrix: ConfusionCells) -> list[list[str]]:

@@ -61,8 +61,8 @@ def model_blocks(
     Without `latencies`, the table has no `PAGE_COLUMNS`, so that it fits on paper. The rows of the
     runs `folded` are hidden at first. Exports contain all rows and columns.
     """
-    header, texts = model_cells(rows, latencies)
-    same = constant_columns(header, texts)
+    texts = [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
+    same = constant_columns(list(COLUMN_HELP), texts)
     words = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
     hidden = {*same} if latencies is not None else {*same, *PAGE_COLUMNS}
     aside = [i for i, row in enumerate(rows) if row.name in folded]
@@ -76,13 +76,6 @@ def model_blocks(
         Table(columns, texts, file="vitdemo-models", folded=aside, folded_words=FOLDED_LABEL),
         *([Text(f"Same value for all models: {words}.", quiet=True)] if words else []),
     ]
-
-
-def model_cells(
-    rows: Sequence[ModelRow], latencies: Mapping[str, Sequence[Latency]] | None = None
-) -> tuple[list[str], list[list[str]]]:
-    """Return the table of models as header and rows of text, with "–" for missing values."""
-    return list(COLUMN_HELP), [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
 
 
 def _row_texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:

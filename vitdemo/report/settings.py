@@ -29,7 +29,6 @@ def settings_blocks(runs: Sequence[Run]) -> list[DocumentBlock]:
 
 
 def provenance_blocks(runs: Sequence[Run]) -> list[DocumentBlock]:
-    """Return command, device, versions, data and split of each run."""
     entries = [
         flatten_dict({k: run.config[k] for k in PROVENANCE_KEYS if k in run.config}) for run in runs
     ]

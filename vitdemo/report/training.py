@@ -85,7 +85,6 @@ def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[R
     }
 
 
-LEARNING_RATE_COLUMN = {"learning rate": _column("learning_rate")}
 PLOTS = (
     CurvePlot("Accuracy", "%", _train_and_validation("accuracy", 100), decimals=2, shape="large"),
     CurvePlot("Loss", "loss", _train_and_validation("loss"), has_log_scale=True, shape="wide"),
@@ -102,7 +101,7 @@ MORE_PLOTS = (
     CurvePlot(
         "Learning rate at the end of each epoch",
         "learning rate",
-        LEARNING_RATE_COLUMN,
+        {"learning rate": _column("learning_rate")},
         has_log_scale=True,
     ),
     CurvePlot("Time per epoch", "seconds", {"seconds": _column("epoch_seconds")}, decimals=1),
@@ -132,7 +131,6 @@ def training_blocks(runs: Sequence[Run], order: Sequence[str]) -> list[DocumentB
 
 
 def curve_legend(styles: Mapping[str, LineStyle]) -> Legend:
-    """Return the legend of the plots: the lines of each run."""
     lines = {name: legend_entries(style) for name, style in styles.items()}
     if len(styles) > MAX_TRAINING_CURVES:
         lines = {name: entries[:1] for name, entries in lines.items()}
@@ -151,32 +149,32 @@ def legend_entries(style: LineStyle, name: str = "") -> list[LegendEntry]:
 def curve_figures(
     runs: Sequence[Run],
     styles: Mapping[str, LineStyle],
-    plots: Sequence[CurvePlot] | None = None,
+    plots: Sequence[CurvePlot] = (*PLOTS, *MORE_PLOTS),
     lines: Sequence[LegendEntry] = (),
 ) -> list[Figure]:
-    """Return the `plots` (default: all) that at least one of the runs has; `lines` is a legend."""
+    """Return the `plots` that at least one of the runs has; `lines` is a legend."""
     found = []
-    for plot in (*PLOTS, *MORE_PLOTS) if plots is None else plots:
-        sources = {run.name: plot.find_source_run(with_lineage_history(run)) for run in runs}
-        sources = {name: run for name, run in sources.items() if run and run.history}
+    wholes = [(run, with_lineage_history(run)) for run in runs]
+    for plot in plots:
+        sources = [(run, plot.find_source_run(whole)) for run, whole in wholes]
+        sources = [(run, source) for run, source in sources if source and source.history]
         if not sources:
             continue
         curves = [
-            styles[name].curve(
-                [record["epoch"] for record in run.history],
-                column(run),
+            styles[run.name].curve(
+                [record["epoch"] for record in source.history],
+                column(source),
                 training=kind == TRAINING,
             )
-            for name, run in sources.items()
+            for run, source in sources
             for kind, column in plot.columns.items()
             if kind != TRAINING or len(runs) <= MAX_TRAINING_CURVES
         ]
-        label = f"{plot.title} of {', '.join(sources)}, by epoch"
+        label = f"{plot.title} of {', '.join(run.name for run, _ in sources)}, by epoch"
         marks = [
             (epoch, styles[run.name].colour)
-            for run in runs
-            if run.name in sources
-            for epoch in find_stage_epochs(run, sources[run.name])
+            for run, source in sources
+            for epoch in find_stage_epochs(run, source)
         ]
         drawing = plot_curves(curves, plot.unit, zero=plot.signed, marks=marks)
         found.append(Figure(plot.title, label, figures.figure_to_svg(drawing), lines))
@@ -193,8 +191,6 @@ def find_stage_epochs(run: Run, source: Run) -> list[float]:
 def learning_summary(runs: Sequence[Run]) -> list[DocumentBlock]:
     """Return texts about runs: milestones, stages, reasons for a negative gap."""
     drawn = [run for run in runs if run.history]
-    if not drawn:
-        return []
     return [
         Heading(MILESTONES_TITLE),
         Table(*milestone_rows([with_lineage_history(run) for run in drawn])),
@@ -222,7 +218,7 @@ def final_results(
 ) -> list[DocumentBlock]:
     """Return a table of final results, one row per run, with a dash for missing values."""
     rows = [_final_result_row(run, test_accuracy(run)) for run in runs]
-    return [Heading(RESULTS_TITLE), Table(RESULT_COLUMNS, rows)] if rows else []
+    return [Heading(RESULTS_TITLE), Table(RESULT_COLUMNS, rows)]
 
 
 def _final_result_row(run: Run, test: float | None) -> list[str]:

@@ -13,7 +13,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -26,7 +27,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitdemo.data.image_folders import normalize_name
-from vitdemo.errors import PretrainingError, RunError, VitdemoError
+from vitdemo.errors import PretrainingError, RunError, VitdemoError, short_reason
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.pretrained import read_weights
@@ -162,11 +163,7 @@ class Run:
 
     @property
     def weights_record(self) -> dict | None:
-        """Record of the epoch whose weights are saved; None before the first epoch has ended.
-
-        With early stopping, this is the epoch with the lowest validation loss, otherwise the last
-        epoch.
-        """
+        """Record of the saved epoch: the best with early stopping, else the last; or None."""
         patience = self.config["recipe"].get("patience")
         if self.history and isinstance(patience, int) and patience:
             return min(self.history, key=lambda record: record["val_loss"])
@@ -174,20 +171,15 @@ class Run:
 
     @property
     def elapsed_seconds(self) -> list[float]:
-        """Training time in seconds up to the end of each epoch.
-
-        The time includes validation and the training time of the run that this run started from.
-        """
+        """Seconds up to the end of each epoch, including validation and `seconds_before`."""
         epochs = (record["epoch_seconds"] for record in self.history)
         return list(accumulate(epochs, initial=self.seconds_before))[1:]
 
     @property
     def train_seconds(self) -> float:
-        """Total training time in seconds, see `elapsed_seconds`."""
         return self.elapsed_seconds[-1] if self.history else self.seconds_before
 
     def require_classes(self) -> None:
-        """Raise `RunError` if the model has no classes."""
         if not self.classes:
             raise RunError(
                 f"'{self.name}' has no classifier with known labels, so it predicts no classes. "
@@ -225,12 +217,13 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
         raise
 
 
+def write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode(errors="backslashreplace")))
+
+
 def write_config(folder: Path, config: dict) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(
-        folder / CONFIG_FILE, lambda file: file.write(text.encode(errors="backslashreplace"))
-    )
+    write_text(folder / CONFIG_FILE, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
 
 
 def append_record(folder: Path, record: dict) -> None:
@@ -241,9 +234,22 @@ def append_record(folder: Path, record: dict) -> None:
         os.fsync(file.fileno())
 
 
-def rewrite_history(folder: Path, records: list[dict] | tuple[dict, ...]) -> None:
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    write_atomically(folder / HISTORY_FILE, lambda file: file.write(text.encode()))
+def rewrite_history(folder: Path, records: Sequence[dict]) -> None:
+    write_json_lines(folder / HISTORY_FILE, records)
+
+
+def write_json_lines(path: Path, records: Sequence[dict]) -> None:
+    write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def read_json_lines(path: Path) -> list[dict]:
+    """Read the objects of a file; skip an incomplete line of a killed process."""
+    records = []
+    with suppress(FileNotFoundError):
+        for line in path.read_text("utf-8-sig", errors="replace").splitlines():
+            with suppress(ValueError):
+                records.append(json.loads(line))
+    return [record for record in records if isinstance(record, dict)]
 
 
 def write_checkpoint(folder: Path, state: dict) -> None:
@@ -294,10 +300,7 @@ def _round_significant(values: np.ndarray) -> np.ndarray:
 
 
 def _split_bytes(values: np.ndarray) -> np.ndarray:
-    """Return the bytes (4, N, C) of float32 `values` (N, C), lowest first.
-
-    Equal bytes stand together, so the compressed file is a fifth smaller than with whole numbers.
-    """
+    """Return the bytes (4, N, C) of float32 `values`, lowest first, which compress better."""
     return np.moveaxis(values.astype("<f4")[..., None].view(np.uint8), -1, 0)
 
 
@@ -329,25 +332,15 @@ def read_config(folder: Path) -> dict:
 
 
 def read_history(folder: Path) -> tuple[dict, ...]:
-    """Read the records of all epochs; an incomplete line of a killed process is skipped."""
-    try:
-        lines = (folder / HISTORY_FILE).read_text("utf-8-sig", errors="replace").splitlines()
-    except FileNotFoundError:
-        return ()
-    records = (_parse_record(line) for line in lines)
-    return tuple(record for record in records if record)
+    """Read the complete records of all epochs."""
+    return tuple(filter(_is_complete, read_json_lines(folder / HISTORY_FILE)))
 
 
-def _parse_record(line: str) -> dict | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(record, dict) or not isinstance(record.get("stage"), str):
-        return None
-    absent = ("stage",) if record["stage"] != MASKED_STAGE else ("stage", *ACCURACY_FIELDS)
+def _is_complete(record: dict) -> bool:
+    stage = record.get("stage")
+    absent = ("stage", *ACCURACY_FIELDS) if stage == MASKED_STAGE else ("stage",)
     numbers = (record.get(field) for field in RECORD_FIELDS if field not in absent)
-    return record if all(isinstance(value, (int, float)) for value in numbers) else None
+    return isinstance(stage, str) and all(isinstance(value, (int, float)) for value in numbers)
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -494,10 +487,7 @@ def find_runs(
 
 
 def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
-    """Return runs with unique names: append `place` to the name of the later of two runs.
-
-    If this name is also taken, append a number.
-    """
+    """Make names unique: append `place` to the name of a later run and, if needed, a number."""
     named = {}
     for run in runs:
         name, number = run.name, 1
@@ -516,13 +506,13 @@ def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
     except OSError as error:
         problems.append(f"'{root}' cannot be read: {error.strerror}. Check its permissions.")
         return []
-    return sorted(folder for folder in folders if not _is_hidden_or_waiting(folder))
-
-
-def _is_hidden_or_waiting(folder: Path) -> bool:
-    """Return whether a folder is hidden, or belongs to a run that has not started yet."""
-    is_waiting = (folder / JOB_FILE).exists() and not (folder / CONFIG_FILE).exists()
-    return is_waiting or folder.name.startswith(".")
+    return sorted(
+        folder
+        for folder in folders
+        if not folder.name.startswith(".")
+        # A job that has not started yet has no config.
+        and ((folder / CONFIG_FILE).exists() or not (folder / JOB_FILE).exists())
+    )
 
 
 @dataclass(frozen=True)
@@ -551,10 +541,7 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
 
 
 def _model_identity(run: Run) -> tuple:
-    """Return a key that is the same for runs with the same model settings and classes.
-
-    Options that only affect training are ignored.
-    """
+    """Return the model settings and classes, without options that only affect training."""
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 
@@ -573,9 +560,7 @@ def list_saved_weights(run: Run) -> list[SavedWeights]:
 
 def list_saved_epochs(run: Run) -> list[int]:
     """Return the epochs whose weights are saved in `epochs/`; most runs have none."""
-    names = (
-        path.name.removesuffix(".safetensors") for path in (run.path / EPOCHS_FOLDER).glob("*.*")
-    )
+    names = (path.stem for path in (run.path / EPOCHS_FOLDER).glob("*.safetensors"))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
@@ -586,7 +571,10 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
     the weights are missing or do not fit the model.
     """
     try:
-        model = _load_strictly(run, weights_path(run.path, epoch))
+        # Inference mode is off, because weights created in it can never have a gradient.
+        with torch.inference_mode(False):
+            model = build_model(run.spec, len(run.classes))
+            model.load_state_dict(read_weights(weights_path(run.path, epoch)), strict=True)
     except FileNotFoundError as error:
         if epoch is not None:
             available = ", ".join(map(str, list_saved_epochs(run))) or "none"
@@ -600,16 +588,8 @@ def load_model(run: Run, device: torch.device | str = "cpu", epoch: int | None =
     except VitdemoError:
         raise
     except Exception as error:  # safetensors and load_state_dict raise unrelated error classes
-        reason = next(iter(str(error).splitlines()), type(error).__name__)[:160]
         raise RunError(
-            f"The weights of '{run.name}' cannot be loaded: {reason}. Choose another model."
+            f"The weights of '{run.name}' cannot be loaded: {short_reason(error)}. "
+            "Choose another model."
         ) from error
     return model.eval().to(device)
-
-
-# Inference mode is off, because weights that are created in it can never have a gradient.
-@torch.inference_mode(False)
-def _load_strictly(run: Run, path: Path) -> nn.Module:
-    model = build_model(run.spec, len(run.classes))
-    model.load_state_dict(read_weights(path), strict=True)
-    return model

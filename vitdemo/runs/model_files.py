@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from huggingface_hub.constants import HF_HOME
 
 from vitdemo.data.downloads import OnBytes, download_from_hub
-from vitdemo.errors import ModelError, Stopped
+from vitdemo.errors import ModelError, Stopped, short_reason
 
 HUB_PREFIX, LOCAL_PREFIX = "hf-hub:", "local:"
 CONFIG_FILE, PROCESSOR_FILE = "config.json", "preprocessor_config.json"
@@ -89,24 +89,21 @@ def fetch_files(address: ModelAddress, on_bytes: OnBytes | None = None) -> Model
 
 
 def _find_local(path: Path) -> ModelFiles:
-    if path.is_file():
-        described = path.name in (WEIGHTS_FILE, *PICKLE_FILES)  # names that go with a config.json
-        folder = path.parent if described else None
-        if path.suffix not in WEIGHTS_SUFFIXES:
-            raise ModelError(
-                f"'{path}' is not a weights file: use one that ends with "
-                f"{', '.join(WEIGHTS_SUFFIXES)}."
-            )
-        weights = path
-    elif path.is_dir():
-        folder, weights = path, _choose_weights(path)
-    else:
+    if path.is_dir():
+        return _read_files(_choose_weights(path), path / CONFIG_FILE, path / PROCESSOR_FILE)
+    if not path.is_file():
         raise ModelError(f"'{path}' does not exist. Check the path of the model.")
-    return ModelFiles(
-        weights,
-        _read_json(folder / CONFIG_FILE) if folder else {},
-        _read_json(folder / PROCESSOR_FILE) if folder else {},
-    )
+    if path.suffix not in WEIGHTS_SUFFIXES:
+        raise ModelError(
+            f"'{path}' is not a weights file: use one that ends with {', '.join(WEIGHTS_SUFFIXES)}."
+        )
+    if path.name not in (WEIGHTS_FILE, *PICKLE_FILES):  # names that go with a config.json
+        return ModelFiles(path, {}, {})
+    return _read_files(path, path.parent / CONFIG_FILE, path.parent / PROCESSOR_FILE)
+
+
+def _read_files(weights: Path, config: Path | None, processor: Path | None) -> ModelFiles:
+    return ModelFiles(weights, _read_json(config), _read_json(processor))
 
 
 def _choose_weights(folder: Path) -> Path:
@@ -128,9 +125,9 @@ def _choose_weights(folder: Path) -> Path:
     )
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def _read_json(file: Path | None) -> dict[str, Any]:
     """Return the content of a JSON file, {} if it does not exist."""
-    if not file.is_file():
+    if not file or not file.is_file():
         return {}
     try:
         if file.stat().st_size > MAX_JSON_BYTES:
@@ -153,11 +150,7 @@ def _fetch_from_hub(location: str, on_bytes: OnBytes | None) -> ModelFiles:
     weights = hub.fetch(WEIGHTS_FILE, on_bytes)
     if weights is None:
         raise ModelError(hub.describe_missing_weights())
-    return ModelFiles(
-        weights,
-        _read_json(config) if config else {},
-        _read_json(processor) if processor else {},
-    )
+    return _read_files(weights, config, processor)
 
 
 class _Hub:
@@ -187,12 +180,16 @@ class _Hub:
         except EntryNotFoundError:
             return None
         except Exception as error:  # errors of httpx, huggingface_hub and the disk have no base
-            refusal = self._describe_refusal(error)
-            if refusal is None and (known := self._find_downloaded(name)):
-                return known
-            if refusal is None and self._find_downloaded(WEIGHTS_FILE):
-                return None  # the earlier download had no such file
-            raise ModelError(refusal or self._describe_failure(error)) from error
+            if refusal := self._describe_refusal(error):
+                raise ModelError(refusal) from error
+            known = self._find_downloaded(name)
+            if known or self._find_downloaded(WEIGHTS_FILE):
+                return known  # None: the earlier download had no such file
+            raise ModelError(
+                f"'{self.repository}' could not be downloaded ({short_reason(error)}). Without a "
+                "network, use the included models, local:PATH, or a model that was downloaded "
+                "before."
+            ) from error
 
     def _find_downloaded(self, name: str) -> Path | None:
         found = [f for f in self.folder.glob(f"*-{name}") if f.is_file()]
@@ -217,15 +214,7 @@ class _Hub:
             )
         return None
 
-    def _describe_failure(self, error: Exception) -> str:
-        reason = str(error).partition("\n")[0][:160] or type(error).__name__
-        return (
-            f"'{self.repository}' could not be downloaded ({reason}). Without a network, use the "
-            "included models, local:PATH, or a model that was downloaded before."
-        )
-
     def describe_missing_weights(self) -> str:
-        """Describe why the repository has no weights that vitdemo reads."""
         if self.has(SHARDS_FILE):
             return _describe_shards(self.repository)
         pickled = next((name for name in PICKLE_FILES if self.has(name)), None)
@@ -238,7 +227,6 @@ class _Hub:
         return f"'{self.repository}' has no {WEIGHTS_FILE}. Choose a repository with this file."
 
     def has(self, name: str) -> bool:
-        """Return whether the repository has the file `name`."""
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
         endpoint = os.environ.get("HF_ENDPOINT")

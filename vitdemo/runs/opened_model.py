@@ -82,11 +82,7 @@ REDUCED_NOTICE = "The input is reduced from {} to {} pixels, so that attention f
 
 @dataclass(frozen=True)
 class OpenedModel(TimmRun):
-    """A model of another project as a run, without training history and evaluation.
-
-    `notices` are assumptions about the model, one sentence each. `build` builds the model on the
-    CPU.
-    """
+    """A model of another project as a run; `notices` are assumptions, one sentence each."""
 
     notices: tuple[str, ...] = ()
     build: Callable[[], nn.Module] = field(default=nn.Identity, compare=False)
@@ -129,12 +125,9 @@ class _Description(NamedTuple):
     notices: list[str]
 
 
-def create_model_run(text: str, labels: Sequence[str] = ()) -> TimmRun:
-    """Return the run of a model: "timm:NAME[=FILE]", "hf-hub:USER/NAME" or "local:PATH".
-
-    Raises `ModelError`, see `create_timm_run` and `open_model`.
-    """
-    return create_timm_run(text) if text.startswith(TIMM_PREFIX) else open_model(text, labels)
+def create_model_run(text: str) -> TimmRun:
+    """Return the run of a "timm:", "hf-hub:" or "local:" address. Raises `ModelError`."""
+    return create_timm_run(text) if text.startswith(TIMM_PREFIX) else open_model(text)
 
 
 def is_model_address(text: str) -> bool:
@@ -238,17 +231,11 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
         with torch.device("meta"):
             model = timm.create_model(name, num_classes=classes, img_size=size, **args)
     except Exception as error:  # timm's constructors raise errors of any class
-        try:
-            with torch.device("meta"):
-                check_plain_vit(timm.create_model(name))
-        except TypeError as other:
-            raise ModelError(f"timm's '{name}' cannot be opened. {SUPPORTED_MODELS}") from other
+        with torch.device("meta"):
+            _check_supported(timm.create_model(name), name)
         raise ModelError(f"config.json does not fit timm's '{name}' ({error}).") from error
-    try:
-        check_plain_vit(model)
-    except TypeError as error:
-        raise ModelError(f"timm's '{name}' cannot be opened. {SUPPORTED_MODELS}") from error
-    chosen, notices = _stated_size(address, choose_image_size(model, size)), []
+    _check_supported(model, name)
+    chosen, notices = _stated_number(address, "size") or choose_image_size(model, size), []
     if chosen != size:
         notices.append(REDUCED_NOTICE.format(size, chosen))
     build = partial(
@@ -277,6 +264,13 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     return _Description(spec, build, classes, names, pixels, f"timm's {name}", notices)
 
 
+def _check_supported(model: nn.Module, name: str) -> None:
+    try:
+        check_plain_vit(model)
+    except TypeError as error:
+        raise ModelError(f"timm's '{name}' cannot be opened. {SUPPORTED_MODELS}") from error
+
+
 def _is_embedding(name: str, outputs: int) -> bool:
     """Return whether weights of timm's `name` have as many outputs without labels, as in CLIP."""
     if get_class_names(PretrainedCfg(num_classes=outputs)):
@@ -287,9 +281,8 @@ def _is_embedding(name: str, outputs: int) -> bool:
 
 def _check_arguments(args: dict[str, Any]) -> None:
     """Raise `ModelError` for sizes that would exhaust the memory before the weights are read."""
-    limits = {"depth": 256}
     for name, value in args.items():
-        if isinstance(value, int) and value > limits.get(name, MAX_ARGUMENT):
+        if isinstance(value, int) and value > (256 if name == "depth" else MAX_ARGUMENT):
             raise ModelError(f"config.json has {name} {value:,}, which is too large.")
 
 
@@ -355,7 +348,6 @@ def _build_tensors(weights: Path, shape: VitShape, image_size: int, options: dic
 
 
 def _check_sizes(shape: VitShape, config: dict[str, Any]) -> None:
-    """Raise `ModelError` if the weights and the config of transformers disagree."""
     sizes = {
         "hidden_size": shape.embed_dim,
         "num_hidden_layers": shape.depth,
@@ -405,7 +397,7 @@ def _read_processor(
     size = shape.image_size
     if kind.startswith("dinov2") or not size:  # these models accept other sizes than in training
         size = (crop if is_cropped else resized) or size
-    size = _stated_size(address, size)
+    size = _stated_number(address, "size") or size
     if not size:
         raise ModelError(
             "The model has no position embeddings, so its input size is unknown: state it, for "
@@ -459,10 +451,6 @@ def _stated_number(address: ModelAddress, name: str) -> int:
     return int(text)
 
 
-def _stated_size(address: ModelAddress, size: int) -> int:
-    return _stated_number(address, "size") or size
-
-
 def _read_labels(file: str | None) -> tuple[str, ...]:
     """Read labels from a text file, one per line; () without a file."""
     if not file:
@@ -481,7 +469,6 @@ def parse_labels(text: str) -> tuple[str, ...]:
 
 
 def _choose_labels(found: _Description, given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of the outputs, and notices about them."""
     count = found.num_classes
     if given and len(given) != count:
         outputs = f"{count:,} outputs" if count else "no classifier"

@@ -22,7 +22,7 @@ def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
     if the run has another recipe than `name` (None: any), or if a field other than `epochs`
     differs. The learning-rate schedule follows the new number of epochs.
     """
-    saved = read_recipe(folder)
+    saved = parse_recipe(runs.read_config(folder)["recipe"], folder / runs.CONFIG_FILE)
     if name and resolve_recipe_name(saved.name) != get_recipe(name).name:
         raise RunError(
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
@@ -38,11 +38,6 @@ def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
                 "option to resume, or choose another --out."
             )
     return replace(saved, epochs=overrides.get("epochs", saved.epochs))
-
-
-def read_recipe(folder: Path) -> Recipe:
-    """Read the recipe of a run; raises `RunError` if a field is unknown or missing."""
-    return parse_recipe(runs.read_config(folder)["recipe"], folder / runs.CONFIG_FILE)
 
 
 def read_recipe_file(path: Path) -> Recipe:
@@ -61,10 +56,7 @@ def read_recipe_file(path: Path) -> Recipe:
 
 
 def parse_recipe(saved: dict, path: Path) -> Recipe:
-    """Return the recipe with the JSON fields `saved` of the file `path`.
-
-    Raises `RunError` if a field is unknown or missing.
-    """
+    """Return the recipe of the fields `saved`. Raises `RunError` for unknown or missing fields."""
     unknown = sorted(set(saved) - {field.name for field in fields(Recipe)})
     if unknown:
         raise RunError(

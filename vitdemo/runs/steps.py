@@ -23,20 +23,11 @@ STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 def read_steps(folder: Path) -> list[dict]:
     """Read all complete lines of `steps.jsonl`; return [] without this file."""
-    try:
-        lines = (folder / STEPS_FILE).read_text("utf-8-sig", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [record for line in lines if (record := _parse_step_line(line))]
-
-
-def _parse_step_line(line: str) -> dict | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    numbers = [record.get(name) for name in STEP_FIELDS] if isinstance(record, dict) else [None]
-    return record if all(isinstance(number, int | float) for number in numbers) else None
+    return [
+        line
+        for line in runs.read_json_lines(folder / STEPS_FILE)
+        if all(isinstance(line.get(name), int | float) for name in STEP_FIELDS)
+    ]
 
 
 def is_in_progress(run: runs.Run) -> bool:
@@ -54,20 +45,12 @@ def truncate_steps(folder: Path, trainer: Trainer) -> None:
         return
     step = trainer.epoch_progress.step if trainer.epoch_progress else 0
     last = (trainer.epoch + 1, step)
-    lines = read_steps(folder)
-    _rewrite(folder, [line for line in lines if (line["epoch"], line["step"]) <= last])
-
-
-def _rewrite(folder: Path, lines: list[dict]) -> None:
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    runs.write_atomically(folder / STEPS_FILE, lambda file: file.write(text.encode()))
+    kept = [line for line in read_steps(folder) if (line["epoch"], line["step"]) <= last]
+    runs.write_json_lines(folder / STEPS_FILE, kept)
 
 
 class StepLog:
-    """Writer of `steps.jsonl`; call `add` with each `StepProgress` of the trainer.
-
-    `on_line` is called with each new line.
-    """
+    """Writer of `steps.jsonl`: `add` each `StepProgress`; `on_line` is called per new line."""
 
     def __init__(
         self, folder: Path, trainer: Trainer, on_line: Callable[[dict], None] = lambda line: None
@@ -108,7 +91,7 @@ class StepLog:
         if len(self.lines) > MAX_STEP_LINES:
             self.lines = self.lines[1::2]
             self.every = 2 * self.lines[-1]["seconds"] / MAX_STEP_LINES
-            _rewrite(self.folder, self.lines)
+            runs.write_json_lines(self.folder / STEPS_FILE, self.lines)
             return
         with open(self.folder / STEPS_FILE, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

@@ -24,7 +24,7 @@ from timm.models import PretrainedCfg, get_pretrained_cfg
 from torch import nn
 
 from vitdemo.data.downloads import OnBytes, download_from_hub
-from vitdemo.errors import ModelError, RunError, Stopped
+from vitdemo.errors import ModelError, RunError, Stopped, short_reason
 from vitdemo.models import ModelSpec, count_parameters, patch_side
 from vitdemo.models.plain_vit import check_plain_vit
 from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
@@ -95,13 +95,36 @@ class TimmRun(Run):
         """Licence that timm states for the weights, or ""."""
         return get_pretrained_cfg(self.spec.name).license or ""
 
-    def load(self, device: torch.device) -> nn.Module:
-        """Build the model in evaluation mode on `device`; see `load_timm_model`."""
-        return load_timm_model(self, device)
-
     def find_downloaded(self) -> Path | None:
-        """Return the file of an earlier download of the weights, or None."""
-        return find_downloaded_weights(self)
+        """Return the file of an earlier download by `download_weights` or by timm, or None."""
+        repository = get_pretrained_cfg(self.spec.name).hf_hub_id
+        if not repository:
+            return None
+        found = sorted(_download_folder(repository).glob(f"*-{HUB_WEIGHTS_FILE}"))
+        kept = found[-1] if found else try_to_load_from_cache(repository, HUB_WEIGHTS_FILE)
+        return Path(kept) if isinstance(kept, str | Path) else None
+
+    def load(self, device: torch.device) -> nn.Module:
+        """Build the model in evaluation mode, with its weights. Raises `ModelError`."""
+        own = self.weights if not self.is_downloaded else None
+        kept = (self.weights or self.find_downloaded()) if self.pretrained and not own else None
+        try:
+            with torch.inference_mode(False):
+                model = build_timm(
+                    self.spec.name,
+                    len(self.classes),
+                    self.spec.image_size,
+                    pretrained=self.pretrained,
+                    weights=own,
+                    downloaded=kept,
+                    keep_head=True,
+                    **self.spec.options,
+                )
+        except ModelError:
+            if kept:  # a damaged file would fail again at the next attempt
+                kept.unlink(missing_ok=True)
+            raise
+        return model.eval().to(device)
 
     @property
     def has_weights(self) -> bool:
@@ -164,65 +187,26 @@ def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:
     if the download fails.
     """
     repository = get_pretrained_cfg(run.spec.name).hf_hub_id
-    if run.weights or not repository or find_downloaded_weights(run):
+    if run.weights or not repository or run.find_downloaded():
         return run
-    words = f"{run.spec.name} from the Hub"
+    folder, label = _download_folder(repository), f"{run.spec.name} from the Hub"
     try:
         file = download_from_hub(
-            repository,
-            HUB_WEIGHTS_FILE,
-            _download_folder(repository),
-            label=words,
-            on_bytes=on_bytes,
+            repository, HUB_WEIGHTS_FILE, folder, label=label, on_bytes=on_bytes
         )
     except Stopped:
         raise
     except Exception as error:  # errors of httpx, huggingface_hub and the disk have no common class
-        reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise ModelError(
-            f"The weights of '{run.spec.name}' could not be downloaded ({reason}). Check the "
-            f"network, or use a local weights file: --model {run.name}=FILE."
+            f"The weights of '{run.spec.name}' could not be downloaded ({short_reason(error)}). "
+            f"Check the network, or use a local weights file: --model {run.name}=FILE."
         ) from error
     return replace(run, weights=file, is_downloaded=True)
-
-
-def find_downloaded_weights(run: TimmRun) -> Path | None:
-    """Return the file of an earlier download by `download_weights` or by timm, or None."""
-    repository = get_pretrained_cfg(run.spec.name).hf_hub_id
-    if not repository:
-        return None
-    found = sorted(_download_folder(repository).glob(f"*-{HUB_WEIGHTS_FILE}"))
-    kept = found[-1] if found else try_to_load_from_cache(repository, HUB_WEIGHTS_FILE)
-    return Path(kept) if isinstance(kept, str | Path) else None
 
 
 def _download_folder(repository: str) -> Path:
     """Return the folder of downloads, which is next to the cache of huggingface_hub."""
     return Path(HF_HOME) / "vitdemo" / repository.replace("/", "--")
-
-
-def load_timm_model(run: TimmRun, device: torch.device) -> nn.Module:
-    """Build the model in evaluation mode on `device`, with its weights.
-
-    Raises `ModelError` if the weights are not available, or if a local file is of another model.
-    """
-    own = run.weights if not run.is_downloaded else None
-    kept = (run.weights or find_downloaded_weights(run)) if run.pretrained and not own else None
-    weights = {"pretrained": run.pretrained, "weights": own, "downloaded": kept, "keep_head": True}
-    try:
-        with torch.inference_mode(False):
-            model = build_timm(
-                run.spec.name,
-                len(run.classes),
-                run.spec.image_size,
-                **weights,
-                **run.spec.options,
-            )
-    except ModelError:
-        if kept:  # a damaged file would fail again at the next attempt
-            kept.unlink(missing_ok=True)
-        raise
-    return model.eval().to(device)
 
 
 def _build_without_weights(name: str) -> nn.Module:

@@ -147,7 +147,6 @@ class ProgressLog:
             self._log(values, count_steps(line, self.steps))
 
     def add_record(self, record: dict) -> None:
-        """Log the numbers of a line of `history.jsonl`."""
         numbers = {n: value for n, value in record.items() if isinstance(value, int | float)}
         values = {"epoch": numbers.pop("epoch")}
         values |= {f"epoch/{name}": value for name, value in numbers.items()}
@@ -171,19 +170,13 @@ class ProgressLog:
 
 
 def count_steps(record: dict, steps: int) -> int:
-    """Return the optimizer steps from the start of the run to a line of a run's records.
-
-    `record` is a line of `steps.jsonl` or `history.jsonl`, and an epoch has `steps` steps.
-    """
+    """Return the optimizer steps from the start of a run to a line of its records."""
     finished = (record["epoch"] - 1) * steps
     return finished + record.get("step", round(record.get("share", 1) * steps))
 
 
 def open_progress_log(names: list[str], folder: Path, trainer: Trainer) -> ProgressLog:
-    """Open the trackers in `names`, and log the records that the run in `folder` already has.
-
-    Raises `RunError` if a tracker cannot start.
-    """
+    """Open the trackers, and log the existing records of the run. Raises `RunError`."""
     if not names:
         return ProgressLog([], trainer.steps)
     lines, history = read_steps(folder), runs.read_history(folder)

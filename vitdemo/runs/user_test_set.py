@@ -80,7 +80,6 @@ class UserTestSet(TestSet):
 
     @property
     def tested_classes(self) -> list[str]:
-        """The names of the classes that have images."""
         return [self.classes[c] for c in np.unique(self.labels)]
 
     def find_evaluation(self, run: Run) -> Evaluation | None:
@@ -123,7 +122,6 @@ class RunOnTestSet(Run):
 
     @classmethod
     def create(cls, run: Run, tests: UserTestSet) -> "RunOnTestSet":
-        """Return `run` with its evaluation on `tests`."""
         values = {field.name: getattr(run, field.name) for field in fields(Run)}
         is_evaluated = tests.find_evaluation(run) is not None
         stamp = (*run.stamp, tests.id, is_evaluated)  # differs from the stamp of the original

@@ -3,6 +3,7 @@
 `vitdemo.runs` defines the files. This module decides what a training run writes, and when.
 """
 
+import copy
 import os
 import shlex
 import time
@@ -87,7 +88,6 @@ def build_config(
     fingerprint: str,
     argv: list[str],
 ) -> dict:
-    """Return the content of `config.json` for a new training run."""
     recipe, preprocessing = trainer.recipe, trainer.preprocessing
     return get_provenance(trainer, argv) | {
         "recipe": asdict(recipe),
@@ -161,14 +161,12 @@ class EpochSaver:
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
         if now - self.written + epoch < CHECKPOINT_INTERVAL:  # too early for a checkpoint
-            self.waiting = copy_detached(self.trainer.state_dict())
+            self.waiting = copy.deepcopy(self.trainer.state_dict())
             return
-        self.waiting = None
-        runs.write_checkpoint(self.folder, self.trainer.state_dict())
+        self.save_checkpoint()
         self.written = time.monotonic()
 
-    def save_pause(self) -> None:
-        """Save a checkpoint within an epoch."""
+    def save_checkpoint(self) -> None:
         self.waiting = None
         runs.write_checkpoint(self.folder, self.trainer.state_dict())
 
@@ -176,12 +174,3 @@ class EpochSaver:
         if self.waiting:
             runs.write_checkpoint(self.folder, self.waiting)
             self.waiting = None
-
-
-def copy_detached(state):
-    """Copy the tensors in nested dicts and lists, so that training does not change them."""
-    if isinstance(state, torch.Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {key: copy_detached(value) for key, value in state.items()}
-    return [copy_detached(value) for value in state] if isinstance(state, list) else state

@@ -36,7 +36,6 @@ from vitdemo.training.augment import (
 )
 from vitdemo.training.devices import (
     choose_compile_mode,
-    choose_device,
     choose_fused_attention,
     choose_memory_format,
     compile_static,
@@ -44,32 +43,15 @@ from vitdemo.training.devices import (
     set_random_state,
     supports_fast_bfloat16,
 )
+from vitdemo.training.devices import choose_device as choose_device  # for other packages
 from vitdemo.training.inference import Preprocessing, predict_logits
 from vitdemo.training.muon import BatchedMuon, CapturedStep
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
-from vitdemo.training.processes import Processes, is_first_process, join_processes
+from vitdemo.training.processes import Processes
 from vitdemo.training.recipes import Recipe
 from vitdemo.training.splits import shuffle_labels
 from vitdemo.training.stopping import never_stop
 from vitdemo.training.teacher import Teacher
-
-__all__ = [
-    "BestEpoch",
-    "EpochProgress",
-    "Preprocessing",
-    "Processes",
-    "StepProgress",
-    "Teacher",
-    "Trainer",
-    "build_optimizer",
-    "choose_compile_mode",
-    "choose_device",
-    "is_first_process",
-    "join_processes",
-    "learning_rate_factor",
-    "predict_logits",
-    "supports_fast_bfloat16",
-]
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # modes of `torch.compile` with CUDA graphs
 STOP_CHECK_STEPS = 16  # steps between two stop checks of several processes
@@ -128,9 +110,8 @@ def augment_batch(
     pixels = augmentation.apply(images, draws, fill)
     if partners is None:
         return pixels, targets
-    return mix_images(
-        pixels, targets, partners, Mixture(*(draws[name] for name in Mixture._fields))
-    )
+    mixture = Mixture(*(draws[name] for name in Mixture._fields))
+    return mix_images(pixels, targets, partners, mixture)
 
 
 class Trainer:
@@ -194,7 +175,13 @@ class Trainer:
         self.processes = processes or Processes()
         self.teacher = teacher
         self.batch_size = min(recipe.batch_size, len(train))
-        self.images_per_process = _images_per_process(self.batch_size, self.processes.count)
+        self.images_per_process, rest = divmod(self.batch_size, self.processes.count)
+        if rest:
+            raise VitdemoError(
+                f"A batch of {self.batch_size} images cannot be divided evenly among "
+                f"{self.processes.count} processes: choose a --batch-size that is a multiple of "
+                f"{self.processes.count}."
+            )
         self.steps = len(train) // self.batch_size  # the incomplete last batch is left out
         self.fill = 255 * torch.tensor(preprocessing.mean, device=self.device).view(3, 1, 1)
         self._augment = (
@@ -240,7 +227,6 @@ class Trainer:
         return self.ema.module if self.ema else self.model
 
     def ema_weights(self) -> dict[str, Tensor]:
-        """Return the weights of `ema_model` after the latest step."""
         return self.ema_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
@@ -271,7 +257,9 @@ class Trainer:
                     "diverged. Start again with a lower --learning-rate."
                 )
             self.epoch += 1
-            self._update_best(val_loss)
+            if self.recipe.patience and (self.best is None or val_loss < self.best.val_loss):
+                weights = {k: v.detach().clone() for k, v in self.ema_weights().items()}
+                self.best = BestEpoch(self.epoch, val_loss, weights)
             yield {
                 "epoch": self.epoch,
                 "stage": stage,
@@ -396,7 +384,10 @@ class Trainer:
         )
         self.draws = self.augmentation.draw(count, self.train.images.shape[-1], generator)
         if recipe.alternating_flip:
-            self.draws["flip"] = self._flips_of_epoch()[self.order[:count]]
+            # a mask (N,) of the training images; the next epoch flips the others
+            fixed = torch.Generator(self.device).manual_seed(recipe.seed)
+            flips = draw_flip(len(self.train), fixed) ^ bool(self.epoch % 2)
+            self.draws["flip"] = flips[self.order[:count]]
         if self.compile != "off" and not is_mixing and (recipe.mixup or recipe.cutmix):
             # In epochs without mixing, mixing weights of 1 keep the inputs of the compiled function
             # the same. Otherwise, torch would compile a second function for these epochs.
@@ -407,22 +398,15 @@ class Trainer:
             keys = torch.rand(shape, generator=generator, device=self.device)
             self.mixing_partners = keys.argsort(1)  # one permutation per batch
 
-    def _flips_of_epoch(self) -> Tensor:
-        """Return a mask (N,) of the training images to flip; the next epoch flips the others."""
-        generator = torch.Generator(self.device).manual_seed(self.recipe.seed)
-        return draw_flip(len(self.train), generator) ^ bool(self.epoch % 2)
-
     def _batch_rows(self, step: int) -> tuple[Tensor | slice, Tensor | None]:
         """Return the rows (R,) of the epoch that this process augments, and the mixing partners.
 
         The partners are indices (B,) into these rows, or None without mixing.
         """
         start, first = step * self.batch_size, self.processes.rank * self.images_per_process
-        if self.mixing_partners is None:
-            return slice(start + first, start + first + self.images_per_process), None
-        partners = self.mixing_partners[step]
-        if self.processes.count == 1:
-            return slice(start, start + self.batch_size), partners
+        partners = None if self.mixing_partners is None else self.mixing_partners[step]
+        if partners is None or self.processes.count == 1:
+            return slice(start + first, start + first + self.images_per_process), partners
         own = torch.arange(first, first + self.images_per_process, device=self.device)
         rows = start + torch.cat([own, partners[own]])
         return rows, torch.arange(
@@ -436,10 +420,7 @@ class Trainer:
         return is_check_step and self.processes.broadcast_flag(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
-        """Train one epoch; return mean loss, accuracy and last learning rate.
-
-        Sets `epoch_progress` if `pause` interrupts the epoch.
-        """
+        """Train one epoch, or a part until `pause`; return mean loss, accuracy and last rate."""
         self._draw_epoch()
         first_step, sums = 0, torch.zeros(2, device=self.device)  # loss, correct predictions
         if self.epoch_progress:
@@ -537,15 +518,8 @@ class Trainer:
 
     def _report(self, step: int, sums: Tensor) -> None:
         loss, correct = (sums / step).tolist()
-        self.on_step(
-            StepProgress(
-                epoch=self.epoch + 1,
-                step=step,
-                steps=self.steps,
-                loss=loss,
-                accuracy=correct / self.images_per_process,
-            )
-        )
+        accuracy = correct / self.images_per_process
+        self.on_step(StepProgress(self.epoch + 1, step, self.steps, loss, accuracy))
 
     def _validate(self) -> tuple[float, float]:
         """Return the validation loss, cross-entropy without label smoothing, and the accuracy."""
@@ -563,18 +537,3 @@ class Trainer:
             sums = processes.all_reduce_sum(sums.to(self.device))
         loss, accuracy = (sums.cpu().double() / len(self.validation)).tolist()
         return loss, accuracy
-
-    def _update_best(self, val_loss: float) -> None:
-        if self.recipe.patience and (self.best is None or val_loss < self.best.val_loss):
-            weights = {k: v.detach().clone() for k, v in self.ema_weights().items()}
-            self.best = BestEpoch(self.epoch, val_loss, weights)
-
-
-def _images_per_process(batch_size: int, processes: int) -> int:
-    """Return the number of images per process in each batch."""
-    if batch_size % processes:
-        raise VitdemoError(
-            f"A batch of {batch_size} images cannot be divided evenly among {processes} processes: "
-            f"choose a --batch-size that is a multiple of {processes}."
-        )
-    return batch_size // processes

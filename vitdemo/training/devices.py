@@ -28,10 +28,7 @@ def is_zero_gpu() -> bool:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device `name`; "auto" selects CUDA, else Apple's MPS, else the CPU.
-
-    Raises `VitdemoError` if the device is unknown or not available.
-    """
+    """Return the device; "auto": CUDA, else MPS, else the CPU. Raises `VitdemoError`."""
     available = {
         "cuda": torch.cuda.is_available() and not is_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
@@ -99,7 +96,8 @@ def retain_freed_memory() -> None:
     zeros for the next step. With this setting, `ConvNet` trains on 276 instead of 245 images per
     second of CPU time. (Measured 2026-11-22 on one core of an EPYC Genoa, batch size 512.)
     """
-    _set_malloc_options({_MMAP_THRESHOLD: 2**31 - 1, _TRIM_THRESHOLD: 2**31 - 1})
+    _call_libc("mallopt", _MMAP_THRESHOLD, 2**31 - 1)
+    _call_libc("mallopt", _TRIM_THRESHOLD, 2**31 - 1)
 
 
 def release_freed_memory() -> None:
@@ -110,7 +108,7 @@ def release_freed_memory() -> None:
     because it otherwise grows in each thread's heap (benchmarks/log/2026-11-24-cpu.md). A trim
     takes 30 ms in a background thread.
     """
-    _set_malloc_options({_MMAP_THRESHOLD: MAX_RETAINED_BYTES})
+    _call_libc("mallopt", _MMAP_THRESHOLD, MAX_RETAINED_BYTES)
     threading.Thread(target=_trim_periodically, name="trim", daemon=True).start()
 
 
@@ -121,25 +119,16 @@ def _trim_periodically() -> None:
 
 def trim_memory() -> bool:
     """Give all free memory pages back to the system; return False without glibc."""
-    trim = _libc_function("malloc_trim")
-    if trim is not None:
-        trim(0)
-    return trim is not None
+    return _call_libc("malloc_trim", 0)
 
 
-def _set_malloc_options(options: dict[int, int]) -> None:
-    mallopt = _libc_function("mallopt")
-    if mallopt is not None:
-        for option, value in options.items():
-            mallopt(option, value)
-
-
-def _libc_function(name: str) -> Callable | None:
-    """Return the function `name` of the C library, or None if it does not exist."""
+def _call_libc(name: str, *arguments: int) -> bool:
     try:
-        return getattr(ctypes.CDLL(None), name)
+        function = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # no glibc on this system
-        return None
+        return False
+    function(*arguments)
+    return True
 
 
 def choose_compile_mode(device: torch.device, mode: str = "auto") -> str:

@@ -31,12 +31,7 @@ class BatchedMuon(Muon):
     """
 
     @torch.no_grad()
-    def step(self, closure: Callable | None = None) -> Tensor | None:
-        """Update every parameter that has a gradient; return the closure's loss, if any."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self) -> None:
         skipped = []  # timm's step skips parameters without gradients
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None and self.state[p]]
@@ -52,7 +47,6 @@ class BatchedMuon(Muon):
         super().step()  # the first step of a parameter, which also creates its state
         for param, grad in skipped:
             param.grad = grad
-        return loss
 
     def _step_matrices(self, params: list[Tensor], group: dict) -> None:
         grads = [p.grad for p in params]

@@ -36,10 +36,7 @@ def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
 def build_optimizer(
     model: nn.Module, recipe: Recipe, learning_rate: float, layer_decay: float
 ) -> torch.optim.Optimizer:
-    """Build the optimizer of a recipe with timm.
-
-    Biases, norms, class token and position embeddings have no weight decay.
-    """
+    """Build the optimizer; biases, norms and embeddings have no weight decay."""
     kind, device = recipe.optimizer, next(model.parameters()).device
     options = {
         "adamw": {"betas": recipe.betas, "fused": True},

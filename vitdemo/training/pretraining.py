@@ -49,8 +49,7 @@ class Pretrainer(Trainer):
 
     def _draw_epoch(self) -> None:
         super()._draw_epoch()
-        count = self.steps * self.batch_size
-        self.visible = self._draw_visible(count, self._epoch_seed)
+        self.visible = self._draw_visible(self.steps * self.batch_size, self._epoch_seed)
 
     def _draw_visible(self, count: int, seed: int) -> Tensor:
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -64,7 +63,6 @@ class Pretrainer(Trainer):
         return loss, torch.zeros_like(loss)
 
     def _reconstruction_errors(self, model: nn.Module, inputs: Tensor, visible: Tensor) -> Tensor:
-        """Return the reconstruction error of each image (B,)."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             prediction = model(inputs, visible)
         patch_size, _ = self.model.encoder.patch_embed.patch_size

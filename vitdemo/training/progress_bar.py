@@ -6,7 +6,6 @@ from vitdemo.training import StepProgress, Trainer
 
 
 def format_epoch_line(record: dict) -> str:
-    """Return the terminal line for the `record` of a finished epoch."""
     accuracy = record["val_accuracy"]
     accuracy_text = "" if accuracy is None else f"validation accuracy {100 * accuracy:.2f}%  "
     return (
@@ -17,10 +16,7 @@ def format_epoch_line(record: dict) -> str:
 
 
 def create_progress_bar(trainer: Trainer) -> tqdm:
-    """Return a progress bar over the images of all epochs; the trainer's `on_step` updates it.
-
-    Only the first process shows the bar.
-    """
+    """Return a progress bar over the images of all epochs; the trainer's `on_step` updates it."""
     epoch_images = trainer.steps * trainer.batch_size
     bar = tqdm(
         total=trainer.recipe.total_epochs * epoch_images,
@@ -35,7 +31,6 @@ def create_progress_bar(trainer: Trainer) -> tqdm:
 
 
 def update_progress_bar(bar: tqdm, progress: StepProgress, trainer: Trainer) -> None:
-    """Set the position, loss and accuracy of the `bar` to `progress`."""
     done = (progress.epoch - 1) * progress.steps + progress.step
     bar.set_description(f"epoch {progress.epoch}/{trainer.recipe.total_epochs}", refresh=False)
     accuracy = {} if trainer.recipe.mask_ratio else {"accuracy": f"{100 * progress.accuracy:.1f}%"}

@@ -63,10 +63,7 @@ def shuffle_labels(samples: data.LabelledImages, seed: int) -> data.LabelledImag
 def get_preprocessing(
     recipe: Recipe, dataset: data.ImageDataset, samples: data.LabelledImages
 ) -> Preprocessing:
-    """Return the preprocessing of a recipe's model.
-
-    Mean and std come from the pretrained weights, from CIFAR-10 or from the training images.
-    """
+    """Return the preprocessing with the mean and std of the pretrained weights or the dataset."""
     if recipe.model.family == "timm":
         pretrained = timm.get_pretrained_cfg(recipe.model.name)
         mean, std = tuple(pretrained.mean), tuple(pretrained.std)

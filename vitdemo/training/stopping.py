@@ -3,12 +3,13 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 # Signal after which train.py stops, saves and evaluates the model; None on a system without it.
 FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
-PAUSE_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+FINISH_SIGNALS = (FINISH_SIGNAL,) if FINISH_SIGNAL else ()
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PAUSE_MESSAGE = "Stopping after this step. Press Ctrl-C again to stop at once."
 
 
@@ -47,17 +48,10 @@ class Stopper:
         self.is_pause_requested = True
         print(PAUSE_MESSAGE, file=sys.stderr)
 
-    def handle_stop_signal(self) -> AbstractContextManager[None]:
-        """Request a stop when `FINISH_SIGNAL` arrives within this context."""
-        return _handle_signals((FINISH_SIGNAL,) if FINISH_SIGNAL else (), self.request_stop)
-
-    def handle_pause_signals(self) -> AbstractContextManager[None]:
-        """Request a pause when Ctrl-C or SIGTERM arrives within this context."""
-        return _handle_signals(PAUSE_SIGNALS, self.request_pause)
-
 
 @contextmanager
-def _handle_signals(numbers: tuple, handler: Callable) -> Iterator[None]:
+def handle_signals(numbers: Iterable[int], handler: Callable | int) -> Iterator[None]:
+    """Call `handler` when one of the signals `numbers` arrives within this context."""
     previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

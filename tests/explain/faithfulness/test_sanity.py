@@ -32,16 +32,16 @@ from vitdemo.explain.faithfulness.summary import (
 def test_randomised_head_changes_only_the_classifier_head(spec):
     model = random_model(spec)
     before = copy.deepcopy(model.state_dict())
-    other = randomise_head(model, seed=1)
+    other = randomise_head(model, 1)
     weights, random = model.state_dict(), other.state_dict()
     assert_close(weights, before, rtol=0, atol=0)
-    assert_close(random, randomise_head(model, seed=1).state_dict(), rtol=0, atol=0)
+    assert_close(random, randomise_head(model, 1).state_dict(), rtol=0, atol=0)
     changed = {name for name in weights if not torch.equal(weights[name], random[name])}
     weight = "fc.weight" if spec is RESNET else "head.weight"
     assert weight in changed <= {weight, weight.replace("weight", "bias")}
     assert float(random[weight].std()) == pytest.approx(float(weights[weight].std()), rel=0.3)
     with pytest.raises(TypeError, match="Identity has no linear classifier head"):
-        randomise_head(torch.nn.Identity())
+        randomise_head(torch.nn.Identity(), 0)
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, RESNET, *TIMM_KINDS.values()])

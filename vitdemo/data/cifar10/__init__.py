@@ -34,10 +34,7 @@ CLASSES = (
     *("dog", "frog", "horse", "ship", "truck"),
 )
 HUB_REPOSITORY = "uoft-cs/cifar10"
-PARQUET_FILES = (
-    "plain_text/train-00000-of-00001.parquet",
-    "plain_text/test-00000-of-00001.parquet",
-)
+PARQUET_FILES = tuple(f"plain_text/{part}-00000-of-00001.parquet" for part in ("train", "test"))
 ARCHIVE_FILE = "cifar-10-python.tar.gz"
 ARCHIVE_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE_FILE}"
 ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"
@@ -65,16 +62,12 @@ PLACES_FILE = Path(__file__).parent / "places.bin"
 
 
 def find_folder(root: Path) -> Path | None:
-    """Return the folder of CIFAR-10 below `root`, or None."""
     folders = (root / ARRAYS_FOLDER, root / OFFICIAL_FOLDER)
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def load_part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return images (N, 3, 32, 32) and labels (N,), both uint8, of "train" or "test".
-
-    Raises `DataError` unless the checksums of the files below `root` are the official ones.
-    """
+    """Return the official images (N, 3, 32, 32) and labels (N,), uint8. Raises `DataError`."""
     folder = find_folder(root)
     try:
         if folder is None:
@@ -133,10 +126,7 @@ def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
 
 
 def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download CIFAR-10 from its official site, which is slow.
-
-    Raises `OSError` if the received file is not the official archive.
-    """
+    """Download CIFAR-10 from its slow official site. Raises `OSError` for another archive."""
     parts = root / PARTIAL_FOLDER
     parts.mkdir(parents=True, exist_ok=True)
     archive = parts / ARCHIVE_FILE
@@ -162,8 +152,8 @@ def _hash_md5(file: Path) -> str:
 
 def download_parquet(name: str, folder: Path, on_bytes: OnBytes | None = None) -> Path:
     """Download one file of the Hub's dataset into `folder`, or continue its download."""
-    words = f"CIFAR-10 from the Hub, {Path(name).name.partition('-')[0]}"
-    options = {"repo_type": "dataset", "label": words, "on_bytes": on_bytes}
+    label = f"CIFAR-10 from the Hub, {Path(name).name.partition('-')[0]}"
+    options = {"repo_type": "dataset", "label": label, "on_bytes": on_bytes}
     return download_from_hub(HUB_REPOSITORY, name, folder, **options)
 
 
@@ -192,15 +182,15 @@ def write_arrays(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> No
     count = PARTS["test"].stop
     images = np.zeros((count, *IMAGE_SHAPE), np.uint8)
     labels, found = np.zeros(count, np.uint8), np.zeros(count, bool)
-    stranger = None
+    strangers = []
     for number, (picture, label) in enumerate(pictures):
         free = [i for i in places.get(hash_image(picture), ()) if not found[i]]
         if not free:
-            stranger = number if stranger is None else stranger
+            strangers.append(number)
             continue
         images[free[0]], labels[free[0]], found[free[0]] = picture.transpose(2, 0, 1), label, True
-    if stranger is not None or not found.all():
-        raise DataError(_describe_difference(stranger, np.flatnonzero(~found)))
+    if strangers or not found.all():
+        raise DataError(_describe_difference(strangers, np.flatnonzero(~found)))
     own = {part: slice(places.start, places.stop) for part, places in PARTS.items()}
     for part, rows in own.items():
         if hash_arrays(images[rows], labels[rows]) != SHA256[part]:
@@ -211,10 +201,10 @@ def write_arrays(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> No
         np.savez(folder / f"{part}.npz", images=images[rows], labels=labels[rows])
 
 
-def _describe_difference(unknown_image: int | None, missing: np.ndarray) -> str:
+def _describe_difference(strangers: list[int], missing: np.ndarray) -> str:
     words = []
-    if unknown_image is not None:
-        words.append(f"image number {unknown_image} does not belong to CIFAR-10")
+    if strangers:
+        words.append(f"image number {strangers[0]} does not belong to CIFAR-10")
     if len(missing):
         part = next(part for part, places in PARTS.items() if missing[0] in places)
         words.append(

@@ -20,9 +20,7 @@ from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-NOISE_GRAINS = (
-    32  # noise grains per side; a model that shrinks the image would average finer grains
-)
+NOISE_GRAINS = 32  # per side; a model that shrinks the image would average finer grains
 REMOVAL_GRID = 8  # rows and columns of the patch grid for the perturbation "remove"
 
 
@@ -101,7 +99,11 @@ def apply_perturbation(
         raise ValueError(
             f"{change.title} is {strength}: choose {change.low} to {change.high} {change.unit}."
         )
-    seeds = _seeds(seed, len(images))
+    seeds = [seed] * len(images) if isinstance(seed, int) else list(seed)
+    if len(seeds) != len(images):
+        raise ValueError(
+            f"{len(seeds)} seeds for {len(images)} images: pass one, or one per image."
+        )
     if strength == change.neutral:
         return images.clone()
     return {
@@ -109,17 +111,10 @@ def apply_perturbation(
         "blur": lambda: blur(images, strength),
         "jpeg": lambda: compress_jpeg(images, round(strength)),
         "rotate": lambda: rotate(images, strength),
-        "brightness": lambda: brighten(images, strength),
+        "brightness": lambda: _to_uint8(images.float() * strength),
         "shuffle": lambda: shuffle_patches(images, round(strength), seeds),
         "remove": lambda: remove_patches(images, sample_patch_masks(strength / 100, seeds)),
     }[name]()
-
-
-def _seeds(seed: int | Sequence[int], count: int) -> list[int]:
-    seeds = [seed] * count if isinstance(seed, int) else list(seed)
-    if len(seeds) != count:
-        raise ValueError(f"{len(seeds)} seeds for {count} images: pass one, or one per image.")
-    return seeds
 
 
 def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
@@ -146,13 +141,12 @@ def blur(images: Tensor, percent: float) -> Tensor:
 
 def compress_jpeg(images: Tensor, quality: int) -> Tensor:
     """Compress images as JPEG with Pillow's `quality` and its default colour subsampling."""
-    return torch.stack([_through_jpeg(image, quality) for image in images.cpu()]).to(images.device)
-
-
-def _through_jpeg(image: Tensor, quality: int) -> Tensor:
-    buffer = io.BytesIO()
-    Image.fromarray(image.permute(1, 2, 0).numpy()).save(buffer, "JPEG", quality=quality)
-    return torch.from_numpy(np.array(Image.open(buffer))).permute(2, 0, 1)  # (3, S, S)
+    decoded = []
+    for image in images.cpu():
+        buffer = io.BytesIO()
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(buffer, "JPEG", quality=quality)
+        decoded.append(torch.from_numpy(np.array(Image.open(buffer))).permute(2, 0, 1))
+    return torch.stack(decoded).to(images.device)
 
 
 def rotate(images: Tensor, degrees: float) -> Tensor:
@@ -163,16 +157,8 @@ def rotate(images: Tensor, degrees: float) -> Tensor:
     return _to_uint8(turned + mean)
 
 
-def brighten(images: Tensor, factor: float) -> Tensor:
-    """Multiply every pixel value of images by `factor`, clipped at 255."""
-    return _to_uint8(images.float() * factor)
-
-
 def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor:
-    """Cut each image into `pieces` x `pieces` squares and shuffle the squares.
-
-    Raises `ValueError` if S is not a multiple of `pieces`.
-    """
+    """Shuffle `pieces` x `pieces` squares per image. Raises `ValueError` if S is not divisible."""
     B, _, S, _ = images.shape
     if S % pieces:
         raise ValueError(f"pieces is {pieces}: choose a divisor of {S}, the side in pixels.")
@@ -222,11 +208,11 @@ def make_patch_mask(cells: Iterable[int], grid: tuple[int, int]) -> Tensor:
     return mask.view(grid)
 
 
-def sample_patch_masks(share: float, seeds: Sequence[int], grid: int = REMOVAL_GRID) -> Tensor:
-    """Draw masks (B, grid, grid) of random patches; a larger `share` only adds patches."""
-    count = round(share * grid**2)
-    ranks = [torch.randperm(grid**2, generator=_generator(seed)) for seed in seeds]  # B of (P,)
-    return (torch.stack(ranks) < count).view(-1, grid, grid)
+def sample_patch_masks(share: float, seeds: Sequence[int]) -> Tensor:
+    """Draw masks (B, 8, 8) of random patches; a larger `share` only adds patches."""
+    P = REMOVAL_GRID**2
+    ranks = [torch.randperm(P, generator=_generator(seed)) for seed in seeds]  # B of (P,)
+    return (torch.stack(ranks) < round(share * P)).view(-1, REMOVAL_GRID, REMOVAL_GRID)
 
 
 def _generator(seed: int) -> torch.Generator:

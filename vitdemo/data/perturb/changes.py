@@ -12,12 +12,7 @@ import torch
 from PIL import Image
 
 from vitdemo.data import image_files
-from vitdemo.data.perturb import (
-    PERTURBATIONS,
-    apply_perturbation,
-    make_patch_mask,
-    remove_patches,
-)
+from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation, make_patch_mask, remove_patches
 from vitdemo.errors import DataError
 
 PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
@@ -51,11 +46,8 @@ class RemovedPatches:
         if not found:
             return cls()
         rows, columns, bits = int(found[1]), int(found[2]), int(found[3], 16)
-        if not (
-            0 < rows <= MAX_GRID_ROWS
-            and 0 < columns <= MAX_GRID_ROWS
-            and bits >> rows * columns == 0
-        ):
+        fits = 0 < rows <= MAX_GRID_ROWS and 0 < columns <= MAX_GRID_ROWS
+        if not fits or bits >> rows * columns:
             return cls()
         return cls((rows, columns), tuple(i for i in range(rows * columns) if bits >> i & 1))
 

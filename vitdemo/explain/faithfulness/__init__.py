@@ -47,27 +47,18 @@ from vitdemo.explain.faithfulness.fills import (
     supported_fills,
 )
 
-__all__ = [
+__all__ = [  # names of other modules that are only passed on
     "FILLS",
-    "NUM_COPIES",
-    "NUM_RANDOM_ORDERS",
     "SIGNIFICANCE_LEVEL",
     "blur_image",
-    "centre_map",
-    "draw_random_rankings",
-    "draw_transformed_copies",
     "edge_map",
-    "predict_patch_sets",
-    "rank_by_value",
     "rank_p_value",
     "staged_p_value",
     "supported_fills",
 ]
 
-CENTRE_BASELINE, EDGE_BASELINE = (
-    "centre first",
-    "edge map",
-)  # baselines with a single order per image
+# Baselines with a single order per image
+CENTRE_BASELINE, EDGE_BASELINE = "centre first", "edge map"
 # Steps per curve. The error of a score, compared with one step per patch, has half the standard
 # deviation with 16 steps as with 8 steps: 0.016 instead of 0.031
 # (benchmarks/log/2026-11-27-faithfulness-steps.md).
@@ -86,24 +77,15 @@ class PerturbationCurves(NamedTuple):
     @property
     def scores(self) -> dict[str, float]:
         """The insertion area minus the deletion area of each order, -1 to 1."""
-        pairs = {name: (self.insertion[name], curve) for name, curve in self.deletion.items()}
         return {
-            name: float(area_under_curve(self.fractions, up - down))
-            for name, (up, down) in pairs.items()
+            name: float(area_under_curve(self.fractions, self.insertion[name] - down))
+            for name, down in self.deletion.items()
         }
 
     @property
     def random_scores(self) -> Tensor:
         """The scores (R,) of the random orders."""
         return area_under_curve(self.fractions, self.random_insertion - self.random_deletion)
-
-
-class CurveBand(NamedTuple):
-    """Mean, 5th and 95th percentile of several curves at each of K steps."""
-
-    mean: Tensor  # (K+1,)
-    low: Tensor  # 5th percentile
-    high: Tensor  # 95th percentile
 
 
 def measure_perturbation_curves(
@@ -142,15 +124,12 @@ def measure_perturbation_curves(
     P = math.prod(grid)
     ranks = {name: rank_by_value(values.flatten().cpu(), seed) for name, values in maps.items()}
     ranks[CENTRE_BASELINE] = rank_by_value(centre_map(*grid).flatten(), seed)
-    orders = torch.cat(
-        [torch.stack([*ranks.values()]), draw_random_rankings(random_orders, P, seed)]
-    )
-    moved = _step_counts(P, steps)
-    curves = _measure_order_curves(
-        model, image, (target, against), orders, moved, grid, fill, on_step
+    orders = torch.stack([*ranks.values(), *draw_random_rankings(random_orders, P, seed)])
+    fractions, curves = _measure_order_curves(
+        model, image, (target, against), orders, grid, fill, steps, on_step
     )
     deletion, insertion = (dict(zip(ranks, part[: len(ranks)], strict=True)) for part in curves)
-    return PerturbationCurves(moved / P, deletion, insertion, *curves[:, len(ranks) :])
+    return PerturbationCurves(fractions, deletion, insertion, *curves[:, len(ranks) :])
 
 
 def score_transformed_copies(
@@ -174,11 +153,10 @@ def score_transformed_copies(
     grid = _check_common_grid(model, {"": values}, fill)
     laid = draw_transformed_copies(values.cpu(), count, seed)
     orders = torch.stack([rank_by_value(own.flatten(), seed) for own in laid])
-    moved = _step_counts(math.prod(grid), steps)
-    deletion, insertion = _measure_order_curves(
-        model, image, (target, against), orders, moved, grid, fill, on_step
+    fractions, (deletion, insertion) = _measure_order_curves(
+        model, image, (target, against), orders, grid, fill, steps, on_step
     )
-    return area_under_curve(moved / math.prod(grid), insertion - deletion)
+    return area_under_curve(fractions, insertion - deletion)
 
 
 def _measure_order_curves(
@@ -186,23 +164,25 @@ def _measure_order_curves(
     image: Tensor,
     classes: tuple[int, int | None],
     orders: Tensor,
-    moved: Tensor,
     grid: tuple[int, int],
     fill: str | ReplacePatches,
+    steps: int | None,
     on_step: OnStep | None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Measure deletion and insertion curves (2, M, K+1) of `orders` (M, P).
 
-    `moved` (K+1,) is the number of removed or restored patches at each step.
+    Also returns the fractions (K+1,) of removed or restored patches.
     """
-    count = get_num_classes(model)
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}, but must be at least 1.")
+    P, count = orders.shape[1], get_num_classes(model)
+    moved = torch.linspace(0, P, min(steps or P, P) + 1).round().long()  # (K+1,) patches
     pair = [t for t in classes if t is not None]
     pair = [int(forward_pass.check_target(t, 1, count, torch.device("cpu"))) for t in pair]
-    left = orders[:, None] >= moved[:, None]  # (M, K+1, P)
-    back = orders[:, None] < moved[:, None]
-    sets, which = torch.cat([left, back]).flatten(0, 1).unique(dim=0, return_inverse=True)
+    removed = orders[:, None] < moved[:, None]  # (M, K+1, P)
+    sets, which = torch.cat([~removed, removed]).flatten(0, 1).unique(dim=0, return_inverse=True)
     logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
-    return class_probability(logits, *pair)[which].view(2, len(orders), -1)
+    return moved / P, class_probability(logits, *pair)[which].view(2, len(orders), -1)
 
 
 def class_probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:
@@ -227,10 +207,10 @@ def area_under_curve(fractions: Tensor, curves: Tensor) -> Tensor:
     return torch.trapezoid(curves, fractions)
 
 
-def compute_band(curves: Tensor) -> CurveBand:
-    """Compute the mean and the 5th and 95th percentile of curves (R, ...) over R."""
-    low, high = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
-    return CurveBand(curves.mean(dim=0), low, high)
+def compute_band(curves: Tensor) -> Tensor:
+    """Compute the mean and the 5th and 95th percentile (3, ...) of curves (R, ...) over R."""
+    percentiles = curves.quantile(torch.tensor([0.05, 0.95], dtype=curves.dtype), dim=0)
+    return torch.cat([curves.mean(dim=0, keepdim=True), percentiles])
 
 
 def _check_common_grid(
@@ -244,10 +224,3 @@ def _check_common_grid(
             "maps must contain at least one map, and all maps must have one shape (rows, columns)."
         )
     return grid
-
-
-def _step_counts(patches: int, steps: int | None) -> Tensor:
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}, but must be at least 1.")
-    steps = patches if steps is None else min(steps, patches)
-    return torch.linspace(0, patches, steps + 1).round().long()  # (K+1,)

@@ -8,14 +8,13 @@ the map: rotated, flipped and shifted.
 Letters: P patches (rows x columns), R draws from a null distribution.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vitdemo.explain.attributions import cell_indices
+from vitdemo.explain.attributions import sum_over_cells
 
 NUM_RANDOM_ORDERS = 40  # each order needs two forward passes per step
 NUM_COPIES = 19  # transformed copies per map: the minimum for p = 0.05
@@ -36,8 +35,8 @@ def rank_by_value(values: Tensor, seed: int = 0) -> Tensor:
     return order.argsort()
 
 
-def draw_random_rankings(count: int, patches: int, seed: int = 0) -> Tensor:
-    """Return the ranks (count, P) of random orders; the second half reverses the first half.
+def draw_random_rankings(count: int, patches: int, seed: int = 0) -> list[Tensor]:
+    """Return the ranks (P,) of `count` random orders; the second half reverses the first half.
 
     Deletion in an order and insertion in the reverse order need the same forward passes, so a pair
     costs as much as one order. The reverse order has minus the score of the order. The scores s and
@@ -45,10 +44,7 @@ def draw_random_rankings(count: int, patches: int, seed: int = 0) -> Tensor:
     as ranks among independent orders.
     """
     drawn = [_draw_permutation(patches, seed + 1 + i) for i in range((count + 1) // 2)]
-    if not drawn:
-        return torch.empty(0, patches, dtype=torch.long)
-    drawn = torch.stack(drawn)
-    return torch.cat([drawn, patches - 1 - drawn])[:count]
+    return [*drawn, *(patches - 1 - order for order in drawn)][:count]
 
 
 def draw_transformed_copies(values: Tensor, count: int, seed: int = 0) -> Tensor:
@@ -116,10 +112,9 @@ def edge_map(image: Tensor, grid: tuple[int, int]) -> Tensor:
     grey = F.pad(image.float().mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")
     across = image.new_tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float32)
     filters = torch.stack([across, across.T])[:, None]  # (2, 1, 3, 3)
-    strength = F.conv2d(grey, filters)[0].norm(dim=0).flatten()  # (S*S,)
-    cell = cell_indices(*image.shape[-2:], grid, image.device).flatten()  # (S*S,)
-    total = strength.new_zeros(math.prod(grid)).index_add(0, cell, strength)
-    return (total / cell.bincount(minlength=len(total))).view(grid)
+    strength = F.conv2d(grey, filters).norm(dim=1)  # (1, S, S)
+    pixels_per_cell = sum_over_cells(torch.ones_like(strength), grid)
+    return (sum_over_cells(strength, grid) / pixels_per_cell)[0]
 
 
 def _draw_permutation(count: int, seed: int) -> Tensor:

@@ -18,7 +18,7 @@ from vitdemo.explain.attributions import (
     cell_indices,
     get_num_classes,
 )
-from vitdemo.models import has_separate_patches, is_vision_transformer, plain_vit
+from vitdemo.models import has_separate_patches, is_vision_transformer
 
 FILLS = ("drop", "mean", "blur")
 # A function of an image (1, 3, S, S), of sets of patches that remain (n, P) and of the patch grid.
@@ -96,9 +96,7 @@ def _predict_dropped(
     model: nn.Module, image: Tensor, sets: Tensor, grid: tuple[int, int], fill: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield batches of set indices (b,) and logits (b, C); removed patches have no token."""
-    plain_vit.check_plain_vit(model)
-    x = model._pos_embed(model.patch_embed(image))  # (1, N, D), with position embeddings
-    x = model.norm_pre(x) if hasattr(model, "norm_pre") else x
+    x = forward_pass.embed_images(model, image)  # (1, N, D), with position embeddings
     prefix, patches = x.split([model.num_prefix_tokens, sets.shape[1]], dim=1)
     sizes = sets.sum(dim=1)
     for size in sizes.unique().tolist():

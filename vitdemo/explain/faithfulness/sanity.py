@@ -16,18 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # scipy loads a submodule on first use
 import torch
 from torch import Tensor, nn
 
 from vitdemo.explain import attributions
-from vitdemo.explain.attributions import OnStep
+from vitdemo.explain.attributions import OnStep, get_num_classes
 from vitdemo.explain.faithfulness.baselines import rank_p_value
 
-CLASSIFIER_NAMES = (
-    "head",
-    "head_dist",
-    "fc",
-)  # names in ViTs (vitdemo, timm) and in a ResNet
+CLASSIFIER_NAMES = ("head", "head_dist", "fc")  # names in ViTs (vitdemo, timm) and in a ResNet
 NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
 # Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
 # does not need a completeness gap below 1% (benchmarks/log/2026-11-27-faithfulness-steps.md).
@@ -51,30 +48,35 @@ class RandomHeadCheck:
         return not (np.isnan(self.map_correlations).all() or np.isnan(self.head_correlations).all())
 
 
-def randomise_head(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Return `model` with a random classifier head, without bias.
+@torch.inference_mode(False)  # so that gradients can pass through the classifier head
+def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
+    """Return `model` with R random classifier heads, joined to one head of R * C classes.
 
-    The weights have the same standard deviation as before.
-
-    The result shares all other parts with `model`, which is unchanged. Raises `TypeError` if the
-    classifier head is not a linear layer with a name in `CLASSIFIER_NAMES`.
+    The weights have the same standard deviation as before, and there is no bias. Class c of the
+    head from `seeds[r]` becomes class r * C + c. The result shares all other parts with `model`,
+    which is unchanged. Raises `TypeError` if the classifier head is not a linear layer with a name
+    in `CLASSIFIER_NAMES`.
     """
-    return _replace_head(model, _draw_head(model, seed))
-
-
-def join_randomised_heads(model: nn.Module, seeds: Sequence[int]) -> nn.Module:
-    """Return `model` with R randomised heads, joined to one head of R * C classes.
-
-    Class c of the head from `seeds[r]` becomes class r * C + c. Errors are as in `randomise_head`.
-    """
-    drawn = [_draw_head(model, seed) for seed in seeds]
-    other = _replace_head(
-        model, {name: torch.cat([own[name] for own in drawn]) for name in drawn[0]}
-    )
+    names = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
+    if not names:
+        raise TypeError(
+            f"{type(model).__name__} has no linear classifier head named "
+            f"{' or '.join(CLASSIFIER_NAMES)}: choose another model."
+        )
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    other = copy.copy(model)
+    other._modules = dict(model._modules)
+    for name in names:
+        old = model._modules[name]
+        own = old.weight.detach()  # (C, D)
+        drawn = [torch.randn(own.shape, generator=each) for each in generators]
+        weight = (torch.cat(drawn) * own.std().cpu()).to(own)  # (R * C, D)
+        head = nn.Linear(own.shape[1], 1)
+        head.out_features = len(weight)
+        head.weight.data, head.bias.data = weight, torch.zeros_like(weight[:, 0])
+        other._modules[name] = head.requires_grad_(False).train(old.training)
     if hasattr(other, "num_classes"):
-        other.num_classes = (
-            len(seeds) * model.num_classes
-        )  # `other` is a copy, so `model` is unchanged
+        other.num_classes = len(seeds) * model.num_classes  # of the copy only
     return other
 
 
@@ -95,12 +97,18 @@ def compute_random_head_maps(
     takes `RANDOM_HEAD_PATH_STEPS` steps for each head. `on_step` is called as (done, total) during
     a slow method; an exception in `on_step` stops the method.
     """
-    long = [name for name in methods if attributions.METHODS[name].is_slow]
-    found = _fast_maps(model, image, [n for n in methods if n not in long], target, count)
-    for i, name in enumerate(long):
-        report = _report_part(on_step, i, len(long))
-        maps = _occlusion_maps if name == "occlusion" else _make_per_head_function(name)
-        found[name] = maps(model, image, target, count, report)
+    slow = [name for name in methods if attributions.METHODS[name].is_slow]
+    fast, found = [name for name in methods if name not in slow], {}
+    joined = randomise_head(model, *range(count))
+    if fast:
+        targets = [get_num_classes(model) * seed + target for seed in range(count)]
+        found = attributions.attribute_classes(fast, joined, image, targets)
+    for i, name in enumerate(slow):
+        report = report_part(on_step, i, len(slow))
+        if name == "occlusion":
+            found[name] = _occlusion_maps(joined, image, target, count, report)
+        else:
+            found[name] = _maps_per_head(name, model, image, target, count, report)
     return {name: found[name] for name in methods}
 
 
@@ -108,93 +116,45 @@ def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
     """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
     maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
     with np.errstate(invalid="ignore"):
-        correlations = np.corrcoef(torch.stack([_average_ranks(values) for values in maps]).numpy())
+        correlations = np.corrcoef(scipy.stats.rankdata(maps, axis=1))
     np.fill_diagonal(correlations, np.nan)
     pairs = correlations[1:, 1:][np.triu_indices(len(random), 1)]
     return RandomHeadCheck(correlations[0, 1:], pairs, _first_p_value(correlations))
 
 
 def rank_correlation(first: Tensor, second: Tensor) -> float:
-    """Compute Spearman's rank correlation of two maps of the same shape.
+    """Compute Spearman's rank correlation of two maps of the same shape; NaN for a uniform map.
 
-    A correlation of 1 means that both maps order the patches equally. NaN means a uniform map.
+    A correlation of 1 means that both maps order the patches equally.
     """
-    ranks = torch.stack([_average_ranks(first.flatten()), _average_ranks(second.flatten())])
-    return float(torch.corrcoef(ranks)[0, 1])
-
-
-@torch.inference_mode(False)  # so that gradients can pass through the classifier head
-def _draw_head(model: nn.Module, seed: int) -> dict[str, Tensor]:
-    """Draw random weights (C, D) for each classifier head of `model`, by the head's name."""
-    found = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
-    if not found:
-        raise TypeError(
-            f"{type(model).__name__} has no linear classifier head named "
-            f"{' or '.join(CLASSIFIER_NAMES)}: choose another model."
-        )
-    generator, weights = torch.Generator().manual_seed(seed), {}
-    for name in found:
-        own = model._modules[name].weight.detach()
-        drawn = torch.randn(own.shape, generator=generator)
-        weights[name] = (drawn * own.std().cpu()).to(own)
-    return weights
-
-
-@torch.inference_mode(False)  # so that gradients can pass through the classifier head
-def _replace_head(model: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
-    other = copy.copy(model)
-    other._modules = dict(model._modules)
-    for name, drawn in weights.items():
-        head = nn.Linear(drawn.shape[1], 1)
-        head.out_features = len(drawn)
-        head.weight.data, head.bias.data = drawn, torch.zeros_like(drawn[:, 0])
-        other._modules[name] = head.requires_grad_(False).train(model._modules[name].training)
-    return other
-
-
-def _fast_maps(
-    model: nn.Module, image: Tensor, methods: list[str], target: int, count: int
-) -> dict[str, Tensor]:
-    if not methods:
-        return {}
-    several, classes = (
-        join_randomised_heads(model, range(count)),
-        attributions.get_num_classes(model),
-    )
-    targets = [classes * seed + target for seed in range(count)]
-    return attributions.attribute_classes(methods, several, image, targets)
+    return float(compare_with_random_heads(first, second[None]).map_correlations[0])
 
 
 def _occlusion_maps(
-    model: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
+    joined: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
 ) -> Tensor:
-    several = join_randomised_heads(model, range(count))
-
     def score(images: Tensor, _: Tensor) -> Tensor:
         """Compute the target class's log-probability (n, R) for each randomised classifier head."""
-        logits = several(images).unflatten(1, (count, -1))  # (n, R, C)
+        logits = joined(images).unflatten(1, (count, -1))  # (n, R, C)
         return logits.log_softmax(dim=-1)[..., target]
 
-    grid = attributions.cell_grid(model, image)
+    grid = attributions.cell_grid(joined, image)
     return attributions.occlude(score, image, grid, on_step)[0].movedim(-1, 0)
 
 
-def _make_per_head_function(name: str):
-    def maps(model, image, target, count, on_step) -> Tensor:
-        parts = []
-        for seed in range(count):
-            settings = {
-                "path_steps": RANDOM_HEAD_PATH_STEPS,
-                "on_step": _report_part(on_step, seed, count),
-            }
-            other = randomise_head(model, seed)
-            parts.append(attributions.attribute(name, other, image, target, **settings))
-        return torch.cat(parts)
-
-    return maps
+def _maps_per_head(
+    name: str, model: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
+) -> Tensor:
+    parts = []
+    for seed in range(count):
+        report = report_part(on_step, seed, count)
+        settings = {"path_steps": RANDOM_HEAD_PATH_STEPS, "on_step": report}
+        other = randomise_head(model, seed)
+        parts.append(attributions.attribute(name, other, image, target, **settings))
+    return torch.cat(parts)
 
 
-def _report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
+def report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
     """Return a callback that reports the progress of part `index` of `parts` equal parts."""
     return on_step and (lambda done, total: on_step(index * total + done, parts * total))
 
@@ -206,9 +166,3 @@ def _first_p_value(correlations: np.ndarray) -> float:
         return math.nan
     means = np.nanmean(correlations[defined][:, defined], axis=1)
     return rank_p_value(means[0], torch.from_numpy(means[1:]))
-
-
-def _average_ranks(values: Tensor) -> Tensor:
-    """Return the ranks (P,) of `values` (P,), from the smallest value; ties get the mean rank."""
-    _, which, counts = values.unique(return_inverse=True, return_counts=True)
-    return (counts.cumsum(0) - (counts - 1) / 2).double()[which]

@@ -20,7 +20,7 @@ import scipy  # scipy loads a submodule on first use
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
 from vitdemo.metrics.paired import holm
 from vitdemo.runs import FAITHFULNESS_FILE as FILE
-from vitdemo.runs import WEIGHTS_FILE
+from vitdemo.runs import WEIGHTS_FILE, write_atomically
 
 BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
 DEFAULT_PART = "test"  # assumed part of the dataset for older files
@@ -96,9 +96,8 @@ def write_summaries(
     """Write `faithfulness.json` to the run folder `folder`, with the items of `description`."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
     content = {"weights": hash_weights(folder), **description, "fills": by_replacement}
-    temporary = folder / f".{FILE}"
-    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(folder / FILE)
+    text = json.dumps(content, indent=1) + "\n"
+    write_atomically(folder / FILE, lambda file: file.write(text.encode()))
 
 
 def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:

@@ -17,8 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from vitdemo.training.augment.policies import POLICIES, apply_policy
-from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
+from vitdemo.training.augment.policies import (
+    POLICIES,
+    Operations,
+    apply_policy,
+    draw_integers,
+    draw_uniform,
+)
 
 NUM_NOISE_IMAGES = 64  # number of noise images per epoch, which fill the erased boxes
 
@@ -46,15 +51,15 @@ class Augmentation:
         (64, 3, S, S), which all images share.
         """
         draws = {}
-        if self.crop_padding:
-            draws["corner"] = draw_crop(count, self.crop_padding, generator)
+        if self.crop_padding:  # the top and left pixel of each crop in the padded image
+            draws["corner"] = draw_integers(2 * self.crop_padding + 1, (count, 2), generator)
         if self.flip:
             draws["flip"] = draw_flip(count, generator)
         if self.policy != "none":
             draws |= POLICIES[self.policy].draw(count, generator)._asdict()
         if self.erasing:
             draws["erased"] = draw_erasing(count, size, self.erasing, generator)
-            draws["which_noise"] = draw_integers(NUM_NOISE_IMAGES, count, generator)
+            draws["which_noise"] = draw_integers(NUM_NOISE_IMAGES, (count,), generator)
             draws["noise"] = 255 * draw_uniform((NUM_NOISE_IMAGES, 3, size, size), generator)
         if self.cutout:
             draws["cut_out"] = draw_cutout(count, size, self.cutout, generator)
@@ -73,8 +78,8 @@ class Augmentation:
         if self.flip:
             images = flip_images(images, draws["flip"])
         if self.policy != "none":
-            policy = POLICIES[self.policy]
-            images = apply_policy(images, policy.select_operations(draws), policy.ranges)
+            operations = Operations(*(draws[name] for name in Operations._fields))
+            images = apply_policy(images, operations, POLICIES[self.policy].ranges)
         if self.erasing:
             images = paste_box(images, draws["erased"], draws["noise"][draws["which_noise"]])
         if self.cutout:
@@ -95,11 +100,6 @@ def draw_flip(count: int, generator: Generator) -> Tensor:
 def flip_images(images: Tensor, chosen: Tensor) -> Tensor:
     """Flip images (B, 3, S, S) left to right where the mask `chosen` (B,) is True."""
     return torch.where(chosen.view(-1, 1, 1, 1), images.flip(-1), images)
-
-
-def draw_crop(count: int, padding: int, generator: Generator) -> Tensor:
-    """Draw the corner (N, 2) of each crop: its top and left pixel in the padded image."""
-    return draw_integers(2 * padding + 1, (count, 2), generator)
 
 
 def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
@@ -204,9 +204,8 @@ def _beta_from_uniform(alpha: float, uniform: Tensor) -> Tensor:
 
 
 @lru_cache
-def _beta_quantiles(alpha: float, count: int = 4097) -> Tensor:
+def _beta_quantiles(alpha: float) -> Tensor:
     from scipy.stats import beta  # imported here, because the import takes 0.5 s
 
-    return torch.from_numpy(
-        beta.ppf(torch.linspace(0, 1, count).double().numpy(), alpha, alpha)
-    ).float()
+    levels = torch.linspace(0, 1, 4097).double().numpy()
+    return torch.from_numpy(beta.ppf(levels, alpha, alpha)).float()

@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from vitdemo.training.augment.random_numbers import draw_integers, draw_uniform
-
 # Every operation is applied to the whole batch, and `torch.where` selects one result per image, so
 # that shapes stay static. The operations and their ranges are the same as in torchvision.
 GEOMETRY = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
@@ -71,31 +69,28 @@ class Policy(NamedTuple):
     draw: Callable[[int, Generator], Operations]
     ranges: dict[str, float]
 
-    @staticmethod
-    def select_operations(draws: dict[str, Tensor]) -> Operations:
-        """Return the operations among all `draws` of an augmentation."""
-        return Operations(*(draws[name] for name in Operations._fields))
+
+def draw_uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw uniform random numbers from 0 to 1 on the generator's device."""
+    return torch.rand(shape, generator=generator, device=generator.device)
+
+
+def draw_integers(top: int, shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw uniform random integers from 0 to `top` - 1 on the generator's device."""
+    return torch.randint(top, shape, generator=generator, device=generator.device)
 
 
 def draw_trivial(count: int, generator: Generator) -> Operations:
-    """Draw TrivialAugmentWide (Mueller & Hutter 2021): one operation per image, random magnitude.
-
-    The maximum translation is the side of the image.
-    """
+    """Draw TrivialAugmentWide (Mueller & Hutter 2021): one operation of random magnitude."""
     strength = draw_uniform((count, 1), generator)
-    return Operations(
-        draw_integers(len(RANDOM_OPERATIONS), (count, 1), generator),
-        strength,
-        _draw_signs(strength, generator),
-    )
+    chosen = draw_integers(len(RANDOM_OPERATIONS), (count, 1), generator)
+    return Operations(chosen, strength, _draw_signs(strength, generator))
 
 
-def draw_rand(
-    count: int, generator: Generator, operations: int = 2, magnitude: int = 9
-) -> Operations:
-    """Draw RandAugment (Cubuk et al. 2020): `operations` per image, `magnitude` from 0 to 30."""
-    chosen = draw_integers(len(RANDOM_OPERATIONS), (count, operations), generator)
-    strength = torch.full(chosen.shape, magnitude / 30, device=chosen.device)
+def draw_rand(count: int, generator: Generator) -> Operations:
+    """Draw RandAugment (Cubuk et al. 2020): two operations per image, of magnitude 9 of 30."""
+    chosen = draw_integers(len(RANDOM_OPERATIONS), (count, 2), generator)
+    strength = torch.full(chosen.shape, 9 / 30, device=chosen.device)
     return Operations(chosen, strength, _draw_signs(strength, generator))
 
 
@@ -103,7 +98,7 @@ def draw_auto(count: int, generator: Generator) -> Operations:
     """Draw AutoAugment (Cubuk et al. 2019): one of the 25 CIFAR-10 pairs per image."""
     rows = [[(OPERATIONS.index(n), c / 10, m / 9) for n, c, m in pair] for pair in CIFAR10_PAIRS]
     pairs = torch.tensor(rows, device=generator.device)  # (25, 2, 3)
-    chosen = pairs[draw_integers(len(rows), count, generator)]  # (N, 2, 3)
+    chosen = pairs[draw_integers(len(rows), (count,), generator)]  # (N, 2, 3)
     operation, probability, strength = chosen.unbind(2)  # each (N, 2)
     is_applied = draw_uniform((count, 2), generator) < probability
     operation = torch.where(is_applied, operation.long(), OPERATIONS.index("identity"))

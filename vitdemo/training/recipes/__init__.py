@@ -4,6 +4,7 @@ To add a recipe, add an entry to `vitdemo/training/recipes/table.py`. `train.py 
 recipes.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,10 +16,25 @@ from vitdemo.training.recipes import table
 OPTIMIZERS = ("adamw", "adam", "sgd", "muon")
 SCHEDULES = ("cosine", "linear", "constant", "one-cycle")
 
-
-_NON_NEGATIVE_FIELDS = (
-    *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
-    *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed", "cutout"),
+_RANGES = (  # fields, their condition and its description
+    (("epochs", "batch_size"), lambda value: value >= 1, "at least 1"),
+    (("learning_rate", "head_learning_rate"), lambda value: value > 0, "above 0"),
+    (
+        ("erasing", "label_smoothing", "patch_dropout", "ema_decay", "mask_ratio"),
+        lambda value: 0 <= value < 1,
+        "in [0, 1)",
+    ),
+    (("teacher_share",), lambda value: 0 <= value <= 1, "in [0, 1]"),
+    (("validation_share",), lambda value: 0 < value < 1, "between 0 and 1"),
+    (
+        (
+            *("weight_decay", "warmup_epochs", "clip_norm", "head_epochs", "crop_padding", "mixup"),
+            *("cutmix", "unmixed_epochs", "whole_epochs", "patience", "train_pictures", "seed"),
+            "cutout",
+        ),
+        lambda value: value >= 0,
+        "at least 0",
+    ),
 )
 # Setting that is off in the last epochs -> field with the number of these epochs
 _SWITCHED_OFF_EPOCHS = {
@@ -26,6 +42,11 @@ _SWITCHED_OFF_EPOCHS = {
     "cutmix": "unmixed_epochs",
     "patch_dropout": "whole_epochs",
 }
+
+
+def _option(default: int | float | str | bool, text: str):
+    """Declare a field with its help text for `train.py --help`."""
+    return dataclasses.field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True)
@@ -36,80 +57,98 @@ class Recipe:
     summary: str
     model: ModelSpec
     note: str = ""
-    pretrained: bool = False
+    pretrained: bool = _option(
+        False, "start from pretrained weights: timm's, or the file in --weights"
+    )
 
-    epochs: int = 50  # epochs that train the whole model, after `head_epochs`
-    batch_size: int = 128
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.05  # not for biases, norms, class token and position embeddings;
-    # decoupled in adamw and muon, part of the gradient in adam and sgd
-    momentum: float = 0.9  # used by sgd (Nesterov) and muon
+    epochs: int = _option(50, "epochs that train the whole model, after --head-epochs")
+    batch_size: int = _option(128, "images per optimizer step, over all processes")
+    optimizer: str = _option("adamw", "adamw, adam, sgd or muon")
+    learning_rate: float = _option(1e-3, "peak learning rate")
+    # Not for biases, norms, class token and position embeddings. Decoupled in adamw and muon, part
+    # of the gradient in adam and sgd.
+    weight_decay: float = _option(0.05, "weight decay of weight matrices; 0: off")
+    momentum: float = _option(0.9, "momentum of sgd and muon")
     betas: tuple[float, float] = (0.9, 0.999)  # used by adam and adamw
-    warmup_epochs: float = 0.0  # epochs in which the learning rate rises linearly from 0
-    schedule: str = "cosine"
-    layer_decay: float = 1.0  # factor on the learning rate per layer below the classifier head
-    clip_norm: float = 0.0  # maximum gradient norm; 0: off
+    warmup_epochs: float = _option(0.0, "epochs in which the learning rate rises linearly from 0")
+    schedule: str = _option("cosine", "cosine, linear, constant or one-cycle")
+    layer_decay: float = _option(
+        1.0, "factor on the learning rate per layer below the classifier head; 1: off"
+    )
+    clip_norm: float = _option(0.0, "maximum gradient norm; 0: off")
 
-    head_epochs: int = 0  # epochs of a first stage that trains only the classifier head
-    head_learning_rate: float = 1e-3
+    head_epochs: int = _option(0, "epochs of a first stage that trains only the classifier head")
+    head_learning_rate: float = _option(1e-3, "peak learning rate of the first stage")
 
-    flip: bool = True
-    alternating_flip: bool = False  # flip each image in every other epoch (Jordan 2024)
-    crop_padding: int = 4  # pixels at the resolution of the dataset
-    policy: str = "none"  # "trivial" (TrivialAugmentWide), "auto" (AutoAugment for CIFAR-10) or
-    # "rand" (RandAugment with 2 operations of magnitude 9 of 30)
-    erasing: float = 0.0  # probability of random erasing
-    cutout: int = 0  # side of the masked square in pixels; 0: off
-    mixup: float = 0.0  # alpha of the Beta distribution; 0: off
-    cutmix: float = 0.0  # alpha of the Beta distribution; 0: off
-    unmixed_epochs: int = 0  # number of last epochs without MixUp and CutMix
-    label_smoothing: float = 0.0
-    patch_dropout: float = 0.0  # fraction of patches that are dropped at random in training, not
-    # in validation and inference
-    whole_epochs: int = 0  # number of last epochs without patch dropout
+    flip: bool = _option(True, "flip images horizontally at random")
+    # After Jordan 2024.
+    alternating_flip: bool = _option(
+        False, "flip each image in every other epoch instead of at random"
+    )
+    crop_padding: int = _option(
+        4, "maximum shift of a random crop, in pixels of the dataset; 0: off"
+    )
+    # TrivialAugmentWide, RandAugment (two operations of magnitude 9 of 30), CIFAR-10's AutoAugment
+    policy: str = _option(
+        "none",
+        "augmentation policy: none, trivial (TrivialAugment), rand (RandAugment) or auto "
+        "(AutoAugment)",
+    )
+    erasing: float = _option(0.0, "probability of random erasing")
+    cutout: int = _option(0, "side of the square that Cutout masks, in pixels; 0: off")
+    mixup: float = _option(0.0, "alpha of MixUp; 0: off")
+    cutmix: float = _option(0.0, "alpha of CutMix; 0: off")
+    unmixed_epochs: int = _option(0, "number of last epochs without MixUp and CutMix")
+    label_smoothing: float = _option(0.0, "label smoothing, from 0 to below 1")
+    # Not in validation and inference.
+    patch_dropout: float = _option(
+        0.0, "fraction of the patches of each image that are dropped in training"
+    )
+    whole_epochs: int = _option(0, "number of last epochs without patch dropout")
 
-    teacher: str = ""  # run folder of the teacher model for distillation; "": off
-    teacher_share: float = 0.5  # distillation weight; the rest of the target is the label
-    mask_ratio: float = 0.0  # above 0: self-supervised pretraining as a masked autoencoder, with
-    # this fraction of hidden patches; another recipe then starts from the weights (--weights)
+    teacher: str = _option("", "run folder of the teacher model for distillation; empty: off")
+    teacher_share: float = _option(
+        0.5, "weight of the teacher's prediction in the training target (distillation)"
+    )
+    mask_ratio: float = _option(
+        0.0,
+        "fraction of hidden patches in self-supervised pretraining (masked autoencoder); 0: "
+        "supervised training",
+    )
 
-    ema_decay: float = 0.0  # EMA over 1 / (1 - decay) steps, fewer at first; 0: off
-    patience: int = 0  # stop after this many epochs without a lower validation loss; 0: never
-    keep: str = ""  # epochs whose weights are saved in the run folder, for example "1,2,4,8"
+    # EMA over 1 / (1 - decay) steps, fewer at first.
+    ema_decay: float = _option(
+        0.0, "decay of the exponential moving average of the weights; 0: off"
+    )
+    patience: int = _option(
+        0, "stop after this many epochs without a lower validation loss; 0: never"
+    )
+    keep: str = _option("", "epochs whose weights are saved in the run folder, for example 1,2,4,8")
 
-    validation_share: float = 0.1  # fraction of the training set that is held out for validation
-    train_pictures: int = 0  # number of training images, a stratified subset; 0: all
-    shuffled_labels: bool = False  # shuffle the training labels, so that the model can only
-    # memorise the images (Zhang et al. 2017)
-    seed: int = 0
+    validation_share: float = _option(
+        0.1, "fraction of the training set that is held out for validation"
+    )
+    train_pictures: int = _option(0, "number of training images, a stratified subset; 0: all")
+    # After Zhang et al. 2017.
+    shuffled_labels: bool = _option(
+        False, "shuffle the training labels, so that the model can only memorise them"
+    )
+    seed: int = _option(0, "random seed of the weights, the validation split and the augmentation")
 
     def __post_init__(self):
-        _check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        _check_choice("schedule", self.schedule, SCHEDULES)
-        _check_choice("policy", self.policy, tuple(POLICIES))
-        for field in ("epochs", "batch_size"):
-            if getattr(self, field) < 1:
-                raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 1.")
-        for field in ("learning_rate", "head_learning_rate"):
-            if not getattr(self, field) > 0:
-                raise RecipeError(f"{field} is {getattr(self, field)}: it must be above 0.")
-        for field in ("erasing", "label_smoothing", "patch_dropout", "ema_decay", "mask_ratio"):
-            if not 0 <= getattr(self, field) < 1:
-                raise RecipeError(f"{field} is {getattr(self, field)}: it must be in [0, 1).")
-        if not 0 <= self.teacher_share <= 1:
-            raise RecipeError(f"teacher_share is {self.teacher_share}: it must be in [0, 1].")
-        if self.mask_ratio:
-            self._check_pretraining()
+        choices = {"optimizer": OPTIMIZERS, "schedule": SCHEDULES, "policy": POLICIES}
+        for field, names in choices.items():
+            if getattr(self, field) not in names:
+                raise RecipeError(
+                    f"Unknown {field} '{getattr(self, field)}': choose one of {', '.join(names)}."
+                )
+        for fields, is_valid, rule in _RANGES:
+            for field in fields:
+                if not is_valid(getattr(self, field)):
+                    raise RecipeError(f"{field} is {getattr(self, field)}: it must be {rule}.")
+        self._check_pretraining()
         if self.alternating_flip and not self.flip:
             raise RecipeError("alternating_flip is on but flip is off: switch both on or both off.")
-        if not 0 < self.validation_share < 1:
-            raise RecipeError(
-                f"validation_share is {self.validation_share}: it must be between 0 and 1."
-            )
-        for field in _NON_NEGATIVE_FIELDS:
-            if not getattr(self, field) >= 0:
-                raise RecipeError(f"{field} is {getattr(self, field)}: it must be at least 0.")
         for field, limit in _SWITCHED_OFF_EPOCHS.items():
             if getattr(self, field) and getattr(self, limit) >= self.total_epochs:
                 raise RecipeError(
@@ -123,7 +162,7 @@ class Recipe:
         incompatible = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")
         conflicts = [name for name in incompatible if getattr(self, name)]
         conflicts += ["layer_decay"] if self.layer_decay < 1 else []
-        if conflicts:
+        if self.mask_ratio and conflicts:
             raise RecipeError(
                 f"mask_ratio {self.mask_ratio} trains from scratch and without labels, so it "
                 "cannot be combined with: "
@@ -143,11 +182,6 @@ class Recipe:
     @property
     def total_epochs(self) -> int:
         return self.head_epochs + self.epochs
-
-
-def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise RecipeError(f"Unknown {field} '{value}': choose one of {', '.join(choices)}.")
 
 
 _ENTRY_KEYS = ("base", "change", "options")  # keys of an entry that are no fields of a recipe

@@ -7,8 +7,9 @@ A run records the result in `config.json` when it is created. For older runs, th
 from the recipe that they recorded.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 from vitdemo.training.recipes import RECIPES, Recipe, resolve_recipe_name, table
@@ -56,22 +57,15 @@ def list_changes(recipe: Mapping[str, Any], base: Recipe) -> list[str]:
 
     Fields that `recipe` lacks do not differ.
     """
-    names = [field.name for field in fields(base) if field.name not in _IGNORED_FIELDS]
     changed = [
-        name for name in names if name in recipe and _differ(recipe[name], getattr(base, name))
+        name
+        for name, value in asdict(base).items()
+        if name in recipe and name not in _IGNORED_FIELDS and _plain(recipe[name]) != _plain(value)
     ]
     main = [name for name in changed if _JOINT_FIELDS.get(name) not in changed]
     return [f"{name}: {recipe[name]}" for name in main]
 
 
-def _differ(recorded: Any, value: Any) -> bool:
-    return recorded != value and _plain(recorded) != _plain(value)
-
-
 def _plain(value: Any) -> Any:
     """Return `value` as it is after a round trip through JSON."""
-    if is_dataclass(value):
-        value = asdict(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+    return json.loads(json.dumps(value))

@@ -50,7 +50,8 @@ def ablation_entries(
 
 
 TRIVIAL_CHANGE = ("with TrivialAugment", {"policy": "trivial"})
-MIXUP_CUTMIX_CHANGE = ("with MixUp and CutMix", {"mixup": 0.2, "cutmix": 1.0})
+MIXED_FIELDS = {"mixup": 0.2, "cutmix": 1.0}
+MIXUP_CUTMIX_CHANGE = ("with MixUp and CutMix", MIXED_FIELDS)
 MUON_FIELDS = {"optimizer": "muon", "learning_rate": 2e-3, "momentum": 0.95}
 
 
@@ -78,10 +79,7 @@ FITTED_CHANGES: dict[str, tuple[str, dict]] = {
         {"options": {"global_pool": "avg"}},
     ),
     "pretrained": ("from the weights of vit-muon-cpu-masked", {"pretrained": True}),
-    "distilled": (
-        "with conv-baseline as teacher",
-        {"teacher": "assets/runs/conv-baseline"},
-    ),
+    "distilled": ("with conv-baseline as teacher", {"teacher": "assets/runs/conv-baseline"}),
 }
 
 CPU_ACCURACIES = {
@@ -110,9 +108,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "took about one hour on one core, later two cores, of an AMD EPYC (Genoa), 2026-11-21. The "
         "results are included, without weights.",
         "epochs": 10,
-        "optimizer": "muon",
-        "learning_rate": 2e-3,
-        "momentum": 0.95,
+        **MUON_FIELDS,
         "warmup_epochs": 0.5,
         "clip_norm": 1.0,
         "label_smoothing": 0.1,
@@ -125,9 +121,8 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "cores, 2026-11-23.",
         "epochs": 5,
         "batch_size": 64,
-        "optimizer": "muon",
+        **MUON_FIELDS,
         "learning_rate": 3e-3,
-        "momentum": 0.95,
         "warmup_epochs": 0.5,
         "clip_norm": 1.0,
         "validation_share": 0.05,
@@ -227,8 +222,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "learning_rate": 5e-3,
         "warmup_epochs": 2,
         "whole_epochs": 14,
-        "mixup": 0.2,
-        "cutmix": 1.0,
+        **MIXED_FIELDS,
         "unmixed_epochs": 6,
         "validation_share": 0.02,
     },
@@ -264,8 +258,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "teacher_share": 0.8,
         "epochs": 400,
         "policy": "auto",
-        "mixup": 0.2,
-        "cutmix": 1.0,
+        **MIXED_FIELDS,
         "unmixed_epochs": 60,
         "patch_dropout": 0.5,
         "whole_epochs": 40,
@@ -376,8 +369,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "warmup_epochs": 10,
         "clip_norm": 1.0,
         "policy": "trivial",
-        "mixup": 0.2,
-        "cutmix": 1.0,
+        **MIXED_FIELDS,
         "erasing": 0.25,
         "label_smoothing": 0.1,
     },
@@ -493,8 +485,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "results are included, without weights.",
         "head_epochs": 2,
         "epochs": 30,
-        "mixup": 0.2,
-        "cutmix": 1.0,
+        **MIXED_FIELDS,
         "ema_decay": 0.0,
         "patience": 8,
         "train_pictures": 20_000,
@@ -512,8 +503,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "batch_size": 256,
         "warmup_epochs": 1,
         "policy": "auto",
-        "mixup": 0.2,
-        "cutmix": 1.0,
+        **MIXED_FIELDS,
         "unmixed_epochs": 6,
         "patch_dropout": 0.5,
         "whole_epochs": 9,
