@@ -68,6 +68,12 @@ def test_temperature_scaling_matches_hand_worked_values():
     np.testing.assert_allclose(calibration.apply_temperature(PROBABILITIES, 1e9), 1 / 3)
 
 
+@pytest.mark.parametrize("temperature", [0, -1, math.nan, math.inf])
+def test_invalid_temperatures_are_rejected(temperature):
+    with pytest.raises(ValueError, match="temperature must be above 0"):
+        calibration.apply_temperature(PROBABILITIES, temperature)
+
+
 def test_fitted_temperature_is_bounded_and_one_if_it_has_no_effect():
     probabilities, labels = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1])
     for targets, limit in zip((labels, 1 - labels), calibration.TEMPERATURE_RANGE, strict=True):

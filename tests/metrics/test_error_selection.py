@@ -121,6 +121,8 @@ def test_nan_errors_name_the_model_and_the_row():
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
+        ({"model": 2}, "no model 2: choose 0 to 1"),
+        ({"model": -1}, "no model -1"),
         ({"kind": "odd"}, "unknown kind 'odd': choose errors, right"),
         ({"order": "odd"}, "unknown order 'odd': choose most_confident"),
         ({"true": 3}, "no true class 3: choose 0 to 2"),
@@ -129,6 +131,6 @@ def test_nan_errors_name_the_model_and_the_row():
         ({"low": float("nan")}, "range nan to 1.0"),
     ],
 )
-def test_invalid_filters_are_named_in_the_error(filters, message):
+def test_invalid_filters_and_models_are_named_in_the_error(filters, message):
     with pytest.raises(ValueError, match=message):
         select_rows(**filters)

@@ -85,6 +85,9 @@ def test_bootstrap_handles_degenerate_classes():
         (intervals.wilson_interval, (3, 2), "hits must be from 0"),
         (intervals.margin_of_error, (-1, 2), "hits must be from 0"),
         (intervals.mean_interval, (np.ones(1),), "at least 2 values"),
+        (intervals.seed_difference_threshold, ([0.8],), "at least 2 values"),
+        (intervals.difference_interval, (-1, 0, 10), "add up to at most 10 images"),
+        (intervals.difference_interval, (6, 5, 10), "add up to at most 10 images"),
         (intervals.ranking_interval, (np.eye(3)[:2], [0, 1], 2), "class 2 has no images"),
     ],
 )
@@ -101,6 +104,16 @@ def test_seed_difference_threshold_uses_students_t_distribution():
     assert threshold == pytest.approx(4.3027 * np.sqrt(2) * deviation, rel=1e-4)
     assert threshold == pytest.approx(2.2, abs=0.05)
     assert intervals.seed_difference_threshold([0.5, 0.51]) == pytest.approx(0.12706, rel=1e-3)
+
+
+def test_seed_difference_threshold_has_about_5_percent_false_positives():
+    draws = np.random.default_rng(0).normal(80, 0.5, (500, 4))
+    exceeded = [
+        abs(other - seeds[0]) > intervals.seed_difference_threshold(seeds)
+        for *seeds, other in draws
+    ]
+    # The first run also contributes to the deviation, so the threshold is slightly conservative.
+    assert 0.015 < np.mean(exceeded) < 0.06
 
 
 def test_wilson_intervals_and_margins_match_known_values():
@@ -161,6 +174,14 @@ def test_difference_interval_matches_hand_worked_values():
     low, high = intervals.difference_interval(0, 0, 10)
     assert -0.3 < low == -high < 0  # ten images give a wide interval
     assert np.isnan(intervals.difference_interval(0, 0, 0)).all()
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.05, 0.15), (0.0, 0.01)])
+def test_difference_interval_covers_the_truth_in_95_percent(first, second):
+    probabilities = [first, second, 1 - first - second]
+    counts = np.random.default_rng(0).multinomial(300, probabilities, size=2000)
+    bounds = np.array([intervals.difference_interval(*row[:2], 300) for row in counts])
+    assert np.mean((bounds[:, 0] <= first - second) & (first - second <= bounds[:, 1])) > 0.94
 
 
 def test_independent_difference_interval_matches_the_published_example():

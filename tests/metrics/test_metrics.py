@@ -190,8 +190,13 @@ def test_top_k_is_sorted_and_limited_to_the_number_of_classes():
 
 
 @pytest.mark.parametrize(
-    ("row", "message"), [([[0.4, 0.6]], r"shape \(1, 2\)"), ([np.nan, 0.6], "finite")]
+    ("row", "k", "message"),
+    [
+        ([0.4, 0.6], 0, "k must be 1 or more, not 0"),
+        ([[0.4, 0.6]], 1, r"shape \(1, 2\)"),
+        ([np.nan, 0.6], 1, "finite"),
+    ],
 )
-def test_top_k_of_invalid_probabilities_is_rejected(row, message):
+def test_top_k_of_invalid_arguments_is_rejected(row, k, message):
     with pytest.raises(ValueError, match=message):
-        ev.top_k_classes(np.array(row), 1)
+        ev.top_k_classes(np.array(row), k)

@@ -34,9 +34,18 @@ def test_roc_and_average_precision_match_hand_worked_values():
     np.testing.assert_allclose(curves.roc_auc_by_class(PROBABILITIES, LABELS), [5 / 6, 1, 1])
 
 
-def test_class_without_images_is_rejected():
-    with pytest.raises(ValueError, match="class 2 has no images"):
-        curves.one_vs_rest(np.eye(3), np.array([0, 1, 1]), 2)
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (curves.one_vs_rest, (np.eye(3), np.array([0, 1, 1]), 2), "class 2 has no images"),
+        (curves.one_vs_rest, (np.eye(3), np.array([0, 1, 1]), 3), "class 3 has no images"),
+        (curves.compute_roc_curve, (np.ones((4, 1)), np.zeros(4, int), 0), "all images are of"),
+        (curves.top_k_accuracy, (PROBABILITIES, LABELS, 0), "k must be 1 or more, not 0"),
+    ],
+)
+def test_missing_classes_and_invalid_k_are_rejected(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)
 
 
 @pytest.mark.parametrize("dtype", [float, np.uint8])
@@ -63,3 +72,5 @@ def test_precision_at_recall_matches_hand_worked_values():
     curve = curves.compute_precision_recall_curve(PROBABILITIES, LABELS, 0)
     precisions = [curves.precision_at(curve, recall) for recall in (0, 0.5, 0.51, 1)]
     assert precisions == pytest.approx([1, 1, 2 / 3, 2 / 3])
+    with pytest.raises(ValueError, match="recall must be 0 to 1, not 2"):
+        curves.precision_at(curve, 2)

@@ -154,13 +154,15 @@ def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
     """Return the k most probable classes of one row (C,): indices (k,) and probabilities (k,).
 
     The most probable class comes first; in a tie, the lower index. If k exceeds C, all C classes
-    are returned.
+    are returned. Raises ValueError for a `k` below 1, and for probabilities that are not finite.
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():
         raise ValueError(
             f"top_k needs one row (C,) of finite probabilities, not {describe_array(row)}"
         )
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
     indices = np.argsort(-row, kind="stable")[:k]  # (C,) -> (k,)
     return indices, row[indices]
 

@@ -187,7 +187,12 @@ def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def apply_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
-    """Return softmax(log(probabilities) / temperature), (N, C) float64, with the same ranking."""
+    """Return softmax(log(probabilities) / temperature), (N, C) float64, with the same ranking.
+
+    Raises ValueError for a temperature that is not above 0.
+    """
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"temperature must be above 0, not {temperature}")
     return scipy.special.softmax(_log_probabilities(probabilities) / temperature, axis=1)
 
 

@@ -122,9 +122,11 @@ def select_images(
 ) -> np.ndarray:
     """Return the indices of the images that pass the `filters` for one of the M models.
 
-    Raises ValueError if the predictions or a value in `filters` are invalid.
+    Raises ValueError if the predictions, `model` or a value in `filters` are invalid.
     """
     check_model_predictions(probabilities, labels)
+    if model not in range(len(probabilities)):
+        raise ValueError(f"there is no model {model}: choose 0 to {len(probabilities) - 1}")
     _check_filters(filters, probabilities.shape[2])
     predicted = probabilities.argmax(axis=2)  # (M, N)
     confidence = probabilities[model].max(axis=1)  # (N,)

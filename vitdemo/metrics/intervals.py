@@ -178,7 +178,8 @@ def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndar
 def margin_of_error(hits: int, n: int) -> float:
     """Return half the width of Wilson's 95% interval of the proportion `hits` / `n`.
 
-    The result is from 0 to 1, but never 0: for 20 hits among 20 images, it is 0.08.
+    The result is from 0 to 1, but never 0: for 20 hits among 20 images, it is 0.08. NaN without
+    images.
     """
     low, high = wilson_interval(hits, n)
     return float(high - low) / 2
@@ -219,8 +220,11 @@ def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray
     The paired interval is narrower than the intervals of the two accuracies suggest. The method is
     the adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each
     of the four outcomes. The interval is also valid for few images and never has width 0. NaN
-    without images.
+    without images. Raises ValueError if the counts do not fit `n` images.
     """
+    if min(first_only, second_only) < 0 or first_only + second_only > n:
+        counts = f"first_only ({first_only}) and second_only ({second_only})"
+        raise ValueError(f"{counts} must be 0 or more and add up to at most {n} images")
     if not n:
         return np.full(2, np.nan)
     difference, discordant = first_only - second_only, first_only + second_only
@@ -235,24 +239,24 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     For differences on the same images, or of runs with the same seeds, this is a paired interval.
     Raises ValueError for fewer than two values.
     """
-    if len(values) < 2:
-        raise ValueError(f"at least 2 values are needed, not {len(values)}")
-    mean, standard_error = float(np.mean(values)), float(scipy.stats.sem(values))
-    half_width = _t_quantile(len(values)) * standard_error
+    quantile, mean = _t_quantile(len(values)), float(np.mean(values))
+    half_width = quantile * float(scipy.stats.sem(values))
     return mean, mean - half_width, mean + half_width
 
 
 def seed_difference_threshold(accuracies: Sequence[float]) -> float:
     """Return the accuracy difference that two runs exceed by the random seed in 5% of cases.
 
-    `accuracies` are results of one recipe with n seeds, at least 2, in any unit. The two-sided
-    threshold is sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of
-    freedom. The factor sqrt(2) is needed because the difference of two runs varies more than one
-    run. A second recipe is assumed to vary as much as this one.
+    `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
+    sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of freedom. The
+    factor sqrt(2) is needed because the difference of two runs varies more than one run. A second
+    recipe is assumed to vary as much as this one. Raises ValueError for fewer than two seeds.
     """
     return math.sqrt(2) * _t_quantile(len(accuracies)) * float(np.std(accuracies, ddof=1))
 
 
 def _t_quantile(n: int) -> float:
     """Return half the width of the 95% interval of a mean of `n` values, in standard errors."""
+    if n < 2:
+        raise ValueError(f"at least 2 values are needed, not {n}")
     return float(scipy.stats.t.ppf(0.975, n - 1))

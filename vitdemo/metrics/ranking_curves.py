@@ -34,12 +34,15 @@ def compute_roc_curve(probabilities: np.ndarray, labels: np.ndarray, c: int) -> 
     """Return the ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
     The first point has no threshold, so its `thresholds` entry is infinite. Points on a straight
-    line between others are left out, except the first point with a threshold. The curve is not
-    defined if all images are of class `c`. Raises ValueError if `c` has no images.
+    line between others are left out, except the first point with a threshold. Raises ValueError if
+    `c` has no images or all images.
     """
     from sklearn.metrics import auc, roc_curve
 
-    x, y, thresholds = roc_curve(*one_vs_rest(probabilities, labels, c))
+    truth, scores = one_vs_rest(probabilities, labels, c)
+    if truth.all():
+        raise ValueError(f"all images are of class {c}, so there is no ROC curve")
+    x, y, thresholds = roc_curve(truth, scores)
     return RankingCurve(x, y, thresholds, float(auc(x, y)))
 
 
@@ -110,6 +113,8 @@ def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> flo
     because it resolves ties in favour of the higher class and does not support two classes.
     """
     check_predictions(probabilities, labels)
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
     top = np.argsort(-np.asarray(probabilities, float), axis=1, kind="stable")[:, :k]  # (N, k)
     return float((top == np.asarray(labels)[:, None]).any(axis=1).mean())
 
@@ -128,6 +133,11 @@ def weighted_mean(values: np.ndarray, support: np.ndarray) -> float:
 
 
 def precision_at(curve: RankingCurve, recall: float) -> float:
-    """Return the precision of a curve at the highest threshold with at least this `recall`."""
+    """Return the precision of a curve at the highest threshold with at least this `recall`.
+
+    Raises ValueError for a recall outside 0 to 1.
+    """
+    if not 0 <= recall <= 1:
+        raise ValueError(f"recall must be 0 to 1, not {recall}")
     indices = np.flatnonzero(curve.x >= recall)  # recall decreases along the curve
     return float(curve.y[indices[-1]])
