@@ -277,9 +277,11 @@ def test_min_fusion_of_disjoint_heads_yields_identity_rows():
     [
         ({"fusion": "median"}, "'median'.*mean, max, min"),
         ({"discard_ratio": 1.0}, "discard_ratio 1.0"),
+        ({"discard_ratio": -0.1}, "discard_ratio -0.1"),
         ({"discard_ratio": math.nan}, "discard_ratio nan"),
         ({"start_layer": 3}, r"start_layer 3 .*0\.\.2"),
         ({"start_layer": -1}, r"start_layer -1 .*0\.\.2"),
+        ({"num_prefix_tokens": 6}, r"num_prefix_tokens 6 .*0\.\.5"),
     ],
 )
 def test_rollout_error_names_an_invalid_setting(setting, message):

@@ -380,6 +380,16 @@ def test_concurrent_attributions_of_one_model_are_independent():
         list(pool.map(compute, range(2)))
 
 
+def test_an_image_of_mean_colour_has_zero_maps_and_no_completeness_gap():
+    model, images = build_convolutional(), torch.zeros(1, 3, 16, 16).double()
+    maps = attribute_many(PIXEL_METHODS, model, images, 1)
+    for values in maps.values():
+        assert_close(values, torch.zeros_like(values), atol=1e-9, rtol=0)
+    weights = torch.eye(attributions.get_num_classes(model)).double()[1:2]
+    exact = torch.zeros_like(maps["integrated_gradients"])
+    assert attributions.completeness_gap(model, images, exact, weights).tolist() == [0]
+
+
 def test_cells_support_an_indivisible_image_size():
     model, _ = build_model_and_images("cnn")
     images = torch.randn(1, 3, 10, 10).double()
@@ -387,6 +397,8 @@ def test_cells_support_an_indivisible_image_size():
     cells = attributions.cell_indices(10, 10, (8, 8), images.device)
     counts = cells.flatten().bincount(minlength=64)
     assert counts.sum() == 100 and counts.min() >= 1
+    ones = images.new_ones(1, 10, 10)
+    assert torch.equal(attributions.sum_over_cells(ones, (8, 8))[0], counts.view(8, 8).double())
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "convolutional"])

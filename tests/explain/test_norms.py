@@ -49,6 +49,20 @@ def test_norms_equal_those_of_explicit_weighted_values(model):
 
 
 @torch.no_grad()
+def test_weighted_values_sum_to_the_attention_output(model):
+    """The reference is complete: its vectors and the bias are the output of the attention."""
+    images, outputs, block = random_images(model), [], model.blocks[1]
+    last = block.ls1 if hasattr(block, "ls1") else block.attn
+    last.register_forward_hook(lambda module, inputs, out: outputs.append(out))
+    model(images)
+    traced = trace(model, images)
+    vectors = reference_weighted_values(model, 1, traced.tokens[1], traced.attention[1])
+    gamma = getattr(getattr(block, "ls1", None), "gamma", 1)
+    expected = vectors.sum(dim=(1, 3)) + block.attn.proj.bias * gamma
+    torch.testing.assert_close(outputs[0], expected, atol=1e-9, rtol=0)
+
+
+@torch.no_grad()
 def test_norm_shares_in_float32_are_close_to_float64():
     found = []
     for dtype in (torch.float32, torch.float64):

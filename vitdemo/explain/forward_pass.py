@@ -45,8 +45,9 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     so call `model.eval()` before. In training mode, attention weights are returned before dropout
     is applied.
 
-    Rows of `attention` sum to one. Logits and attention are float32 if the model is float16 or
-    bfloat16; tokens have the precision of the model. Raises `TypeError` for an unsupported model
+    Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
+    `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;
+    tokens have the precision of the model. Raises `TypeError` for an unsupported model
     (convolutional, parallel or post-norm blocks, rotary or relative positions, attention pooling,
     no pooling).
     """

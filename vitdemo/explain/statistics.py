@@ -22,8 +22,9 @@ def mean_attention_distance(
     Only patch tokens are used. The weights of a row are divided by their sum over the patches. If
     this sum is 0, the distance is 0.
 
-    `attention` is (..., H, N, N), `grid_size` contains the rows and columns of the patches. Raises
-    `ValueError` if special tokens and patches do not add up to N tokens.
+    `attention` is (..., H, N, N). `grid_size` contains the rows and columns of the patches, and
+    `num_prefix_tokens` is the number of special tokens before them. Raises `ValueError` if special
+    tokens and patches do not add up to N tokens.
     """
     p, N = num_prefix_tokens, attention.shape[-1]
     if p < 0 or p + math.prod(grid_size) != N:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from scipy import ndimage
+from scipy import ndimage, stats
 
 from vitdemo.explain.faithfulness import measure_perturbation_curves, score_transformed_copies
 from vitdemo.explain.faithfulness.baselines import (
@@ -98,6 +98,17 @@ def test_smooth_random_maps_need_the_shape_null(model):
     assert (shape <= SIGNIFICANCE_LEVEL).mean() <= 0.06
     # The page requires significance against both nulls.
     assert ((orders <= SIGNIFICANCE_LEVEL) & (shape <= SIGNIFICANCE_LEVEL)).mean() <= 0.06
+
+
+def test_p_is_uniform_under_the_null(model):
+    noise, smooth_noise = (compute_null_p_values(model, smooth=smooth) for smooth in (False, True))
+    levels = np.arange(1, 20) / 20
+    limit = stats.kstwo.ppf(0.99, TRIALS)
+    orders = (noise[:, :1] <= levels + 1e-9).mean(axis=0)
+    assert np.abs(orders - levels).max() < limit
+    for p_values in (noise, smooth_noise):  # the null of copies is conservative
+        shape = (p_values[:, 1:] <= levels + 1e-9).mean(axis=0)
+        assert (shape - levels).max() < limit
 
 
 def test_staged_p_value_is_valid_and_needs_fewer_samples():
