@@ -410,6 +410,7 @@ def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, t
         assert head[0].equal(head[1]) == (name == "same")
     other = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", sources[1], "--seed", 1)
     assert_rejected(other, "with seed 0, not 1", "validation images of this run")
+    assert_rejected(cli("evaluate", masked), "without labels", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
     assert code == 0 and "not in the report" in err
     code, _, err = cli("report", masked, "--out", tmp_path / "none.html")

@@ -1,8 +1,11 @@
 """The run folder: files round-trip, and a killed writer leaves a readable run."""
 
 import fractions
+import itertools
 import json
+import multiprocessing
 import shutil
+import time
 import unicodedata
 from dataclasses import replace
 
@@ -129,6 +132,36 @@ def test_damaged_last_line_is_skipped(tmp_path, rest):
     with open(tmp_path / runs.HISTORY_FILE, "ab") as file:
         file.write(rest)
     assert runs.read_history(tmp_path) == (RECORD,)
+
+
+def write_forever(folder):
+    long = "x" * 20_000
+    config = {"recipe": {"name": long}, "model": {"family": "vit"}, "classes": [long]}
+    config |= {"normalisation": {"mean": [0.5], "std": [0.5]}}
+    for epoch in itertools.count(1):
+        runs.write_config(folder, config | {"epoch": epoch})
+        runs.append_record(folder, RECORD | {"stage": long, "epoch": epoch})
+
+
+def test_killed_writer_leaves_a_readable_run(tmp_path):
+    context = multiprocessing.get_context("fork")
+    writer = context.Process(target=write_forever, args=(tmp_path,), daemon=True)
+    writer.start()
+    history, deadline = tmp_path / runs.HISTORY_FILE, time.monotonic() + 120
+    while not history.exists() or history.stat().st_size < 200_000:
+        assert writer.is_alive() and time.monotonic() < deadline
+        time.sleep(0.01)
+    writer.kill()
+    writer.join()
+    run = runs.read_run(tmp_path)
+    assert [r["epoch"] for r in run.history] == list(range(1, len(run.history) + 1))
+    assert run.config["epoch"] - len(run.history) in (0, 1)
+
+
+def test_steps_that_cannot_be_read_are_left_out(tmp_path):
+    assert read_steps(tmp_path) == []
+    (tmp_path / STEPS_FILE).mkdir()
+    assert read_steps(tmp_path) == []
 
 
 def test_files_are_replaced_atomically(tmp_path):

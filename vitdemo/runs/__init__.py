@@ -163,7 +163,11 @@ class Run:
 
     @property
     def weights_record(self) -> dict | None:
-        """Record of the saved epoch: the best with early stopping, else the last; or None."""
+        """Record of the epoch whose weights are saved; None before the first epoch has ended.
+
+        With early stopping, this is the epoch with the lowest validation loss, otherwise the last
+        epoch.
+        """
         patience = self.config["recipe"].get("patience")
         if self.history and isinstance(patience, int) and patience:
             return min(self.history, key=lambda record: record["val_loss"])
@@ -180,6 +184,7 @@ class Run:
         return self.elapsed_seconds[-1] if self.history else self.seconds_before
 
     def require_classes(self) -> None:
+        """Raise `RunError` if the model has no classes."""
         if not self.classes:
             raise RunError(
                 f"'{self.name}' has no classifier with known labels, so it predicts no classes. "

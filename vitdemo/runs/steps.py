@@ -9,6 +9,7 @@ removed, and new lines are added half as often.
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from vitdemo import runs
@@ -22,10 +23,13 @@ STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
 
 def read_steps(folder: Path) -> list[dict]:
-    """Read all complete lines of `steps.jsonl`; return [] without this file."""
+    """Read all complete lines of `steps.jsonl`; return [] if it is missing or cannot be read."""
+    lines = []
+    with suppress(OSError):
+        lines = runs.read_json_lines(folder / STEPS_FILE)
     return [
         line
-        for line in runs.read_json_lines(folder / STEPS_FILE)
+        for line in lines
         if all(isinstance(line.get(name), int | float) for name in STEP_FIELDS)
     ]
 
