@@ -537,6 +537,15 @@ def generate_damaged_files():
     noise = np.random.default_rng(0).integers(0, 256, (24, 24, 3), np.uint8)
     options, image = {"exif": make_orientation_exif(6)}, Image.fromarray(noise)
     files = [encode_image(image, kind, **options) for kind in image_files.SUPPORTED_FORMATS]
+    files += [
+        encode_image(image.convert("CMYK"), "JPEG", progressive=True),
+        encode_image(image.convert("RGBA"), "WEBP", **options),
+        encode_image(image.quantize(16), "PNG", transparency=3),
+        encode_image(image, "GIF", save_all=True, append_images=[image.rotate(90)]),
+        encode_image(image, "TIFF", compression="tiff_lzw"),
+        encode_image(image.convert("F"), "TIFF"),
+        encode_image(image.convert("I"), "PPM"),
+    ]
     for case in range(200):
         content = bytearray(files[case % len(files)])
         reach = len(content) if dice.random() < 0.5 else 64  # headers matter most

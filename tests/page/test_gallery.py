@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.support.factories import make_context
+from tests.support.factories import make_context, make_run
 from vitdemo.analyses.predictions import ImageQuery, load_test_images
 from vitdemo.errors import RunError
 from vitdemo.metrics.error_selection import Filters
+from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.gallery import SHEET_COLUMNS, gallery_payload
+from vitdemo.runs import WEIGHTS_FILE
 
 ALL_IMAGES = ImageQuery("first", Filters("all", order="data_set"))
 
@@ -39,3 +41,15 @@ def test_gallery_payload_contains_one_sheet_and_the_predictions(tested):
     missing = gallery_payload(make_context(*tested.roots), ALL_IMAGES, 3)
     assert missing["sheet"] is None and "--data" in missing["sentence"]
     assert missing["pictures"] == value["pictures"]
+
+
+def test_images_open_in_the_section_that_suits_the_model(shown, tmp_path):
+    (make_run(tmp_path / "gone").path / WEIGHTS_FILE).unlink()
+    cases = {
+        "vit": {"model": "vit", "unavailable": "", "section": "heads"},
+        "resnet": {"model": "resnet", "unavailable": "", "section": "why"},
+        "gone": {"model": None, "unavailable": "gone", "section": "heads"},
+    }
+    for name, opening in cases.items():
+        context = make_context(tmp_path) if name == "gone" else shown
+        assert describe_opening(context, name) == opening

@@ -394,7 +394,7 @@ def list_images(folder):
     return [path.name for path in folder.rglob("*.png")]
 
 
-@pytest.mark.parametrize("options", [{}, {fine_tuning.AUDIENCE: "me"}, {fine_tuning.AUDIENCE: 1}])
+@pytest.mark.parametrize("options", [{}, {fine_tuning.AUDIENCE: 1}])
 def test_fine_tuning_is_private_by_default(tuning, jobs, options):
     context, session = tuning
     fine_tune(context, session, jobs, **options)
@@ -413,6 +413,15 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
     fine_tuning.discard_fine_tuned(session, jobs)
     assert ask(context, session, jobs)["tuned"] is None
     assert list_images(context.private_root()) == []
+
+
+def test_public_fine_tuning_needs_the_choice_of_all_users(tuning, jobs):
+    context, session = tuning
+    fine_tune(context, session, jobs, **{fine_tuning.AUDIENCE: fine_tuning.PUBLIC})
+    assert [job.name for job in jobs.list_jobs()] == ["own-classes-1"]
+    assert len(list_images(jobs.root / "own-classes-1")) == 20
+    assert "All users of this page see this training run" in session.notice
+    assert session.tuned_folder is None
 
 
 def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monkeypatch):

@@ -67,7 +67,10 @@ def find_folder(root: Path) -> Path | None:
 
 
 def load_part(root: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the official images (N, 3, 32, 32) and labels (N,), uint8. Raises `DataError`."""
+    """Return images (N, 3, 32, 32) and labels (N,), both uint8, of "train" or "test".
+
+    Raises `DataError` unless the checksums of the files below `root` are the official ones.
+    """
     folder = find_folder(root)
     try:
         if folder is None:
