@@ -80,7 +80,7 @@ class ModelRow:
     num_training_images: int | None
     epochs: str  # see `format_epoch_count`
     train_seconds: float
-    device: str | None  # that trained the model
+    device: str | None  # training device
     problem: str = ""
     is_at_chance: bool = False  # as with shuffled labels, or a learning rate that is too high
 

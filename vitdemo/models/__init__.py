@@ -60,7 +60,7 @@ def build_model(
         sizes = {"image_size": spec.image_size, "num_classes": num_classes}
         try:
             model = VisionTransformer(**sizes, **spec.options)
-        except ValueError as error:  # for example, the image size is no multiple of the patch size
+        except ValueError as error:  # the image size may not be a multiple of the patch size
             raise ModelError(str(error)) from error
         needs_weights = pretrained or weights
         return load_pretrained_weights(model, weights, keep_head) if needs_weights else model

@@ -121,8 +121,9 @@ class ConvNet(nn.Module):
 def build_resnet18(num_classes: int) -> nn.Module:
     """Build a ResNet-18 for small images, a common baseline (He et al. 2016).
 
-    This is torchvision's network with the stem that the paper uses on CIFAR: a 3x3 convolution with
-    stride 1 and no max-pool. The first stage therefore works at the full resolution.
+    It maps images (B, 3, S, S) to logits (B, C). This is torchvision's network with the stem that
+    the paper uses on CIFAR: a 3x3 convolution with stride 1 and no max-pool. The first stage
+    therefore works at the full resolution.
     """
     model = resnet18(num_classes=num_classes)
     model.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)

@@ -109,7 +109,7 @@ def _count_images(counts: np.ndarray, unit: str) -> np.ndarray:
     """Return the number of images that 100% of each cell are, (C, C); 1 if `unit` is `COUNTS`."""
     if unit == COUNTS:
         return np.ones_like(counts)
-    axis = 1 if unit == TRUE_PERCENTAGES else 0
+    axis = {TRUE_PERCENTAGES: 1, PREDICTED_PERCENTAGES: 0}[unit]
     return np.broadcast_to(counts.sum(axis=axis, keepdims=True), counts.shape)
 
 

@@ -65,8 +65,8 @@ class Recipe:
     batch_size: int = _option(128, "images per optimizer step, over all processes")
     optimizer: str = _option("adamw", "adamw, adam, sgd or muon")
     learning_rate: float = _option(1e-3, "peak learning rate")
-    # Not for biases, norms, class token and position embeddings. Decoupled in adamw and muon, part
-    # of the gradient in adam and sgd.
+    # Biases, norms, class token and position embeddings have no weight decay. The weight decay is
+    # decoupled in adamw and muon, and part of the gradient in adam and sgd.
     weight_decay: float = _option(0.05, "weight decay of weight matrices; 0: off")
     momentum: float = _option(0.9, "momentum of sgd and muon")
     betas: tuple[float, float] = (0.9, 0.999)  # used by adam and adamw
@@ -81,14 +81,15 @@ class Recipe:
     head_learning_rate: float = _option(1e-3, "peak learning rate of the first stage")
 
     flip: bool = _option(True, "flip images horizontally at random")
-    # After Jordan 2024.
+    # The method is from Jordan 2024, https://arxiv.org/abs/2404.00498.
     alternating_flip: bool = _option(
         False, "flip each image in every other epoch instead of at random"
     )
     crop_padding: int = _option(
         4, "maximum shift of a random crop, in pixels of the dataset; 0: off"
     )
-    # TrivialAugmentWide, RandAugment (two operations of magnitude 9 of 30), CIFAR-10's AutoAugment
+    # These are TrivialAugmentWide, RandAugment with two operations of magnitude 9 of 30, and
+    # AutoAugment for CIFAR-10.
     policy: str = _option(
         "none",
         "augmentation policy: none, trivial (TrivialAugment), rand (RandAugment) or auto "
@@ -100,7 +101,7 @@ class Recipe:
     cutmix: float = _option(0.0, "alpha of CutMix; 0: off")
     unmixed_epochs: int = _option(0, "number of last epochs without MixUp and CutMix")
     label_smoothing: float = _option(0.0, "label smoothing, from 0 to below 1")
-    # Not in validation and inference.
+    # In validation and inference, no patch is dropped.
     patch_dropout: float = _option(
         0.0, "fraction of the patches of each image that are dropped in training"
     )
@@ -116,7 +117,7 @@ class Recipe:
         "supervised training",
     )
 
-    # EMA over 1 / (1 - decay) steps, fewer at first.
+    # The average covers 1 / (1 - decay) steps, and fewer steps at first.
     ema_decay: float = _option(
         0.0, "decay of the exponential moving average of the weights; 0: off"
     )
@@ -129,7 +130,7 @@ class Recipe:
         0.1, "fraction of the training set that is held out for validation"
     )
     train_pictures: int = _option(0, "number of training images, a stratified subset; 0: all")
-    # After Zhang et al. 2017.
+    # The experiment is from Zhang et al. 2017, https://arxiv.org/abs/1611.03530.
     shuffled_labels: bool = _option(
         False, "shuffle the training labels, so that the model can only memorise them"
     )
