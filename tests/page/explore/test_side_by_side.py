@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
 from vitdemo.documents import Notice
+from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
 from vitdemo.page.explore.side_by_side import (
     NO_MODEL,
@@ -62,6 +63,8 @@ def test_unavailable_model_is_reported_and_the_others_shown(shown):
     )
     assert [panel.head for panel in panels] == ["vit"]
     assert "no run 'nobody'" in problems[0]
+    with pytest.raises(RunError, match="choose one of attention, rollout, relevance"):
+        compute_side_by_side(shown, ["vit"], IMAGE, depth=1, kind="magic")
 
 
 def test_captions_of_equal_maps_stand_once_in_the_fold(shown):

@@ -135,7 +135,11 @@ def compute_side_by_side(
         depth: relative depth of the layer in each model, 0 to 1.
         kind: one of `MAP_KINDS`. Convolutional models have no attention and always get Grad-CAM.
         target: the class to explain; None explains the class that each model predicts.
+
+    Raises `RunError` for an unknown kind.
     """
+    if kind not in MAP_KINDS:
+        raise RunError(f"Unknown kind of map '{kind}': choose one of {', '.join(MAP_KINDS)}.")
     panels, problems = [], []
     for name in names:
         try:
