@@ -31,7 +31,12 @@ from vitdemo.models import CONVOLUTIONAL_FAMILIES, is_vision_transformer, prefix
 from vitdemo.runs import Run
 from vitdemo.runs.reference import read_reference
 from vitdemo.runs.timm_run import TimmRun
-from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX, RunOnTestSet, UserTestSet
+from vitdemo.runs.user_test_set import (
+    ORIGINAL_SUFFIX,
+    RunOnSameClasses,
+    RunOnTestSet,
+    UserTestSet,
+)
 from vitdemo.training import Preprocessing
 
 MAX_RESULT_BYTES = 512 * 2**20  # the trace of one image takes up to 30 MB (ViT-B/16)
@@ -215,11 +220,13 @@ class AppContext:
     def find_run(self, name: str) -> Run:
         """Return the run or timm model `name`. Raises `RunError` if the name is unknown.
 
-        With a user's test set, a name with `ORIGINAL_SUFFIX` is a run with its own evaluation.
+        With a user's test set, a name with `ORIGINAL_SUFFIX` is a run with its own evaluation on
+        the classes of this test set.
         """
         if self.user_test_set is not None and name.endswith(ORIGINAL_SUFFIX):
             run = self.find_run(name.removesuffix(ORIGINAL_SUFFIX))
-            return replace(run.original, name=name)
+            original = RunOnSameClasses.create(run.original, self.user_test_set)
+            return replace(original, name=name)
         found, _ = self.list_runs_and_models()
         for run in found:
             if run.name == name:

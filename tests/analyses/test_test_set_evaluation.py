@@ -5,12 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.support.factories import CLASSES, make_context, make_run, noise, timm_spec
 from vitdemo import runs
 from vitdemo.analyses.predictions import ImageQuery, load_test_images, select_by_query
 from vitdemo.analyses.test_set_evaluation import (
+    compare_run,
     compare_test_sets,
+    describe_independence,
     evaluate_models,
     list_pending_runs,
     make_test_set,
@@ -19,6 +22,7 @@ from vitdemo.data.image_files import crop_visible_square
 from vitdemo.errors import DataError, RunError
 from vitdemo.metrics.classification_report import compute_classification_report
 from vitdemo.metrics.error_selection import Filters
+from vitdemo.metrics.intervals import wilson_interval
 
 NAMES = ["Cat", "dog"]  # two of `CLASSES`, one in another case
 
@@ -28,10 +32,13 @@ def context(tmp_path):
     """Context of "small" (32 px) and "large" (64 px), and of "other", which has two classes."""
     make_run(tmp_path / "small")
     make_run(tmp_path / "large", timm_spec(image_size=64), seed=1)
-    labels = np.arange(20) % 2
-    tested = runs.Evaluation(np.eye(2, dtype=np.float32)[labels], labels, "2" * 16, 0.001)
-    make_run(tmp_path / "other", classes=("cat", "dog"), tested=tested)
+    make_run(tmp_path / "other", classes=("cat", "dog"), tested=make_pet_evaluation())
     return make_context(tmp_path)
+
+
+def make_pet_evaluation() -> runs.Evaluation:
+    labels = np.arange(20) % 2
+    return runs.Evaluation(np.eye(2, dtype=np.float32)[labels], labels, "2" * 16, 0.001)
 
 
 def make_squares(count: int = 6) -> list:
@@ -82,7 +89,8 @@ def test_the_context_of_a_test_set_has_only_runs_evaluated_on_it(context):
     run = view.find_run("small")
     assert len(run.evaluation.labels) == 6
     assert len(context.find_run("small").evaluation.labels) == 200  # unchanged
-    assert len(view.find_run("small (original test set)").evaluation.labels) == 200
+    # The original test set is limited to the classes of the user's test set: 20 cats, 20 dogs.
+    assert len(view.find_run("small (original test set)").evaluation.labels) == 40
     report = view.cache.call(compute_classification_report, run)
     assert report.support.sum() == 6
     assert view.cache.call(compute_classification_report, context.find_run("small")).support[0]
@@ -120,11 +128,66 @@ def test_accuracies_on_both_test_sets_have_intervals(context):
     run = context.find_run("small")
     tests.add_evaluation(run, np.eye(10, dtype=np.float32)[tests.labels], 0.001)
     (found,) = compare_test_sets(context, tests)
-    assert (found.accuracy, found.own_accuracy) == (1.0, 195 / 200)
+    # Five of the 20 cats are predicted as dogs, and all dogs correctly; other classes are not used.
+    assert (found.accuracy, found.own_accuracy, found.own_count) == (1.0, 35 / 40, 40)
     low, high = found.difference_interval
     assert low < 0 < found.accuracy - found.own_accuracy < high
     with pytest.raises(RunError, match="2 classes, but the test set 'Group 2' has 10"):
         tests.add_evaluation(run, np.eye(2)[[0] * 6], 0.001)
+
+
+def test_class_mix_alone_makes_no_difference(context):
+    """600 cats and dogs of a model's own test set were reported as significantly harder."""
+    cat, dog = CLASSES.index("cat"), CLASSES.index("dog")
+    labels = np.repeat(np.arange(10), 100)
+    predicted = labels.copy()
+    predicted[np.flatnonzero(labels == cat)[:20]] = dog
+    own = runs.Evaluation(np.eye(10, dtype=np.float32)[predicted], labels, "3" * 16, 0.001)
+    run = make_run(context.roots[0] / "mixed", tested=own)
+    chosen = np.concatenate([np.flatnonzero(labels == cat), np.flatnonzero(labels == dog)[:25]])
+    mine = replace(own, probabilities=own.probabilities[chosen], labels=labels[chosen])
+    found = compare_run(run, mine)
+    assert found.accuracy == pytest.approx(105 / 125)
+    assert found.own_accuracy == pytest.approx(0.8 * 0.8 + 0.2)  # weights 100 to 25
+    low, high = found.difference_interval
+    assert low < 0 < high
+
+
+def test_bursts_are_grouped_and_widen_the_interval(context):
+    squares = [square for square in make_squares(4) for _ in range(5)]
+    tests = make_test_set(context, "x", NAMES, squares, np.repeat([0, 1], 10))
+    context.add_test_set(tests, for_all=True)
+    assert describe_independence(tests) == []  # not evaluated yet
+    list(evaluate_models(context, tests))
+    assert tests.groups.tolist() == np.repeat(range(4), 5).tolist()
+    run = context.find_run("small")
+    correct = np.arange(20) < 15
+    predicted = np.where(correct, tests.labels, 0)
+    tests.add_evaluation(run, np.eye(10, dtype=np.float32)[predicted], 0.001)
+    low, high = compare_run(run, tests.find_evaluation(run), tests.groups).interval
+    assert (low, high) == pytest.approx(tuple(wilson_interval(3, 4)))  # 4 groups, not 20 images
+    notes = describe_independence(tests)
+    assert notes[0].startswith("20 images form 4 groups of near-identical images.")
+    assert notes[1].startswith("The training images are not available")
+
+
+def make_scene(seed: int) -> Image.Image:
+    return noise(seed, (7, 7)).resize((64, 64), Image.Resampling.BICUBIC)
+
+
+def test_training_images_are_found(tmp_path):
+    for i in range(8):
+        for part in ("train", "test"):
+            folder = tmp_path / "data" / part / NAMES[i % 2].lower()
+            folder.mkdir(parents=True, exist_ok=True)
+            make_scene(i + 100 * (part == "test")).save(folder / f"{i}.png")
+    make_run(tmp_path / "runs" / "pets", classes=("cat", "dog"), tested=make_pet_evaluation())
+    context = make_context(tmp_path / "runs", data_root=tmp_path / "data")
+    squares = [make_scene(seed) for seed in (0, 3, 100, 205)]
+    tests = make_test_set(context, "x", NAMES, squares, [0, 1, 0, 1])
+    list(evaluate_models(context, tests))
+    assert tests.training_copies.tolist() == [True, True, False, False]
+    assert describe_independence(tests)[-1].startswith("2 of 4 images are also in the training")
 
 
 def test_validation_predictions_stay_for_temperature_scaling(context, tmp_path):

@@ -2,7 +2,7 @@
 
     tests = make_test_set(context, "Group 2", names, squares, labels)
     for step in evaluate_models(context, tests):
-        print(step.run.name, step.done, step.total)
+        print(step.text, step.done, step.total)
     compare_test_sets(context, tests)
 
 Letters: N images, C classes.
@@ -15,27 +15,48 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor, nn
 
+from vitdemo import models
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.data.image_folders import format_some_names, normalize_name
+from vitdemo.data.near_duplicates import (
+    SMALL_SIDE,
+    effective_sample_size,
+    find_copies,
+    group_images,
+)
 from vitdemo.errors import DataError, RunError, VitdemoError
 from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.intervals import independent_difference_interval, wilson_interval
 from vitdemo.metrics.paired import is_correct
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.user_test_set import UserTestSet
-from vitdemo.training import predict_logits
 
 MAX_CLASSES = 200  # of a model: larger confusion matrices are neither fast nor readable
 BATCH_SIZE = 32
+SEARCH_BATCH_SIZE = 1_000  # training images that are compared with the test images at once
+SEARCH_TEXT = "Searching for training images"
+GROUPS_NOTE = (
+    "{images} images form {groups} groups of near-identical images. So the intervals of the "
+    "accuracies are for about {size:.0f} independent images. Intervals in other sections assume "
+    "independent images, so they are too narrow."
+)
+COPIES_NOTE = (
+    "{copies} of {images} images are also in the training or validation set of these models, so "
+    "the accuracy is too high. Remove these images."
+)
+NOT_SEARCHED_NOTE = (
+    "The training images are not available, so the test images were not compared with them."
+)
 
 
 @dataclass(frozen=True)
 class EvaluationStep:
-    """Progress of `evaluate_models`: `done` of `total` predictions; `run` is evaluated now."""
+    """Progress of `evaluate_models`: `done` of `total` predictions; `text` is the current part."""
 
-    run: Run
+    text: str
     done: int
     total: int
 
@@ -44,12 +65,15 @@ class EvaluationStep:
 class AccuracyComparison:
     """Accuracies (0 to 1) of one model on a user's test set and on its own test set.
 
-    The last three fields are None if the model has no evaluation on its own test set.
+    The own accuracy is for the same classes in the same proportions. The last four fields are None
+    if the model has no evaluation of these classes on its own test set.
     """
 
     run: Run
+    count: int
     accuracy: float
     interval: tuple[float, float]  # 95%
+    own_count: int | None = None
     own_accuracy: float | None = None
     own_interval: tuple[float, float] | None = None
     difference_interval: tuple[float, float] | None = None  # 95%, user's minus own test set
@@ -125,33 +149,85 @@ def list_pending_runs(context: AppContext, tests: UserTestSet) -> list[Run]:
 def evaluate_models(context: AppContext, tests: UserTestSet) -> Iterator[EvaluationStep]:
     """Evaluate all pending models on `tests`; yield the progress after each batch.
 
-    The images are cropped as in Explore. A model that cannot be loaded is skipped: a later call
-    tries it again. Raises the error of the last skipped model at the end.
+    The images are cropped as in Explore. The first call also searches for copies of training
+    images, and groups near-identical images by the features of the first model. A model that
+    cannot be loaded is skipped: a later call tries it again. Raises the error of the last skipped
+    model at the end.
     """
     runs = list_pending_runs(context, tests)
     total, problem = len(runs) * len(tests), None
+    if tests.training_copies is None:
+        for _ in _search_training_copies(context, tests):
+            yield EvaluationStep(SEARCH_TEXT, 0, total)
     for number, run in enumerate(runs):
         done = number * len(tests)
-        yield EvaluationStep(run, done, total)
+        yield EvaluationStep(run.name, done, total)
         try:
             model = context.load_model(run)
-            crop = run.preprocessing.size, run.preprocessing.crop
-            probabilities, seconds = [], 0.0
+            probabilities, features, seconds = [], [], 0.0
             for start in range(0, len(tests), BATCH_SIZE):
                 chosen = range(start, min(start + BATCH_SIZE, len(tests)))
-                images = [to_uint8(crop_and_resize(tests[i].image, *crop)) for i in chosen]
-                images = torch.from_numpy(np.stack(images))  # (B, 3, S, S)
                 begun = time.perf_counter()
-                with context.divide_cores():
-                    logits = predict_logits(model, images, run.preprocessing)  # (B, C)
+                found, logits = _predict(context, model, run, [tests[i].image for i in chosen])
                 seconds += time.perf_counter() - begun
+                features.append(found)
                 probabilities.append(logits.softmax(1).numpy()[:, : len(run.classes)])
-                yield EvaluationStep(run, done + chosen.stop, total)
+                yield EvaluationStep(run.name, done + chosen.stop, total)
             tests.add_evaluation(run, np.concatenate(probabilities), seconds / len(tests))
+            if tests.groups is None:
+                _group_images(tests, np.concatenate(features))
         except VitdemoError as error:
             problem = error
     if problem is not None:
         raise problem
+
+
+@torch.inference_mode()
+def _predict(
+    context: AppContext, model: nn.Module, run: Run, images: Sequence[Image.Image]
+) -> tuple[np.ndarray, Tensor]:
+    """Return features (B, D) and logits (B, C) of RGB images."""
+    crop = run.preprocessing.size, run.preprocessing.crop
+    seen = np.stack([to_uint8(crop_and_resize(image, *crop)) for image in images])  # (B, 3, S, S)
+    with context.divide_cores():
+        pixels = run.preprocessing(torch.from_numpy(seen).to(context.device))
+        features, logits = models.features_and_logits(model, pixels)
+        return features.float().cpu().numpy(), logits.float().cpu()
+
+
+def _group_images(tests: UserTestSet, features: np.ndarray) -> None:
+    squares = [tests[i].image for i in range(len(tests))]
+    tests.groups = group_images(squares, features, tests.labels)
+
+
+def _search_training_copies(context: AppContext, tests: UserTestSet) -> Iterator[None]:
+    """Set `tests.training_copies` if the dataset is available and has the same classes."""
+    try:
+        source = context.open_dataset()
+        if source.classes != tests.classes:
+            return
+        found = np.zeros(len(tests), dtype=bool)
+        squares = [tests[i].image for i in range(len(tests))]
+        for part in source.load_batches("train", SMALL_SIDE, SEARCH_BATCH_SIZE):
+            found |= find_copies(squares, part.images)
+            yield
+        tests.training_copies = found
+    except DataError:  # the dataset is not available
+        return
+
+
+def describe_independence(tests: UserTestSet) -> list[str]:
+    """Describe near-identical images and copies of training images; [] before an evaluation."""
+    if tests.groups is None:
+        return []
+    found, size = [], effective_sample_size(tests.groups)
+    if (count := tests.groups.max() + 1) < len(tests):
+        found.append(GROUPS_NOTE.format(images=len(tests), groups=count, size=size))
+    if tests.training_copies is None:
+        found.append(NOT_SEARCHED_NOTE)
+    elif copies := int(tests.training_copies.sum()):
+        found.append(COPIES_NOTE.format(copies=copies, images=len(tests)))
+    return found
 
 
 def compare_test_sets(context: AppContext, tests: UserTestSet) -> list[AccuracyComparison]:
@@ -159,31 +235,57 @@ def compare_test_sets(context: AppContext, tests: UserTestSet) -> list[AccuracyC
 
     `context` is the context of the models' own test sets.
     """
-    found = []
-    for run in list_testable_runs(context, tests):
-        if (evaluation := tests.find_evaluation(run)) is None:
-            continue
-        hits, n = counts = _count_correct(evaluation)
-        compared = AccuracyComparison(run, hits / n, _as_pair(wilson_interval(*counts)))
-        try:
-            own_hits, own_n = own_counts = _count_correct(validated_evaluation(run))
-        except RunError:  # there is no valid evaluation on its own test set
-            pass
-        else:
-            compared = replace(
-                compared,
-                own_accuracy=own_hits / own_n,
-                own_interval=_as_pair(wilson_interval(*own_counts)),
-                difference_interval=_as_pair(independent_difference_interval(*counts, *own_counts)),
-            )
-        found.append(compared)
+    evaluated = [(run, tests.find_evaluation(run)) for run in list_testable_runs(context, tests)]
+    found = [compare_run(run, each, tests.groups) for run, each in evaluated if each]
     return sorted(found, key=lambda each: -each.accuracy)
 
 
-def _count_correct(evaluation: Evaluation) -> tuple[int, int]:
-    """Return the number of correct predictions and of all predictions."""
-    correct = is_correct(evaluation.probabilities, evaluation.labels)  # (N,)
-    return int(correct.sum()), len(correct)
+def compare_run(
+    run: Run, evaluation: Evaluation, groups: np.ndarray | None = None
+) -> AccuracyComparison:
+    """Compare the accuracy of a model in `evaluation` with the accuracy on its own test set.
+
+    The original test images are those of the same classes. Each class has the same weight as in
+    `evaluation`. The intervals are for the effective number of independent images, from the
+    `groups` (N,) of near-identical images.
+    """
+    count = len(evaluation.labels)
+    size = count if groups is None else effective_sample_size(groups)
+    accuracy = float(is_correct(evaluation.probabilities, evaluation.labels).mean())
+    interval = wilson_interval(accuracy * size, size)
+    compared = AccuracyComparison(run, count, accuracy, _as_pair(interval))
+    try:
+        own = validated_evaluation(run)
+        own_accuracy, own_size, own_count = _weighted_accuracy(own, evaluation.labels)
+    except RunError:  # there is no valid evaluation on its own test set, or a class is missing
+        return compared
+    counts = accuracy * size, size, own_accuracy * own_size, own_size
+    return replace(
+        compared,
+        own_count=own_count,
+        own_accuracy=own_accuracy,
+        own_interval=_as_pair(wilson_interval(*counts[2:])),
+        difference_interval=_as_pair(independent_difference_interval(*counts)),
+    )
+
+
+def _weighted_accuracy(evaluation: Evaluation, labels: np.ndarray) -> tuple[float, float, int]:
+    """Compute the accuracy with the class proportions of `labels`.
+
+    Also returns the effective sample size for these weights (Kish 1965), and the number of images.
+    Raises `RunError` if a class has no images.
+    """
+    classes, counts = np.unique(labels, return_counts=True)  # each (K,)
+    weights = counts / counts.sum()
+    own = evaluation.labels[:, None] == classes  # (N, K)
+    sizes = own.sum(0)
+    if not sizes.all():
+        raise RunError("The original test set does not have all classes.")
+    correct = is_correct(evaluation.probabilities, evaluation.labels)
+    recalls = (own & correct[:, None]).sum(0) / sizes
+    # Rounding must not make the accuracy larger than 1.
+    accuracy = min(float(weights @ recalls), 1.0)
+    return accuracy, float(1 / (weights**2 / sizes).sum()), int(sizes.sum())
 
 
 def _as_pair(interval: np.ndarray) -> tuple[float, float]:

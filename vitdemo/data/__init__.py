@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,6 +138,12 @@ class ImageDataset:
             return self.load(part).subset(indices)
         files = self.list_files(part)
         return _load_files([files[i] for i in indices.tolist()], size)
+
+    def load_batches(self, part: str, size: int, count: int) -> Iterator[LabelledImages]:
+        """Yield the images of `part` in batches of `count`, which saves memory; see `load`."""
+        whole = self.load(part) if self.is_cifar10 else None
+        for indices in torch.arange(len(self.load_labels(part))).split(count):
+            yield whole.subset(indices) if whole else self.load_subset(part, indices, size)
 
     def list_files(self, part: str) -> list[tuple[str, int]]:
         """Return (file, class index) for each image in a folder's `part` without reading images.

@@ -1,4 +1,4 @@
-"""Groups of near-identical images, and cross-validation folds that do not divide a group.
+"""Groups of near-identical images, folds that do not divide a group, and copies in another set.
 
 A burst of photos contains near-identical images. A model that was trained on one frame of a burst
 classifies the other frames easily. Frames in different folds therefore bias the accuracy upwards.
@@ -9,7 +9,10 @@ Letters: N images, D width of a feature, G groups.
 from collections.abc import Sequence
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from PIL import Image
+from torch import Tensor
 
 # Thresholds measured on random crops, shifts, rotations and brightness changes of 24 photos, and on
 # different images of the same class (docs/own-classes.md). The thresholds favour merging, because
@@ -18,6 +21,9 @@ MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
 MIN_CORRELATION = 0.75  # minimum correlation of small images
 SMALL_SIDE = 16  # side of the small images, in pixels
 MAX_SHIFT = 2  # maximum shift between small images, in pixels
+# Minimum correlation of an image with its copy. It finds 298 of 300 copies of CIFAR-10 images at
+# JPEG quality 75, and marks 0.5% of the test images (benchmarks/log/2026-11-29-test-sets.md).
+MIN_COPY_CORRELATION = 0.97
 
 
 def group_images(
@@ -52,9 +58,7 @@ def _subtract_class_mean(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> np.ndarray:
     """Compute the highest correlation (N, N) over small shifts of all pairs of centred images."""
-    size = (SMALL_SIDE, SMALL_SIDE)
-    small = [np.asarray(image.resize(size, Image.Resampling.BOX), float) for image in images]
-    small = _subtract_class_mean(np.stack(small), labels)  # (N, S, S, 3)
+    small = _subtract_class_mean(_shrink(images), labels)  # (N, s, s, 3)
     inner = slice(MAX_SHIFT, SMALL_SIDE - MAX_SHIFT)
     centre, width = _normalise_windows(small[:, inner, inner]), SMALL_SIDE - 2 * MAX_SHIFT
     highest = np.full((len(small), len(small)), -1.0)
@@ -63,6 +67,28 @@ def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> 
             shifted = _normalise_windows(small[:, top : top + width, left : left + width])
             np.maximum(highest, centre @ shifted.T, out=highest)
     return np.maximum(highest, highest.T)
+
+
+def find_copies(images: Sequence[Image.Image], others: Tensor) -> np.ndarray:
+    """Return whether each of `images` (N,) has a copy in `others` (M, 3, S, S).
+
+    An image and its copy have almost the same pixels, perhaps after resizing or compression.
+    """
+    own = _normalise_small(torch.from_numpy(_shrink(images)).permute(0, 3, 1, 2))  # (N, K)
+    small = F.adaptive_avg_pool2d(others.float(), SMALL_SIDE)  # (M, 3, s, s)
+    return ((own @ _normalise_small(small).T) >= MIN_COPY_CORRELATION).any(1).numpy()
+
+
+def _normalise_small(images: Tensor) -> Tensor:
+    """Return small images (N, 3, s, s) as vectors (N, K) with mean 0 and norm 1."""
+    vectors = images.float().flatten(1)
+    return F.normalize(vectors - vectors.mean(1, keepdim=True), dim=1)
+
+
+def _shrink(images: Sequence[Image.Image]) -> np.ndarray:
+    """Return small images (N, s, s, 3)."""
+    size = (SMALL_SIDE, SMALL_SIDE)
+    return np.stack([np.asarray(each.resize(size, Image.Resampling.BOX), float) for each in images])
 
 
 def _normalise_windows(windows: np.ndarray) -> np.ndarray:

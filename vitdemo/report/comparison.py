@@ -34,6 +34,10 @@ INDEPENDENT_HELP = (
     "confidence interval for different images (Newcombe 1998). If the interval contains 0, the "
     "difference may be chance. The intervals are not corrected for several comparisons."
 )
+SAME_CLASSES_HELP = (
+    "Accuracy on the original test images of the same classes. Each class has the same weight as "
+    "in your test set."
+)
 ONE_CORRECT_HELP = (
     "Images that only one of the two models classifies correctly. Images on which both are "
     "correct or both are incorrect do not show which model is better."
@@ -68,11 +72,15 @@ def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
 
 
 def independent_test_blocks(
-    first: ClassificationReport, second: ClassificationReport, name: str
+    first: ClassificationReport,
+    second: ClassificationReport,
+    found: AccuracyComparison,
+    name: str,
 ) -> list[DocumentBlock]:
     """Compare one model on two test sets: accuracy, and a table of the recall of each class.
 
-    `first` is the report for the test set `name`, and `second` for the original test set.
+    `first` is the report for the test set `name`, `second` for the original test set, and `found`
+    is their comparison.
     """
     columns = [
         "Class",
@@ -88,22 +96,25 @@ def independent_test_blocks(
         for c, class_name in enumerate(first.classes)
         if first.support[c]
     ]
-    totals = [int(each.support.sum()) for each in (first, second)]
-    counts = [
-        (round(each.accuracy * n), n) for each, n in zip((first, second), totals, strict=True)
-    ]
-    low, high = 100 * independent_difference_interval(*counts[0], *counts[1])
-    difference = 100 * (first.accuracy - second.accuracy)
     return [
         Heading(f"{first.run} on {name} and on the original test set"),
-        Text(
-            f"The accuracy is {100 * first.accuracy:.1f}% on {name} ({counts[0][1]:,} images) and "
-            f"{100 * second.accuracy:.1f}% on the original test set ({counts[1][1]:,} images). The "
-            f"difference is **{format_signed(difference)} percentage points** (95% interval "
-            f"{format_signed(low)} to {format_signed(high)})."
-        ),
+        Text(_describe_accuracies(found, name)),
         Details("Recall of each class", [Table(columns, rows, file=f"{first.run}-test-sets")]),
     ]
+
+
+def _describe_accuracies(found: AccuracyComparison, name: str) -> str:
+    own = f"The accuracy is {100 * found.accuracy:.1f}% on {name} ({found.count:,} images)"
+    if found.own_accuracy is None:
+        return f"{own}. The original test set does not have all these classes."
+    difference = 100 * (found.accuracy - found.own_accuracy)
+    low, high = (100 * bound for bound in found.difference_interval)
+    return (
+        f"{own} and {100 * found.own_accuracy:.1f}% on the original test images of the same "
+        f"classes ({found.own_count:,} images, with the class proportions of {name}). The "
+        f"difference is **{format_signed(difference)} percentage points** (95% interval "
+        f"{format_signed(low)} to {format_signed(high)})."
+    )
 
 
 def _list_recall_cells(first: ClassificationReport, second: ClassificationReport, c: int) -> Row:
@@ -135,7 +146,7 @@ def test_set_blocks(found: Sequence[AccuracyComparison], name: str) -> list[Docu
     columns = [
         "Model",
         Column(f"Accuracy on {name}, %"),
-        Column("Accuracy on original test set, %"),
+        Column("Accuracy on original test set, same classes, %", SAME_CLASSES_HELP),
         Column("Difference, points", INDEPENDENT_HELP),
         Column("95% interval"),
     ]

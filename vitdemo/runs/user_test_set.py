@@ -3,6 +3,7 @@
     tests = UserTestSet("Group 2", run.classes, squares, labels)
     tests.add_evaluation(run, probabilities, seconds_per_image)
     RunOnTestSet.create(run, tests).evaluation.probabilities  # (N, C)
+    RunOnSameClasses.create(run, tests).evaluation  # original test images of the same classes
 
 Letters: N images, C classes.
 """
@@ -14,7 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +46,13 @@ class UserTestSet(TestSet):
     """Square images with labels, in a temporary folder that is deleted with this object.
 
     `classes` are the C classes of the evaluated models. Not all of them need images. `id` is random
-    and not guessable, so it also protects the images from other users.
+    and not guessable, so it also protects the images from other users. `groups` (N,) are the
+    groups of near-identical images, and `training_copies` (N,) marks images that are also in the
+    training set. Both are None until they are computed, or if they cannot be computed.
     """
+
+    groups: np.ndarray | None = None
+    training_copies: np.ndarray | None = None
 
     def __init__(
         self,
@@ -124,7 +130,8 @@ class RunOnTestSet(Run):
     def create(cls, run: Run, tests: UserTestSet) -> "RunOnTestSet":
         values = {field.name: getattr(run, field.name) for field in fields(Run)}
         is_evaluated = tests.find_evaluation(run) is not None
-        stamp = (*run.stamp, tests.id, is_evaluated)  # differs from the stamp of the original
+        # differs from the stamp of the original
+        stamp = (*run.stamp, cls.__name__, tests.id, is_evaluated)
         return cls(**values | {"stamp": stamp}, original=run, tests=tests)
 
     @property
@@ -149,3 +156,30 @@ class RunOnTestSet(Run):
                 "'Evaluate models'."
             )
         return found
+
+
+@dataclass(frozen=True)
+class RunOnSameClasses(RunOnTestSet):
+    """A run with its own evaluation, limited to the classes that have images in `tests`.
+
+    The accuracy on a few classes is not comparable with the accuracy on all classes.
+    """
+
+    @property
+    def has_evaluation(self) -> bool:
+        return self.original.has_evaluation
+
+    @property
+    def is_cross_validated(self) -> bool:
+        return self.original.is_cross_validated
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Predictions for the original test images. Raises `RunError` without such images."""
+        own = self.original.evaluation
+        chosen = np.isin(own.labels, self.tests.labels)  # (N,)
+        if not chosen.any():
+            raise RunError(
+                f"The original test set of '{self.original.name}' has no images of these classes."
+            )
+        return replace(own, probabilities=own.probabilities[chosen], labels=own.labels[chosen])

@@ -1,5 +1,6 @@
 """Paired test of two models, class by class, as a document."""
 
+from vitdemo.analyses.test_set_evaluation import compare_run
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
@@ -26,7 +27,8 @@ def payload(context: AppContext, state: ViewState) -> list:
         return []
     if other.endswith(ORIGINAL_SUFFIX):
         original = context.cache.call(compute_classification_report, context.find_run(other))
-        blocks = independent_test_blocks(report, original, context.user_test_set.name)
-        return document_payload(blocks)
+        tests = context.user_test_set
+        compared = compare_run(run.original, run.evaluation, tests.groups)
+        return document_payload(independent_test_blocks(report, original, compared, tests.name))
     test = context.cache.call(compare_runs, run, context.find_run(other))
     return document_payload(paired_test_blocks(test))

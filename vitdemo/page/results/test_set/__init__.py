@@ -19,6 +19,7 @@ from gradio.components import Component
 
 from vitdemo.analyses.test_set_evaluation import (
     compare_test_sets,
+    describe_independence,
     evaluate_models,
     list_pending_runs,
     list_testable_runs,
@@ -155,7 +156,7 @@ def payload(
         "comparison": document_payload(test_set_blocks(compare_test_sets(context, tests), name))
         if tests
         else [],
-        "problems": list(session.problems),
+        "problems": [*session.problems, *(describe_independence(tests) if tests else [])],
         "is_local": for_all,
         "system": sorted(SYSTEM_NAMES),
     }
@@ -240,4 +241,4 @@ def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
         raise RunError(f"No model with the classes of '{tests.name}' exists any more.")
     with closing(evaluate_models(context, tests)) as steps:
         for step in steps:
-            report(step.done, step.total, step.run.name)
+            report(step.done, step.total, step.text)
