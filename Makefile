@@ -1,5 +1,5 @@
-# `make app` starts the page, `make test` runs all checks, and `make unit` runs the tests that need
-# no browser. Each command first installs the packages that it needs, with uv if it is installed.
+# `make app` starts the page, `make test` runs the checks, and `make unit` runs the tests that need
+# no browser. `make test FULL=1` also runs tests that resemble others, as `.ci/run` does. Each command first installs the packages that it needs, with uv if it is installed.
 # Requires python3 (3.10 or newer) with venv, or uv. `make app` downloads CIFAR-10 in the background.
 # Pass arguments like this: make app ARGS="--no-download --port 8080"
 
@@ -19,16 +19,18 @@ endif
 # Keeping the order of collection runs the browser tests first, because they take longest.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: app test unit format clean
+.PHONY: app lint test unit format clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py --download $(ARGS)
 
-test: $(VENV)/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/deno lint && $(BIN)/deno fmt --check
-	$(BIN)/python -m pytest $(TWO) $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest $(TWO) $(if $(FULL),--full) $(ARGS)
 
 # Runs the tests that need no browser.
 unit: $(VENV)/.dev

@@ -2,7 +2,9 @@
 
 import functools
 import gc
+import math
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -36,14 +38,37 @@ SLOW_TEST_FILES = (
 )
 
 
-def pytest_collection_modifyitems(items):
-    """Sort browser tests first, then slow files, so that no process ends with a long file."""
+def pytest_addoption(parser):
+    group = parser.getgroup("vitdemo")
+    group.addoption("--full", action="store_true", help="run the tests marked `full` too")
+    group.addoption("--slow-page", action="store_true", help="slow down the browser's pages")
+    group.addoption("--seed", default="0", help="seed of --tenth and of the delays of --slow-page")
+    group.addoption("--tenth", action="store_true", help="run a random tenth of the tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Choose the tests to run, and sort them.
+
+    Browser tests come first, then slow files, so that no process ends with a long file.
+    """
+    if not config.getoption("full"):
+        deselect(config, items, [each for each in items if each.get_closest_marker("full")])
+    if config.getoption("tenth"):
+        chosen = random.Random(config.getoption("seed")).sample(items, math.ceil(len(items) / 10))
+        deselect(config, items, [each for each in items if each not in set(chosen)])
     items.sort(
         key=lambda item: (
             item.path.parent.name != "browser"
             and 2 - item.path.as_posix().endswith(SLOW_TEST_FILES)
         )
     )
+
+
+def deselect(config, items, unwanted):
+    """Remove tests from `items`, and report their number."""
+    config.hook.pytest_deselected(items=unwanted)
+    removed = set(unwanted)
+    items[:] = [each for each in items if each not in removed]
 
 
 def pytest_collection_finish():

@@ -4,6 +4,7 @@ Fixtures with the scope of the package end before the other tests: idle servers 
 """
 
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -23,6 +24,7 @@ from playwright.sync_api import (
 from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD, open_and_wait, reset_page
+from tests.browser.slow_page import slow_down_all
 from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.support.serving import ROOT, serve
 from vitdemo import runs
@@ -49,6 +51,15 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=options)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _slow_page(request) -> Iterator[None]:
+    """Slow pages, if the option `--slow-page` is given."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("slow_page"):
+            slow_down_all(patch, zlib.crc32(request.config.getoption("seed").encode()))
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,9 @@ Each test opens its own page, makes 2 to 8 random changes, and compares the resu
 the same view opened by its URL, without delays. The server delays each response at random. The seed
 of a test determines its start, changes, pauses and delays, so one burst can be repeated:
 
-VITDEMO_BURSTS=200 python -m pytest tests/browser/test_races.py       # 200 bursts
-VITDEMO_BURSTS=200 python -m pytest tests/browser/test_races.py -k 17-  # burst 17 only
+export VITDEMO_BURSTS=200
+python -m pytest --full tests/browser/test_races.py  # 200 bursts
+python -m pytest --full tests/browser/test_races.py -k "burst and 17"  # bursts 17, 117 and 170
 """
 
 import os
@@ -27,6 +28,11 @@ from tests.support.slow_models import MAX_SECONDS, SEED_HEADER
 from vitdemo.models import ModelSpec
 
 NUM_BURSTS = int(os.environ.get("VITDEMO_BURSTS", 12))
+NUM_SHORT = 4  # bursts without `--full`
+BURSTS = [
+    pytest.param(seed, marks=pytest.mark.full) if seed >= NUM_SHORT else seed
+    for seed in range(NUM_BURSTS)
+]
 MAX_PAUSE = 0.15  # seconds between two changes
 SETTLE_SECONDS = 15  # after the last change
 STABLE_SECONDS = MAX_SECONDS + 0.4  # without any change: no late response follows
@@ -382,7 +388,7 @@ def new_page(open_page):
     return open_page("about:blank", **WINDOW)
 
 
-@pytest.mark.parametrize("seed", range(NUM_BURSTS))
+@pytest.mark.parametrize("seed", BURSTS)
 def test_burst_of_changes_ends_at_the_last_state(new_page, slow_url, references, seed):
     report = run_burst(new_page, slow_url, references, seed)
     assert not report, report

@@ -33,6 +33,7 @@ RUN = "vit-scratch"
 REPORTED = ("finetune-deit-tiny", "conv-baseline", "vit-plain-cpu", "vit-plain-cpu-muon")
 THEN = datetime(2026, 1, 1)
 READ = (HERE / "read.js").read_text(encoding="utf-8")
+SHORT = ("explore", "per-class-metrics", "train")  # parts of the page that are always compared
 NOTHING = "nothing"  # name of a folder without a dataset
 OF_THIS_MACHINE = ((r"Runs on .* · ", "Runs on … · "), (rf"'?/\S+/{NOTHING}'?", NOTHING))
 WAITING = "[data-view]:is([data-empty], [aria-busy=true]):visible"  # views without their data
@@ -41,10 +42,13 @@ EPOCHS = re.compile(rf"^(run  epoch  stage.*\n)((?:{ROW})*)", re.MULTILINE)
 NUMBER = re.compile(r"([-−+]?\d+\.(\d+))")
 
 
-def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, str]:
+def everything(
+    page: Page, wanted: dict[str, str] | None = None, *, is_short: bool = False
+) -> dict[str, str]:
     """Return {"api": text, ...} of a page on the CPU without a dataset, read in the browser `page`.
 
-    Each part of the page is read until it equals `wanted` or no longer changes.
+    Each part of the page is read until it equals `wanted` or no longer changes. If `is_short`, only
+    the parts `SHORT` of the page are read.
     """
     page.set_default_timeout(60_000)
     with (
@@ -54,7 +58,7 @@ def everything(page: Page, wanted: dict[str, str] | None = None) -> dict[str, st
         client = Client(address, verbose=False, download_files=folder)
         texts = {"api": api(client), "maps": maps(client)}
         client.close()
-        texts |= tabs(page, address, wanted)
+        texts |= tabs(page, address, wanted, is_short=is_short)
         page.goto("about:blank")  # the page would report errors when the server ends
     page.set_content(render_report([read_run(SHIPPED / name) for name in REPORTED], now=THEN))
     texts["report"] = f"{page.locator('svg').count()} figures\n{read(page, 'body')}"
@@ -116,8 +120,10 @@ def summarise(values: np.ndarray) -> str:
     return f"{values.shape} " + ", ".join(f"{k} {v:.{digits}f}" for k, v in statistics.items())
 
 
-def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, str]:
-    """Return the text of each tab: {"explore": text, "training-progress": text, ...}."""
+def tabs(
+    page: Page, address: str, wanted: dict[str, str] | None, *, is_short: bool
+) -> dict[str, str]:
+    """Return the text of each tab, or of `SHORT`: {"explore": text, ...}."""
     page.goto(f"{address}?model={RUN}")
     page.locator("#answers .card").first.wait_for()
     lists = page.get_by_role("tablist")
@@ -128,6 +134,8 @@ def tabs(page: Page, address: str, wanted: dict[str, str] | None) -> dict[str, s
     texts = {}
     for name in (first, *inner[1:], *others):
         label, place = name.removeprefix(f"{first} "), name.lower().replace(" ", "-").strip("?")
+        if is_short and place not in SHORT:
+            continue
         open_tab(page, label)
         if label == "Compare models":
             page.get_by_role("button", name="Table of all models").click()
