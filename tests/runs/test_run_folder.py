@@ -80,6 +80,16 @@ def test_evaluation_round_trips_with_and_without_validation(tmp_path):
     test = (np.full((3, 2), 0.5), np.array([0, 1, 1], np.int32), "abc", 0.25)
     validation = (np.full((2, 2), 0.5), np.array([1, 0], np.int32))
     runs.write_evaluation(tmp_path, runs.Evaluation(*test, *validation))
+    with np.load(tmp_path / runs.EVALUATION_FILE) as arrays:  # plain arrays for other programs
+        shapes = {name: (arrays[name].shape, arrays[name].dtype.name) for name in arrays.files}
+    assert shapes == {
+        "probabilities": ((3, 2), "float32"),
+        "labels": ((3,), "int64"),
+        "validation_probabilities": ((2, 2), "float32"),
+        "validation_labels": ((2,), "int64"),
+        "fingerprint": ((), "str96"),
+        "seconds_per_image": ((), "float64"),
+    }
     read = runs.read_evaluation(tmp_path)
     assert (read.fingerprint, read.seconds_per_image) == ("abc", 0.25)
     pairs = (read.probabilities, test[0]), (read.validation_probabilities, validation[0])
@@ -94,9 +104,10 @@ def test_evaluation_round_trips_with_and_without_validation(tmp_path):
 
 def test_evaluation_of_an_earlier_version_is_readable(tmp_path):
     probs = np.random.default_rng(0).dirichlet([0.1] * 3, 5).astype(np.float32)
-    fields = {"labels": np.zeros(5, int), "fingerprint": "abc", "seconds_per_image": 0.1}
-    validation = {"validation_probabilities": probs[:2], "validation_labels": np.ones(2, int)}
-    np.savez(tmp_path / runs.EVALUATION_FILE, probabilities=probs, **fields, **validation)
+    split = np.moveaxis(probs[..., None].view(np.uint8), -1, 0)  # (4, N, C)
+    arrays = {"probabilities_bytes": split, "labels": np.zeros(5, int), "fingerprint": "abc"}
+    arrays |= {"validation_probabilities_bytes": split[:, :2], "validation_labels": np.ones(2, int)}
+    np.savez(tmp_path / runs.EVALUATION_FILE, seconds_per_image=0.1, **arrays)
     read = runs.read_evaluation(tmp_path)
     assert np.array_equal(read.probabilities, probs)
     assert np.array_equal(read.validation_probabilities, probs[:2])
@@ -209,7 +220,7 @@ def test_truncated_and_missing_files_raise_run_errors(run_copy, name):
 def test_corrupted_evaluation_raises_run_error(run_copy):
     path = run_copy / runs.EVALUATION_FILE
     content = path.read_bytes()
-    start = content.index(b"probabilities_bytes.npy") + 50
+    start = content.index(b"probabilities.npy") + 50
     for index in range(start, start + 40, 4):
         path.write_bytes(content[:index] + bytes([content[index] ^ 255]) + content[index + 1 :])
         with pytest.raises(RunError, match="is damaged"):

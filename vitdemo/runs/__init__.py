@@ -53,7 +53,7 @@ RECORD_FIELDS = (
     "images_per_second",
 )
 SIGNIFICANT_BITS = 16  # bits per stored probability; more bits are noise and make files 20% larger
-BYTES = "_bytes"  # suffix of an array that holds the bytes of float32 numbers, see `_split_bytes`
+BYTES = "_bytes"  # suffix of an array with the bytes of float32 numbers, in files of version 0.1
 MAX_ORIGINS = 8  # maximum number of earlier runs that `iter_origins` yields
 TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # options without effect on predictions
 
@@ -284,15 +284,14 @@ def write_weights(folder: Path, weights: dict[str, Tensor], epoch: int | None = 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
     """Save predictions; probabilities are rounded to a relative error of at most 2^-16."""
     arrays = {
-        f"probabilities{BYTES}": _split_bytes(_round_significant(evaluation.probabilities)),
+        "probabilities": _round_significant(evaluation.probabilities),
         "labels": evaluation.labels.astype(np.int64),
         "fingerprint": np.array(evaluation.fingerprint),
         "seconds_per_image": np.array(evaluation.seconds_per_image),
     }
     if evaluation.validation_probabilities is not None:
-        validation = _round_significant(evaluation.validation_probabilities)
         arrays |= {
-            f"validation_probabilities{BYTES}": _split_bytes(validation),
+            "validation_probabilities": _round_significant(evaluation.validation_probabilities),
             "validation_labels": evaluation.validation_labels.astype(np.int64),
         }
     write_atomically(folder / EVALUATION_FILE, lambda file: np.savez_compressed(file, **arrays))
@@ -304,14 +303,9 @@ def _round_significant(values: np.ndarray) -> np.ndarray:
     return np.ldexp(np.round(fraction * scale) / scale, exponent).astype(np.float32)
 
 
-def _split_bytes(values: np.ndarray) -> np.ndarray:
-    """Return the bytes (4, N, C) of float32 `values`, lowest first, which compress better."""
-    return np.moveaxis(values.astype("<f4")[..., None].view(np.uint8), -1, 0)
-
-
 def _read_probabilities(npz: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return probabilities (N, C) float32; older files contain whole numbers instead of bytes."""
-    if f"{name}{BYTES}" not in npz:
+    """Return probabilities (N, C) float32; older files contain their bytes (4, N, C) instead."""
+    if name in npz:
         return npz[name]
     values = np.ascontiguousarray(np.moveaxis(npz[f"{name}{BYTES}"], 0, -1))
     return values.view("<f4")[..., 0].astype(np.float32, copy=False)
