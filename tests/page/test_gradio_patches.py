@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 
 from tests.support.loops import call_in_loop, run_coroutine
 from vitdemo.errors import RunError
-from vitdemo.page import gradio_patches
+from vitdemo.page import gradio_patches, gradio_stubs
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
     AppBlocks,
@@ -56,6 +56,14 @@ def test_no_stub_files_are_written(tmp_path, monkeypatch):
     spec.loader.exec_module(plain)
     plain.create_or_modify_pyi(own, "Own", own.EVENTS)
     assert "def send(" in stub.read_text()
+
+
+def test_no_stub_files_are_written_if_gradio_was_imported_before(monkeypatch):
+    written = []
+    monkeypatch.setattr(component_meta, "create_or_modify_pyi", lambda *each: written.append(each))
+    gradio_stubs.import_gradio()
+    type("Own", (gr.HTML,), {"EVENTS": ["send"]})
+    assert written == []
 
 
 async def rebuild_slider(kind) -> list[int]:
