@@ -23,7 +23,7 @@ from PIL import Image
 
 from vitdemo.analyses.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
 from vitdemo.context import AppContext
-from vitdemo.data.image_files import crop_visible_square, load_image
+from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.installation import included_folder
@@ -153,5 +153,5 @@ def read_image(image: ImageSource) -> Image.Image:
                 f"An array must be (height, width, 3) uint8, not {image.shape} {image.dtype}."
             )
         image = Image.fromarray(image)
-    loaded = image.convert("RGB") if isinstance(image, Image.Image) else load_image(image)
+    loaded = convert_image(image) if isinstance(image, Image.Image) else load_image(image)
     return crop_visible_square(loaded)

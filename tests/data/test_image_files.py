@@ -18,7 +18,7 @@ from PIL import Image, ImageFile
 
 from tests.support.serving import ROOT
 from vitdemo.data import image_files
-from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
+from vitdemo.data.image_files import convert_image, crop_and_resize, load_image, to_uint8
 from vitdemo.errors import ImageError
 
 COLOUR = (200, 100, 50)
@@ -172,6 +172,7 @@ def test_transparent_pixels_are_composited_over_white(put, mode, values, options
         assert (load_pixels(put(image, f"a.{kind}", **options)) == expected).all(), kind
 
 
+MASKS = (0xFF0000, 0xFF00, 0xFF, 0xFF000000)  # of red, green, blue and alpha in a BMP
 GREY_16_BIT = np.array([[0, 257, 128 * 257, 65535]], np.uint16)
 
 
@@ -203,6 +204,41 @@ HANDMADE_FILES = {
     "unsigned": (encode_grey_tiff(np.uint32([[0, 2**31, 2**32 - 1]]), 32), np.c_[[0, 128, 255]]),
     "float": (encode_grey_tiff(NAN_AND_ONE, 32, sample_format=3), np.c_[[0, 255]]),
 }
+
+
+def test_12_bits_in_a_16_bit_file_are_stretched(put):
+    twelve = np.array([[0, 1024, 2048, 4095]], np.uint16)
+    assert load_first_row(put(Image.fromarray(twelve), "a.png")) == [0, 64, 128, 255]
+
+
+def test_bmp_whose_alpha_is_zero_everywhere_is_opaque(put):
+    header = struct.pack("<IiiHHIIiiII", 40, 2, 1, 1, 32, 0, 8, 0, 0, 0, 0)
+    masks = struct.pack("<IiiHHIIiiIIIIII", 56, 2, 1, 1, 32, 3, 8, 0, 0, 0, 0, *MASKS)
+    for info in (header, masks):
+        start = struct.pack("<2sIHHI", b"BM", 14 + len(info) + 8, 0, 0, 14 + len(info))
+        for alpha, expected in ((0, [9, 9]), (255, [9, 9])):
+            path = put(start + info + bytes([9, 9, 9, alpha] * 2), "a.bmp")
+            assert load_first_row(path) == expected
+
+
+@pytest.mark.parametrize("name", ["rotated.jpg", "grey.png", "transparent.png"])
+def test_image_opened_by_pillow_equals_its_file(put, name):
+    rgba = np.random.default_rng(0).integers(0, 256, (16, 8, 4), dtype=np.uint8)
+    image = {
+        "rotated.jpg": encode_image(
+            Image.fromarray(rgba[..., :3]), "JPEG", exif=make_orientation_exif(6)
+        ),
+        "grey.png": Image.fromarray(GREY_16_BIT),
+        "transparent.png": Image.fromarray(rgba),
+    }[name]
+    path = put(image, name)
+    assert np.array_equal(np.asarray(convert_image(Image.open(path))), load_pixels(path))
+
+
+def test_damaged_image_opened_by_pillow_is_reported(put):
+    content = encode_image(Image.effect_noise((64, 64), 60), "PNG")
+    with pytest.raises(ImageError, match="damaged or incomplete"):
+        convert_image(Image.open(io.BytesIO(content[: len(content) // 2])))
 
 
 @pytest.mark.parametrize("kind", HANDMADE_FILES)

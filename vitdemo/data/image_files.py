@@ -25,6 +25,7 @@ from vitdemo.errors import ImageError
 # A 40-megapixel photo takes about 60 MB as PNG, and less as JPEG. So 30 uploads fit into 2 GB.
 MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
+MAX_12_BITS = 4095  # largest value of 12 bits
 # The decoder scales larger JPEG photos down, by 2 or 4. Phone cameras have up to 200 megapixels.
 MAX_JPEG_PIXELS = 200_000_000
 MAX_SCALED_PIXELS = 12_500_000
@@ -72,9 +73,10 @@ def image_suffixes() -> frozenset[str]:
 def load_image(path: str | Path) -> Image.Image:
     """Read the first frame of an untrusted image file as an upright, opaque RGB image.
 
-    Transparent pixels are drawn over white. 16-bit grey values are divided by 257. 32-bit integers
-    and floats are scaled as described in `_find_tonal_range`. Colour profiles are ignored, as in
-    training. A JPEG photo with more than `MAX_PIXELS` pixels is scaled down while it is decoded.
+    Transparent pixels are drawn over white. 16-bit grey values are divided by 257. Values of 12 or
+    32 bits and floats are scaled as described in `_find_tonal_range`. Colour profiles are ignored,
+    as in training. A JPEG photo with more than `MAX_PIXELS` pixels is scaled down while it is
+    decoded.
     The result has no metadata.
 
     Raises:
@@ -115,25 +117,33 @@ def crop_visible_square(
     return crop_and_resize(square, max_side) if square.width > max_side else square
 
 
-def _crop_square(image: Image.Image, position: float = 0.5, fraction: float = 1.0) -> Image.Image:
-    side = max(1, round(fraction * min(image.size)))
+def _crop_square(image: Image.Image, position: float = 0.5) -> Image.Image:
+    side = min(image.size)
     left, top = int((image.width - side) * position), int((image.height - side) * position)
     return image.crop((left, top, left + side, top + side))
 
 
-def crop_and_resize(image: Image.Image, size: int, fraction: float = 1.0) -> Image.Image:
+def crop_and_resize(
+    image: Image.Image, size: int, fraction: float = 1.0, interpolation: str = "bicubic"
+) -> Image.Image:
     """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
 
-    `fraction` is the side of the square divided by the shorter side of the image.
+    `fraction` is the side of the square divided by the shorter side of the image. The image is
+    first resized to `size / fraction` pixels with Pillow's filter `interpolation`, as in timm and
+    transformers.
 
     The result differs by at most one grey level from `vitdemo.data.preprocess_images` (bicubic,
     antialiased). Two simpler ways differ more. With `resize(box=...)`, the filter uses pixels
     outside the square (up to 11 grey levels at the border). Resizing 8-bit pixels clips between the
     horizontal and the vertical pass (up to 20 grey levels for an enlarged, noisy image).
     """
+    resized, method = max(size, round(size / fraction)), Image.Resampling[interpolation.upper()]
+    start = round((resized - size) / 2)  # as in timm, for an odd difference
     channels = [
-        band.convert("F").resize((size, size), Image.Resampling.BICUBIC)
-        for band in _crop_square(image, fraction=fraction).split()
+        band.convert("F")
+        .resize((resized, resized), method)
+        .crop((start, start, start + size, start + size))
+        for band in _crop_square(image).split()
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))
@@ -178,10 +188,27 @@ def _decode(data: bytes, name: str) -> Image.Image:
         _limit_pixels(image, meter.tell(), data, name)
         _check_decoder(image, len(data))
         meter.reads_left = 300_000  # a large PNG has about 7,000 chunks with three reads each
-        image.load()
-        # Read after load(), which rotates TIFF images itself.
-        method = _UPRIGHT_TRANSPOSES.get(_read_orientation(image))
-        rgb = _to_rgb(image)
+        return _convert(image)
+
+
+def convert_image(image: Image.Image) -> Image.Image:
+    """Return an image that Pillow opened as an upright, opaque RGB image; see `load_image`.
+
+    Raises `ImageError` if its file is damaged.
+    """
+    try:
+        return _convert(image)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise ImageError(
+            "The image is damaged or incomplete. Save it again as PNG or JPEG, or choose another."
+        ) from error
+
+
+def _convert(image: Image.Image) -> Image.Image:
+    image.load()
+    # Read after load(), which rotates TIFF images itself.
+    method = _UPRIGHT_TRANSPOSES.get(_read_orientation(image))
+    rgb = _to_rgb(image)
     rgb = rgb if method is None else rgb.transpose(method)
     rgb.info = {}  # The orientation must not be applied twice; place and date are private.
     return rgb
@@ -317,6 +344,8 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     rgba = image if image.mode == "RGBA" else image.convert("RGBA")
+    if image.format in ("BMP", "DIB") and not rgba.getextrema()[3][1]:
+        return rgba.convert("RGB")  # most programs leave the fourth byte of a pixel 0
     white = Image.new("RGB", image.size, "white")
     white.paste(rgba, mask=rgba)
     return white
@@ -345,14 +374,16 @@ def _to_grey(image: Image.Image) -> np.ndarray:
 def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, float]:
     """Return the pixel values that mean black and white in a grey `image`.
 
-    16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Files with 32-bit integers
-    and floats do not contain the range. It is then the smallest range, among 0 to 1, 0 to 255 and 0
-    to 65535, that contains all values. If the maximum is below a sixteenth of this range or no
-    range fits, the smallest and the largest finite value are used.
+    16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Cameras and scanners also
+    store 12 bits in a 16-bit file, so a maximum of 256 to 4095 means 12 bits. Files with 32-bit
+    integers and floats do not contain the range. It is then the smallest range, among 0 to 1, 0 to
+    255 and 0 to 65535, that contains all values. If the maximum is below a sixteenth of this range
+    or no range fits, the smallest and the largest finite value are used.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):
-        black, white = 0.0, 4095.0 if tags.get(258) == (12,) else 65535.0
+        has_12_bits = tags.get(258) == (12,) or 255 < values.max(initial=0) <= MAX_12_BITS
+        black, white = 0.0, float(MAX_12_BITS if has_12_bits else 65535)
     elif image.format == "PPM" and image.mode == "I":
         black, white = 0.0, 65535.0  # Pillow has already scaled the values
     else:
