@@ -386,7 +386,8 @@ class AppContext:
     ) -> tuple[np.ndarray, Tensor]:
         """Return the crop (S, S, 3) uint8 of an RGB image, and the model input (1, 3, S, S)."""
         # (3, S, S)
-        seen = self.cache.call(_crop_input, image, preprocessing.size, preprocessing.crop)
+        crop = preprocessing.size, preprocessing.crop, preprocessing.interpolation
+        seen = self.cache.call(_crop_input, image, *crop)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
@@ -487,9 +488,9 @@ def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Te
     )
 
 
-def _crop_input(image: Image.Image, size: int, fraction: float) -> np.ndarray:
+def _crop_input(image: Image.Image, size: int, fraction: float, interpolation: str) -> np.ndarray:
     """Return the centre crop (3, size, size) uint8 of an image; callers must not modify it."""
-    return image_files.to_uint8(image_files.crop_and_resize(image, size, fraction))
+    return image_files.to_uint8(image_files.crop_and_resize(image, size, fraction, interpolation))
 
 
 def _load_test_sample(dataset: ImageDataset, count: int, size: int) -> LabelledImages:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import timm
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from tests.support.factories import (
     TIMM_KINDS,
@@ -61,6 +63,7 @@ def write_timm_model(folder, spec=None, classes=("ant", "bee", "cat"), **details
             "std": [0.2, 0.25, 0.3],
             "crop_pct": 0.8,
             "crop_mode": "center",
+            "interpolation": "bicubic",
             "num_classes": len(classes),
         },
         "label_names": list(classes),
@@ -88,7 +91,8 @@ def test_timm_repository_predicts_as_timm_itself(kind, tmp_path, monkeypatch):
     image = noise(size=(60, 50))
     theirs = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     seen, pixels = AppContext([], None, CPU, [run]).prepare_input(run.preprocessing, image)
-    assert np.array_equal(seen, np.asarray(crop_and_resize(image.crop((10, 5, 50, 45)), 32)))
+    resized = np.asarray(crop_and_resize(image.crop((5, 0, 55, 50)), 40))
+    assert np.array_equal(seen, resized[4:36, 4:36])  # resized to 32 / 0.8 before the crop
     with torch.no_grad():
         expected = theirs(pixels).softmax(-1)[0].numpy()
     assert np.allclose(predict(run, image), expected, atol=1e-5)
@@ -171,7 +175,7 @@ def test_old_processors_state_sizes_as_numbers(tmp_path):
     cropped = processor | {"size": 40, "crop_size": 32, "do_center_crop": True}
     (folder / "preprocessor_config.json").write_text(json.dumps(cropped))
     run = open_model(f"local:{folder}")
-    assert run.preprocessing.crop == 0.8 and run.notices == ()
+    assert run.preprocessing.crop == 0.8 and "stretches" in " ".join(run.notices)
 
 
 def test_clip_image_encoder_predicts_no_classes(tmp_path):
@@ -198,17 +202,21 @@ def test_weights_file_states_heads_labels_size_and_normalisation(tmp_path):
     torch.save({"state_dict": {f"module.{n}": t for n, t in model.state_dict().items()}}, file)
     run = open_model(f"local:{file}")
     assert run.classes == ("class 0", "class 1", "class 2")
-    heads, pixels, labels = run.notices
+    heads, pooling, activation, eps, pixels, resizing, labels = run.notices
     assert "3 attention heads are assumed, 64 dimensions each" in heads
+    assert "?pool=avg" in pooling and "?act=quick_gelu" in activation and "?eps=E" in eps
     assert "?mean=M&std=S" in pixels and "classes are numbered" in labels
+    assert "filter bicubic and a crop of 1 are assumed" in resizing
     (tmp_path / "labels.txt").write_text("ant\nbee\nbee\n\n")
     options = f"heads=6&labels={tmp_path / 'labels.txt'}&mean=0.5&std=0.1,0.2,0.3&size=48"
+    options += "&pool=token&act=gelu&eps=1e-6&crop=0.9&interpolation=bilinear"
     stated = open_model(f"local:{file}?{options}")
     assert stated.notices == ()
     assert stated.classes == ("ant", "bee (class 1)", "bee (class 2)")
     assert stated.preprocessing.size == 48
     assert stated.preprocessing.mean == (0.5, 0.5, 0.5)
     assert stated.preprocessing.std == (0.1, 0.2, 0.3)
+    assert (stated.preprocessing.crop, stated.preprocessing.interpolation) == (0.9, "bilinear")
     loaded = AppContext([], None, CPU, [stated]).load_model(stated)
     assert loaded.blocks[0].attn.num_heads == 6
     assert loaded.patch_embed.grid_size == (6, 6)
@@ -347,17 +355,20 @@ def test_missing_ambiguous_and_damaged_local_files_are_reported(tmp_path):
     (folder / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(ModelError, match="split into several files"):
         open_model(f"local:{folder}")
-    (folder / "a.pth").write_bytes(b"")
+    for name in ("a.pth.tar", "b.ckpt"):
+        torch.save({"x": torch.zeros(1)}, folder / name)
     (folder / "model.safetensors.index.json").unlink()
-    (folder / "b.pth").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"several weights files \(a.pth, b.pth\)"):
-        open_model(f"local:{folder}")
-    (folder / "b.pth").unlink()
-    with pytest.raises(ModelError, match="is empty"):
-        open_model(f"local:{folder}")
     (folder / "notes.txt").write_text("x")
-    with pytest.raises(ModelError, match="is not a weights file"):
+    with pytest.raises(ModelError, match=r"several weights files \(a.pth.tar, b.ckpt\)"):
+        open_model(f"local:{folder}")
+    (folder / "b.ckpt").unlink()
+    with pytest.raises(ModelError, match="contains no tensors with the names"):
+        open_model(f"local:{folder}")
+    with pytest.raises(ModelError, match="is neither a safetensors file nor a file from torch"):
         open_model(f"local:{folder / 'notes.txt'}")
+    (folder / "pytorch_model.bin.index.json").write_text("{}")
+    with pytest.raises(ModelError, match="split into several files"):
+        open_model(f"local:{folder}")
     whole = write_checkpoint(tmp_path / "vit") / "model.safetensors"
     whole.write_bytes(whole.read_bytes()[:-100])
     with pytest.raises(ModelError, match=r"damaged or incomplete"):
@@ -406,6 +417,11 @@ def test_wrong_options_and_label_files_are_refused(tmp_path):
         ("mean=a", "'mean' must be one or three numbers"),
         ("std=0", "'std' must be one or three numbers"),
         ("mean=1,2", "'mean' must be one or three numbers"),
+        ("pool=max", "'pool=max' is not valid: choose token or avg"),
+        ("act=tanh", "Unknown activation 'tanh'"),
+        ("eps=0", "'eps=0' is not a positive number"),
+        ("crop=x", "'crop=x' is not a positive number"),
+        ("interpolation=best", "Unknown interpolation 'best'"),
     ):
         with pytest.raises(ModelError, match=message):
             open_model(f"local:{folder}?{options}")
@@ -421,6 +437,7 @@ def test_models_without_classifier_predict_no_classes(tmp_path):
     run = open_model(f"local:{folder}")
     assert run.classes == ()
     assert "no classifier" in " ".join(run.notices)
+    assert "not used: pooler (2 tensors)" in " ".join(run.notices)
     assert AppContext([], None, CPU, [run]).trace_image(run, noise()).attention.shape[0] == 2
     with pytest.raises(RunError, match="was not trained here"):
         _ = run.evaluation
@@ -433,6 +450,202 @@ def test_model_without_positions_needs_a_size(tmp_path):
         open_model(f"local:{tmp_path / 'none.safetensors'}?heads=3")
     run = open_model(f"local:{tmp_path / 'none.safetensors'}?heads=3&size=40")
     assert predict(run, Image.new("RGB", (30, 30))).shape == (10,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "outputs", "notice"),
+    [
+        ({"problem_type": "multi_label_classification"}, 5, "5 outputs (multi_label_classific"),
+        ({"problem_type": "regression"}, 5, "5 outputs (regression)"),
+        ({}, 1, "1 output (a number or one label)"),
+    ],
+)
+def test_outputs_that_do_not_exclude_each_other_are_no_classes(changes, outputs, notice, tmp_path):
+    folder = write_checkpoint(tmp_path / "vit")
+    tensors = load_file(folder / "model.safetensors")
+    head = {n: t[:outputs].clone() for n, t in tensors.items() if n.startswith("classifier")}
+    save_file(tensors | head, folder / "model.safetensors")
+    labels = dict(list(LABELS.items())[:outputs])
+    damage(folder, id2label=labels, **changes)
+    run = open_model(f"local:{folder}")
+    assert run.classes == () and notice in " ".join(run.notices)
+    assert AppContext([], None, CPU, [run]).trace_image(run, noise()).logits.shape == (32,)
+
+
+def test_classifier_that_is_not_one_matrix_is_named(tmp_path):
+    tensors = {
+        f"backbone.{n}": t for n, t in random_model(timm_spec(), classes=0).state_dict().items()
+    }
+    tensors |= {"classifier.1.weight": torch.zeros(3, 48), "classifier.1.bias": torch.zeros(3)}
+    save_file(tensors, tmp_path / "x.safetensors")
+    run = open_model(f"local:{tmp_path / 'x.safetensors'}?heads=3")
+    assert "not used: classifier (2 tensors)" in " ".join(run.notices)
+
+
+def test_layer_between_body_and_classifier_is_refused(tmp_path):
+    extra = {"pre_logits.fc.weight": torch.zeros(48, 48), "pre_logits.fc.bias": torch.zeros(48)}
+    save_file(random_model(timm_spec()).state_dict() | extra, tmp_path / "x.safetensors")
+    with pytest.raises(ModelError, match=r"unexpected: 'pre_logits\.fc"):
+        open_model(f"local:{tmp_path / 'x.safetensors'}?heads=3")
+
+
+def test_stated_pooling_activation_and_eps_give_the_models_logits(tmp_path):
+    spec = timm_spec(
+        global_pool="avg",
+        fc_norm=False,
+        norm_layer=partial(nn.LayerNorm, eps=1e-2),
+        act_layer="quick_gelu",
+    )
+    model, file = random_model(spec).eval(), tmp_path / "x.safetensors"
+    save_file(model.state_dict(), file)
+    options = "heads=3&mean=0.5&std=0.5"
+    run = open_model(f"local:{file}?{options}&pool=avg&act=quick_gelu&eps=1e-2")
+    pixels = torch.rand(1, 3, 32, 32)
+    with torch.no_grad():
+        expected = model(pixels)
+        assert torch.allclose(run.build()(pixels), expected, atol=1e-5)
+        assumed = open_model(f"local:{file}?{options}").build()(pixels)
+    assert not torch.allclose(assumed, expected, atol=1e-2)
+
+
+_NUMBERS = {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.25, 0.3]}
+_CROPPED = [
+    [-0.6471, -0.1569, 1.0784, 0.0392],
+    [0.102, -0.5098, 0.1176, -0.149],
+    [-0.3399, -0.4837, 0.3529, -0.7974],
+]
+PROCESSORS = {  # fields, values of transformers 5.24 for `noise(0, (40, 40))` at four points, and
+    # a tolerance of two grey levels, because transformers rounds to 8 bits twice
+    "DeiT": (
+        {
+            "image_processor_type": "DeiTImageProcessor",
+            "size": {"height": 20, "width": 20},
+            "crop_size": {"height": 16, "width": 16},
+        }
+        | _NUMBERS,
+        _CROPPED,
+        0.04,
+    ),
+    "DINOv2": (
+        {
+            "image_processor_type": "BitImageProcessor",
+            "size": {"shortest_edge": 20},
+            "crop_size": {"height": 16, "width": 16},
+        }
+        | _NUMBERS,
+        _CROPPED,
+        0.04,
+    ),
+    "ViT, pixels of 0 to 255": (
+        {"size": {"height": 16, "width": 16}, "do_rescale": False} | _NUMBERS,
+        [
+            [853.0, 563.0, 643.0, 788.0],
+            [470.0, 570.0, 498.0, 502.0],
+            [428.0, 278.0, 504.6666, 418.0],
+        ],
+        10.0,
+    ),
+    "ViT, not normalised": (
+        {"size": {"height": 16, "width": 16}, "do_normalize": False},
+        [
+            [0.6706, 0.4431, 0.5059, 0.6196],
+            [0.4627, 0.5608, 0.4902, 0.4941],
+            [0.5059, 0.3294, 0.5961, 0.4941],
+        ],
+        0.008,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_pixels_are_those_of_transformers_processors(name, tmp_path):
+    fields, expected, tolerance = PROCESSORS[name]
+    folder = write_checkpoint(tmp_path / "vit")
+    (folder / "preprocessor_config.json").write_text(json.dumps(fields))
+    run = open_model(f"local:{folder}?size=16")
+    _, pixels = AppContext([], None, CPU, [run]).prepare_input(
+        run.preprocessing, noise(0, (40, 40))
+    )
+    found = pixels[0][:, [0, 3, 8, 15], [0, 9, 4, 15]]
+    assert torch.allclose(found, torch.tensor(expected), atol=tolerance, rtol=0)
+
+
+def test_differences_and_defaults_of_a_processor_are_reported(tmp_path):
+    folder = write_checkpoint(tmp_path / "vit")
+    complete = {
+        "image_processor_type": "ViTImageProcessor",
+        "size": {"height": 32, "width": 32},
+        "resample": 2,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.25] * 3,
+    }
+    for changes, notice in (
+        ({"do_rescale": False}, "multiplies pixels of 0 to 255 by 1"),
+        ({"do_resize": False}, "does not resize"),
+        ({"do_pad": True}, "does not know the step 'do_pad'"),
+        ({"resample": None}, "does not state resample: the defaults of transformers' ViTIm"),
+        ({"size": {"shortest_edge": 32}}, "keeps the whole image"),
+        ({"size": {"height": 64, "width": 64}}, "makes 64 pixels. The position embeddings fit 32"),
+        ({"do_center_crop": True, "crop_size": 48}, "adds a margin"),
+        ({"image_processor_type": "OwnProcessor"}, "processor 'OwnProcessor' is unknown"),
+    ):
+        (folder / "preprocessor_config.json").write_text(json.dumps(complete | changes))
+        assert notice in " ".join(open_model(f"local:{folder}").notices)
+    (folder / "preprocessor_config.json").write_text(json.dumps(complete | {"do_rescale": False}))
+    run = open_model(f"local:{folder}")
+    assert run.preprocessing.interpolation == "bilinear"
+    assert np.allclose(run.preprocessing.mean, 0.5 / 255)
+    damage(folder, hidden_act=None)
+    config = json.loads((folder / "config.json").read_text())
+    del config["hidden_act"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "config.json does not state hidden_act" in " ".join(
+        open_model(f"local:{folder}").notices
+    )
+
+
+def test_checkpoints_of_training_programs_are_opened(tmp_path):
+    state = random_model(timm_spec(), classes=3).state_dict()
+    content = {"arch": "x", "epoch": 3, "best_acc": np.float64(81.5), "n": np.int64(3)}
+    prefixed = {f"model.{name}": tensor for name, tensor in state.items()}
+    for name, tensors in (("model_best.pth.tar", state), ("last.ckpt", prefixed)):
+        folder = tmp_path / name[:4]
+        folder.mkdir()
+        torch.save(content | {"state_dict": tensors}, folder / name)
+        for place in (folder, folder / name):
+            assert len(open_model(f"local:{place}?heads=3").classes) == 3
+
+
+def write_npz(file):
+    np.savez(file.with_suffix(".npz"), cls=np.zeros((1, 1, 768)))
+    file.with_suffix(".npz").rename(file)
+
+
+def write_adapter(file):
+    name = "base_model.model.vit.encoder.layer.0.attention.attention.query.lora_A.weight"
+    save_file({name: torch.zeros(4, 8)}, file)
+
+
+def write_quantised(file):
+    state = random_model(timm_spec()).state_dict()
+    state["blocks.0.attn.qkv.weight"] = state["blocks.0.attn.qkv.weight"].to(torch.int8)
+    save_file(state, file)
+
+
+OTHER_FILES = {
+    "npz": (write_npz, r"is a NumPy archive \(.npz\)"),
+    "HDF5": (lambda file: file.write_bytes(b"\x89HDF\r\n"), "is an HDF5 file, as Keras writes"),
+    "LoRA adapter": (write_adapter, "LoRA layers, which merge_and_unload.* must first merge"),
+    "integers": (write_quantised, "'blocks.0.attn.qkv.weight' has numbers of type int8"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_kind_of_a_file_that_is_no_model_is_named(kind, tmp_path):
+    write, message = OTHER_FILES[kind]
+    write(tmp_path / "file")
+    with pytest.raises(ModelError, match=message):
+        open_model(f"local:{tmp_path / 'file'}?heads=3").load(CPU)
 
 
 def test_moved_weights_are_reported_when_the_model_is_loaded(tmp_path):

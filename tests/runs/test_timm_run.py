@@ -9,7 +9,8 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save, save_file
-from timm.models import PretrainedCfg
+from timm.data import create_transform, resolve_data_config
+from timm.models import PretrainedCfg, get_pretrained_cfg
 
 from benchmarks import timm_sweep
 from tests.support.factories import make_run, noise
@@ -119,6 +120,24 @@ def test_class_names_are_the_label_descriptions_of_timm():
 )
 def test_image_size_is_a_limited_number_of_whole_patches(name, size):
     assert create_timm_run(f"timm:{name}", pretrained=False).spec.image_size == size
+
+
+def test_pixels_are_those_of_timms_transform():
+    image = noise(size=(300, 300))
+    for name in ("deit_tiny_patch16_224.fb_in1k", "vit_small_patch16_224.dino"):
+        run, config = create_timm_run(f"timm:{name}"), get_pretrained_cfg(name)
+        transform = create_transform(**resolve_data_config(config.to_dict()), is_training=False)
+        _, pixels = AppContext([], None, CPU, [run]).prepare_input(run.preprocessing, image)
+        difference = (pixels[0] - transform(image)).abs() * torch.tensor(config.std)[:, None, None]
+        assert difference.max() < 2 / 255, name  # timm rounds to 8 bits twice
+
+
+def test_weights_for_another_activation_are_reported():
+    (notice,) = create_timm_run("timm:vit_base_patch16_clip_224.openai").notices
+    assert "timm:vit_base_patch16_clip_quickgelu_224.openai" in notice
+    assert create_timm_run("timm:vit_base_patch16_clip_quickgelu_224.openai").notices == ()
+    (reduced,) = create_timm_run("timm:vit_base_patch14_dinov2").notices
+    assert "reduced from 518 to 224 pixels" in reduced
 
 
 def save_random_weights(path: Path, name: str = "test_vit", seed: int = 0, **options) -> Path:

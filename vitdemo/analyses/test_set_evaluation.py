@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from vitdemo import models
 from vitdemo.context import AppContext
-from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.data.image_folders import format_some_names, normalize_name
 from vitdemo.data.near_duplicates import (
     SMALL_SIDE,
@@ -187,8 +186,7 @@ def _predict(
     context: AppContext, model: nn.Module, run: Run, images: Sequence[Image.Image]
 ) -> tuple[np.ndarray, Tensor]:
     """Return features (B, D) and logits (B, C) of RGB images."""
-    crop = run.preprocessing.size, run.preprocessing.crop
-    seen = np.stack([to_uint8(crop_and_resize(image, *crop)) for image in images])  # (B, 3, S, S)
+    seen = np.stack([run.preprocessing.crop_image(image) for image in images])  # (B, 3, S, S)
     with context.divide_cores():
         pixels = run.preprocessing(torch.from_numpy(seen).to(context.device))
         features, logits = models.features_and_logits(model, pixels)

@@ -140,7 +140,8 @@ def _fitting(name: str, file: Path, model: nn.Module, keep_head: bool) -> NamedT
     """Find the tensors of `model` in `file`, by their own names or by names from timm's filter."""
     content = read_weights_file(file)
     options = {"with_head": keep_head, "resize": True}
-    tensors = drop_extra_tensors(find_tensors(content, model), model)
+    has_classes = keep_head and model.num_classes > 0
+    tensors = drop_extra_tensors(find_tensors(content, model), model, with_head=has_classes)
     misfit = describe_misfit(tensors, model, **options)
     if not misfit:
         return tensors

@@ -8,6 +8,7 @@ The number of attention heads does not follow from the tensors, except with quer
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from vitdemo.models.weights import (
     describe_misfit,
     drop_extra_tensors,
     find_square_side,
+    is_extra_part,
     iter_layouts,
     list_block_numbers,
     upcast_tensors,
@@ -42,6 +44,8 @@ HEAD_WIDTH = 64  # dimensions per attention head in most Vision Transformers
 HEAD_NAMES = ("head", "classifier", "fc", "linear")  # a classifier head outside the backbone
 # Parts of other architectures, by a pattern of their tensors' names
 FOREIGN_PARTS = {
+    r"lora_[AB]\b|\.base_layer\.": "LoRA layers, which merge_and_unload() of peft must first merge "
+    "with the model",
     r"relative_position_bias|relative_position_index|rel_pos": "relative position bias "
     "(as in Swin and BEiT)",
     r"^layers\.\d+\.(blocks|downsample)|^stages\.": "stages of several resolutions (as in Swin)",
@@ -75,6 +79,8 @@ class VitShape:
     registers: int
     positions_of_prefix: bool
     is_gated: bool
+    has_distillation: bool  # a distillation token
+    has_pre_norm: bool  # a norm before the first layer, as in CLIP
 
     @property
     def image_size(self) -> int:
@@ -121,16 +127,40 @@ def find_vit_tensors(content: Mapping[str, Any]) -> NamedTensors:
     which averaged weights are preferred. Tensors become float32. Raises `ModelError` if `content`
     has no Vision Transformer, with the name of the foreign part.
     """
-    layouts = list(iter_layouts(content, (PATCH_WEIGHT, transformers_names.PATCH_WEIGHT)))
-    if not layouts:
-        raise ModelError(f"{_describe_foreign_parts(content)} {SUPPORTED_MODELS}")
-    best = min(layouts, key=lambda layout: (layout.rank, -len(layout.tensors)))
+    best = _choose_layout(content)
     tensors = dict(best.tensors)
     if transformers_names.PATCH_WEIGHT in tensors:
         tensors = transformers_names.rename_tensors(tensors)
     tensors = {n: t for n, t in tensors.items() if not _is_part_of_head(n)} | _find_heads(best)
     tensors = {_rename_original(name): tensor for name, tensor in tensors.items()}
     return _fold_class_position(upcast_tensors(tensors))
+
+
+def count_unused_tensors(content: Mapping[str, Any]) -> dict[str, int]:
+    """Count the tensors next to a Vision Transformer that `find_vit_tensors` does not use, by part.
+
+    A part is the first word of the names, for example "decoder_blocks". Mask tokens are left out,
+    because only training uses them.
+    """
+    layout = _choose_layout(content)
+    heads = tuple(f"{stem}." for stem in _find_head_stems(layout).values())
+    parts = Counter()
+    for name in layout.around:
+        inner = name.removeprefix(layout.prefix)
+        is_body = name.startswith(layout.prefix) and not (
+            _is_part_of_head(inner) or inner.startswith("pooler.") or is_extra_part(inner)
+        )
+        part = inner.partition(".")[0]
+        if not is_body and not name.startswith(heads) and part not in ("mask_token", "embeddings"):
+            parts[part] += 1
+    return dict(parts)
+
+
+def _choose_layout(content: Mapping[str, Any]) -> Layout:
+    layouts = list(iter_layouts(content, (PATCH_WEIGHT, transformers_names.PATCH_WEIGHT)))
+    if not layouts:
+        raise ModelError(f"{_describe_foreign_parts(content)} {SUPPORTED_MODELS}")
+    return min(layouts, key=lambda layout: (layout.rank, -len(layout.tensors)))
 
 
 def _describe_foreign_parts(content: Mapping[str, Any]) -> str:
@@ -157,21 +187,29 @@ def _is_part_of_head(name: str) -> bool:
 
 def _find_heads(layout: Layout) -> NamedTensors:
     """Return the classifier heads next to the model in `layout`, as "head" and "head_dist"."""
+    heads = {}
+    for target, stem in _find_head_stems(layout).items():
+        heads[f"{target}.weight"] = weight = layout.around[f"{stem}.weight"]
+        bias = layout.around.get(f"{stem}.bias")
+        heads[f"{target}.bias"] = weight.new_zeros(len(weight)) if bias is None else bias
+    return heads
+
+
+def _find_head_stems(layout: Layout) -> dict[str, str]:
+    """Return the file's names of the classifier heads, by timm's names."""
     places, prefix = [layout.prefix], layout.prefix
     while prefix:
         prefix = prefix[: prefix[:-1].rfind(".") + 1]  # "model.backbone." -> "model." -> ""
         places.append(prefix)
     wanted = {"head": ("cls_classifier", *HEAD_NAMES)}
     wanted["head_dist"] = ("distillation_classifier", "head_dist")
-    heads = {}
+    found = {}
     for target, names in wanted.items():
         stems = (place + name for place in places for name in names)
         stem = next((s for s in stems if _is_matrix(layout.around.get(f"{s}.weight"))), None)
         if stem:
-            heads[f"{target}.weight"] = weight = layout.around[f"{stem}.weight"]
-            bias = layout.around.get(f"{stem}.bias")
-            heads[f"{target}.bias"] = weight.new_zeros(len(weight)) if bias is None else bias
-    return heads
+            found[target] = stem
+    return found
 
 
 def _is_matrix(tensor: Tensor | None) -> bool:
@@ -246,6 +284,8 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
         registers=registers,
         positions_of_prefix=of_prefix,
         is_gated=fc1.shape[0] == 2 * fc2.shape[1],
+        has_distillation="dist_token" in tensors,
+        has_pre_norm="norm_pre.weight" in tensors,
     )
 
 
@@ -349,12 +389,13 @@ def build_from_tensors(
     }
     kind = ConcatenatedVisionTransformer if "+" in shape.pooling else VisionTransformer
     if "dist_token" in tensors:
-        has_head = "head_dist.weight" in tensors
+        has_head = "head_dist.weight" in tensors and shape.num_classes > 0
         kind = VisionTransformerDistilled if has_head else ClassTokenDistilled
     with torch.device("meta"):
         model = kind(**options)
-    tensors = drop_extra_tensors(tensors, model)
-    if misfit := describe_misfit(tensors, model, with_head=shape.num_classes > 0):
+    has_classes = shape.num_classes > 0
+    tensors = drop_extra_tensors(tensors, model, with_head=has_classes)
+    if misfit := describe_misfit(tensors, model, with_head=has_classes):
         raise ModelError(f"The weights do not form a supported model: {misfit}. {SUPPORTED_MODELS}")
     # Copies, because tensors of a safetensors file are mapped: the file may change later.
     copies = {name: tensor.clone() for name, tensor in tensors.items()}

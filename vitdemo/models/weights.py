@@ -12,10 +12,12 @@ import argparse
 import math
 import pickle
 import re
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -29,6 +31,7 @@ VIT_HEAD_NAMES = ("head", "head_dist")  # timm's names of a Vision Transformer's
 # Names of parts that a file may contain in addition to the model, such as a decoder
 IGNORED_PARTS = (*VIT_HEAD_NAMES, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
 IGNORED_PREFIXES = ("decoder",)
+PARTS_BEFORE_HEAD = ("attn_pool", "pre_logits")  # the head's input, so its predictions need them
 # torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
 WRAPPER_PATTERN = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 # If a file contains several copies of a model, the copy with averaged weights is used, as in timm.
@@ -40,6 +43,25 @@ MAX_KEYS_NAMED = 2  # maximum number of listed keys of each kind in a message
 _LFS_START = b"version https://git-lfs"
 # First bytes of files from torch.save: since torch 1.6, and before torch 1.6
 _ZIP_START, _PICKLE_START = b"PK\x03\x04", b"\x80"
+_OTHER_KINDS = {  # first bytes: kind of file
+    b"\x89HDF": "an HDF5 file, as Keras writes",
+    b"GGUF": "a GGUF file",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x1f\x8b": "a gzip archive",
+    b"\x08": "possibly an ONNX file",
+}
+# Harmless types that training programs save next to the weights: options, and NumPy's numbers
+# (`best_acc`). Each number has a type of its own. Files of NumPy 1 have another name of `scalar`.
+_SAFE_TYPES = [
+    argparse.Namespace,
+    np.dtype,
+    np.ndarray,
+    *{type(np.dtype(kind)) for kind in "?bhilqBHILQefd"},
+    (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
+    (np._core.multiarray.scalar, "numpy._core.multiarray.scalar"),
+    (np._core.multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
+    (np._core.multiarray._reconstruct, "numpy._core.multiarray._reconstruct"),
+]
 
 
 def read_weights_file(path: Path) -> Mapping[str, Any]:
@@ -55,6 +77,8 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
         if start[8:9] == b"{":  # checked first, because the length before it may begin with 0x80
             content = load_file(path)
         elif start.startswith((_ZIP_START, _PICKLE_START)):
+            if start.startswith(_ZIP_START):
+                _check_zip(path)
             content = _load_torch(path)
         else:
             raise ModelError(
@@ -95,14 +119,46 @@ def _describe_file_kind(path: Path, start: bytes) -> str:
             f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
             "`git lfs pull`."
         )
+    kind = next((kind for first, kind in _OTHER_KINDS.items() if start.startswith(first)), None)
+    if kind:
+        return f"The file '{path}' is {kind}."
     return f"The file '{path}' is neither a safetensors file nor a file from torch.save."
+
+
+def has_weights_format(path: Path) -> bool:
+    """Return whether the content of the file `path` begins as a file of weights does."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(9)
+    except OSError:
+        return False
+    return start[8:9] == b"{" or start.startswith((_ZIP_START, _PICKLE_START, b"\x93NUMPY"))
+
+
+def _check_zip(path: Path) -> None:
+    """Raise `ModelError` for a ZIP archive that is not from torch.save, with its kind."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return  # torch reports a damaged file
+    if any(name.endswith(".npy") for name in names):
+        kind = "a NumPy archive (.npz), as Google publishes"
+        advice = "Load it with timm and save the model's state_dict()."
+    elif any(name.split("/")[1:2] == ["code"] for name in names):
+        kind = "a TorchScript program"
+        advice = "Save the state_dict() of the original model."
+    elif not any(name.endswith("data.pkl") for name in names):
+        kind, advice = "a ZIP archive", "Extract it and choose a file in it."
+    else:
+        return
+    raise ModelError(f"The file '{path}' is {kind}, not a file from torch.save. {advice}")
 
 
 def _load_torch(path: Path) -> Any:
     try:
-        # timm and DINO save their options as an argparse.Namespace in the weights file.
         # With a path instead of a file object, torch would choose the format by the extension.
-        with torch.serialization.safe_globals([argparse.Namespace]), open(path, "rb") as file:
+        with torch.serialization.safe_globals(_SAFE_TYPES), open(path, "rb") as file:
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
@@ -174,13 +230,24 @@ def count_saved_classes(tensors: Mapping[str, Tensor]) -> int:
     return len(weight) if weight is not None and weight.ndim == 2 else 0
 
 
-def drop_extra_tensors(tensors: Mapping[str, Tensor], model: nn.Module) -> NamedTensors:
-    """Remove known extra parts, such as a decoder, that `model` does not have."""
-    expected = model.state_dict()
-    return {name: t for name, t in tensors.items() if name in expected or not _is_ignored(name)}
+def drop_extra_tensors(
+    tensors: Mapping[str, Tensor], model: nn.Module, *, with_head: bool = False
+) -> NamedTensors:
+    """Remove known extra parts, such as a decoder, that `model` does not have.
+
+    With the classifier head, a part between the body and the head is kept, because the predictions
+    depend on it. Such a part does not fit `model`.
+    """
+    expected, kept = model.state_dict(), PARTS_BEFORE_HEAD if with_head else ()
+    return {
+        name: t
+        for name, t in tensors.items()
+        if name in expected or name.partition(".")[0] in kept or not is_extra_part(name)
+    }
 
 
-def _is_ignored(name: str) -> bool:
+def is_extra_part(name: str) -> bool:
+    """Return whether a tensor is in a part that a file may contain in addition to the model."""
     first = name.partition(".")[0]
     return first in IGNORED_PARTS or first.startswith(IGNORED_PREFIXES)
 
@@ -201,10 +268,21 @@ def _list_mismatches(
         if name in tensors and tensors[name].shape != tensor.shape
         if not (resize and name == "pos_embed" and _can_resize(tensors[name], model))
     ]
+    types = [
+        f"'{name}' has numbers of type {str(tensors[name].dtype).removeprefix('torch.')}"
+        for name, tensor in expected.items()
+        if name in tensors
+        if tensor.is_floating_point() and not tensors[name].is_floating_point()
+    ]
     missing = [f"'{name}'" for name in expected if name not in tensors]
-    unexpected = [f"'{n}'" for n in tensors if n not in own and not _is_ignored(n)]
-    kinds = {"": shapes, "missing: ": missing, "unexpected: ": unexpected}
-    return [prefix + _join_first(names) for prefix, names in kinds.items() if names]
+    kept = PARTS_BEFORE_HEAD if with_head and any(map(_is_head, own)) else ()
+    unexpected = [
+        f"'{n}'"
+        for n in tensors
+        if n not in own and (not is_extra_part(n) or n.partition(".")[0] in kept)
+    ]
+    kinds = (("", shapes), ("", types), ("missing: ", missing), ("unexpected: ", unexpected))
+    return [prefix + _join_first(names) for prefix, names in kinds if names]
 
 
 def _join_first(names: list[str]) -> str:

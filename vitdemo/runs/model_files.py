@@ -19,14 +19,19 @@ from huggingface_hub.constants import HF_HOME
 
 from vitdemo.data.downloads import OnBytes, download_from_hub
 from vitdemo.errors import ModelError, Stopped, short_reason
+from vitdemo.models.weights import has_weights_format
 
 HUB_PREFIX, LOCAL_PREFIX = "hf-hub:", "local:"
 CONFIG_FILE, PROCESSOR_FILE = "config.json", "preprocessor_config.json"
 WEIGHTS_FILE = "model.safetensors"
-WEIGHTS_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin")
 PICKLE_FILES = ("pytorch_model.bin", "model.pth", "pytorch_model.pth", "model.pt")
-SHARDS_FILE = "model.safetensors.index.json"
-OPTIONS = ("heads", "labels", "size", "mean", "std")  # options after "?" in a model's address
+SHARDS_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+ADAPTER_FILE = "adapter_config.json"
+# Options after "?" in a model's address
+OPTIONS = (
+    *("heads", "labels", "size", "pool", "act", "eps"),
+    *("mean", "std", "crop", "interpolation"),
+)
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 MAX_JSON_BYTES = 20 * 2**20  # ImageNet-22k's labels take 2 MB
 
@@ -93,10 +98,6 @@ def _find_local(path: Path) -> ModelFiles:
         return _read_files(_choose_weights(path), path / CONFIG_FILE, path / PROCESSOR_FILE)
     if not path.is_file():
         raise ModelError(f"'{path}' does not exist. Check the path of the model.")
-    if path.suffix not in WEIGHTS_SUFFIXES:
-        raise ModelError(
-            f"'{path}' is not a weights file: use one that ends with {', '.join(WEIGHTS_SUFFIXES)}."
-        )
     if path.name not in (WEIGHTS_FILE, *PICKLE_FILES):  # names that go with a config.json
         return ModelFiles(path, {}, {})
     return _read_files(path, path.parent / CONFIG_FILE, path.parent / PROCESSOR_FILE)
@@ -110,10 +111,11 @@ def _choose_weights(folder: Path) -> Path:
     for name in (WEIGHTS_FILE, *PICKLE_FILES):
         if (folder / name).is_file():
             return folder / name
-    if (folder / SHARDS_FILE).is_file():
+    if any((folder / name).is_file() for name in SHARDS_FILES):
         raise ModelError(_describe_shards(str(folder)))
-    for suffix in WEIGHTS_SUFFIXES:
-        found = sorted(folder.glob(f"*{suffix}"))
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    for is_weights in (_is_safetensors, has_weights_format):
+        found = [file for file in files if is_weights(file)]
         if len(found) > 1:
             names = ", ".join(file.name for file in found[:4])
             raise ModelError(f"'{folder}' has several weights files ({names}): choose one of them.")
@@ -123,6 +125,10 @@ def _choose_weights(folder: Path) -> Path:
         f"'{folder}' has no weights file: a folder of a model contains {WEIGHTS_FILE}, and usually "
         f"{CONFIG_FILE}."
     )
+
+
+def _is_safetensors(file: Path) -> bool:
+    return file.suffix == ".safetensors"
 
 
 def _read_json(file: Path | None) -> dict[str, Any]:
@@ -215,8 +221,13 @@ class _Hub:
         return None
 
     def describe_missing_weights(self) -> str:
-        if self.has(SHARDS_FILE):
+        if any(map(self.has, SHARDS_FILES)):
             return _describe_shards(self.repository)
+        if self.has(ADAPTER_FILE):
+            return (
+                f"'{self.repository}' has only a LoRA adapter: merge it into its model with "
+                f"merge_and_unload() of peft, and save {WEIGHTS_FILE}."
+            )
         pickled = next((name for name in PICKLE_FILES if self.has(name)), None)
         if pickled:
             return (

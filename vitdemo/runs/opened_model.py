@@ -1,4 +1,4 @@
-"""Vision Transformers of other projects, opened from the Hugging Face Hub or from this computer.
+"""Third-party Vision Transformers, opened from the Hugging Face Hub or from this computer.
 
     run = open_model("hf-hub:google/vit-base-patch16-224")  # transformers or timm
     run = open_model("local:weights.pth?heads=6&labels=labels.txt")
@@ -9,19 +9,13 @@ No code from the model's repository is run, and pickled code is never executed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import timm
 import torch
-from timm.data.constants import (
-    IMAGENET_DEFAULT_MEAN,
-    IMAGENET_DEFAULT_STD,
-    IMAGENET_INCEPTION_MEAN,
-    IMAGENET_INCEPTION_STD,
-)
 from timm.models import PretrainedCfg, get_pretrained_cfg
 from torch import nn
 
@@ -36,6 +30,7 @@ from vitdemo.models.vit_shape import (
     VitShape,
     build_from_tensors,
     choose_num_heads,
+    count_unused_tensors,
     find_vit_tensors,
     infer_shape,
 )
@@ -48,6 +43,14 @@ from vitdemo.runs.model_files import (
     fetch_files,
     parse_address,
 )
+from vitdemo.runs.processors import (
+    DEFAULTS_NOTICE,
+    OTHER_SIZE_NOTICE,
+    read_fraction,
+    read_numbers,
+    read_processor,
+    read_timm_config,
+)
 from vitdemo.runs.timm_run import (
     MAX_GRID_SIDE,
     REDUCED_GRID_SIDE,
@@ -55,6 +58,8 @@ from vitdemo.runs.timm_run import (
     TimmRun,
     choose_image_size,
     create_timm_run,
+    describe_activation,
+    describe_reduction,
     get_class_names,
     number_duplicate_names,
 )
@@ -66,25 +71,32 @@ NUMBERED_LABEL = "class {}"
 NO_LABELS_NOTICE = "The labels are unknown, so the classes are numbered. State labels to name them."
 IMAGENET_NOTICE = "The labels are not stored with the model: ImageNet's {} labels are assumed."
 HEADS_NOTICE = "{} attention heads are assumed, 64 dimensions each. Add ?heads=N if this is wrong."
-NORMALISATION_NOTICE = (
-    "Mean and standard deviation of the pixels are not stored with the model: the usual values of "
-    "this architecture are used. Add ?mean=M&std=S to change them."
+POOLING_NOTICE = (
+    "The classifier is assumed to read the class token. Add ?pool=avg if it reads the mean of the "
+    "patches."
 )
-STRETCH_NOTICE = (
-    "Its own preprocessing stretches an image to a square. vitdemo uses the centre square."
+GELU_NOTICE = (
+    "The activation GELU is assumed. Add ?act=quick_gelu for OpenAI's CLIP, or another activation."
 )
+EPS_NOTICE = "The LayerNorm constant {:g} is assumed. Add ?eps=E to change it."
+UNUSED_NOTICE = "These parts of the file are not used: {}."
+INDEPENDENT_NOTICE = (
+    "The model has {} ({}), not classes of which one is correct. vitdemo shows no predictions."
+)
+NO_CLASSIFIER_NOTICE = "The model has no classifier, so it predicts no classes."
 CONCATENATED_NOTICE = (
     "Its classifier reads the class token and the mean of the patches. Attention maps of the "
     "classifier show the class token's attention."
 )
-REDUCED_NOTICE = "The input is reduced from {} to {} pixels, so that attention fits into memory."
+SINGLE_LABEL = "single_label_classification"  # transformers' `problem_type`
+POOLINGS = ("token", "avg")
+MAX_PARTS_NAMED = 4
 
 
 @dataclass(frozen=True)
 class OpenedModel(TimmRun):
-    """A model of another project as a run; `notices` are assumptions, one sentence each."""
+    """A third-party model as a run."""
 
-    notices: tuple[str, ...] = ()
     build: Callable[[], nn.Module] = field(default=nn.Identity, compare=False)
 
     @property
@@ -143,8 +155,7 @@ def add_timm_prefix(text: str) -> str:
 
 def list_notices(runs: Sequence[TimmRun]) -> list[str]:
     """Return the notices of all opened models, each with the model's name."""
-    opened = [run for run in runs if isinstance(run, OpenedModel)]
-    return [f"{run.name}: {notice}" for run in opened for notice in run.notices]
+    return [f"{run.name}: {notice}" for run in runs for notice in run.notices]
 
 
 def open_model(
@@ -155,7 +166,7 @@ def open_model(
     Args:
         text: "hf-hub:USER/NAME[@revision]" or "local:PATH", with options after "?": `heads` (number
             of attention heads), `labels` (text file, one label per line), `size` (side of the input
-            in pixels), `mean` and `std` (one or three numbers).
+            in pixels), `mean` and `std` (one or three numbers), and others of docs/models.md.
         labels: names of the outputs, instead of the labels in the model's files.
         on_bytes: is called as `on_bytes(done, total)` during a download, and may raise `Stopped`.
 
@@ -235,13 +246,16 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
             _check_supported(timm.create_model(name), name)
         raise ModelError(f"config.json does not fit timm's '{name}' ({error}).") from error
     _check_supported(model, name)
-    chosen, notices = _stated_number(address, "size") or choose_image_size(model, size), []
-    if chosen != size:
-        notices.append(REDUCED_NOTICE.format(size, chosen))
+    chosen = _stated_number(address, "size") or choose_image_size(model, size)
+    pixels, notices = read_timm_config(details, chosen, address.options)
+    notices += describe_reduction(size, chosen)
+    notices += describe_activation(name, details.get("tag"))
+    labels = config.get("label_names", details.get("label_names", details.get("labels")))
+    classes = _count_classes(classes, config.get("problem_type"), notices)
+    labels = labels if classes else None
     build = partial(
         build_timm, name, classes, chosen, weights=files.weights, keep_head=True, **args
     )
-    labels = config.get("label_names", details.get("label_names", details.get("labels")))
     descriptions = config.get("label_descriptions", details.get("label_descriptions"))
     if isinstance(descriptions, list):  # in the order of the labels
         descriptions = dict(zip(labels or (), descriptions, strict=False))
@@ -250,16 +264,6 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     )
     if names and not labels:
         notices.append(IMAGENET_NOTICE.format(f"{classes:,}"))
-    mode = details.get("crop_mode") or "center"
-    if mode == "squash":
-        notices.append(STRETCH_NOTICE)
-    crop = (details.get("crop_pct") or 0.875) if mode == "center" else 1.0
-    pixels = Preprocessing(
-        chosen,
-        _three_numbers(details.get("mean") or IMAGENET_DEFAULT_MEAN, "mean"),
-        _three_numbers(details.get("std") or IMAGENET_DEFAULT_STD, "std"),
-        min(float(crop), 1.0),
-    )
     spec = ModelSpec("timm", chosen, name, args)
     return _Description(spec, build, classes, names, pixels, f"timm's {name}", notices)
 
@@ -292,7 +296,7 @@ def _describe_run(files: ModelFiles) -> _Description:
     try:
         spec = ModelSpec(**config["model"])
         classes = tuple(normalize_name(str(name)) for name in config["classes"])
-        mean, std = (_three_numbers(config["normalisation"][k], k) for k in ("mean", "std"))
+        mean, std = (read_numbers(config["normalisation"][k], k) for k in ("mean", "std"))
     except (KeyError, TypeError) as error:
         raise ModelError(f"config.json is not valid ({error!r}).") from error
     recipe = config.get("recipe")
@@ -315,31 +319,34 @@ def _build_run(weights: Path, spec: ModelSpec, num_classes: int) -> nn.Module:
 
 def _describe_tensors(files: ModelFiles, address: ModelAddress) -> _Description:
     """Describe a model of transformers, or a model whose files have no known config.json."""
-    config, notices = files.config, []
-    shape = infer_shape(find_vit_tensors(read_weights_file(files.weights)))
-    kind = config.get("model_type", "")
+    config, kind = files.config, files.config.get("model_type", "")
+    content = read_weights_file(files.weights)
+    shape = infer_shape(find_vit_tensors(content))
     if kind:
         _check_sizes(shape, config)
-    stated = _stated_number(address, "heads") or config.get("num_attention_heads", 0)
-    heads, is_assumed = choose_num_heads(shape, stated)
-    if is_assumed:
-        notices.append(HEADS_NOTICE.format(heads))
-    if "+" in shape.pooling:
-        notices.append(CONCATENATED_NOTICE)
-    pixels = _read_processor(files, kind, address, shape, notices)
-    options = {
-        "num_heads": heads,
-        "eps": float(config.get("layer_norm_eps", transformers_names.DEFAULT_EPS.get(kind, 1e-6))),
-        "activation": transformers_names.ACTIVATIONS[config.get("hidden_act", "gelu")],
-        # transformers interpolates DINOv2's position embeddings without antialiasing.
-        "antialias": kind != "dinov2",
-    }
+    shape, options, notices = _choose_parts(files, kind, address, shape)
+    pixels, notices_of_pixels = _choose_pixels(files, kind, address, shape)
+    notices += notices_of_pixels
+    if unused := count_unused_tensors(content):
+        notices.append(UNUSED_NOTICE.format(_list_parts(unused)))
+    classes = _count_classes(shape.num_classes, config.get("problem_type"), notices)
+    labels = transformers_names.get_labels(config) if classes else ()
+    if classes != shape.num_classes:
+        shape = replace(shape, num_classes=0, pooling=shape.pooling.partition("+")[0])
     build = partial(_build_tensors, files.weights, shape, pixels.size, options)
-    labels = transformers_names.get_labels(config)
     named = f"transformers' {(config.get('architectures') or [kind])[0]}" if kind else "ViT"
-    summary = f"{named}: {shape.depth} layers, {heads} heads, width {shape.embed_dim}"
+    summary = (
+        f"{named}: {shape.depth} layers, {options['num_heads']} heads, width {shape.embed_dim}"
+    )
     spec = ModelSpec(OPENED_FAMILY, pixels.size)
-    return _Description(spec, build, shape.num_classes, labels, pixels, summary, notices)
+    return _Description(spec, build, classes, labels, pixels, summary, notices)
+
+
+def _list_parts(counts: dict[str, int]) -> str:
+    """Return the first parts with their numbers of tensors, for example "decoder (8 tensors)"."""
+    parts = [f"{part} ({n} tensor{'s' * (n > 1)})" for part, n in counts.items()]
+    rest = len(parts) - MAX_PARTS_NAMED
+    return ", ".join(parts[:MAX_PARTS_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _build_tensors(weights: Path, shape: VitShape, image_size: int, options: dict) -> nn.Module:
@@ -369,56 +376,94 @@ def _check_sizes(shape: VitShape, config: dict[str, Any]) -> None:
             )
 
 
-def _read_processor(
-    files: ModelFiles, kind: str, address: ModelAddress, shape: VitShape, notices: list[str]
-) -> Preprocessing:
-    """Read the preprocessing from preprocessor_config.json or the options of the address."""
-    processor = files.processor
-    # transformers' ViT uses 0.5 for both; DeiT and DINOv2, and most other models, ImageNet's values
-    mean, std = IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-    if kind == "vit":
-        mean, std = IMAGENET_INCEPTION_MEAN, IMAGENET_INCEPTION_STD
-    if processor.get("do_normalize", True):
-        mean, std = processor.get("image_mean") or mean, processor.get("image_std") or std
-    else:
-        mean, std = (0.0,) * 3, (1.0,) * 3
-    options = address.options
-    if "mean" in options or "std" in options:
-        mean = options["mean"].split(",") if "mean" in options else mean
-        std = options["std"].split(",") if "std" in options else std
-    elif not processor:
-        notices.append(NORMALISATION_NOTICE)
-    resized, crop = _side(processor.get("size")), _side(processor.get("crop_size"))
-    is_cropped = bool(crop and processor.get("do_center_crop"))
-    size = processor.get("size")
-    keeps_ratio = isinstance(size, dict) and "shortest_edge" in size
-    if processor.get("do_resize", True) and size and not is_cropped and not keeps_ratio:
-        notices.append(STRETCH_NOTICE)
+def _choose_pixels(
+    files: ModelFiles, kind: str, address: ModelAddress, shape: VitShape
+) -> tuple[Preprocessing, list[str]]:
+    """Return the preprocessing with an input size that fits the model, and notices."""
+    pixels, notices = read_processor(
+        files.processor, kind, address.options, is_clip=shape.has_pre_norm
+    )
     size = shape.image_size
     if kind.startswith("dinov2") or not size:  # these models accept other sizes than in training
-        size = (crop if is_cropped else resized) or size
+        size = pixels.size or size
+    elif pixels.size not in (0, size):
+        notices.append(OTHER_SIZE_NOTICE.format(pixels.size, size))
     size = _stated_number(address, "size") or size
     if not size:
         raise ModelError(
             "The model has no position embeddings, so its input size is unknown: state it, for "
             "example local:PATH?size=224."
         )
-    chosen = shape.patch_size * min(size // shape.patch_size, MAX_GRID_SIDE)
-    if size // shape.patch_size > MAX_GRID_SIDE:
-        chosen = shape.patch_size * REDUCED_GRID_SIDE
+    patches = size // shape.patch_size
+    chosen = shape.patch_size * (patches if patches <= MAX_GRID_SIDE else REDUCED_GRID_SIDE)
     if not chosen:
         raise ModelError(f"{size} pixels are less than one patch of {shape.patch_size} pixels.")
-    if chosen != size:
-        notices.append(REDUCED_NOTICE.format(size, chosen))
-    fraction = min(crop / resized, 1.0) if is_cropped and resized else 1.0
-    return Preprocessing(chosen, _three_numbers(mean, "mean"), _three_numbers(std, "std"), fraction)
+    return replace(pixels, size=chosen), notices + describe_reduction(size, chosen)
 
 
-def _side(size: Any) -> int:
-    """Return the side in pixels in a processor's size: a number or an object; 0 if unknown."""
-    if isinstance(size, dict):
-        size = size.get("shortest_edge") or size.get("height") or 0
-    return size if isinstance(size, int) else 0
+def _choose_parts(
+    files: ModelFiles, kind: str, address: ModelAddress, shape: VitShape
+) -> tuple[VitShape, dict[str, Any], list[str]]:
+    """Return the shape and the options of `build_from_tensors`, and a notice per assumption.
+
+    The tensors do not contain these parts of a model, which come from its config or the address.
+    """
+    config, stated, notices = files.config, address.options, []
+    heads, is_assumed = choose_num_heads(
+        shape, _stated_number(address, "heads") or config.get("num_attention_heads", 0)
+    )
+    if is_assumed:
+        notices.append(HEADS_NOTICE.format(heads))
+    eps = config.get("layer_norm_eps", transformers_names.DEFAULT_EPS.get(kind, 1e-6))
+    eps = read_fraction(stated.get("eps", 1e-5 if shape.has_pre_norm else eps), "eps")
+    activation = stated.get("act", config.get("hidden_act", "gelu"))
+    if activation not in transformers_names.ACTIVATIONS:
+        known = ", ".join(transformers_names.ACTIVATIONS)
+        raise ModelError(f"Unknown activation '{activation}': choose {known}.")
+    missing = [n for n in ("hidden_act", "layer_norm_eps") if n not in config] if kind else []
+    if missing:
+        names = ", ".join(missing)
+        notices.append(DEFAULTS_NOTICE.format("config.json", names, "transformers"))
+    if "pool" in stated:
+        shape = _replace_pooling(shape, stated["pool"])
+    elif not kind and shape.pooling == "token" and shape.num_classes and not shape.has_distillation:
+        notices.append(POOLING_NOTICE)
+    if not kind and not shape.is_gated and "act" not in stated:
+        notices.append(GELU_NOTICE)
+    if not kind and "eps" not in stated:
+        notices.append(EPS_NOTICE.format(eps))
+    if "+" in shape.pooling:
+        notices.append(CONCATENATED_NOTICE)
+    options = {
+        "num_heads": heads,
+        "eps": eps,
+        "activation": transformers_names.ACTIVATIONS[activation],
+        # transformers interpolates DINOv2's position embeddings without antialiasing.
+        "antialias": kind != "dinov2",
+    }
+    return shape, options, notices
+
+
+def _replace_pooling(shape: VitShape, pooling: str) -> VitShape:
+    if pooling not in POOLINGS:
+        raise ModelError(f"'pool={pooling}' is not valid: choose {' or '.join(POOLINGS)}.")
+    if shape.pooling not in (pooling, "token") or shape.has_distillation:
+        raise ModelError(f"pool={pooling} does not fit this model: omit this option.")
+    return replace(shape, pooling=pooling)
+
+
+def _count_classes(outputs: int, problem_type: str | None, notices: list[str]) -> int:
+    """Return the number of classes of which exactly one is correct; 0 for other outputs.
+
+    transformers also uses a softmax only for more than one output and this problem type.
+    """
+    if outputs == 1 or problem_type not in (None, SINGLE_LABEL):
+        named = "1 output" if outputs == 1 else f"{outputs:,} outputs"
+        notices.append(INDEPENDENT_NOTICE.format(named, problem_type or "a number or one label"))
+        return 0
+    if not outputs:
+        notices.append(NO_CLASSIFIER_NOTICE)
+    return outputs
 
 
 def _first_number(size: Any) -> int:
@@ -427,19 +472,6 @@ def _first_number(size: Any) -> int:
     if not all(isinstance(side, int) and side > 0 for side in sides) or len(set(sides)) != 1:
         raise ModelError(f"config.json has the input size {size}; vitdemo needs square images.")
     return sides[0]
-
-
-def _three_numbers(values: Any, name: str) -> tuple[float, ...]:
-    """Return one number per colour channel. Raises `ModelError` for other values."""
-    try:
-        numbers = [float(value) for value in values]
-        if len(numbers) not in (1, 3):
-            raise ValueError(f"{len(numbers)} numbers")
-        if name == "std" and min(numbers) <= 0:
-            raise ValueError("a number that is not positive")
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"'{name}' must be one or three numbers ({error}).") from error
-    return tuple(numbers * (3 // len(numbers)))
 
 
 def _stated_number(address: ModelAddress, name: str) -> int:
@@ -471,7 +503,7 @@ def parse_labels(text: str) -> tuple[str, ...]:
 def _choose_labels(found: _Description, given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     count = found.num_classes
     if given and len(given) != count:
-        outputs = f"{count:,} outputs" if count else "no classifier"
+        outputs = f"{count:,} outputs" if count else "no classes"
         raise ModelError(f"There are {len(given):,} labels, but the model has {outputs}.")
     labels = tuple(given) or found.labels
     if labels:
@@ -481,7 +513,7 @@ def _choose_labels(found: _Description, given: Sequence[str]) -> tuple[tuple[str
             )
         return number_duplicate_names(labels), []
     if not count:
-        return (), ["The model has no classifier, so it predicts no classes."]
+        return (), []
     assumed = get_class_names(PretrainedCfg(num_classes=count))
     if assumed:
         return assumed, [IMAGENET_NOTICE.format(f"{count:,}")]

@@ -30,12 +30,17 @@ from vitdemo.models.plain_vit import check_plain_vit
 from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
 from vitdemo.models.weights import require_weights_file
 from vitdemo.runs import Evaluation, Run
-from vitdemo.training import Preprocessing
+from vitdemo.runs.processors import read_timm_config
 
 TIMM_PREFIX = "timm:"
 HUB_WEIGHTS_FILE = "model.safetensors"  # file name in each of timm's repositories
 MAX_GRID_SIDE = 28  # patches per side; at this limit, a ViT-S's attention takes 90 MB per image
 REDUCED_GRID_SIDE = 16  # patches per side for larger models, as in ViT-L/14 at 224 pixels
+REDUCED_NOTICE = "The input is reduced from {} to {} pixels, so that attention fits into memory."
+ACTIVATION_NOTICE = (
+    "These weights were trained with quick-GELU, but this model of timm uses GELU. Use timm:{} for "
+    "the original activation."
+)
 MODELS_VARIABLE = "VITDEMO_MODELS"  # environment variable with comma-separated names of models
 
 
@@ -77,12 +82,14 @@ class TimmRun(Run):
     """A timm model as a run, without training history and evaluation.
 
     `weights` is a local file, or None to download timm's weights. `is_downloaded` is True if the
-    file was downloaded from timm. `pretrained` is False for random weights in tests.
+    file was downloaded from timm. `pretrained` is False for random weights in tests. `notices` are
+    assumptions and differences from the model's own preprocessing, one sentence each.
     """
 
     weights: Path | None = None
     is_downloaded: bool = False
     pretrained: bool = True
+    notices: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -162,6 +169,7 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
     model = _build_without_weights(name)
     config = get_pretrained_cfg(name)
     size = choose_image_size(model, config.input_size[-1])
+    preprocessing, notices = read_timm_config(config.to_dict(), size)
     return TimmRun(
         path=Path(text),
         name=TIMM_PREFIX + name,
@@ -171,12 +179,35 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         },
         classes=get_class_names(config),
         spec=ModelSpec("timm", size, name),
-        preprocessing=Preprocessing(size, tuple(config.mean), tuple(config.std)),
+        preprocessing=preprocessing,
         history=(),
         stamp=(text, pretrained),
         weights=Path(file) if file else None,
         pretrained=pretrained,
+        notices=(
+            *notices,
+            *describe_reduction(config.input_size[-1], size),
+            *describe_activation(name, config.tag),
+        ),
     )
+
+
+def describe_reduction(size: int, chosen: int) -> list[str]:
+    """Return a notice if a model uses inputs of `chosen` pixels instead of `size`."""
+    return [] if chosen == size else [REDUCED_NOTICE.format(size, chosen)]
+
+
+def describe_activation(name: str, tag: str | None) -> list[str]:
+    """Return a notice if timm's weights `tag` of `name` were trained with quick-GELU.
+
+    timm has each of these CLIP encoders under two names, of which one uses GELU.
+    """
+    original = name.partition(".")[0].replace("_clip_", "_clip_quickgelu_")
+    if "quickgelu" in name or not tag:
+        return []
+    if f"{original}.{tag}" not in timm.list_models(f"{original}.*", pretrained=True):
+        return []
+    return [ACTIVATION_NOTICE.format(f"{original}.{tag}")]
 
 
 def download_weights(run: TimmRun, on_bytes: OnBytes | None = None) -> TimmRun:

@@ -3,24 +3,33 @@
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from vitdemo.data import preprocess_images
+from vitdemo.data.image_files import crop_and_resize, to_uint8
 
 
 @dataclass(frozen=True)
 class Preprocessing:
     """Preprocessing of images: `size` of the model input in pixels, mean and std per channel.
 
-    `crop` is the side of the centre crop divided by the shorter side of an image. A call does not
-    crop, because its images are already squares.
+    `crop` is the side of the centre crop divided by the shorter side of an image, which is resized
+    before the crop with the filter `interpolation` (Pillow's name). A call does not crop, because
+    its images are already squares.
     """
 
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     crop: float = 1.0
+    interpolation: str = "bicubic"
+
+    def crop_image(self, image: Image.Image) -> np.ndarray:
+        """Return the centre crop (3, size, size) uint8 of an RGB image."""
+        return to_uint8(crop_and_resize(image, self.size, self.crop, self.interpolation))
 
     def __call__(self, images: Tensor) -> Tensor:
         """Convert uint8 or float pixels (B, 3, S, S) in 0..255 to (B, 3, size, size) float32."""

@@ -20,7 +20,6 @@ from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.gradio_patches import current_request, session_id
 from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT, is_local_request, show_user_errors
 from vitdemo.runs.opened_model import (
-    OpenedModel,
     add_timm_prefix,
     is_model_address,
     open_model,
@@ -135,9 +134,9 @@ class MoreModelsPanel:
         if run is None and not is_model_address(name):
             run = self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
         known = SUGGESTIONS_BY_NAME.get(name)
-        about = {"note": known.description if known else "", "title": known.title if known else ""}
-        if isinstance(run, OpenedModel):
-            about["note"] = " ".join(run.notices)
+        notices = run.notices if run else ()
+        note = " ".join([*([known.description] if known else []), *notices])
+        about = {"note": note, "title": known.title if known else ""}
         if now := self.downloads.get_progress(self.download_key(name)):
             stop = [("stop", "Stop")]
             return Task(
