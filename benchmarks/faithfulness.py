@@ -242,7 +242,11 @@ def measure_image(
     complete = next(m.name for m in methods if m.is_complete)
     gap = attributions.completeness_gap(model, image, maps[complete], weights)
     grid = attributions.cell_grid(model, image)
-    own = {name: faithfulness.resample_maps(values, grid)[0] for name, values in maps.items()}
+    ranking = {
+        name: attributions.compute_ranking_values(name, model, image, values, target)
+        for name, values in maps.items()
+    }
+    own = {name: faithfulness.resample_maps(values, grid)[0] for name, values in ranking.items()}
     with_edges = own | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
     quick = [m.name for m in methods if m.is_class_specific and not m.is_slow]
     row = {

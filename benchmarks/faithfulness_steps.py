@@ -87,6 +87,10 @@ def measure_fast_maps(
     fast = [method.name for method in attributions.list_methods(model) if not method.is_slow]
     grid = attributions.cell_grid(model, image)
     maps = attributions.attribute_many(fast, model, image, target)
+    maps = {
+        name: attributions.compute_ranking_values(name, model, image, values, target)
+        for name, values in maps.items()
+    }
     maps = {name: faithfulness.resample_maps(values, grid)[0] for name, values in maps.items()}
     maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(image, grid)
     with torch.autocast(

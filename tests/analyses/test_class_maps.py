@@ -113,8 +113,12 @@ def test_faithfulness_scores_equal_measure(shown, ask):
     measured = measure_faithfulness(shown, result, noise(0), fill="drop")
     _, pixels = shown.prepare_input(run.preprocessing, noise(0))
     maps = {name: torch.from_numpy(v) for name, v in maps_by_method(result).items()}
+    subject = shown.load_model(run), pixels
+    maps["grad_cam"] = attributions.compute_ranking_values(  # without ties
+        "grad_cam", *subject, maps["grad_cam"][None], CLASSES.index("cat")
+    )[0]
     maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(pixels, (4, 4))
-    arguments = shown.load_model(run), pixels, CLASSES.index("cat"), maps
+    arguments = *subject, CLASSES.index("cat"), maps
     # The page also measures in half precision if the hardware supports it.
     with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
         expected = faithfulness.measure_perturbation_curves(

@@ -41,6 +41,7 @@ from vitdemo.explain.attributions import (
     attribute_many,
     contrast_many,
 )
+from vitdemo.explain.faithfulness.baselines import rank_by_value
 from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
 from vitdemo.explain.logit_lens import apply_logit_lens
 from vitdemo.explain.qkv import compute_qkv
@@ -466,3 +467,19 @@ def test_errors_name_invalid_values():
         contrast_many(["grad_cam"], resnet, images.double(), 0, -1)
     with pytest.raises(ValueError, match="Cannot explain Linear"):
         attribute("occlusion", torch.nn.Linear(2, 2), images, 1)
+
+
+@pytest.mark.parametrize("family", ["vit", "cnn"])
+def test_patches_of_grad_cam_are_ranked_without_ties(family):
+    """Random orders of the tied patches changed a score by 0.037 (standard deviation)."""
+    model, images = build_model_and_images(family, batch=1)
+    shown = attribute("grad_cam", model, images, 2)
+    values = attributions.compute_ranking_values("grad_cam", model, images, shown, 2)
+    assert_close(values.clamp(min=0), shown)
+    orders = [rank_by_value(values.flatten(), seed).tolist() for seed in range(5)]
+    assert orders == 5 * orders[:1] and len(values.unique()) == values.numel()
+    contrast = attributions.compute_ranking_values("grad_cam", model, images, shown, 2, 3)
+    other = attributions.compute_ranking_values("grad_cam", model, images, shown, 3)
+    assert_close(contrast, values - other)
+    rest = "occlusion"
+    assert attributions.compute_ranking_values(rest, model, images, shown, 2) is shown

@@ -314,7 +314,11 @@ class _FaithfulnessTest:
     ) -> tuple[PerturbationCurves, FaithfulnessScore]:
         """Measure curves and score of a map; also measure copies if no other baseline is better."""
         name = drawn.method.name
-        values = faithfulness.resample_maps(torch.from_numpy(drawn.values)[None], self.grid)[0]
+        classes = self.found.target, self.found.against
+        ranking = attributions.compute_ranking_values(
+            name, self.model, self.pixels, torch.from_numpy(drawn.values)[None], *classes
+        )
+        values = faithfulness.resample_maps(ranking.float().cpu(), self.grid)[0]
         found = self.call_with_settings(
             faithfulness.measure_perturbation_curves, {name: values}, random_orders=0
         )

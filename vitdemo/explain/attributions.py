@@ -12,7 +12,7 @@ Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixel
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -40,7 +40,8 @@ class AttributionMethod:
     `get_model_kind`. An `is_signed` method also gives negative values. An `is_slow` method takes
     many forward passes. An `is_linear` method gives maps that are linear in the score: the map of a
     difference of scores is the difference of the maps. The values of an `is_complete` method add up
-    to the change of the score (`completeness_gap`).
+    to the change of the score (`completeness_gap`). If many patches of a map are exactly 0,
+    `compute_ranking` gives the values that rank its patches, see `compute_ranking_values`.
     """
 
     name: str
@@ -53,6 +54,7 @@ class AttributionMethod:
     is_slow: bool = False
     is_linear: bool = False
     is_complete: bool = False
+    compute_ranking: Callable[["_AttributionInput", OnStep], Tensor] | None = None
 
 
 def get_model_kind(model: nn.Module) -> str:
@@ -206,6 +208,31 @@ def contrast_many(
     return {method.name: found[method.name] for method in chosen}
 
 
+@torch.inference_mode(False)
+def compute_ranking_values(
+    method: str,
+    model: nn.Module,
+    images: Tensor,
+    values: Tensor,
+    target: int | Tensor,
+    against: int | Tensor | None = None,
+) -> Tensor:
+    """Return the values (B, rows, columns) that rank the patches of the map `values`.
+
+    Grad-CAM sets negative values to 0, so many patches are equal, and their order is undefined.
+    The values before this step rank them. Other maps are returned unchanged.
+    """
+    (chosen,) = _get_supported_methods([method], model)
+    if chosen.compute_ranking is None:
+        return values
+    ranked = replace(chosen, compute=chosen.compute_ranking)
+    targets = [target] if against is None else [target, against]
+    first, *second = (
+        _compute_maps([ranked], _AttributionInput(model, images, each)) for each in targets
+    )
+    return first[method] - second[0][method] if second else first[method]
+
+
 def _get_supported_methods(names: Collection[str], model: nn.Module) -> list[AttributionMethod]:
     supported = {method.name: method for method in list_methods(model)}
     for name in names:
@@ -284,7 +311,12 @@ def _gradient_rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
 
 
 def _grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
-    """Compute Grad-CAM (Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, eqs. 1 and 2).
+    """Compute Grad-CAM (Selvaraju et al. 2017, https://arxiv.org/abs/1610.02391, eqs. 1 and 2)."""
+    return _signed_grad_cam(subject, on_step).clamp(min=0)
+
+
+def _signed_grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
+    """Compute Grad-CAM without its last step, which sets negative values to 0.
 
     The patches of a Vision Transformer replace the positions of a convolution.
     """
@@ -297,7 +329,7 @@ def _grad_cam(subject: _AttributionInput, on_step: OnStep) -> Tensor:
             for each in (found.features, found.feature_gradients)
         )
     weights = forward_pass.upcast(gradients).mean(dim=(2, 3), keepdim=True)  # (B, D, 1, 1)
-    return (forward_pass.upcast(features) * weights).sum(dim=1).clamp(min=0)
+    return (forward_pass.upcast(features) * weights).sum(dim=1)
 
 
 _RESNET_STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
@@ -422,7 +454,7 @@ def _rollout(subject: _AttributionInput, on_step: OnStep) -> Tensor:
     return subject.to_patch_maps(attention.rollout(subject.attention, num_prefix_tokens=prefix))
 
 
-_GRADIENT_METHODS = (_relevance, _gradient_rollout, _grad_cam)
+_GRADIENT_METHODS = (_relevance, _gradient_rollout, _grad_cam, _signed_grad_cam)
 _ALL_KINDS = ("vit", "cnn")
 
 METHODS = {
@@ -454,6 +486,7 @@ METHODS = {
             "set to 0. A position in a late layer may contain information from other patches.",
             _ALL_KINDS,
             _grad_cam,
+            compute_ranking=_signed_grad_cam,
         ),
         AttributionMethod(
             "integrated_gradients",
