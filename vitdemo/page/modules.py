@@ -27,7 +27,8 @@ from vitdemo.page.theme import PRINT_STYLESHEET
 FOLDER = Path(__file__).parent
 # Scripts of the page's head, which run before gradio's client sends its first request.
 CLASSIC_SCRIPTS = [FOLDER / "start.js", FOLDER / "stream.js"]
-IDLE_SCRIPT = FOLDER / "idle.js"  # runs before gradio's own modules
+# Scripts that run before gradio's own modules.
+FIRST_SCRIPTS = [FOLDER / "idle.js", FOLDER / "reconnect.js"]
 NOT_LOADED_MESSAGE = "The scripts of this page could not be loaded. Reload the page."
 CACHE_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
 
@@ -53,7 +54,7 @@ def write_generated_module() -> str:
 
 def read_modules() -> dict[str, bytes]:
     """Return the content of each module, by its path."""
-    files = sorted({*FOLDER.rglob("*.js")} - {*CLASSIC_SCRIPTS, IDLE_SCRIPT})
+    files = sorted({*FOLDER.rglob("*.js")} - {*CLASSIC_SCRIPTS, *FIRST_SCRIPTS})
     modules = {file.relative_to(FOLDER).as_posix(): file.read_bytes() for file in files}
     views = "".join(f'import "./{name}";\n' for name in modules if name.endswith("/view.js"))
     return {
@@ -96,7 +97,8 @@ def build_first_head() -> str:
     the first map is drawn after 1.97 instead of 2.42 s (benchmarks/log/2026-11-28-first-view.md).
     """
     preloads = [f'<link rel="modulepreload" href="./{URL}/{name}">' for name in MODULES]
-    return "".join([f"<script>{IDLE_SCRIPT.read_text('utf-8')}</script>", *preloads])
+    scripts = [f"<script>{file.read_text('utf-8')}</script>" for file in FIRST_SCRIPTS]
+    return "".join([*scripts, *preloads])
 
 
 def build_head() -> str:

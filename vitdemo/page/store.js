@@ -12,10 +12,12 @@
 // - A view without `needs` requests no data: it is drawn from the state.
 // - A view that `isIndependent` is also requested if there is no model.
 // - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles", "figures" or "line".
+//   After a second, it shows the text `waits`, or a general one.
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { documentIn } from "./components/documents.js";
 import { newest, notice, received } from "./components/shared.js";
 import { elementOf } from "./markup.js";
+import { TEXTS } from "./texts.js";
 
 export const state = {};
 const views = {};
@@ -57,11 +59,17 @@ export function set(changes, { isCorrection = false } = {}) {
     JSON.stringify(state[key]) !== JSON.stringify(before[key])
   );
   if (!changed.length) return;
-  const includesChange = (keys = []) => changed.some((key) => keys.includes(key));
-  if (includesChange(task?.needs) && !isCorrection) cancelTask();
-  for (const { keys, listen } of listeners) if (includesChange(keys)) listen(state, changes);
-  drawFollowers(changed);
+  if (task?.needs.some((key) => changed.includes(key)) && !isCorrection) cancelTask();
+  applyChanges(changed, changes);
   refresh();
+}
+
+// Call the listeners of changed keys, and draw the views that follow them.
+function applyChanges(changed, changes) {
+  for (const { keys, listen } of listeners) {
+    if (keys.some((key) => changed.includes(key))) listen(state, changes);
+  }
+  drawFollowers(changed);
 }
 
 // Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
@@ -107,6 +115,7 @@ function refresh() {
       if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
       if (each.key === null && views[each.name].skeleton) {
         each.element.dataset.empty = views[each.name].skeleton;
+        each.element.dataset.waits = views[each.name].waits ?? TEXTS.page.waits;
       }
     }
     bridge.trigger(
@@ -274,7 +283,7 @@ function takeDepth(found) {
     "layer",
     found.layers ? { maximum: found.layers, value: state.layer, interactive: true } : { interactive: false },
   );
-  if (state.layer !== before) drawFollowers(["layer"]);
+  if (state.layer !== before) applyChanges(["layer"], { layer: state.layer });
 }
 
 // Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
@@ -340,7 +349,7 @@ function takeModels({ stamp, groups, others, missing }) {
 // --- long computations ---
 
 let channel = null;
-let task = null; // the running task: { id, name, listen, needs, isRunning (on the server), isStopping }
+let task = null; // the running task: { id, name, listen, needs, isSent, isRunning (on the server), isStopping }
 const taskRequest = newest();
 
 // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
@@ -354,8 +363,10 @@ export function startTask(name, listen, needs = []) {
   else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
 }
 
-const sendTask = () =>
+function sendTask() {
+  task.isSent = true;
   bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
+}
 
 const CANCELLED = { end: true, cancelled: true, data: null, error: null };
 
@@ -419,6 +430,28 @@ export function connectActions(connection) {
     refresh();
   });
 }
+
+// --- lost connections (see reconnect.js) ---
+
+// The server has ended all requests, so they are sent again, except changes of the user's data.
+function repeatRequests() {
+  for (const each of mounted) each.asked = null;
+  checkModels();
+  if (task?.isStopping) cancelTask();
+  if (task?.isSent) {
+    bridge.trigger("cancel", { id: task.id });
+    task.id = ++count;
+    sendTask();
+  }
+  for (const [id, { listen }] of Object.entries(actions)) {
+    delete actions[id];
+    listen(TEXTS.page.interrupted);
+  }
+}
+
+document.addEventListener("vitdemo:connection", ({ detail }) => {
+  if (["restored", "restarted"].includes(detail)) repeatRequests();
+});
 
 // --- controls of gradio, whose values are part of the state ---
 

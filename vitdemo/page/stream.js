@@ -5,12 +5,16 @@
 // message, gradio's client assumes that the stream is still open, and waits forever. So this script
 // passes the closing message on only if no request is open. Otherwise it reconnects the stream, which
 // the client does not notice. This script is no module, since it must run before the client's first request.
+//
+// If the connection is interrupted (see reconnect.js), the server has ended all requests. Then the client gets an error for
+// each open request. Otherwise it would load the page again. The message is not shown if store.js repeats the request.
 (() => {
   const asked = window.fetch;
-  const sessions = new Map(); // session hash -> its open requests
+  const REPEATED = ["ask", "act", "start", "cancel", "controls"]; // events that store.js triggers
+  const sessions = new Map(); // session hash -> its open requests: event id -> number of the event's function
 
   const session = (hash) => {
-    if (!sessions.has(hash)) sessions.set(hash, { sent: 0, open: new Set(), early: new Set() });
+    if (!sessions.has(hash)) sessions.set(hash, { sent: 0, open: new Map(), early: new Set(), reader: null });
     return sessions.get(hash);
   };
 
@@ -20,7 +24,7 @@
     try {
       const response = await asked(input, init);
       const id = response.ok ? (await response.clone().json()).event_id : null;
-      if (id && !own.early.delete(id)) own.open.add(id);
+      if (id && !own.early.delete(id)) own.open.set(id, JSON.parse(init.body).fn_index);
       return response;
     } finally {
       own.sent -= 1;
@@ -41,22 +45,52 @@
     return fill(TEXTS.page.stream_ended, { status });
   }
 
+  const isRepeated = (number) =>
+    window.gradio_config.dependencies.find(({ id }) => id === number)?.targets
+      .every(([, name]) => REPEATED.includes(name)) ?? false;
+
+  // The messages that end all open requests.
+  const describeErrors = (own, { TEXTS }) =>
+    [...own.open].map(([id, number]) => ({
+      msg: "process_completed",
+      event_id: id,
+      success: false,
+      output: { error: TEXTS.page.interrupted, visible: !isRepeated(number) },
+    })).map(format);
+  const format = (message) => `data: ${JSON.stringify(message)}`;
+
+  document.addEventListener("vitdemo:connection", ({ detail }) => {
+    if (detail === "interrupted") { for (const { reader } of sessions.values()) reader?.cancel(); }
+  });
+
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
+    const pass = (message) => controller.enqueue(text.encode(message + "\n\n"));
     for (let response = first;; response = await asked(request.clone())) {
       if (!response.ok) throw new Error(await describeEnd(response));
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      own.reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const read = () => own.reader.read().catch(() => ({ done: true })); // an interrupted stream ends
       let rest = "";
-      let goesOn = false;
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      let isClosed = false; // by the server
+      let isContinued = false;
+      for (let part = await read(); !part.done; part = await read()) {
         const messages = (rest + part.value).split("\n\n");
         rest = messages.pop();
         for (const message of messages) {
-          if (passes(message, own)) controller.enqueue(text.encode(message + "\n\n"));
-          else goesOn = true;
+          isClosed ||= message.includes('"close_stream"');
+          if (passes(message, own)) pass(message);
+          else isContinued = true;
         }
       }
-      if (!goesOn) return controller.close();
+      own.reader = null;
+      if (isContinued) continue;
+      if (!isClosed) {
+        for (const message of describeErrors(own, await vitdemo.loaded)) {
+          if (passes(message, own)) pass(message);
+        }
+        pass(format({ msg: "close_stream" })); // a request that is sent now opens a new stream
+      }
+      return controller.close();
     }
   }
 

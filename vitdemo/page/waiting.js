@@ -1,4 +1,4 @@
-// Shows the queue position of a request that has waited for more than a second.
+// Shows that the connection is lost, or the queue position of a request that has waited for more than a second.
 import { fill, fillPlural, TEXTS } from "./texts.js";
 
 const texts = TEXTS.page;
@@ -6,6 +6,7 @@ const SHOWN_AFTER = 1000;
 const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
 const waiting = new Map(); // event id -> {since, heard, rank, eta}
 let timer = null;
+let isLost = false; // whether the server does not respond
 
 function words({ rank, eta }) {
   const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
@@ -17,11 +18,12 @@ function draw() {
   for (const [id, one] of waiting) if (now - one.heard > FORGOTTEN_AFTER) waiting.delete(id);
   const late = [...waiting.values()].filter(({ since }) => now - since > SHOWN_AFTER);
   let line = document.querySelector(".vd-waiting");
-  if (late.length && !line) {
+  if ((late.length || isLost) && !line) {
     line = Object.assign(document.createElement("p"), { className: "vd-waiting", role: "status" });
     document.querySelector(".gradio-container").append(line);
   }
-  const text = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
+  const busy = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
+  const text = isLost ? texts.connection_lost : busy;
   if (line && line.textContent !== text) line.textContent = text;
   if (!waiting.size) {
     clearInterval(timer);
@@ -35,5 +37,11 @@ document.addEventListener("vitdemo:queue", ({ detail }) => {
   if (msg !== "estimation") waiting.delete(id);
   else waiting.set(id, { since: waiting.get(id)?.since ?? now, heard: now, rank: rank ?? 0, eta });
   if (waiting.size) timer ??= setInterval(draw, 500);
+  draw();
+});
+
+document.addEventListener("vitdemo:connection", ({ detail }) => {
+  if (detail === "interrupted") return;
+  isLost = detail === "lost";
   draw();
 });

@@ -41,6 +41,7 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 
 VIEW = "class_attribution"
 TEXTS = {
+    "waits": "Computing the attribution maps. The first image takes longest …",
     "compute_slow_maps": "Compute slow maps",
     "test_faithfulness": "Test faithfulness",
     "computing_slow_maps": "Computing …",

@@ -123,6 +123,7 @@ function createResults(element) {
 
 store.define(VIEW, {
   skeleton: "figures",
+  waits: texts.waits,
   needs: NEEDS,
   create: (element) => (element.closest("#why-meter") ? createResults : createMaps)(element),
 });

@@ -42,23 +42,32 @@ function create(element, { upload }) {
   let refusal = ""; // the last message about an image that was not shown
   let shown = null; // the last image that the server accepted
   let sent = 0; // number of the latest image; earlier ones that finish late are ignored
+  let photo = null; // the last uploaded photo: { file, path }
 
   const say = (text) => (part("say").textContent = text);
 
-  async function send(blob, name) {
+  async function send(blob, name, position = 0.5) {
     const mine = ++sent;
     if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
     say(texts.uploading);
     try {
-      const { path } = await upload(
-        blob instanceof File ? blob : new File([blob], name, { type: blob.type }),
-      );
+      const file = blob instanceof File ? blob : new File([blob], name, { type: blob.type });
+      const { path } = await upload(file);
       if (mine !== sent) return;
-      choose({ source: "own", path, at: 0.5 });
+      photo = { file, path };
+      choose({ source: "own", path, at: position });
     } catch {
       if (mine === sent) say(texts.not_uploaded);
     }
   }
+
+  // A server that ends deletes the uploaded photos.
+  document.addEventListener("vitdemo:connection", ({ detail }) => {
+    const { image } = store.state;
+    if (detail === "restarted" && photo && image.path === photo.path) {
+      send(photo.file, photo.file.name, image.at);
+    }
+  });
 
   // --- sources ---
 
