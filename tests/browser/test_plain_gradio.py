@@ -10,6 +10,7 @@ from tests.browser.actions import wait_for_frames, wait_until_drawn
 from tests.support.serving import serve, serve_delayed
 
 STREAM_DELAY = 1.0  # seconds
+ATTEMPTS = 8  # to meet a moment that a busy machine may miss
 # Counts the frames that scripts request.
 JS_COUNT_FRAMES = """
 window.requestedFrames = 0;
@@ -19,6 +20,13 @@ window.requestAnimationFrame = (callback) => {
   return request(callback);
 };
 """
+# Sends events while the first one waits for its response.
+JS_ASK_QUICKLY = """async () => {
+  for (const number of [1, 2, 3]) {
+    ask({ number });
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}"""
 # Clicks the fold's label as soon as it is on the page, before the click has a listener.
 JS_CLICK_EARLY = """new MutationObserver((_, observer) => {
   const label = document.querySelector("#fold .label-wrap");
@@ -87,23 +95,28 @@ def test_media_rules_outside_the_container_and_nested_dark_rules_are_changed(pag
 def test_the_last_of_several_quick_events_has_the_data_of_the_first(page):
     """Require `newest` in `components/shared.js`."""
     received = page.locator("#received textarea")
-    for number in (1, 2, 3):
-        page.evaluate("number => ask({ number })", number)
-        page.wait_for_timeout(50)
+    page.evaluate(JS_ASK_QUICKLY)
     expect(received).to_have_value("1 1")
+
+
+def loses_second_response(page) -> bool:
+    """Send a request while the stream of the first one closes; return whether it has no response.
+
+    On a busy machine, the request may miss this moment.
+    """
+    page.locator("#one").click()
+    with page.expect_response("**/queue/join**"):
+        page.wait_for_timeout(1000 * STREAM_DELAY / 2)  # the server closes the stream
+        page.locator("#two").click()
+    expect(page.locator("#one-text textarea")).to_have_value("one arrived")
+    page.wait_for_timeout(3000 * STREAM_DELAY)
+    return page.locator("#two-text textarea").input_value() == ""
 
 
 def test_a_request_sent_while_the_stream_closes_has_no_response(open_page, address):
     """Require `stream.js`."""
     with serve_delayed(address, STREAM_DELAY) as slow:
-        page = open_page(slow)
-        page.locator("#one").click()
-        with page.expect_response("**/queue/join**"):
-            page.wait_for_timeout(1000 * STREAM_DELAY / 2)  # the server closes the stream
-            page.locator("#two").click()
-        expect(page.locator("#one-text textarea")).to_have_value("one arrived")
-        page.wait_for_timeout(3000 * STREAM_DELAY)
-        expect(page.locator("#two-text textarea")).to_have_value("")
+        assert any(loses_second_response(open_page(slow)) for _ in range(ATTEMPTS))
 
 
 def test_a_click_on_a_new_accordion_is_lost(open_page, address):
@@ -145,4 +158,4 @@ def test_an_idle_page_requests_frames(open_page, address, page_url):
     wait_until_drawn(page)
     # Transitions of the first seconds end.
     assert any(count_frames(page) == 0 for _ in range(60))
-    assert count_frames(plain) > 5
+    assert any(count_frames(plain) > 5 for _ in range(ATTEMPTS))
