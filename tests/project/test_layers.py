@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ORDER = (
-    "errors < installation < console < data < models < training < runs < metrics < explain"
-    " < figures < documents < cache < context < analyses < publishing < custom_classes < jobs"
-    " < report < lessons < page < notebook < app"
+    "errors < installation < console < paths < environment < data < models < training < runs"
+    " < metrics < explain < figures < documents < cache < context < analyses < publishing"
+    " < custom_classes < jobs < report < lessons < page < site < notebook < app"
 )
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it

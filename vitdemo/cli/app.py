@@ -12,7 +12,11 @@ import sys
 import threading
 from pathlib import Path
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # must be set before gradio is imported
+from vitdemo.cli import environment
+from vitdemo.installation import APP_NAME, included_folder
+
+if notices := environment.prepare_environment(APP_NAME):  # before gradio is imported
+    print(*(f"{APP_NAME}: {notice}" for notice in notices), sep="\n", file=sys.stderr)
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - installed only in a Space; must be imported before torch
 
@@ -20,12 +24,12 @@ from vitdemo import console
 from vitdemo.context import AppContext
 from vitdemo.data import DEFAULT_ROOT, default_root
 from vitdemo.errors import VitdemoError
-from vitdemo.installation import APP_NAME, included_folder
 from vitdemo.jobs import JobQueue
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, THEME, build_page
 from vitdemo.page.gradio_patches import session_id
 from vitdemo.page.modules import build_app_options
+from vitdemo.paths import expand_path, expand_patterns
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
 from vitdemo.training import choose_device
@@ -56,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     except VitdemoError as error:
         print(f"{APP_NAME}: {error}", file=sys.stderr)
         return 2
-    roots = args.runs or [included_folder("runs"), Path("runs")]
+    roots = expand_patterns(args.runs or []) or [included_folder("runs"), Path("runs")]
     jobs = None
     alone = is_local_only(args)
     if args.allow_training or alone:
@@ -69,6 +73,8 @@ def main(argv: list[str] | None = None) -> int:
     page = build_page(context, jobs, lessons, local_only=alone, downloads_dataset=downloads)
     page.queue(max_size=MAX_QUEUED_REQUESTS, api_open=False)  # requests cannot bypass the queue
     start_preloading()
+    if args.host:
+        environment.exclude_local_addresses(args.host)
     try:
         page.launch(
             theme=THEME,
@@ -125,7 +131,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=APP_NAME, description="Start the vitdemo web page.")
     parser.add_argument(
         "--runs",
-        type=Path,
         action="append",
         metavar="DIR",
         help="folder that contains run folders; repeatable (default: the included "
@@ -142,7 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--lessons",
-        type=Path,
+        type=expand_path,
         action="append",
         default=[],
         metavar="DIR",
@@ -150,7 +155,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--data",
-        type=Path,
+        type=expand_path,
         metavar="DIR",
         help="folder of the dataset (default: data in the current folder)",
     )
@@ -163,7 +168,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
     parser.add_argument(
         "--port",
-        type=int,
+        type=environment.parse_port,
         help="port to listen on (default: GRADIO_SERVER_PORT, or the first free port from 7860 on)",
     )
     parser.add_argument(
