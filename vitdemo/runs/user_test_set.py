@@ -152,8 +152,8 @@ class RunOnTestSet(Run):
         """Predictions for the user's test set. Raises `RunError` if there are none."""
         if (found := self.tests.find_evaluation(self.original)) is None:
             raise RunError(
-                f"'{self.name}' was not evaluated on the test set '{self.tests.name}'. Press "
-                "'Evaluate models'."
+                f"'{self.name}' was not evaluated on the test set '{self.tests.name}'. The results "
+                "appear here after the evaluation."
             )
         return found
 

@@ -71,7 +71,7 @@ TEXTS = {
     "cancelled": "The evaluation was cancelled. Models that were finished are kept.",
 }
 NOT_EVALUATED_MESSAGE = (
-    "No model has been evaluated on '{name}' yet. Press the button 'Evaluate models'."
+    "No model has been evaluated on '{name}' yet. The results appear here after the evaluation."
 )
 NO_TEST_SET_WARNING = "There is no test set '{name}'."
 DEFAULT_NAME = "My test set"
