@@ -124,12 +124,12 @@ def lines_by_gid(figure):
 
 
 @pytest.mark.parametrize("steps", [True, False])
-def test_square_plot_draws_fractions_as_percent(steps):
+def test_ranking_curves_are_drawn_as_fractions(steps):
     curve = Curve([0, 0.25, 1], [0, 0.5, 1], "#112233", dashed=True)
-    figure = charts.plot_percent_curves([curve], "x", "y", steps=steps, diagonal=not steps)
+    figure = charts.plot_ranking_curves([curve], "x", "y", steps=steps, diagonal=not steps)
     line = lines_by_gid(figure)["curve-0"]
-    assert line.get_xdata().tolist() == [0, 25, 100]
-    assert line.get_ydata().tolist() == [0, 50, 100]
+    assert line.get_xdata().tolist() == [0, 0.25, 1]
+    assert line.get_ydata().tolist() == [0, 0.5, 1]
     assert (line.get_drawstyle() == "steps-post") is steps
     assert len(figure.axes[0].get_lines()) == (1 if steps else 2)
 

@@ -1,8 +1,8 @@
 """Charts: ranking curves, reliability, confidence, gains, faithfulness test, attention distance.
 
 Each function takes arrays and returns a new figure for `figures.figure_to_svg`. Fractions from 0
-to 1 are drawn in percent. Colour-blind readers can distinguish the colours. Lines also differ in
-dashes or markers.
+to 1 are drawn in percent, except in ranking curves. Colour-blind readers can distinguish the
+colours. Lines also differ in dashes or markers.
 """
 
 import textwrap
@@ -32,20 +32,20 @@ BETTER_COLOUR, WORSE_COLOUR = ORANGE, PURPLE  # the same colours as for the valu
 LABEL_CHARACTERS = 42  # characters per line of a label in a plot of gains
 
 
-def plot_percent_curves(
+def plot_ranking_curves(
     curves: Sequence[Curve], x_label: str, y_label: str, *, steps: bool = False, diagonal: bool
 ) -> Figure:
-    """Plot curves with both axes from 0% to 100%.
+    """Plot curves with both axes from 0 to 1, the unit of precision and recall in all tables.
 
     `steps` draws each curve as a step function, for precision-recall curves. `diagonal` also draws
     the line of a random classifier.
     """
-    figure, axes = _percent_plot(x_label, y_label)
+    figure, axes = _square_plot(x_label, y_label, 1)
     if diagonal:
-        _diagonal(axes)
+        _diagonal(axes, 1)
     for number, curve in enumerate(curves):
         style = "steps-post" if steps else "default"
-        draw_curve(axes, curve, f"curve-{number}", 100, drawstyle=style)
+        draw_curve(axes, curve, f"curve-{number}", drawstyle=style)
     return figure
 
 
@@ -60,8 +60,8 @@ def plot_reliability(
     `band` (2, B) is the 95% range of a calibrated model's accuracy. `scaled` and `scaled_band` are
     the diagram and the range after temperature scaling.
     """
-    figure, axes = _percent_plot("confidence, %", "accuracy, %")
-    _diagonal(axes)
+    figure, axes = _square_plot("confidence, %", "accuracy, %", 100)
+    _diagonal(axes, 100)
     _chance_bars(axes, diagram, band, TEXT_COLOUR, "chance")
     if scaled:
         _chance_bars(axes, scaled, scaled_band, BETTER_COLOUR, "scaled-chance")
@@ -105,13 +105,15 @@ def plot_confidence(edges: np.ndarray, correct: np.ndarray, incorrect: np.ndarra
     return figure
 
 
-def _diagonal(axes: Axes) -> None:
-    axes.plot([0, 100], [0, 100], color=TEXT_COLOUR, alpha=0.5, linestyle=":", linewidth=1.2)
+def _diagonal(axes: Axes, top: float) -> None:
+    axes.plot([0, top], [0, top], color=TEXT_COLOUR, alpha=0.5, linestyle=":", linewidth=1.2)
 
 
-def _percent_plot(x_label: str, y_label: str) -> tuple[Figure, Axes]:
+def _square_plot(x_label: str, y_label: str, top: float) -> tuple[Figure, Axes]:
+    """Create a plot whose axes end slightly outside 0 to `top`, so that no line is cut."""
     figure, axes = create_plot(x_label, y_label)
-    axes.set(xlim=(-1, 101), ylim=(-1, 101))
+    limits = -0.01 * top, 1.01 * top
+    axes.set(xlim=limits, ylim=limits)
     return figure, axes
 
 

@@ -53,7 +53,7 @@ RANKING_TERMS = {
     "cat) against recall (x-axis: fraction of cats predicted as cat) for every threshold. It is "
     "more informative than the ROC curve if a class is rare.",
     "Average precision": "Precision averaged over all thresholds, weighted by the gain in recall.",
-    "Precision at recall 90%": "Precision at the threshold that finds 90% of the cats.",
+    "Precision at recall 0.9": "Precision at the threshold that finds 90% of the cats.",
 }
 
 
@@ -125,16 +125,16 @@ def ranking_plots(
     def line(ranking: RankingReport, curve: RankingCurve) -> figures.Curve:
         return figures.Curve(curve.x, curve.y, hue[ranking.name], dashed=ranking.run != runs[0])
 
-    roc = charts.plot_percent_curves(
+    roc = charts.plot_ranking_curves(
         [line(r, r.roc) for r in found if r.roc],
-        "false positive rate, %",
-        "true positive rate, %",
+        "false positive rate",
+        "true positive rate",
         diagonal=True,
     )
-    precision = charts.plot_percent_curves(
+    precision = charts.plot_ranking_curves(
         [line(r, r.precision_recall) for r in found],
-        "recall, %",
-        "precision, %",
+        "recall",
+        "precision",
         steps=True,
         diagonal=False,
     )
@@ -149,7 +149,7 @@ def ranking_plots(
 
 def ranking_table(found: Sequence[RankingReport]) -> Table:
     """Return a table of the areas with their intervals, and of the precision at fixed recalls."""
-    first, *others = [f"{100 * recall:.0f}%" for recall in RECALL_LEVELS]
+    first, *others = [f"{recall:g}" for recall in RECALL_LEVELS]
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision"]
     columns += [f"Precision at recall {first}", *(f"… {other}" for other in others)]
     rows = [ranking_row(r) for r in found]
