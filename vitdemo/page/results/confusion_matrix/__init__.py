@@ -71,9 +71,10 @@ OTHER_IMAGES_MESSAGE = (
     "{name} and {other} were tested on different images, so their confusion matrices cannot be "
     "subtracted. Choose another model to compare with."
 )
-COLOUR_KEY = "Blue: correct predictions. Orange: errors; darker means more frequent."
+COLOUR_KEY = "Blue: correct predictions. Orange: errors. Strong colours mean high frequencies."
 DIFFERENCE_COLOUR_KEY = (
-    "Orange: higher for {first}. Purple: higher for {second}. Darker means a larger difference."
+    "Orange: higher for {first}. Purple: higher for {second}. Strong colours mean large "
+    "differences."
 )
 
 
