@@ -51,6 +51,11 @@ class ImageSample:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def load_inputs(self, run: Run) -> Tensor:
+        """Return the images at the input size of `run`'s model, (N, 3, S, S) uint8."""
+        chosen = torch.from_numpy(self.indices)
+        return self.source.load_subset("test", chosen, run.spec.image_size).images
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
@@ -119,9 +124,8 @@ def _compute_feature_space(
     if run is None:
         name, features = PIXEL_SPACE, _flatten_pixels(found.thumbnails)
     else:
-        chosen = torch.from_numpy(found.indices)
-        pictures = found.source.load_subset("test", chosen, run.spec.image_size).images
-        name, features = run.name, compute_features(context, run, pictures, report)
+        inputs = found.load_inputs(run)
+        name, features = run.name, compute_features(context, run, inputs, report)
     distances = pairwise_distances(features)
     ratio = distance_ratio(distances, found.labels)
     return FeatureSpace(name, found, features, ratio, nearest_purity(distances, found.labels))

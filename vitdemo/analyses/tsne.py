@@ -14,11 +14,12 @@ import numpy as np
 
 WIDTH = 50  # principal components before t-SNE, as in van der Maaten & Hinton 2008
 PERPLEXITY = 30.0
+ITERATIONS = 1000
 LOOK = 0.25  # seconds between two checks for the end of the process
 
 
-def tsne(features: np.ndarray) -> np.ndarray:
-    """Map features (N, D) to points (N, 2) in 0..1 with t-SNE (van der Maaten & Hinton 2008)."""
+def reduce_to_plane(features: np.ndarray, max_iter: int = ITERATIONS) -> np.ndarray:
+    """Map features (N, D) to points (N, 2) with t-SNE (van der Maaten & Hinton 2008)."""
     from sklearn.decomposition import PCA  # a late import, because it takes 1.5 s
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
@@ -28,7 +29,13 @@ def tsne(features: np.ndarray) -> np.ndarray:
     # Waiting threads spin. If another process uses one of two cores, two threads take seven times
     # as long as one thread.
     with threadpool_limits(1, user_api="openmp"):
-        found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(reduced)
+        method = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=max_iter)
+        return method.fit_transform(reduced)
+
+
+def tsne(features: np.ndarray) -> np.ndarray:
+    """Map features (N, D) to points (N, 2) in 0..1 with t-SNE."""
+    found = reduce_to_plane(features)
     low, high = found.min(0), found.max(0)
     middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-12)
     return ((found - middle) / reach + 0.5).clip(0, 1)  # (N, 2)

@@ -39,8 +39,10 @@ class Job:
     """Current state of a training job; `record` is the content of job.json.
 
     `message` is the reason of a failure. `begun` means that the process has reached the first step
-    and handles signals, or that a paused job can be evaluated. `done` is the completed fraction of
-    the epochs; speed and time left are None until they are known.
+    and handles signals, or that a paused job can be evaluated. `epoch` is the last epoch with a
+    result, and `last_fraction` the part of this epoch that was trained: less than 1 if the user
+    stopped the run. `done` is the completed fraction of all epochs; speed and time left are None
+    until they are known.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Job:
     done: float = 0.0
     images_per_second: float | None = None
     seconds_left: float | None = None
+    last_fraction: float = 1.0
 
     @property
     def is_unfinished(self) -> bool:
@@ -134,20 +137,22 @@ def read_progress(folder: Path, config: dict, lines: list[dict], ends: float | N
     recipe, history = config["recipe"], runs.read_history(folder)
     epochs = recipe.get("head_epochs", 0) + recipe["epochs"]
     epoch = history[-1]["epoch"] if history else 0
+    last = history[-1].get("share", 1.0) if history else 1.0
     current = [line for line in lines if line["epoch"] > epoch]
     fraction = current[-1]["step"] / current[-1]["steps"] if current else 0.0
-    progress = {"epoch": epoch, "epochs": epochs, "done": min((epoch + fraction) / epochs, 1.0)}
+    done = min((epoch - (1 - last) + fraction) / epochs, 1.0)
+    progress = {"epoch": epoch, "last_fraction": last, "epochs": epochs, "done": done}
     if not lines:
         return progress
-    first, last = lines[-SPEED_WINDOW:][0], lines[-1]
-    steps = (last["epoch"] - first["epoch"]) * last["steps"] + last["step"] - first["step"]
-    seconds = last["seconds"] - first["seconds"]
+    start, end = lines[-SPEED_WINDOW:][0], lines[-1]
+    steps = (end["epoch"] - start["epoch"]) * end["steps"] + end["step"] - start["step"]
+    seconds = end["seconds"] - start["seconds"]
     if steps <= 0 or seconds <= 0:
         return progress
     image_count = config.get("split", {}).get("train_pictures", recipe["batch_size"])
-    seconds_left = (1 - progress["done"]) * epochs * last["steps"] * seconds / steps
+    seconds_left = (1 - done) * epochs * end["steps"] * seconds / steps
     if ends is not None:
-        seconds_left = min(seconds_left, max(ends - last["seconds"], 0))
+        seconds_left = min(seconds_left, max(ends - end["seconds"], 0))
     speed = steps * min(recipe["batch_size"], image_count) / seconds
     return progress | {"images_per_second": speed, "seconds_left": seconds_left}
 

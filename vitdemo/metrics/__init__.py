@@ -177,6 +177,13 @@ def format_with_noun(count: float, noun: str) -> str:
     return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
+def format_time(seconds: float) -> str:
+    """Format a duration: "40 s", "3 min"."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{seconds / 60:.0f} min"
+
+
 def format_signed(points: float, decimals: int = 1) -> str:
     """Format a number with its sign: "+1.3", "−0.4", "0.0"; NaN is a dash."""
     if math.isnan(points):

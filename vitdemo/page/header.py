@@ -7,6 +7,7 @@ import gradio as gr
 
 from vitdemo.context import AppContext
 from vitdemo.installation import TRAIN_COMMAND
+from vitdemo.metrics import format_with_noun
 from vitdemo.page.components import View
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.runs.provenance import device_name
@@ -34,10 +35,12 @@ def header_content(context: AppContext) -> dict:
     """Return the payload of the header, with one sentence per damaged or missing run."""
     found, problems = context.list_runs_and_models()
     trained = sum(run.has_weights for run in found)
-    models = f"{trained} trained model{'' if trained == 1 else 's'}"
-    if trained < len(found):
-        left = len(found) - trained
-        models += f", results of {left} more run{'' if left == 1 else 's'}"
+    tested = sum(run.has_evaluation for run in found if not run.has_weights)
+    models = format_with_noun(trained, "trained model")
+    if tested:
+        models += f", results of {format_with_noun(tested, 'more run')}"
+    if unfinished := len(found) - trained - tested:
+        models += f", {format_with_noun(unfinished, 'unfinished run')}"
     if not found:
         places = " or ".join(f"'{root}'" for root in context.roots)
         way_out = (

@@ -1,6 +1,8 @@
 """Payloads and tasks of the tab Data, compared with the library."""
 
 import json
+import re
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 from PIL import Image
 
 from tests.support.factories import RESNET, make_context, make_run, write_noise_images
-from vitdemo.analyses import class_statistics, features
+from vitdemo.analyses import class_statistics, feature_time, features
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import DataError, ImageError, RunError
 from vitdemo.page.bridge import ViewState, load_square
@@ -143,7 +145,7 @@ def test_invalid_seed_raises_an_error(context, seed):
 def test_maps_are_shown_once_the_task_has_computed_them(context):
     state, reports = make_state(features="vit", images=200), []
     before = similar_images.maps_payload(context, state)
-    assert before.data == {"message": similar_images.NO_MAP_MESSAGE}
+    assert {*before.data} == {"message", "is_measuring"}
     assert before.controls["data.features"]["value"] == "vit"
     similar_images.compute_maps(context, state, lambda *report: reports.append(report))
     assert (0, 100, "vit: features of 0 of 9 images") in reports
@@ -160,7 +162,26 @@ def test_maps_are_shown_once_the_task_has_computed_them(context):
     assert found["open"] == opening and not found["sheet"].exact
     json.dumps({**found, "sheet": None})
     other = similar_images.maps_payload(context, make_state(features="vit", images=300))
-    assert other.data == before.data
+    assert {*other.data} == {*before.data}
+
+
+def test_the_time_of_the_maps_is_measured_before_the_start(context, monkeypatch):
+    monkeypatch.setattr(feature_time, "PROBE_POINTS", 40)
+    state, deadline = make_state(features="resnet", images=400), time.monotonic() + 60
+    assert similar_images.maps_payload(context, state).data == {
+        "message": similar_images.MEASURING_MESSAGE,
+        "is_measuring": True,
+    }
+    while (data := similar_images.maps_payload(context, state).data)["is_measuring"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert re.search(r"take about \d+ (s|min) on this machine", data["message"])
+
+
+def test_the_time_of_a_map_grows_like_n_log_n():
+    speed = feature_time.FeatureSpeed(feature_seconds=0.01, tsne_seconds=0.4)
+    work = 2000 * np.log(2000) / (300 * np.log(300)) * 1000 / 250  # more points and iterations
+    assert speed.estimate_seconds(2000) == pytest.approx(0.01 * 2000 + 0.4 * work)
 
 
 def test_neighbours_are_shown_once_the_features_are_computed(context):

@@ -7,7 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.support.factories import make_context, make_evaluation, make_run
+from tests.support.factories import (
+    make_context,
+    make_evaluation,
+    make_history_record,
+    make_run,
+)
+from vitdemo import runs
 from vitdemo.cli import app
 from vitdemo.errors import JobError
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
@@ -82,6 +88,17 @@ def test_every_state_has_a_text_and_known_actions(trained):
     assert rows.describe_job(training, run) == "epoch 3 of 3, 100 images/s, 3 min left"
     ended = replace(training, state="evaluating", epoch=1, epochs=5)
     assert rows.describe_job(ended, run).startswith("1 epoch of 5 done, evaluating")
+    stopped = replace(ended, last_fraction=0.19)
+    assert rows.describe_job(stopped, run).startswith("0.19 of 5 epochs done, evaluating")
+    assert rows.describe_job(replace(stopped, state="stopped"), run).startswith("0.19 of 5 epochs,")
+
+
+def test_an_incomplete_epoch_counts_as_a_fraction(tmp_path):
+    run = make_run(tmp_path / "new", epochs=2, recipe={"epochs": 4})
+    runs.append_record(run.path, make_history_record(3) | {"share": 0.25})
+    progress = read_progress(run.path, run.config, [], None)
+    assert progress["last_fraction"] == 0.25
+    assert progress["done"] == 2.25 / 4
 
 
 def test_the_time_left_is_not_above_the_limit(tmp_path):

@@ -1,6 +1,7 @@
 """Section "Similar images": t-SNE maps of test images, and nearest neighbours of an image.
 
-The payload of the maps is {"message": str} until the task has computed them, then:
+The payload of the maps is {"message": str, "is_measuring": bool} until the task has computed them,
+then:
 
     {"classes": [name, ...], "numbers": (N,), "labels": (N,), "sheet": file, "columns": int,
      "planes": [{"name", "places": (N, 2) in 0..1}, ...], "separation": document,
@@ -21,6 +22,7 @@ import gradio as gr
 import numpy as np
 from gradio.components import Component
 
+from vitdemo.analyses.feature_time import measure_in_background
 from vitdemo.analyses.features import (
     MAX_SAMPLE_SIZE,
     PIXEL_SPACE,
@@ -32,6 +34,7 @@ from vitdemo.analyses.features import (
     has_feature_space,
     load_feature_space,
     load_planes,
+    load_sample,
 )
 from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Heading, Text
@@ -42,7 +45,7 @@ from vitdemo.documents.images import (
     tile_images,
 )
 from vitdemo.documents.table import Table
-from vitdemo.metrics import DASH
+from vitdemo.metrics import DASH, format_time
 from vitdemo.page.bridge import (
     ImageFile,
     Report,
@@ -78,7 +81,8 @@ ABOUT_MAPS = (
     "meaningful. The table below the maps is computed from the features themselves.\n\nPoint at a "
     "dot to see its image, or use the arrow keys. Click it to open the image in *Explore*."
 )
-NO_MAP_MESSAGE = "The maps take a few seconds, and are then cached."
+MEASURING_MESSAGE = "Measuring the time of the maps on this machine …"
+NO_MAP_MESSAGE = "The maps take about {time} on this machine now, and are then cached."
 TEXTS = {
     "compute_maps": "Compute t-SNE maps",
     "find_neighbours": "Find nearest neighbours",
@@ -123,8 +127,19 @@ def maps_payload(context: AppContext, state: ViewState) -> ViewData:
     menu = describe_run_choices(
         context.trained_runs(), run.name if run else "", state.read_text(MODEL_KEY)
     )
-    data = planes_to_payload(context, run, planes) if planes else {"message": NO_MAP_MESSAGE}
+    data = planes_to_payload(context, run, planes) if planes else describe_time(context, run, state)
     return ViewData(data, {MODEL_KEY: menu})
+
+
+def describe_time(context: AppContext, run: Run | None, state: ViewState) -> dict:
+    """Return the payload before the maps are computed, with the time that they take here."""
+    speed = measure_in_background(context, run)
+    if speed is None:
+        return {"message": MEASURING_MESSAGE, "is_measuring": True}
+    seconds = speed.estimate_seconds(
+        min(read_count(state), len(load_sample(context, MAX_SAMPLE_SIZE)))
+    )
+    return {"message": NO_MAP_MESSAGE.format(time=format_time(seconds)), "is_measuring": False}
 
 
 def neighbours_payload(context: AppContext, state: ViewState) -> dict:

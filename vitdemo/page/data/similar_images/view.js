@@ -84,11 +84,14 @@ function drawMaps(place, value) {
 
 // --- the views, whose data tasks compute ---
 
+const MEASURING_POLL_SECONDS = 2; // while the server measures the time of the maps
+
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
-function defineTaskView(name, { id, text, needs, parts, create }) {
+function defineTaskView(name, { id, text, needs, parts, create, ...options }) {
   const starts = [{ id, text, task: name }];
   const { buttons, progress } = taskPanel({ starts, cancelId: `${id}-stop`, views: [name], needs });
   store.define(name, {
+    ...options,
     needs,
     create(element) {
       draw(markup`${buttons}${progress}${parts}`, element);
@@ -102,6 +105,7 @@ defineTaskView("similar_images", {
   id: "lay-out",
   text: texts.compute_maps,
   needs: ["data.features", "data.images"],
+  pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? MEASURING_POLL_SECONDS : 0),
   parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
   create(place, separation) {
     const drawSeparation = documentIn(separation);

@@ -37,7 +37,9 @@ TRAINING_DISABLED_MESSAGE = (
 )
 TRAINING_ENABLED_MESSAGE = "Training is enabled for {whom}. {limits}"
 QUEUED_NOTE = "Another training run is in progress; a new run starts after it."
-OFFER = "Train a model yourself: the recipe 'First steps' takes about 3 minutes."
+OFFER = (
+    "Train a model yourself. The page measures the training time on this machine before you start."
+)
 OFFER_LABEL = "Set up the training"
 JS_OPEN_FORM = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.openForm())"
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"

@@ -64,7 +64,7 @@ class TrainingForm:
                 self.guess = gr.Textbox(
                     label=GUESS_LABEL, placeholder=GUESS_PLACEHOLDER, max_length=20, elem_id="guess"
                 )
-        self.cost = gr.Markdown(elem_id="cost")
+        self.cost = gr.Markdown(MEASURING_COST_MESSAGE, elem_id="cost")
         self.start_button = gr.Button(START_LABEL, variant="primary", elem_id="start-training")
 
     def wire(self, panel: gr.Accordion) -> None:

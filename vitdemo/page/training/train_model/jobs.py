@@ -17,7 +17,7 @@ from vitdemo.jobs.state import (
     TRAINING,
     Job,
 )
-from vitdemo.metrics import format_signed, format_with_noun
+from vitdemo.metrics import format_signed, format_time, format_with_noun
 from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run
 
@@ -60,9 +60,7 @@ def describe_job(job: Job, run: Run | None) -> str:
         return "loading the images"
     if job.state == TRAINING:
         speed = f", {job.images_per_second:.0f} images/s" if job.images_per_second else ""
-        left = (
-            f", {format_time_left(job.seconds_left)} left" if job.seconds_left is not None else ""
-        )
+        left = f", {format_time(job.seconds_left)} left" if job.seconds_left is not None else ""
         ending = ", stopping after this step" if job.record.get("request") == FINISH else ""
         return epoch + speed + left + ending
     if job.state == PAUSING:
@@ -72,8 +70,7 @@ def describe_job(job: Job, run: Run | None) -> str:
             f"{epoch}; queued runs wait for this run" if job.epochs else "paused before it started"
         )
     if job.state == EVALUATING:
-        part = "" if job.epoch >= job.epochs else f" of {job.epochs}"
-        return f"{format_with_noun(job.epoch, 'epoch')}{part} done, evaluating on the test set"
+        return f"{format_epochs(job)} done, evaluating on the test set"
     if job.state == FAILED:
         kept = (
             f"after {job.epoch} of {format_with_noun(job.epochs, 'epoch')}. " if job.epochs else ""
@@ -86,14 +83,15 @@ def describe_job(job: Job, run: Run | None) -> str:
     right = "" if test is None else f", {100 * test:.1f}% test accuracy"
     last = run.history[-1]["val_accuracy"] if run and run.history else None
     held = "" if last is None else f", {100 * last:.1f}% validation accuracy"
-    part = "" if job.state == FINISHED else f" of {job.epochs}, the last one incomplete"
-    return f"{format_with_noun(job.epoch, 'epoch')}{part}{held}{right}"
+    return f"{format_epochs(job)}{held}{right}"
 
 
-def format_time_left(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    return f"{seconds / 60:.0f} min"
+def format_epochs(job: Job) -> str:
+    """Describe the trained epochs, as "5 epochs", "1 epoch of 5" or "0.19 of 5 epochs"."""
+    if job.last_fraction < 1:
+        return f"{job.epoch - 1 + job.last_fraction:.2f} of {format_with_noun(job.epochs, 'epoch')}"
+    part = "" if job.epoch >= job.epochs else f" of {job.epochs}"
+    return f"{format_with_noun(job.epoch, 'epoch')}{part}"
 
 
 def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:

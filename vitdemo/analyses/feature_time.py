@@ -1,0 +1,82 @@
+"""Time of t-SNE maps on this machine, estimated from a small part of the computation.
+
+The time depends on the machine and on its other work, so a thread measures one batch of features
+and a small t-SNE before the user starts the task.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitdemo.analyses.features import (
+    FEATURE_BATCH_SIZE,
+    compute_features,
+    ignore_progress,
+    load_sample,
+)
+from vitdemo.analyses.tsne import ITERATIONS, reduce_to_plane
+from vitdemo.context import AppContext
+from vitdemo.runs import Run
+
+PROBE_POINTS, PROBE_ITERATIONS = 300, 250  # the smallest number that scikit-learn accepts
+PROBE_DIMENSIONS = 50
+_WORKER = ThreadPoolExecutor(1, thread_name_prefix="feature-time")
+
+
+@dataclass(frozen=True)
+class FeatureSpeed:
+    """Measured seconds: features of one image, and a t-SNE of `PROBE_POINTS` points."""
+
+    feature_seconds: float
+    tsne_seconds: float
+
+    def estimate_seconds(self, image_count: int) -> float:
+        """Return the time of the maps of `image_count` images.
+
+        An iteration of Barnes-Hut t-SNE takes a time proportional to N log N (van der Maaten 2014).
+        The map of the pixels is computed at the same time as the other map.
+        """
+        points = max(image_count, 2)
+        work = points * math.log(points) / (PROBE_POINTS * math.log(PROBE_POINTS))
+        tsne = self.tsne_seconds * work * ITERATIONS / PROBE_ITERATIONS
+        return self.feature_seconds * image_count + tsne
+
+
+def measure_in_background(context: AppContext, run: Run | None) -> FeatureSpeed | None:
+    """Start the measurement for the features of `run`; return its result, None until it is done.
+
+    Raises the error of a measurement that failed, for example `RunError`.
+    """
+    found: Future[FeatureSpeed] = context.cache.get_or_compute(
+        ("feature_time", run), lambda: _WORKER.submit(measure_speed, context, run)
+    )
+    return found.result() if found.done() else None
+
+
+def measure_speed(context: AppContext, run: Run | None) -> FeatureSpeed:
+    """Measure one batch of features, and a small t-SNE. Raises `RunError`."""
+    points = np.random.default_rng(0).normal(size=(PROBE_POINTS, PROBE_DIMENSIONS))
+    tsne = measure_seconds(lambda: reduce_to_plane(points, max_iter=PROBE_ITERATIONS))
+    return FeatureSpeed(_measure_features(context, run), tsne)
+
+
+def _measure_features(context: AppContext, run: Run | None) -> float:
+    """Return the seconds per image; pixels take no time."""
+    if run is None:
+        return 0.0
+    sample = load_sample(context, FEATURE_BATCH_SIZE)
+    images = sample.load_inputs(run)
+    seconds = measure_seconds(lambda: compute_features(context, run, images, ignore_progress))
+    return seconds / len(images)
+
+
+def measure_seconds(work: Callable[[], object]) -> float:
+    """Return the wall-clock time of the second call of `work`, whose first call loads libraries."""
+    work()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
