@@ -115,8 +115,10 @@ def compute_random_head_maps(
 def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
     """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
     maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
-    with np.errstate(invalid="ignore"):
-        correlations = np.corrcoef(scipy.stats.rankdata(maps, axis=1))
+    correlations = np.full((len(maps), len(maps)), np.nan)  # undefined for a single patch
+    if maps.shape[1] > 1:
+        with np.errstate(invalid="ignore"):
+            correlations = np.corrcoef(scipy.stats.rankdata(maps, axis=1))
     np.fill_diagonal(correlations, np.nan)
     pairs = correlations[1:, 1:][np.triu_indices(len(random), 1)]
     return RandomHeadCheck(correlations[0, 1:], pairs, _first_p_value(correlations))

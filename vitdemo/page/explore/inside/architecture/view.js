@@ -71,10 +71,12 @@ function lens({ steps, answers }) {
   }));
 }
 
+const isInLayers = ({ kind }) => ["attention", "mlp"].includes(kind);
+
 // The layers: their parts, and what each layer adds to the prediction.
 function layers(value) {
   const { answers, parts, repeated, steps } = value;
-  const [attention, ...others] = parts.filter(({ repeats }) => repeats > 1);
+  const [attention, ...others] = parts.filter(isInLayers);
   const name = answers[0]?.[0];
   const residual = {
     title: texts.residual,
@@ -112,7 +114,7 @@ function transformer(value) {
   const norms = heat(value.steps.norms, "drawing");
   const drawings = { patches: patches(value), stem: patches(value), tokens: norms };
   const first = value.parts.filter(({ kind }) => kind in drawings);
-  const last = value.parts.filter(({ kind, repeats }) => repeats === 1 && !(kind in drawings));
+  const last = value.parts.filter((part) => !isInLayers(part) && !(part.kind in drawings));
   const end = value.answers.length ? [prediction(value)] : [];
   return [
     row(input(value), ...first.map((part) => box(part, { drawing: drawings[part.kind] }))),

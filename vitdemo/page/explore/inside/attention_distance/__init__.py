@@ -58,7 +58,8 @@ def distance_figure(found: AttentionDistances, top: float) -> Figure:
         f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
         f"{first:.0f}% of the side in the first layer, {last:.0f}% in the last"
     )
-    svg = figures.figure_to_svg(plot_attention_distance(found.heads, found.uniform, top))
+    # All distances are 0 in a model with a single patch.
+    svg = figures.figure_to_svg(plot_attention_distance(found.heads, found.uniform, top or 1.0))
     words = f"{describe_origin(found.run)}, {describe_sample(found)}"
     return Figure(found.run.name, label, svg, words=words)
 

@@ -1,0 +1,33 @@
+"""All views of Explore for a model with one layer, one attention head and one patch."""
+
+import pytest
+
+from tests.support.factories import make_context, make_run
+from vitdemo.models import ModelSpec
+from vitdemo.page import explore
+from vitdemo.page.bridge import ViewState
+from vitdemo.page.image_sources import ImageRequest
+
+SMALLEST = {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 1}
+CAT = ImageRequest("photo:cat")
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory):
+    root = tmp_path_factory.mktemp("smallest")
+    for classes in (("cat",), ("cat", "dog")):
+        make_run(root / str(len(classes)), ModelSpec("vit", 16, options=SMALLEST), classes=classes)
+    return make_context(root)
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_every_view_has_a_payload(context, count):
+    for payload in explore.PAYLOADS.values():
+        payload(context, ViewState(CAT, count, {}))
+
+
+def test_layer_parts_are_named_by_kind(context):
+    value = explore.PAYLOADS["architecture"](context, ViewState(CAT, "2", {}))
+    kinds = [part["kind"] for part in value["parts"]]
+    assert {"attention", "mlp"} <= set(kinds)  # the view draws these as layers, also one layer
+    assert {part["repeats"] for part in value["parts"]} == {1}
