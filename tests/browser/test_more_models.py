@@ -137,10 +137,12 @@ def test_a_local_folder_is_opened_with_labels(open_page, address, tmp_path):
     page = open_page(address)
     open_panel(page)
     name = page.locator("#model-name").get_by_role("textbox")
-    name.fill(f"local:{tmp_path / 'nowhere'}")
+    name.fill(f"local:{tmp_path / ('long' * 60)}/nowhere")
     page.locator("#add-model").click()
     row = find_model_row(page, "local:.*nowhere")
     expect(row.locator(".note")).to_contain_text("does not exist. Check the path of the model.")
+    rows = page.locator("#offered-models ul")  # the long path wraps and widens no row
+    assert rows.evaluate("(list) => list.scrollWidth <= list.clientWidth")
     folder = write_checkpoint(tmp_path / "deit", "deit")
     name.fill(f"local:{folder}")
     labels = page.locator("#model-labels").get_by_role("textbox")
