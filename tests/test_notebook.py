@@ -14,6 +14,7 @@ from tests.support.factories import make_context, make_run, noise
 from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT
 from vitdemo import notebook
+from vitdemo.analyses.class_maps import compute_class_maps, measure_faithfulness
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms
@@ -47,7 +48,13 @@ def test_results_equal_those_of_the_library(run, context):
     maps = vitdemo.attribute(str(run.path), IMAGE, run.classes[3])
     assert {values.shape for values in maps.values()} == {trace.grid}
     scores = vitdemo.faithfulness(str(run.path), IMAGE, run.classes[3])
-    assert set(maps) <= set(scores)
+    asked = compute_class_maps(context, context.find_run("vit"), IMAGE, target=run.classes[3])
+    expected = measure_faithfulness(context, asked, IMAGE, fill="drop").scores  # the page's test
+    assert set(maps) <= set(scores) == set(expected)
+    for name, score in expected.items():
+        assert scores[name].score == pytest.approx(score.score, abs=1e-6)
+        assert scores[name].p_orders == pytest.approx(score.p_orders)
+        assert scores[name].verdict == score.verdict
 
 
 def test_an_image_is_a_file_an_array_or_a_pillow_image(tmp_path):
@@ -149,11 +156,18 @@ def test_view_begins_with_the_chosen_options(context):
         ),
     ],
 )
-def test_written_code_computes_the_map(context, options, expected):
+def test_written_code_computes_and_draws_the_map(
+    context, options, expected, tmp_path, monkeypatch, capsys
+):
     request = ImageRequest("photo:cat", crop_position=0.25)
     code = write_code(context, ViewState(request, "vit", options))
     values = {}
+    monkeypatch.chdir(tmp_path)
     exec(code, values)
+    values["plt"].close("all")
+    assert "The image of the map is in vitdemo-map.png." in capsys.readouterr().out
+    with Image.open(tmp_path / "vitdemo-map.png") as drawn:
+        assert len(np.unique(drawn.convert("L"))) > 10  # the image is not blank
     trace = context.trace_image(context.find_run("vit"), load_square(context, request))
     assert trace.num_prefix_tokens == 1
     products = context.value_products(trace)

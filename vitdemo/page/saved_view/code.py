@@ -1,7 +1,7 @@
 """Write Python code that computes the large attention map of a view state.
 
-The map is `values` (rows, columns). The code needs only vitdemo, so a user can continue with the
-map in a notebook.
+The map is `values` (rows, columns). The code draws the map over the model's input, saves the image,
+and prints the values, so that it shows a result as a script and in a notebook.
 """
 
 import re
@@ -10,6 +10,7 @@ from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.context import AppContext
 from vitdemo.data.photos import OURS
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.figures import SEQUENTIAL_COLOURMAP
 from vitdemo.installation import included_folder
 from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
 from vitdemo.page.explore.attention_maps import read_rollout_settings
@@ -19,6 +20,11 @@ from vitdemo.runs.opened_model import OpenedModel
 from vitdemo.runs.timm_run import TIMM_PREFIX, TimmRun
 
 TASK = "saved_code"
+HOW_TO_RUN = (
+    "# Run this with vitdemo's Python: in its folder, or anywhere after `pip install FOLDER`."
+)
+IMAGE_FILE = "vitdemo-map.png"
+OPACITY = 0.6  # of the map over the image
 FILE_NAME = "vitdemo-map.py"
 PROGRESS = "Writing the code"
 OWN_PHOTO = "photo.jpg"
@@ -42,7 +48,11 @@ def write_code(context: AppContext, state: ViewState) -> str:
     rows, words = _token_rows(trace, state.read_text("token"))
     values = f"matrix[p:, {rows}].mean(1)" if is_column else f"matrix[{rows}, p:].mean(0)"
     relation = "of each patch to" if is_column else "to each patch of"
+    title = f"{run.name}, {source}, layer {layer}"
     lines = [
+        HOW_TO_RUN,
+        "import matplotlib.pyplot as plt",
+        "",
         "import vitdemo",
         *sorted([*imports, *(line for line in more if line.startswith("from "))]),
         "",
@@ -51,7 +61,17 @@ def write_code(context: AppContext, state: ViewState) -> str:
         "p = trace.num_prefix_tokens  # special tokens before the patches",
         *(line for line in more if not line.startswith("from ")),
         matrix,
-        f"values = {values}.reshape(trace.grid)  # {relation} {words}",
+        f"values = {values}.reshape(trace.grid).cpu().numpy()  # {relation} {words}",
+        "",
+        "height, width = trace.input_image.shape[:2]",
+        "plt.imshow(trace.input_image)",
+        f"plt.imshow(values, cmap={SEQUENTIAL_COLOURMAP!r}, alpha={OPACITY}, "
+        "extent=(0, width, height, 0))",
+        "plt.colorbar()",
+        f"plt.title({title!r})",
+        f"plt.savefig({IMAGE_FILE!r})",
+        "print(values)",
+        f'print("The image of the map is in {IMAGE_FILE}.")',
     ]
     return "\n".join(lines) + "\n"
 

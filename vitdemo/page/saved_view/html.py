@@ -52,7 +52,8 @@ PREFIX = "vitdemo/"  # of the names of modules in the import map
 # State keys that the saved page starts with. The settings of rollout need no server, because the
 # saved rollout was computed with them.
 STATE_KEYS = (
-    *("of", "head", "token", "direction", "order", "across", "scale", "colour", "view", "opacity"),
+    *("of", "column", "head", "token", "direction", "order", "across", "scale", "colour"),
+    *("view", "opacity"),
     *("fusion", "discard", "first", "residual"),
 )
 IMPORT = re.compile(r'^((?:import|export)(?: [^;"]* from)? )"(\.[^"]+)";', re.MULTILINE)

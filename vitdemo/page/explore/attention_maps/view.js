@@ -120,11 +120,13 @@ function layout({ choose, fold, saves }) {
   </div>`;
 }
 
-// The options of the view, which the URL contains. Without `of`, the map is the most faithful one.
+// The options of the view, which the URL contains. Without `of`, the map is the one with the highest mean score.
 const HEAD_LIMIT = 999;
+const COLUMNS = ["mean", "rollout", "similar"]; // maps in the grid's last column: the one that was chosen last
 const oneOf = (values) => (text) => (values.includes(text) ? text : undefined);
 const PARAMS = {
   of: { start: null, parse: oneOf(["head", "norm-head", ...Object.keys(SOURCES)]) },
+  column: { start: "rollout", parse: oneOf(COLUMNS) },
   head: { start: 1, parse: (text) => within(text, HEAD_LIMIT) },
   token: { parse: (text) => text.slice(0, 12) },
   direction: { start: "outgoing", parse: oneOf(Object.keys(DIRECTIONS)) },
@@ -153,7 +155,7 @@ function create(element) {
   let look = null; // the drawn payload, with its matrices and tokens
   let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
   let pointed = null; // number of the patch under the pointer
-  let other = "rollout"; // the map in the last column of the grid: the source that was chosen last
+  let other = "rollout"; // the map in the last column of the grid
   let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
   let cursor = 0; // the patch at the keyboard cursor
   let commonTop = null; // the maximum of the colour scale of all heads, if they have the same
@@ -291,7 +293,8 @@ function create(element) {
   // --- user input ---
 
   function choose({ layer, ...changes }) {
-    store.set(changes);
+    const column = changes.of && COLUMNS.includes(state.of) ? { column: state.of } : {};
+    store.set({ ...column, ...changes });
     if (layer) store.chooseLayer(layer);
   }
 
@@ -314,8 +317,7 @@ function create(element) {
   // Choose the maps in the grid: either attention weights, or norm-weighted attention.
   function wallOf(of) {
     set = NORMS.includes(of) ? "norm-head" : "head";
-    if (of in SOURCES) other = of;
-    else if ((other === "norm") !== (of === "norm-head")) other = of === "norm-head" ? "norm" : "mean";
+    other = of in SOURCES ? of : of === "norm-head" ? "norm" : state.column;
   }
 
   // Update the controls from the state.
