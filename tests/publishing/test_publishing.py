@@ -24,6 +24,7 @@ from vitdemo.errors import ModelError, RunError
 from vitdemo.explain.forward_pass import run_forward
 from vitdemo.models import ModelSpec
 from vitdemo.publishing import onnx_export
+from vitdemo.publishing.model_card import escape_markdown, format_code
 from vitdemo.publishing.onnx_export import export_onnx
 from vitdemo.publishing.repository import push_run, write_repository
 from vitdemo.runs import model_files
@@ -215,3 +216,11 @@ def test_missing_onnx_packages_and_folders_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(ModelError, match="does not exist"):
         export_onnx(run, tmp_path / "none" / "model.onnx")
+
+
+def test_names_stay_one_cell_and_one_code_span_of_markdown():
+    assert escape_markdown("a|b") == "a\\|b"
+    assert escape_markdown("a\\|b\n<b>*x*") == "a\\\\\\|b \\<b\\>\\*x\\*"
+    assert escape_markdown("traffic_light _x_") == "traffic_light \\_x\\_"
+    assert format_code("a`b") == "`` a`b ``"
+    assert format_code("mine") == "`mine`"

@@ -1,5 +1,6 @@
 """Model cards for the Hugging Face Hub, written from runs: recipe, data, results, limits, use."""
 
+import re
 from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCardData
@@ -81,9 +82,9 @@ def _describe_model(run: Run) -> str:
     millions = f"{parameters / 1e6:.2f} million parameters, " if parameters else ""
     macs = run.config.get("macs")
     cost = f", {macs / 1e6:,.0f} million multiply-adds per image" if macs else ""
-    listed = list(run.classes[:MAX_LISTED_CLASSES])
+    listed = [escape_markdown(name) for name in run.classes[:MAX_LISTED_CLASSES]]
     more = f" and {count - len(listed)} more" if count > len(listed) else ""
-    summary = str(run.config["recipe"].get("summary") or run.spec.family)
+    summary = escape_markdown(str(run.config["recipe"].get("summary") or run.spec.family))
     return (
         f"{summary[:1].upper()}{summary[1:]}. The model has {millions}an input of {size} x {size} "
         f"pixels{cost} and {count} classes.\n\nClasses: {', '.join(listed)}{more}."
@@ -113,12 +114,12 @@ def _explain_use(repository: str, *, is_timm: bool) -> str:
 def _describe_data(run: Run) -> str:
     split = run.config.get("split") or {}
     train, validation = (split.get(f"{part}_pictures") for part in ("train", "validation"))
-    words = f"Dataset: {run.dataset_name or 'not recorded'}."
+    words = f"Dataset: {escape_markdown(run.dataset_name or 'not recorded')}."
     if train is not None and validation is not None:
         words += f" {train:,} training images and {validation:,} validation images"
         words += f" (stratified split, seed {split.get('seed', 0)})."
     if run.origin.get("run"):
-        words += f" Training started from the weights of the run `{run.origin['run']}`."
+        words += f" Training started from the weights of the run {format_code(run.origin['run'])}."
     elif run.config["recipe"].get("pretrained") and run.spec.name:
         words += f" Training started from timm's pretrained weights `{run.spec.name}`."
     return words
@@ -126,13 +127,13 @@ def _describe_data(run: Run) -> str:
 
 def _describe_training(run: Run) -> str:
     used = run.weights_record
-    words = [f"Recipe: `{run.config['recipe'].get('name', 'unknown')}`."]
+    words = [f"Recipe: {format_code(str(run.config['recipe'].get('name', 'unknown')))}."]
     if used:
         epochs = used["epoch"]
         minutes = run.train_seconds / 60
         words.append(f"{epochs} epochs in {minutes:.1f} minutes, including validation.")
     if run.device:
-        words.append(f"Hardware: {run.device}.")
+        words.append(f"Hardware: {escape_markdown(run.device)}.")
     packages = run.config.get("packages") or {}
     if packages:
         words.append(f"Software: {', '.join(f'{n} {v}' for n, v in packages.items())}.")
@@ -153,8 +154,23 @@ def _describe_training(run: Run) -> str:
 def _format(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_format, value))
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|")
+    return escape_markdown(f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def escape_markdown(text: str) -> str:
+    """Escape `text` for a line or a table cell of Markdown, in which it stays as it is."""
+    line = " ".join(text.split())
+    # "_" and "-" inside a word have no meaning.
+    escaped = re.sub(r"([\\`*\[\]<>#|~]|(?<!\w)_|_(?!\w))", r"\\\1", line)
+    return escaped.replace("&", "&amp;")
+
+
+def format_code(text: str) -> str:
+    """Return `text` as code of Markdown; the fence is longer than any backticks in `text`."""
+    line = " ".join(text.split())
+    longest = max((len(each) for each in re.findall("`+", line)), default=0)
+    fence, space = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
@@ -173,7 +189,8 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         f"| expected calibration error | {percent_text(error)} | |",
     ]
     rows = [
-        f"| {name} | {percent_text(recall)} | {_interval(recall, int(support))} | {int(support)} |"
+        f"| {escape_markdown(name)} | {percent_text(recall)} | {_interval(recall, int(support))} "
+        f"| {int(support)} |"
         for name, recall, support in zip(run.classes, found.recall, found.support, strict=True)
         if support
     ]
@@ -184,7 +201,8 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         source = f"The results are from cross-validation on the {n:,} images of the dataset. "
     else:
         source = (
-            f"The test set has {n:,} images, was read once after training, and selected nothing. "
+            f"The test set has {n:,} images. This model was evaluated on it after training. "
+            "Earlier models and recipes may have been evaluated on the same images. "
         )
     note = (
         "The intervals are Wilson's; they describe the sampling of images, and not the variation "

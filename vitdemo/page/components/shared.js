@@ -143,10 +143,15 @@ export async function copyText(text, name, type) {
   }
 }
 
+// A spreadsheet would compute a name that begins with "=" or "@", so it gets an apostrophe.
+const asText = (cell) => (/^[=@]/.test(cell) ? `'${cell}` : cell);
+
 export const csv = (rows) =>
   rows
     .map((row) =>
-      row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join(",")
+      row.map(asText)
+        .map((cell) => (/[",\r\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell))
+        .join(",")
     )
     .join("\n") + "\n";
 

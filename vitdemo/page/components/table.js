@@ -73,7 +73,8 @@ function exported(columns, rows) {
 }
 
 function markdown(columns, rows) {
-  const words = (cells) => `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+  const escape = (text) => text.replaceAll("\\", "\\\\").replaceAll("|", "\\|").replace(/\s+/g, " ");
+  const words = (cells) => `| ${cells.map(escape).join(" | ")} |`;
   const under = columns.map(({ numeric }) => (numeric ? "---:" : "---"));
   const lines = rows.map((row) => row.map(({ text, note }) => (note ? `${text} (${note})` : text)));
   return [words(columns.map(({ label }) => label)), words(under), ...lines.map(words)].join("\n") + "\n";
