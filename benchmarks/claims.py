@@ -353,8 +353,9 @@ def lesson_steps(subjects: ClaimInputs) -> ClaimRows:
         last = predict_without_heads(subjects.context, run, image, [(L - 1, i) for i in range(H)])
         rows.append((f"{run.name}, heads of the last layer off", format_prediction(run, last)))
         for count in (L - 1, L):
-            barred = predict_with_knockout(subjects.context, run, image, range(count)).after
-            rows.append((f"{run.name}, layers 1 to {count} barred", format_prediction(run, barred)))
+            blocked = predict_with_knockout(subjects.context, run, image, range(count)).after
+            text = format_prediction(run, blocked)
+            rows.append((f"{run.name}, layers 1 to {count} blocked", text))
         maps = [look.rollout_map(i, fusion="mean", discard_ratio=0.0) for i in range(1, L + 1)]
         like = [scipy.stats.spearmanr(each.ravel(), maps[-1].ravel()).statistic for each in maps]
         values = " ".join(f"{x:.2f}" for x in like)

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1000, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument(
-        "--last", action="store_true", help="bar the last k layers instead of the first k layers"
+        "--last", action="store_true", help="block the last k layers instead of the first k layers"
     )
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
@@ -63,13 +63,13 @@ def print_knockout_table(
 ) -> None:
     L = len(model.blocks)
     print(f"\n**{run.name}, {len(images)} test images**\n")
-    print("| barred layers | accuracy | mean probability | same prediction |")
+    print("| blocked layers | accuracy | mean probability | same prediction |")
     print("|---|---|---|---|", flush=True)
     pixels = run.preprocessing(images.images)
     whole = None
     for k in range(L + 1):
         layers = range(L - k, L) if last_layers else range(k)
-        found = predict_with_barred_patches(model, pixels, layers)  # (B, C)
+        found = predict_with_blocked_patches(model, pixels, layers)  # (B, C)
         whole = found if whole is None else whole
         values = compute_knockout_metrics(found, whole, images.labels)
         cells = " | ".join(f"{value:.1%}" for value in values)
@@ -84,12 +84,12 @@ def format_layer_range(layers: range) -> str:
 
 
 @torch.inference_mode()
-def predict_with_barred_patches(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
-    """Return the probabilities (B, C) with the patches barred in `layers` (counted from 0)."""
-    barred = build_patch_knockout(model, layers)
+def predict_with_blocked_patches(model: nn.Module, pixels: Tensor, layers: Sequence[int]) -> Tensor:
+    """Return the probabilities (B, C) with the patches blocked in `layers` (counted from 0)."""
+    blocked = build_patch_knockout(model, layers)
     device = next(model.parameters()).device
     parts = [
-        compute_knockout_logits(model, part.to(device), barred)
+        compute_knockout_logits(model, part.to(device), blocked)
         for part in pixels.split(KNOCKOUT_BATCH_SIZE)
     ]
     return torch.cat(parts).softmax(dim=1).cpu()

@@ -49,7 +49,7 @@ COLUMN_FORMATS = {
     "next_share": ("weight of the new first three", "{:.1%} ({:.1%} to {:.1%})"),
     "agreed": ("in the first three of a head", "{:.2f} ({:.2f} to {:.2f})"),
     "length": ("token norm / median norm", "{:.2f} ({:.2f} to {:.2f})"),
-    "barred": ("probability lost: barred in last layer", "{:+.2%} ({:+.2%} to {:+.2%})"),
+    "blocked": ("probability lost: blocked in last layer", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without": ("probability lost: first three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without_next": ("next three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
     "without_any": ("any three dropped", "{:+.2%} ({:+.2%} to {:+.2%})"),
@@ -108,7 +108,7 @@ def measure_sinks(model: nn.Module, image: Tensor, seed: int) -> dict[str, float
         "next_share": weight_after_removal(model, image, first),
         "agreed": float(common.mean()),
         "length": float(lengths[first].mean() / lengths.median()),
-        "barred": measure_drop_when_barred(model, image, first),
+        "blocked": measure_drop_when_blocked(model, image, first),
     } | measure_drop_without(
         model, image, {"without": first, "without_next": following, "without_any": any_three}
     )
@@ -123,25 +123,25 @@ def compute_received_norms(model: nn.Module, trace: forward_pass.Trace) -> Tenso
 def weight_after_removal(model: nn.Module, image: Tensor, dropped: Tensor) -> float:
     """Return the weight fraction of the most attended patches after the `dropped` ones are removed.
 
-    Instead of being removed, they are barred from attention in all layers, which has the same
+    Instead of being removed, they are blocked from attention in all layers, which has the same
     effect on all other tokens.
     """
-    barred = make_empty_mask(model)
-    barred[:, :, model.num_prefix_tokens + dropped.cpu()] = True
-    heads = trace_with_knockout(model, image, barred).attention[-1][
+    blocked = make_empty_mask(model)
+    blocked[:, :, model.num_prefix_tokens + dropped.cpu()] = True
+    heads = trace_with_knockout(model, image, blocked).attention[-1][
         0, :, 0, model.num_prefix_tokens :
     ]
     mean = heads.float().mean(0)
     return float(mean.topk(GROUP_SIZE).values.sum() / mean.sum())
 
 
-def measure_drop_when_barred(model: nn.Module, image: Tensor, patches: Tensor) -> float:
+def measure_drop_when_blocked(model: nn.Module, image: Tensor, patches: Tensor) -> float:
     """Return the lost probability if the class token cannot attend to `patches` in layer L."""
-    barred = make_empty_mask(model)
-    barred[-1, 0, model.num_prefix_tokens + patches.cpu()] = True
+    blocked = make_empty_mask(model)
+    blocked[-1, 0, model.num_prefix_tokens + patches.cpu()] = True
     before, after = (
         compute_knockout_logits(model, image, mask).softmax(1)[0]
-        for mask in (make_empty_mask(model), barred)
+        for mask in (make_empty_mask(model), blocked)
     )
     return float(before.max() - after[before.argmax()])
 

@@ -61,7 +61,7 @@ def test_sink_measurements_equal_a_plain_implementation(spec):
         outputs = block(tokens[:, positions])
         blocked = model.forward_head(model.norm(outputs)).softmax(1)[0]
         expected = float(probabilities[predicted] - blocked[predicted])
-        assert result["barred"] == pytest.approx(expected, abs=1e-5) and abs(expected) > 1e-5
+        assert result["blocked"] == pytest.approx(expected, abs=1e-5) and abs(expected) > 1e-5
     assert abs(drop) > 1e-4  # otherwise nothing is tested
     assert result["without"] == pytest.approx(drop, abs=1e-5)
     assert result["without_any"] != pytest.approx(result["without"], abs=1e-5)

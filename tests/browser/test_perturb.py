@@ -294,19 +294,19 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
         == probabilities
     )
     fill_slider(page, "#barred-last", 0)
-    expect(find_knockout_result(page)).to_contain_text("No layer is barred")
+    expect(find_knockout_result(page)).to_contain_text("No layer is blocked")
     page.wait_for_url(lambda url: "barred_last" not in url)
     fill_slider(page, "#barred-last", 3)
     choose_model(page, "timm")  # its two layers limit the slider
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 2 layers")
     expect(page.locator("#barred-last input[type=number]")).to_have_value("2")
     choose_model(page, "resnet")
-    expect(find_knockout_result(page)).to_contain_text("no attention to bar")
+    expect(find_knockout_result(page)).to_contain_text("no attention to block")
     expect(page.locator("#barred-last input[type=number]")).to_be_disabled()
     choose_model(page, "vit")
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in layers 1 to 2")
     fill_slider(page, "#barred-last", 0)
-    expect(find_knockout_result(page)).to_contain_text("No layer is barred")
+    expect(find_knockout_result(page)).to_contain_text("No layer is blocked")
     assert fits_window(page)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.knockout import compute_knockout_metrics, predict_with_barred_patches
+from benchmarks.knockout import compute_knockout_metrics, predict_with_blocked_patches
 from tests.support.factories import (
     ATTENTION_MODELS,
     RESNET,
@@ -35,10 +35,10 @@ def model(request):
     return random_model(MODELS[request.param]).double()
 
 
-def reference_masked_logits(model, images, barred):
+def reference_masked_logits(model, images, blocked):
     """Compute logits with timm's block formula and torch's attention mask (L, N, N)."""
     x = model._pos_embed(model.patch_embed(images))
-    for block, mask in zip(model.blocks, barred, strict=True):
+    for block, mask in zip(model.blocks, blocked, strict=True):
         attn, normed = block.attn, block.norm1(x)
         B, N, D = normed.shape
         qkv = attn.qkv(normed).view(B, N, 3, attn.num_heads, D // attn.num_heads)
@@ -54,29 +54,29 @@ def reference_masked_logits(model, images, barred):
 
 
 @torch.no_grad()
-def test_logits_are_equal_for_all_images_if_all_layers_are_barred(model):
+def test_logits_are_equal_for_all_images_if_all_layers_are_blocked(model):
     images = random_images(model)
-    barred = build_patch_knockout(model, range(len(model.blocks)))
-    logits = compute_knockout_logits(model, images, barred)
+    blocked = build_patch_knockout(model, range(len(model.blocks)))
+    logits = compute_knockout_logits(model, images, blocked)
     assert torch.equal(logits[0], logits[1])
     assert (model(images)[0] - model(images)[1]).abs().max() > 1e-3
 
 
 @torch.no_grad()
-def test_register_tokens_pass_on_the_image_if_not_barred():
+def test_register_tokens_pass_on_the_image_if_not_blocked():
     model = random_model(MODELS["registers"]).double()
-    barred = build_patch_knockout(model, range(len(model.blocks)))
-    barred[:, 1 : model.num_prefix_tokens] = False
-    first, second = compute_knockout_logits(model, random_images(model), barred)
+    blocked = build_patch_knockout(model, range(len(model.blocks)))
+    blocked[:, 1 : model.num_prefix_tokens] = False
+    first, second = compute_knockout_logits(model, random_images(model), blocked)
     assert (first - second).abs().max() > 1e-6
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("layers", [[], [0], [1], [0, 1]])
-def test_barred_layers_equal_torch_masked_attention(model, layers):
-    images, barred = random_images(model), build_patch_knockout(model, layers)
-    logits = compute_knockout_logits(model, images, barred)
-    expected = reference_masked_logits(model, images, barred)
+def test_blocked_layers_equal_torch_masked_attention(model, layers):
+    images, blocked = random_images(model), build_patch_knockout(model, layers)
+    logits = compute_knockout_logits(model, images, blocked)
+    expected = reference_masked_logits(model, images, blocked)
     torch.testing.assert_close(logits, expected, atol=1e-9, rtol=0)
     assert ((logits - model(images)).abs().max() > 1e-6) == bool(layers)
 
@@ -85,8 +85,8 @@ def test_barred_layers_equal_torch_masked_attention(model, layers):
 def test_masks_can_differ_by_image_and_the_model_is_unchanged(model):
     images, weights = random_images(model), copy.deepcopy(model.state_dict())
     first, second = build_patch_knockout(model, [0]), build_patch_knockout(model, [1])
-    barred = torch.stack([first, second], dim=1)  # (L, B, N, N)
-    logits = compute_knockout_logits(model, images, barred)
+    blocked = torch.stack([first, second], dim=1)  # (L, B, N, N)
+    logits = compute_knockout_logits(model, images, blocked)
     torch.testing.assert_close(logits[:1], compute_knockout_logits(model, images[:1], first))
     torch.testing.assert_close(logits[1:], compute_knockout_logits(model, images[1:], second))
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
@@ -94,22 +94,22 @@ def test_masks_can_differ_by_image_and_the_model_is_unchanged(model):
 
 def test_mask_bars_special_tokens_from_patches_only():
     model = random_model(MODELS["distilled"])
-    barred = build_patch_knockout(model, [1])
-    assert not barred[0].any()
-    assert barred[1, :2, 2:].all() and not barred[1, :, :2].any() and not barred[1, 2:].any()
+    blocked = build_patch_knockout(model, [1])
+    assert not blocked[0].any()
+    assert blocked[1, :2, 2:].all() and not blocked[1, :, :2].any() and not blocked[1, 2:].any()
 
 
 def test_invalid_layers_models_and_masks_raise_errors():
     model = random_model(VIT)
-    images, barred = random_images(model), build_patch_knockout(model, [])
+    images, blocked = random_images(model), build_patch_knockout(model, [])
     with pytest.raises(ValueError, match=r"no layer 3: the model has layers 0\.\.2"):
         build_patch_knockout(model, [3])
     with pytest.raises(ValueError, match="mean of its patch tokens"):
         build_patch_knockout(random_model(TIMM_KINDS["average pooled"]), [0])
     with pytest.raises(ValueError, match="shape"):
-        compute_knockout_logits(model, images, barred[:2])
+        compute_knockout_logits(model, images, blocked[:2])
     with pytest.raises(ValueError, match="all True"):
-        compute_knockout_logits(model, images, torch.ones_like(barred))
+        compute_knockout_logits(model, images, torch.ones_like(blocked))
 
 
 def test_benchmark_measures_accuracy_confidence_and_agreement():
@@ -119,7 +119,7 @@ def test_benchmark_measures_accuracy_confidence_and_agreement():
     assert metrics == pytest.approx((2 / 3, (0.4 + 0.7 + 0.9) / 3, 2 / 3))
     model = random_model(VIT)
     pixels = random_images(model, batch=3)
-    found = predict_with_barred_patches(model, pixels, [])
+    found = predict_with_blocked_patches(model, pixels, [])
     torch.testing.assert_close(found, model(pixels).softmax(1), atol=1e-5, rtol=0)
 
 
@@ -148,13 +148,13 @@ def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds):
 
 
 def make_state(name: str, first: object, last: object) -> ViewState:
-    barred = {"barred_first": first, "barred_last": last}
-    return ViewState(ImageRequest("photo:cat"), name, barred)
+    blocked = {"barred_first": first, "barred_last": last}
+    return ViewState(ImageRequest("photo:cat"), name, blocked)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("resnet", "no attention to bar"), ("average-pooled", "mean of its patch tokens")],
+    [("resnet", "no attention to block"), ("average-pooled", "mean of its patch tokens")],
 )
 def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, message):
     found = page.payload(runs_of_kinds, make_state(name, 1, 2))
@@ -164,7 +164,7 @@ def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds,
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "kept", "barred"),
+    ("first", "last", "kept", "blocked"),
     [
         (1, 0, (1, 0), []),
         (1, 2, (1, 2), [0, 1]),
@@ -174,13 +174,13 @@ def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds,
         ("x", None, (1, 0), []),
     ],
 )
-def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, last, kept, barred):
-    assert [*page.barred_layers(*kept)] == barred
+def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, last, kept, blocked):
+    assert [*page.select_blocked_layers(*kept)] == blocked
     found = page.payload(runs_of_kinds, make_state("vit", first, last))
     for value, slider in zip(kept, found.controls.values(), strict=True):
         assert slider == {"maximum": 3, "interactive": True, "value": value}
     is_told = found.data[0]["text"] == page.NO_LAYER_MESSAGE
-    assert is_told == (not barred)
+    assert is_told == (not blocked)
 
 
 def test_card_lists_the_top_classes_and_the_new_prediction():

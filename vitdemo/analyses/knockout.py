@@ -52,12 +52,13 @@ def predict_with_knockout(
     model = context.load_model(run)
     require_attention(run, model)
     try:
-        barred = build_patch_knockout(model, layers)
+        blocked = build_patch_knockout(model, layers)
     except ValueError as error:
         raise RunError(f"'{run.name}': {error}") from error
     look = context.trace_image(run, image)
     _, pixels = context.prepare_input(run.preprocessing, image)
-    logits = to_numpy(compute_knockout_logits(model, pixels, barred))[0]  # (C,)
+    logits = to_numpy(compute_knockout_logits(model, pixels, blocked))[0]  # (C,)
     require_finite(run, logits)
     before, after = (scipy.special.softmax(row) for row in (to_numpy(look.logits), logits))
-    return KnockoutResult(run, before, after, tuple(sorted(layers)), look.prefix_names, len(barred))
+    chosen = tuple(sorted(layers))
+    return KnockoutResult(run, before, after, chosen, look.prefix_names, len(blocked))

@@ -114,13 +114,13 @@ class ForwardPass(NamedTuple):
 
 
 def run_forward(
-    model: nn.Module, images: Tensor, barred: Iterable[Tensor] | None = None
+    model: nn.Module, images: Tensor, blocked: Iterable[Tensor] | None = None
 ) -> ForwardPass:
-    """Run all blocks; `barred` contains the mask of each block, as in `compute_heads`."""
+    """Run all blocks; `blocked` contains the mask of each block, as in `compute_heads`."""
     x = embed_images(model, images)  # (B, N, D)
     tokens, attention = [x], []
-    for block, mask in zip(model.blocks, barred or [None] * len(model.blocks), strict=True):
-        x, weights, features = run_block(block, x, barred=mask)
+    for block, mask in zip(model.blocks, blocked or [None] * len(model.blocks), strict=True):
+        x, weights, features = run_block(block, x, blocked=mask)
         tokens.append(x)
         attention.append(weights)
     return ForwardPass(classify_tokens(model, x), tokens, attention, features)
@@ -142,17 +142,17 @@ def run_block(
     x: Tensor,
     head_mask: Tensor | None = None,
     replacement: Tensor | None = None,
-    barred: Tensor | None = None,
+    blocked: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Run one block on tokens (B, N, D).
 
     Returns the block's output (B, N, D), its attention (B, H, N, N), and the normalised tokens
     (B, N, D) that enter the attention. `head_mask` (B, H) multiplies the output of each head. If
-    the mask is 0, the head's output is `replacement` (H, N or 1, D/H), or zeros. `barred` is as in
+    the mask is 0, the head's output is `replacement` (H, N or 1, D/H), or zeros. `blocked` is as in
     `compute_heads`.
     """
     attn, features = block.attn, block.norm1(x)
-    heads, weights = compute_heads(attn, features, barred)
+    heads, weights = compute_heads(attn, features, blocked)
     if head_mask is not None:
         head_mask = head_mask[..., None, None].to(heads.dtype)  # (B, H, 1, 1)
         heads = heads * head_mask
@@ -176,19 +176,19 @@ def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def compute_heads(
-    attn: nn.Module, x: Tensor, barred: Tensor | None = None
+    attn: nn.Module, x: Tensor, blocked: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Compute outputs (B, H, N, D/H) and weights (B, H, N, N) of heads from tokens (B, N, D).
 
-    `barred` is a bool tensor that broadcasts to (B, H, N, N). Where it is True, the weight is 0;
+    `blocked` is a bool tensor that broadcasts to (B, H, N, N). Where it is True, the weight is 0;
     the other weights of the row still sum to one.
     """
     q, k, v = compute_block_qkv(attn, x)
     # Scores are float32, as in fused kernels. In half precision, rows would not sum to one, and
     # scores above 65504 would be infinite.
     scores = (upcast(q) * attn.scale) @ upcast(k).mT  # (B, H, N, N)
-    if barred is not None:
-        scores = scores.masked_fill(barred, -math.inf)
+    if blocked is not None:
+        scores = scores.masked_fill(blocked, -math.inf)
     weights = scores.softmax(dim=-1)
     return apply_optional(attn, "attn_drop", weights.to(v.dtype)) @ v, weights
 

@@ -1,14 +1,14 @@
-"""Attention knock-out: tokens are barred from attending to chosen tokens in chosen layers.
+"""Attention knock-out: tokens are blocked from attending to chosen tokens in chosen layers.
 
-Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the barred
+Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the blocked
 pairs are minus infinity before the softmax, so the other weights of each row still sum to one. The
 change of the prediction shows how much the prediction depends on the information that passes
 between these tokens. The model is not changed: the mask is an argument of the pass.
 
 Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
 
-    barred = build_patch_knockout(model, range(0, 6))  # special tokens, layers 1 to 6
-    compute_knockout_logits(model, images, barred)  # (B, C)
+    blocked = build_patch_knockout(model, range(0, 6))  # special tokens, layers 1 to 6
+    compute_knockout_logits(model, images, blocked)  # (B, C)
 """
 
 from collections.abc import Iterable
@@ -26,27 +26,28 @@ from vitdemo.explain.forward_pass import (
 from vitdemo.models.plain_vit import check_plain_vit
 
 
-def compute_knockout_logits(model: nn.Module, images: Tensor, barred: Tensor) -> Tensor:
-    """Compute the logits (B, C) of normalised `images` (B, 3, height, width) with barred attention.
+def compute_knockout_logits(model: nn.Module, images: Tensor, blocked: Tensor) -> Tensor:
+    """Compute the logits (B, C) of `images` (B, 3, height, width) with blocked attention.
 
-    `barred` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for each image. Where `barred`
-    is True, the row's token cannot attend to the column's token in any head of this layer.
+    The images are normalised. `blocked` is a bool tensor (L, N, N), or (L, B, N, N) with a mask for
+    each image. Where `blocked` is True, the row's token cannot attend to the column's token in any
+    head of this layer.
 
-    Raises `ValueError` for a `barred` of another shape, or with a row that is all True. Raises
-    `TypeError` for a model that `trace` rejects.
+    Raises `ValueError` for a `blocked` of another shape, or with a row that is all True.
+    Raises `TypeError` for a model that `trace` rejects.
     """
-    return _run_barred(model, images, barred).logits
+    return _run_masked(model, images, blocked).logits
 
 
-def trace_with_knockout(model: nn.Module, images: Tensor, barred: Tensor) -> Trace:
-    """Compute logits, tokens and attention for `images` with the attention mask `barred`."""
-    return stack_trace(_run_barred(model, images, barred))
+def trace_with_knockout(model: nn.Module, images: Tensor, blocked: Tensor) -> Trace:
+    """Compute logits, tokens and attention for `images` with the attention mask `blocked`."""
+    return stack_trace(_run_masked(model, images, blocked))
 
 
 def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
-    """Build the mask (L, N, N) that bars all special tokens from the patches in `layers`.
+    """Build the mask (L, N, N) that blocks the attention of special tokens to patches in `layers`.
 
-    Special tokens are the class token, the distillation token and the registers. They are barred
+    Special tokens are the class token, the distillation token and the registers. They are blocked
     together, because the class token could otherwise read information about the patches from a
     register. If `layers` contains all layers, the logits do not depend on the image.
 
@@ -61,24 +62,24 @@ def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
         )
     L, p = len(model.blocks), model.num_prefix_tokens
     N = p + model.patch_embed.num_patches
-    barred = torch.zeros(L, N, N, dtype=torch.bool)
+    blocked = torch.zeros(L, N, N, dtype=torch.bool)
     for layer in layers:
         if layer not in range(L):
             raise ValueError(f"There is no layer {layer}: the model has layers 0..{L - 1}.")
-        barred[layer, :p, p:] = True
-    return barred
+        blocked[layer, :p, p:] = True
+    return blocked
 
 
-def _run_barred(model: nn.Module, images: Tensor, barred: Tensor) -> ForwardPass:
+def _run_masked(model: nn.Module, images: Tensor, blocked: Tensor) -> ForwardPass:
     check_plain_vit(model)
     L, B = len(model.blocks), len(images)
     N = model.num_prefix_tokens + model.patch_embed.num_patches
-    if barred.dtype != torch.bool or barred.shape not in ((L, N, N), (L, B, N, N)):
+    if blocked.dtype != torch.bool or blocked.shape not in ((L, N, N), (L, B, N, N)):
         raise ValueError(
-            f"`barred` is {barred.dtype} of shape {tuple(barred.shape)}, not torch.bool of shape "
-            f"{(L, N, N)} or {(L, B, N, N)}."
+            f"`blocked` is {blocked.dtype} of shape {tuple(blocked.shape)}, not torch.bool of "
+            f"shape {(L, N, N)} or {(L, B, N, N)}."
         )
-    if barred.all(dim=-1).any():
-        raise ValueError("A row of `barred` is all True. Leave one entry of each row False.")
-    masks = barred.to(images.device)
+    if blocked.all(dim=-1).any():
+        raise ValueError("A row of `blocked` is all True. Leave one entry of each row False.")
+    masks = blocked.to(images.device)
     return run_forward(model, images, [m[:, None] if m.ndim == 3 else m for m in masks])

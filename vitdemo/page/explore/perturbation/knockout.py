@@ -1,7 +1,7 @@
 """Attention knock-out: in some layers, the class token cannot attend to any patch.
 
-The layers `barred_first` to `barred_last` are barred. If the last is before the first, as
-initially, no layer is barred.
+The layers `barred_first` to `barred_last` are blocked. If the last is before the first, as
+initially, no layer is blocked.
 """
 
 import gradio as gr
@@ -17,16 +17,16 @@ from vitdemo.page.explore.tab import COMMON_DEPTH
 from vitdemo.page.gradio_patches import UncheckedSlider
 
 VIEW = "knockout"
-LAST_LABEL = "Last barred layer (0: none)"
+LAST_LABEL = "Last blocked layer (0: none)"
 EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
 MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
     "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
     f"same, it does not depend on this attention. {KNOCKOUT_FINDING}"
 )
-NO_LAYER_MESSAGE = "No layer is barred. Move the second slider to bar layers 1 to that layer."
+NO_LAYER_MESSAGE = "No layer is blocked. Move the second slider to block layers 1 to that layer."
 KNOCKOUT_CAVEAT = (
-    "The model was not trained with barred attention. This may cause part of the change."
+    "The model was not trained with blocked attention, so this may cause part of the change."
 )
 
 
@@ -37,7 +37,7 @@ def build() -> dict[str, gr.Slider]:
         options = {"step": 1, "min_width": 140}
         with gr.Row():
             first = UncheckedSlider(
-                1, COMMON_DEPTH, 1, label="First barred layer", elem_id="barred-first", **options
+                1, COMMON_DEPTH, 1, label="First blocked layer", elem_id="barred-first", **options
             )
             last = UncheckedSlider(
                 0, COMMON_DEPTH, 0, label=LAST_LABEL, elem_id="barred-last", **options
@@ -53,12 +53,12 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         run = context.find_run(state.model)
         depth = context.count_layers(run)
         if not depth:
-            raise RunError(f"'{run.name}' has no attention to bar. Choose a Vision Transformer.")
+            raise RunError(f"'{run.name}' has no attention to block. Choose a Vision Transformer.")
         first, last = (
             round(state.read_number(name, low, depth, low))
             for name, low in EMPTY_LAYER_RANGE.items()
         )
-        found = predict_with_knockout(context, run, image, barred_layers(first, last))
+        found = predict_with_knockout(context, run, image, select_blocked_layers(first, last))
     except VitdemoError as error:
         locked = {"maximum": COMMON_DEPTH, "interactive": False}  # not an earlier model's range
         return ViewData(
@@ -71,8 +71,8 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     return ViewData(document_payload(knockout_blocks(found)), sliders)
 
 
-def barred_layers(first: int, last: int) -> range:
-    """Return the barred layers, from 0, for the layers `first` to `last`, from 1."""
+def select_blocked_layers(first: int, last: int) -> range:
+    """Return the blocked layers, from 0, for the layers `first` to `last`, from 1."""
     return range(first - 1, max(last, first - 1))
 
 
@@ -89,13 +89,13 @@ def knockout_blocks(found: KnockoutResult) -> list[DocumentBlock]:
         f"{found.run.classes[now]} ({percent_text(found.after[now])}%)."
     )
     if len(found.special_tokens) == 1:
-        barred, remarks = "The class token cannot attend", [KNOCKOUT_CAVEAT]
+        subject, remarks = "The class token cannot attend", [KNOCKOUT_CAVEAT]
     else:
-        barred = "No special token can attend"
+        subject = "No special token can attend"
         remarks = [describe_special_tokens(found), KNOCKOUT_CAVEAT]
     return [
         Text(verdict, told=True),
-        ProbabilityChange(f"{barred} to patches in {describe_layers(found)}", rows),
+        ProbabilityChange(f"{subject} to patches in {describe_layers(found)}", rows),
         *(Text(remark, quiet=True) for remark in remarks),
     ]
 
@@ -108,10 +108,10 @@ def describe_layers(found: KnockoutResult) -> str:
 
 
 def describe_special_tokens(found: KnockoutResult) -> str:
-    """Explain why all special tokens are barred, not only the class token."""
+    """Explain why all special tokens are blocked, not only the class token."""
     others = ", ".join(found.special_tokens[1:6]) + (", …" if len(found.special_tokens) > 6 else "")
     return (
         f"The model has {len(found.special_tokens)} special tokens: the class token, and "
-        f"{others}. All of "
-        "them are barred, because the class token could otherwise read the patches through them."
+        f"{others}. All of them are blocked, because the class token could otherwise read the "
+        "patches through them."
     )
