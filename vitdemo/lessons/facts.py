@@ -248,8 +248,9 @@ def lesson_canvas() -> Image.Image:
 
 
 def _probabilities(context: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
-    """Return the class probabilities (C,) for the lessons' photo after `changes`."""
-    return context.predict(run, apply_changes(lesson_canvas(), changes)).probabilities
+    """Return the class probabilities (C,) for the lessons' photo after `changes`, as the page."""
+    changed = load_photo() if changes.is_identity else apply_changes(lesson_canvas(), changes)
+    return context.predict(run, changed).probabilities
 
 
 def _photo_class(context: AppContext, run: Run) -> int:

@@ -49,9 +49,14 @@ def load_canvas(context: AppContext, state: ViewState) -> Image.Image:
 def load_images(
     context: AppContext, state: ViewState, changes: ImageChanges
 ) -> tuple[Image.Image, Image.Image]:
-    """Return the original image and the image after `changes`, cached. Raises `VitdemoError`."""
-    original = load_canvas(context, state)
-    return original, context.cache.call(apply_changes, original, changes)
+    """Return the image of Explore and the image after `changes`, cached. Raises `VitdemoError`.
+
+    Only changed images have the size of the canvas, so predictions before changes equal Explore's.
+    """
+    original = load_square(context, state.image)
+    if changes.is_identity:
+        return original, original
+    return original, context.cache.call(apply_changes, load_canvas(context, state), changes)
 
 
 def parse_changes(context: AppContext, state: ViewState) -> ImageChanges:
