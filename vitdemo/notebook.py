@@ -21,7 +21,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vitdemo.analyses.class_maps import ClassMaps, compute_class_maps, measure_faithfulness
+from vitdemo.analyses.class_maps import (
+    ClassMaps,
+    FaithfulnessScore,
+    compute_class_maps,
+    measure_faithfulness,
+)
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
@@ -105,16 +110,18 @@ def attribute(
 
 
 def faithfulness(
-    model: str, image: ImageSource, target: str | None = None, *, fill: str = "mean"
-) -> dict[str, float]:
-    """Return the faithfulness score of each map: the area of insertion minus that of deletion.
+    model: str, image: ImageSource, target: str | None = None, *, fill: str | None = None
+) -> dict[str, FaithfulnessScore]:
+    """Run the faithfulness test of the page on each map, and on centre first and the edge map.
 
-    A removed patch is replaced by `fill`: see `vitdemo.explain.faithfulness.FILLS`. Slow maps take
-    some seconds each. Raises `RunError` for an unknown class or an unsupported `fill`.
+    A result has `score` (the area of insertion minus that of deletion), `p_orders` (p-value against
+    random orders), `p_shape` (p-value against transformed copies) and `verdict`. A removed patch is
+    replaced by `fill`: see `vitdemo.explain.faithfulness.FILLS` (default: as on the page). Slow
+    maps take some seconds each. Raises `RunError` for an unknown class or an unsupported `fill`.
     """
     found = _class_maps(model, image, target, None)
-    result = measure_faithfulness(get_context(), found, read_image(image), fill=fill)
-    return {name: score.score for name, score in result.scores.items()}
+    fill = found.fills[0] if fill is None else fill
+    return measure_faithfulness(get_context(), found, read_image(image), fill=fill).scores
 
 
 def _class_maps(
