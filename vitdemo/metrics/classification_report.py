@@ -87,8 +87,8 @@ class RankingReport:
 class PairedTest:
     """McNemar's tests of two runs on the same test images: all images, and each class.
 
-    `adjusted_overall` and `adjusted` (C,) are the p-values of `overall` and `by_class` after Holm's
-    correction. The correction covers all these tests, because the page shows them in one table.
+    `adjusted` (C,) are the p-values of `by_class` after Holm's correction for all classes. The test
+    over all images is one question, so its p-value is not corrected.
     """
 
     first: str
@@ -96,14 +96,12 @@ class PairedTest:
     classes: tuple[str, ...]
     overall: McNemarResult
     by_class: tuple[McNemarResult, ...]
-    adjusted_overall: float
     adjusted: np.ndarray
 
     def sentence(self, c: int | None = None) -> str:
-        """Describe McNemar's test with its corrected p, for class `c` or for all images."""
+        """Describe McNemar's test, with its corrected p for class `c`, or for all images."""
         if c is None:
-            p = self.adjusted_overall
-            return paired.describe_mcnemar(self.overall, self.first, self.second, p=p)
+            return paired.describe_mcnemar(self.overall, self.first, self.second)
         name, p = self.classes[c], float(self.adjusted[c])
         return paired.describe_mcnemar(self.by_class[c], self.first, self.second, name, p)
 
@@ -200,13 +198,12 @@ def compare_runs(first: Run, second: Run) -> PairedTest:
         paired.mcnemar(*(each[a.labels == c] for each in correct))
         for c in range(len(first.classes))
     ]
-    overall_p, *adjusted = paired.holm([overall.p, *(test.p for test in tests)])
+    adjusted = paired.holm([test.p for test in tests])
     return PairedTest(
         first.name,
         second.name,
         first.classes,
         overall,
         tuple(tests),
-        float(overall_p),
-        np.array(adjusted),
+        adjusted,
     )

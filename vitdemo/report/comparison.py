@@ -26,8 +26,9 @@ from vitdemo.runs import Run
 MAX_SENTENCES = 5  # more pairs of runs are only in the table, which is easier to read
 DIFFERENCE_HELP = (
     "Accuracy of the first model minus accuracy of the second, in percentage points, with a 95% "
-    "confidence interval (Agresti & Min 2005). For one class, the accuracy is its recall. "
-    "Use p, not the interval, to decide whether the difference is significant."
+    "confidence interval (Agresti & Min 2005). For one class, the accuracy is its recall. The "
+    "interval is not corrected for several comparisons, but p is. Use p to decide whether the "
+    "difference is significant."
 )
 INDEPENDENT_HELP = (
     "Value on this test set minus value on the original test set, in percentage points, with a 95% "
@@ -207,6 +208,12 @@ def list_columns(first: str, only_first: str, only_second: str) -> list[str | Co
     ]
 
 
+def describe_insignificance(test: McNemarResult) -> str:
+    """Name the reason of a verdict: before the correction, the test may have been significant."""
+    corrected = test.p < SIGNIFICANCE_THRESHOLD
+    return "not significant after correction" if corrected else "not significant"
+
+
 def list_cells(first: str, second: str, test: McNemarResult, p: float) -> Row:
     """Return the cells of the models `first` and `second`; `p` is the corrected p-value."""
     if not test.n:
@@ -218,5 +225,5 @@ def list_cells(first: str, second: str, test: McNemarResult, p: float) -> Row:
         f"{test.first_only:,}",
         f"{test.second_only:,}",
         Cell(format_p_value(p), p),
-        better if p < SIGNIFICANCE_THRESHOLD else "not significant",
+        better if p < SIGNIFICANCE_THRESHOLD else describe_insignificance(test),
     ]
