@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, Request
 
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 
+TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
 INCLUDED_LESSONS = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
 
 # Runs before the page's own scripts; records each draw of the attention view, and counts the
-# requests that the server has accepted and the responses.
+# requests that the server has accepted and the responses: of gradio, or of view_server.py.
 JS_RECORD = """(() => {
     window.drawn = [];
     window.exchange = { requests: 0, responses: 0 };
@@ -21,6 +22,12 @@ JS_RECORD = """(() => {
     });
     const send = window.fetch;
     window.fetch = async (input, init) => {
+        if (/answers\\/(ask|act|start)$/.test(input)) {
+            exchange.requests += 1;
+            const response = await send(input, init);
+            response.clone().text().finally(() => { exchange.responses += 1; });
+            return response;
+        }
         const counts = String(input.url ?? input).includes("/queue/join");
         if (counts) exchange.requests += 1;
         const isAccepted = (response) => response.ok;
@@ -230,6 +237,20 @@ def choose_model(page: Page, name: str) -> None:
     page.locator("#model select").select_option(name)
 
 
+def set_state(page: Page, key: str, value: object) -> None:
+    """Change a key of the view state, as its control does."""
+    page.evaluate("([key, value]) => vitdemo.store.choose(key, value)", [key, value])
+
+
+def set_model(page: Page, name: str) -> None:
+    set_state(page, "model", name)
+
+
+def set_layer(page: Page, layer: int) -> None:
+    """Change the layer of the view state, as its control does."""
+    page.evaluate("layer => vitdemo.store.takeLayer(layer)", layer)
+
+
 def choose_option(page: Page, selector: str, name: str) -> None:
     """Choose an option of gradio's dropdown at `selector`."""
     page.locator(f"{selector} input").click()
@@ -278,16 +299,21 @@ def release_responses(page: Page) -> None:
     page.evaluate("release()")
 
 
-def record_requests(page: Page, part: str = "") -> list[str]:
-    """Return the growing list of URLs that contain `part` and are requested from now on."""
+def record_requests(page: Page, *parts: str) -> list[str]:
+    """Return the growing list of requested URLs, or of those that contain one of `parts`."""
     urls = []
-    page.on("request", lambda r: part in r.url and urls.append(r.url))
+
+    def note(request: Request) -> None:
+        if not parts or any(part in request.url for part in parts):
+            urls.append(request.url)
+
+    page.on("request", note)
     return urls
 
 
 def record_model_requests(page: Page) -> list[str]:
     """Return the growing list of model requests that are sent from now on."""
-    return record_requests(page, "/queue/join")
+    return record_requests(page, "/queue/join", "/answers/ask")
 
 
 def fits_window(page: Page) -> bool:

@@ -23,8 +23,16 @@ from playwright.sync_api import (
 )
 from safetensors.torch import load_file
 
-from tests.browser.actions import JS_RECORD, open_and_wait, reset_page
+from tests.browser.actions import JS_RECORD, TIMEOUT_MS, open_and_wait, reset_page
 from tests.browser.slow_page import slow_down_all
+from tests.browser.view_pages import (  # noqa: F401
+    kinds_views,
+    open_views,
+    shown_views,
+    view_runs,
+    view_server,
+    view_tab,
+)
 from tests.support.factories import RESNET, TIMM_KINDS, make_run, timm_spec
 from tests.support.serving import ROOT, serve
 from vitdemo import runs
@@ -36,7 +44,6 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, Lesson, fill_facts
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 # A page that is not from a server has no storage.
 JS_CLEAR_STORAGE = "if (location.protocol.startsWith('http')) localStorage.clear()"
-TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
 expect.set_options(timeout=TIMEOUT_MS)
 
 

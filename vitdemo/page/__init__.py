@@ -85,7 +85,7 @@ def build_page(
             *(lessons.make_handlers(lesson_folders), own, tests, dataset.make_handlers()),
         ]
         shown = {"model": opener.model, "layer": opener.layer}
-        bridge.build(context, features, opener.controls, shown)
+        page.bridge = bridge.build(context, features, opener.controls, shown)
         start_on_load(page, page_tabs, opener.sections, {results.TAB: sections})
         api.register_endpoints(context)
     return page

@@ -193,8 +193,11 @@ class Bridge(Channel):
         *map(EventListener, ("ask", "act", "start", "cancel", "controls")),
     )
 
+    responder: "Responder"  # not an argument, since gradio copies the arguments of components
+
     def __init__(self, descriptions: Mapping[str, dict] | None = None):
-        super().__init__(JS_CONNECT.replace("CONTROLS", json.dumps(descriptions or {})), "bridge")
+        self.descriptions = descriptions or {}
+        super().__init__(JS_CONNECT.replace("CONTROLS", json.dumps(self.descriptions)), "bridge")
 
     def preprocess(self, payload):
         """Return None, since handlers read the request from the event."""
@@ -215,13 +218,21 @@ def add_view(name: str, elem_id: str, events: Sequence[str] = ()) -> gr.HTML:
 
     The script of the view triggers `events`, whose listeners are methods of the result.
     """
-    return gr.HTML(
+    element = gr.HTML(
         html_template="<div>",
         js_on_load=JS_MOUNT.replace("NAME", json.dumps(name)).replace("EVENTS", json.dumps(events)),
         apply_default_css=False,
         padding=False,
         elem_id=elem_id,
     )
+    element.view_name = name
+    return element
+
+
+def list_places(page: gr.Blocks) -> dict[str, str]:
+    """Return element id -> name of the view, for all views of `page`."""
+    blocks = page.blocks.values()
+    return {each.elem_id: each.view_name for each in blocks if hasattr(each, "view_name")}
 
 
 def build(
@@ -235,31 +246,27 @@ def build(
     The value of each component in `controls` is part of the view state, under its name. The store
     also updates the components in `shown`.
     """
-    payloads, tasks, actions = (
-        {name: function for each in features for name, function in getattr(each, kind).items()}
-        for kind in ("payloads", "tasks", "actions")
-    )
     for name, control in controls.items():
         control.elem_id = control.elem_id or f"control-{name.replace('.', '-')}"
     descriptions = {name: describe_control(each) for name, each in controls.items()}
     bridge = Bridge(descriptions)
+    bridge.responder = responder = Responder(context, features)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
     answers = Channel(JS_CONNECT_ACTIONS, "actions")
-    runner = TaskRunner(context, tasks)
 
     def answer(event: gr.EventData) -> dict:
-        return bridge.serialise(answer_request(context, payloads, event_payload(event)))
+        return bridge.serialise(responder.answer(event_payload(event)))
 
     def act(event: gr.EventData) -> dict:
-        return answers.serialise(run_action(context, payloads, actions, event_payload(event)))
+        return answers.serialise(responder.act(event_payload(event)))
 
     def run_task(event: gr.EventData) -> Iterator[dict]:
-        with closing(runner.run(event_payload(event))) as messages:
+        with closing(responder.runner.run(event_payload(event))) as messages:
             for message in messages:
                 yield progress.serialise(message)
 
     def cancel(event: gr.EventData) -> None:
-        runner.cancel(event_payload(event).get("id"))
+        responder.runner.cancel(event_payload(event).get("id"))
 
     bridge.ask(answer, None, bridge, **MODEL_EVENT)
     bridge.act(act, None, answers, trigger_mode="multiple", **NO_PROGRESS, **SERIAL_QUEUE)
@@ -338,6 +345,24 @@ class TaskRunner:
             finally:
                 self._cancelled[key] = True  # gradio closes this generator if the browser leaves
         yield end
+
+
+class Responder:
+    """Answers the browser's requests, actions and tasks with the functions of `features`."""
+
+    def __init__(self, context: AppContext, features: Sequence[Handlers]):
+        self.context = context
+        self.payloads, tasks, self.actions = (
+            {name: function for each in features for name, function in getattr(each, kind).items()}
+            for kind in ("payloads", "tasks", "actions")
+        )
+        self.runner = TaskRunner(context, tasks)
+
+    def answer(self, request: dict) -> dict:
+        return answer_request(self.context, self.payloads, request)
+
+    def act(self, request: dict) -> dict:
+        return run_action(self.context, self.payloads, self.actions, request)
 
 
 def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:

@@ -1,5 +1,6 @@
 """The look of the page: gradio's theme with our colours, and the style sheets."""
 
+import functools
 from pathlib import Path
 
 import gradio as gr
@@ -61,3 +62,10 @@ COMPONENT_STYLESHEETS = {
 CSS = sorted(
     {*FOLDER.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET, SAVED_VIEW_STYLESHEET}
 )
+
+
+@functools.cache
+def build_style() -> str:
+    """Return the style of a page without gradio: its theme, and the style sheets of all views."""
+    sheets = [*CSS, SAVED_VIEW_STYLESHEET]
+    return "\n".join([THEME._get_theme_css(), *(file.read_text("utf-8") for file in sheets)])

@@ -130,18 +130,26 @@ def serialise_payload(value, serve: Callable[[object], dict]) -> dict:
 
 def serve(component: Component, file: object) -> dict:
     """Serve a file of a payload with `serve_file`. Raises `TypeError` for another object."""
+    return serve_file(component, *name_file(file))
+
+
+def name_file(file: object) -> tuple[str, str, Callable[[], bytes]]:
+    """Return folder, name and content of a payload's file. The content of a name never changes.
+
+    Raises `TypeError` for another object.
+    """
     if isinstance(file, CachedFile):
-        return serve_file(component, "files", file.name, file.make_content)
+        return "files", file.name, file.make_content
     if isinstance(file, ImageFile):
         pixels = np.ascontiguousarray(file.pixels)
         key = repr(pixels.shape).encode() + pixels.tobytes()
         name = hash_name(key, ".png" if file.exact else ".jpg")
-        return serve_file(component, "pictures", name, lambda: encode_image(pixels, file.exact))
+        return "pictures", name, lambda: encode_image(pixels, file.exact)
     if not isinstance(file, NumbersFile):
         raise TypeError
     numbers = torch.from_numpy(file.values)
     content = pack_matrices(numbers[(None,) * (4 - numbers.ndim)], exact=file.exact)
-    return serve_file(component, "numbers", hash_name(content, ".bin"), lambda: content)
+    return "numbers", hash_name(content, ".bin"), lambda: content
 
 
 def hash_name(content: bytes, suffix: str = "") -> str:

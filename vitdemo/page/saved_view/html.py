@@ -37,7 +37,7 @@ from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.modules import MODULES
 from vitdemo.page.texts import LANGUAGE
-from vitdemo.page.theme import CSS, SAVED_VIEW_STYLESHEET, THEME
+from vitdemo.page.theme import build_style
 from vitdemo.runs import Run
 
 TASK = "saved_view"
@@ -160,10 +160,3 @@ def build_import_map() -> str:
         content = base64.b64encode(source.encode()).decode()
         imports[f"{PREFIX}{name}"] = f"data:text/javascript;base64,{content}"
     return json.dumps({"imports": imports})
-
-
-@functools.cache
-def build_style() -> str:
-    """Return the style of the page: gradio's theme, and the style sheets of all views."""
-    sheets = [*CSS, SAVED_VIEW_STYLESHEET]
-    return "\n".join([THEME._get_theme_css(), *(file.read_text("utf-8") for file in sheets)])

@@ -1,5 +1,6 @@
-// The entry module of a saved view: attention maps and predictions of one image, without a server. A connection to
-// saved data takes the place of the connection to Python, and the views are those of the page.
+// The entry module of a saved view: attention maps and predictions of one image, without a server. Saved data answer
+// the requests of the store, and the views are those of the page.
+import { connect, matchTheme } from "../connection.js";
 import "../explore/attention_maps/view.js";
 import "../explore/predictions/view.js";
 import * as store from "../store.js";
@@ -21,21 +22,12 @@ function describe({ name, state }) {
   return name === "attention" && state.norms ? { ...data, norms: { sentence: texts.no_norms } } : data;
 }
 
-// A connection as the one to gradio's component: `trigger` sends a request, and `listen` receives the answer.
-function connectionTo(files) {
-  const props = {};
-  let listen = null;
-  function trigger(event, request) {
-    if (event !== "ask") return;
-    const { id, state, views } = request;
-    const answer = { id, models: saved.models, model: saved.model, views: {} };
-    for (const [name, key] of Object.entries(views)) {
-      answer.views[name] = { key, data: describe({ name, state }) };
-    }
-    props.value = { text: JSON.stringify(answer), files };
-    listen();
-  }
-  return { props, trigger, watch: (_, heard) => (listen = heard) };
+function answer({ id, state, views }, files) {
+  const described = Object.entries(views).map((
+    [name, key],
+  ) => [name, { key, data: describe({ name, state }) }]);
+  const found = { id, models: saved.models, model: saved.model, views: Object.fromEntries(described) };
+  return { text: JSON.stringify(found), files };
 }
 
 function showLayerSlider() {
@@ -49,9 +41,9 @@ function showLayerSlider() {
   });
 }
 
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme:dark)").matches);
+matchTheme();
 const files = await Promise.all(saved.files.map(openFile));
-store.connect(connectionTo(files), {});
+connect({ ask: (request) => answer(request, files) });
 showLayerSlider();
 for (const [name, id] of Object.entries({ predictions: "answers", attention: "attention" })) {
   store.mount(name, document.getElementById(id), {});

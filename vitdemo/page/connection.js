@@ -1,0 +1,59 @@
+// Connects the store to functions instead of gradio's components: see bridge.py for the messages.
+import * as store from "./store.js";
+
+// What the store needs of a component: `send(value)` changes its value.
+function channel() {
+  const props = {};
+  let listen = null;
+  function send(value) {
+    props.value = value;
+    listen();
+  }
+  return { props, send, watch: (_, heard) => (listen = heard) };
+}
+
+// Handle one request at a time. Of the requests that wait, only the last one is handled, as by gradio.
+function lastOnly(handle) {
+  let [isBusy, waiting] = [false, null];
+  return async (request) => {
+    waiting = request;
+    if (isBusy) return;
+    isBusy = true;
+    try {
+      while (waiting) {
+        const current = waiting;
+        waiting = null;
+        await handle(current);
+      }
+    } finally {
+      isBusy = false;
+    }
+  };
+}
+
+// Handle the requests one by one, in their order.
+function inOrder(handle) {
+  let last = Promise.resolve();
+  return (request) => (last = last.then(() => handle(request)));
+}
+
+// Connect the store to functions by event. `ask` and `act` return the answer, or a promise of it; `start` returns an
+// asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
+export function connect({ ask, act, start, cancel }, controls = {}) {
+  const [answers, results, messages] = [channel(), channel(), channel()];
+  const handlers = {
+    cancel,
+    ask: lastOnly(async (request) => answers.send(await ask(request))),
+    act: act && inOrder(async (request) => results.send(await act(request))),
+    start: start && (async (request) => {
+      for await (const message of start(request)) messages.send(message);
+    }),
+  };
+  store.connectTasks(messages);
+  store.connectActions(results);
+  store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, controls);
+}
+
+// Use the dark theme if the browser prefers it.
+export const matchTheme = () =>
+  document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme:dark)").matches);

@@ -1,0 +1,44 @@
+"""The HTML document of views without gradio, and the files that it loads.
+
+The document has the style and the modules of the page. Its entry module `main.js` mounts the
+views, connects them to a server (`server.js`), and starts with the state of the URL.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+
+from vitdemo.page import modules
+from vitdemo.page.image_sources import list_photos
+from vitdemo.page.texts import LANGUAGE
+from vitdemo.page.theme import build_style
+
+FOLDER = Path(__file__).parent
+TITLE = "vitdemo"
+FILES = {  # path -> content; modules import each other by these paths, as in the package
+    **{f"page/{name}": content for name, content in modules.MODULES.items()},
+    **{f"site/{file.name}": file.read_bytes() for file in sorted(FOLDER.glob("*.js"))},
+    "style.css": build_style().encode(),
+}
+VERSION = hashlib.blake2b(repr(FILES).encode(), digest_size=8).hexdigest()
+
+
+def build_document(
+    places: Mapping[str, str], controls: Mapping[str, dict], files_url: str = "files"
+) -> str:
+    """Return an HTML document with views of the page.
+
+    `places` maps the id of each element to the name of its view. `controls` describe further keys
+    of the view state, see `bridge.describe_control`. `files_url` is the URL of `FILES`.
+    """
+    image = {"source": next(iter(list_photos())), "path": None, "at": 0.5}
+    settings = json.dumps({"places": places, "controls": controls, "image": image})
+    template = Template((FOLDER / "page.html").read_text("utf-8"))
+    return template.substitute(
+        language=LANGUAGE,
+        title=TITLE,
+        files=files_url,
+        settings=settings.replace("<", "\\u003c"),
+    )
