@@ -13,15 +13,14 @@ from playwright.sync_api import Route, expect
 from tests.browser.actions import (
     JS_RECORD,
     JS_TIME_DRAWS,
-    choose_model,
     download,
     download_image,
     fill_slider,
     get_last_draw,
-    open_and_wait,
     record_model_requests,
     record_requests,
-    reset_page,
+    set_layer,
+    set_model,
     upload,
     wait_for_values,
     wait_until_drawn,
@@ -29,7 +28,6 @@ from tests.browser.actions import (
 )
 from tests.browser.conftest import TIMEOUT_MS
 from tests.support.factories import make_run, timm_spec
-from tests.support.serving import serve
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.explain import attention, norms, statistics
@@ -102,13 +100,19 @@ def wait_until_draw_equals_trace(page, trace, products=None) -> None:
 
 
 @pytest.fixture
-def open_view(kinds_page):
-    """Return a function that shows a view of a model on the page that the tests share."""
+def open_view(open_views, kinds_views):
+    """Return a function that shows the attention of a model; `ids` are the shown elements."""
 
-    def open_view(model: str, query: str = ""):
-        return reset_page(kinds_page, f"?picture=photo:cat&model={model}&{query}", run=model)
+    def open_view(model: str, query: str = "", *, ids: str = "attention", is_new: bool = False):
+        query = f"picture=photo:cat&model={model}&{query}"
+        page = open_views(kinds_views, ids, query, is_new=is_new)
+        wait_until_drawn(page, run=model)
+        return page
 
     return open_view
+
+
+WITH_UPLOADS = "picture+attention"
 
 
 def point_at_patch(page, row: int, column: int, side: int, *, inside: float = 0.5):
@@ -139,11 +143,11 @@ SPECIAL_TOKENS = {  # model: names of the buttons
 
 
 def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, photo):
-    page = open_view("class-token", "of=mean")
+    page = open_view("class-token", "of=mean", ids=WITH_UPLOADS)
     upload(page, photo)
     large = page.locator("#attention .large")
     for model, names in SPECIAL_TOKENS.items():
-        choose_model(page, model)
+        set_model(page, model)
         # The new model may be drawn for the previous image first.
         wait_until_drawn(page, run=model)
         trace = look_of(model, photo)
@@ -165,7 +169,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, phot
             select_source(page, source)
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
-                fill_slider(page, "#layer", layer)
+                set_layer(page, layer)
                 if name != "similar":  # similarity is symmetric
                     page.get_by_role("button", name=direction).click()
                 large.press("Escape")  # back to the classifier's token
@@ -184,7 +188,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, phot
 def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     open_view, look_of, context_of_kinds, photo
 ):
-    page = open_view("class-token", "of=mean&layer=1")
+    page = open_view("class-token", "of=mean&layer=1", ids=WITH_UPLOADS)
     page.locator(ALL_FILES_LOADED).wait_for()
     requests = record_model_requests(page)
     select_source(page, "norm")
@@ -197,7 +201,7 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     )
     upload(page, photo)
     for model in SPECIAL_TOKENS:
-        choose_model(page, model)
+        set_model(page, model)
         wait_until_drawn(page, run=model)
         trace = look_of(model, photo)
         products = context_of_kinds.value_products(trace)
@@ -205,7 +209,7 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
             name = source.split()[0]
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
                 select_source(page, source)
-                fill_slider(page, "#layer", layer)
+                set_layer(page, layer)
                 page.get_by_role("button", name=direction).click()
                 page.locator("#attention .large").press("Escape")
                 wait_until_drawn(
@@ -224,10 +228,8 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     assert_draw_equals_trace(page, trace)
 
 
-def test_url_opens_norm_weighted_attention(open_page, kinds_url, look_of, context_of_kinds):
-    page = open_and_wait(
-        open_page, kinds_url, "model=registers&of=norm-head&head=3&layer=2&token=1,2"
-    )
+def test_url_opens_norm_weighted_attention(open_view, look_of, context_of_kinds):
+    page = open_view("registers", "of=norm-head&head=3&layer=2&token=1,2", is_new=True)
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
     trace = look_of("registers", "assets/photos/cat.jpg")
     assert_draw_equals_trace(page, trace, context_of_kinds.value_products(trace))
@@ -256,7 +258,7 @@ def test_pointing_and_selecting_send_no_requests(open_view):
         wait_until_drawn(page, source=source.split()[0])
     page.get_by_role("button", name="is attended by").click()
     wait_until_drawn(page, direction="incoming")
-    page.locator("#layer input[type=range]").fill("2")
+    set_layer(page, 2)
     wait_until_drawn(page, layer=2)
     page.locator("#attention summary", has_text="Display").click()
     page.locator("#attention .order").select_option("entropy")
@@ -269,13 +271,13 @@ def test_pointing_and_selecting_send_no_requests(open_view):
 
 
 @pytest.fixture(scope="module")
-def deep(tmp_path_factory):
-    """Folder of two runs, with 12 layers and 3 or 12 heads, and the address of their page."""
+def deep(tmp_path_factory, view_server):
+    """Context with two runs, with 12 layers and 3 or 12 heads, and the address of their views."""
     root, sizes = tmp_path_factory.mktemp("deep"), {"image_size": 112, "depth": 12}
     make_run(root / "three", timm_spec(**sizes))
     make_run(root / "twelve", timm_spec(**sizes, embed_dim=96, num_heads=12))  # 11 MB of attention
-    with serve("--runs", str(root), "--data", str(root / "none")) as address:
-        yield root, address
+    context = AppContext([root], None, torch.device("cpu"))
+    return context, view_server.add(context)
 
 
 def measure_median_draw(page) -> float:
@@ -283,17 +285,15 @@ def measure_median_draw(page) -> float:
     return sorted(page.evaluate(JS_TIME_DRAWS, [40, 14]))[20]
 
 
-def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
-    root, address = deep
+def test_layers_of_large_models_load_on_demand_and_draw_fast(open_views, view_tab, deep):
+    context, address = deep
     fetched = []
-    page = open_page("about:blank")
-    page.on("response", lambda r: r.url.endswith(".bin") and fetched.append(r.url))
-    page.goto(f"{address}?model=twelve&of=mean")
+    view_tab[0].on("response", lambda r: r.url.endswith(".bin") and fetched.append(r.url))
+    page = open_views(address, "attention", "picture=photo:cat&model=twelve&of=mean")
     wait_until_drawn(page, layer=12)
     page.locator(ALL_FILES_LOADED).wait_for()
     # The classifier's rows and the selected layer of attention, rollout and token similarity.
     assert len(fetched) == 6
-    context = AppContext([root], None, torch.device("cpu"))
     cat = crop_visible_square(load_image("assets/photos/cat.jpg"))
     trace = context.trace_image(context.find_run("twelve"), cat)
     assert_draw_equals_trace(page, trace)
@@ -318,20 +318,20 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(open_page, deep):
     select_source(page, "rollout")
     wait_until_drawn(page, source="rollout")
     assert measure_median_draw(page) < 2 * 0.033
-    choose_model(page, "three")
+    set_model(page, "three")
     wait_until_drawn(page, run="three")
     page.locator(ALL_FILES_LOADED).wait_for()
     assert measure_median_draw(page) < 2 * 0.016
 
 
-def test_first_map_needs_only_the_rows_of_the_classifier(open_page, kinds_url, look_of):
-    page, held, is_held = open_page("about:blank"), [], True
+def test_first_map_needs_only_the_rows_of_the_classifier(open_view, view_tab, look_of):
+    page, held, is_held = view_tab[0], [], True
 
     def hold(route: Route) -> None:
         held.append(route) if is_held else route.continue_()
 
     page.route(re.compile(r"(?<!-rows)\.bin$"), hold)
-    page.goto(f"{kinds_url}?model=average-pooled&of=head&head=2")
+    open_view("average-pooled", "of=head&head=2", is_new=True)
     wait_until_drawn(page, run="average-pooled", source="head", head=2)
     trace = look_of("average-pooled", "assets/photos/cat.jpg")
     assert_draw_equals_trace(page, trace)
@@ -359,7 +359,7 @@ def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_view):
         (1280, "fourteen", 14),
     ):
         page.set_viewport_size({"width": width, "height": 900})
-        choose_model(page, model)
+        set_model(page, model)
         wait_until_drawn(page, run=model)
         for row, column, inside in [(1, 1, 0.2), (side, side, 0.8), (2, side - 1, 0.5)]:
             page.locator("#attention .large").scroll_into_view_if_needed()
@@ -375,16 +375,25 @@ def test_a_click_hits_the_patch_under_the_mouse_at_every_width(open_view):
             )
 
 
+def press_tab_until_map(page) -> None:
+    """Move the keyboard focus to the large map."""
+    large = page.locator("#attention .large")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if large.evaluate("map => map.matches(':focus')"):
+            return
+    expect(large).to_be_focused()
+
+
 def test_patches_are_selected_by_mouse_or_by_keyboard(open_view):
-    page = open_view("class-token")
+    page = open_view("class-token", is_new=True)
     point_at_patch(page, 4, 4, 4)
     wait_until_drawn(page, token="4,4")
     expect(page.locator("#attention .pointed")).to_contain_text("Row 4, column 4 receives")
     page.mouse.move(0, 0)  # the chosen token is shown again
     wait_until_drawn(page, token="t0")
     expect(page.locator("#attention .ring.under")).to_be_hidden()
-    page.locator("#header .skip").press("Enter")
-    expect(page.locator("#attention .large")).to_be_focused()
+    press_tab_until_map(page)
     page.keyboard.press("ArrowDown")  # the first press shows the keyboard position
     wait_until_drawn(page, token="3,3")
     page.keyboard.press("ArrowUp")
@@ -399,16 +408,16 @@ def test_patches_are_selected_by_mouse_or_by_keyboard(open_view):
     for key in ("Home", "ArrowUp", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     wait_until_drawn(page, source="head", layer=1, head=2)
-    expect(page.locator("#layer input[type=number]")).to_have_value("1")
+    page.wait_for_url(re.compile("layer=1"))
     expect(find_thumbnail(page, 1, 2)).to_be_focused()
 
 
-def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, photo):
+def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_views, photo):
     with browser.new_context(**PHONE) as context:
         page = context.new_page()  # its console errors are expected
         page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(JS_RECORD)
-        page.goto(f"{kinds_url}?model=class-token")
+        page.goto(f"{kinds_views}/{WITH_UPLOADS}/?model=class-token")
         wait_until_drawn(page)
         large = page.locator("#attention .large")
         large.scroll_into_view_if_needed()
@@ -427,9 +436,9 @@ def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_url, ph
         expect(page.locator("#picture .say")).to_contain_text("the server does not respond")
 
 
-def test_url_restores_the_view_and_heads_are_ordered_by_value(open_page, kinds_url):
-    query = "model=distilled&layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
-    page = open_and_wait(open_page, kinds_url, f"{query}&scale=true")
+def test_url_restores_the_view_and_heads_are_ordered_by_value(open_view):
+    query = "layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
+    page = open_view("distilled", f"{query}&scale=true", is_new=True)
     title = "Layer 1, head 2: attention to the patch in row 3, column 4"
     expect(page.locator("#attention .title")).to_have_text(title)
     expect(page.locator("#attention .order")).to_have_value("entropy")
@@ -477,7 +486,7 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
 
 
 def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_path):
-    page = open_view("fourteen", "of=head&head=2&layer=1")
+    page = open_view("fourteen", "of=head&head=2&layer=1", ids="answers+attention")
     page.locator("#attention .display summary", has_text="Display").click()
     button = page.get_by_role("button", name="Save as interactive page")
     with page.expect_download() as saving:
@@ -548,8 +557,8 @@ def test_saved_figures_have_title_model_scale_and_numbers(open_view):
     assert texts[-1] == page.locator("#attention .top").inner_text()  # of the common scale
 
 
-def test_rollout_settings_are_restored_from_the_url_and_applied(open_page, kinds_url, look_of):
-    page = open_and_wait(open_page, kinds_url, "model=class-token&fusion=max&discard=0.5")
+def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_of):
+    page = open_view("class-token", "fusion=max&discard=0.5", is_new=True)
     trace = look_of("class-token", "assets/photos/cat.jpg")
     expected = attention.rollout(trace.attention[:, None], fusion="max", discard_ratio=0.5)[0]
     expect(page.locator("#attention .title")).to_contain_text("max")
@@ -636,7 +645,7 @@ def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_view, look_o
     head = int(np.argsort(-distances[1])[rank]) + 1
     wait_until_drawn(page, source="head", layer=2, head=head)
     expect(dot(2, head)).to_be_focused()
-    choose_model(page, "registers")
+    set_model(page, "registers")
     wait_until_drawn(page, run="registers", layer=2, head=head)
     expect(dot(2, head)).to_have_attribute("aria-pressed", "true")
 
@@ -644,9 +653,16 @@ def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_view, look_o
 HINT = "#attention .hint"
 
 
-@pytest.mark.parametrize("use", ["pointer", "click", "keyboard"])
-def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use):
-    page = open_and_wait(open_page, kinds_url, "model=class-token")
+def assert_hint_stays_hidden(page) -> None:
+    expect(page.locator(HINT)).to_be_hidden()
+    page.goto(page.url)
+    wait_until_drawn(page)
+    expect(page.locator(HINT)).to_be_hidden()
+
+
+@pytest.mark.parametrize("use", ["pointer", "click"])
+def test_hint_on_the_map_is_shown_until_the_first_use(open_view, use):
+    page = open_view("class-token", is_new=True)
     hint = page.locator(HINT)
     expect(hint).to_have_text("Point at a patch to see its map")
     if use == "pointer":
@@ -654,37 +670,38 @@ def test_hint_on_the_map_is_shown_until_the_first_use(open_page, kinds_url, use)
             expect(hint).to_be_visible()
             point_at_patch(page, 1, column, 4)
             wait_until_drawn(page, token=f"1,{column}")
-    elif use == "click":
-        page.locator("#attention .large").click(position={"x": 20, "y": 20})
     else:
-        page.locator("#header .skip").press("Enter")
-        expect(hint).to_have_text("Press an arrow key to choose a patch")
-        page.keyboard.press("ArrowRight")
-    expect(hint).to_be_hidden()
-    again = open_page(page.url)  # a reload would abort open requests, which gradio reports
-    wait_until_drawn(again)
-    expect(again.locator(HINT)).to_be_hidden()
+        page.locator("#attention .large").click(position={"x": 20, "y": 20})
+    assert_hint_stays_hidden(page)
+
+
+def test_hint_for_the_keyboard_is_shown_until_the_first_use(open_view):
+    page = open_view("class-token", is_new=True)
+    press_tab_until_map(page)
+    expect(page.locator(HINT)).to_have_text("Press an arrow key to choose a patch")
+    page.keyboard.press("ArrowRight")
+    assert_hint_stays_hidden(page)
 
 
 def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_view, look_of):
     page = open_view("fourteen", "token=12,3&of=mean&layer=1")
     wait_until_drawn(page, token="12,3")
-    choose_model(page, "registers")
+    set_model(page, "registers")
     wait_until_drawn(page, run="registers", token="4,3")
     page.locator("#attention .large").press("Escape")
     text = page.locator("#attention .pointed")
     for model, is_low in (("class-token", False), ("crowded", True)):
-        choose_model(page, model)
+        set_model(page, model)
         wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
         trace = look_of(model, "assets/photos/cat.jpg")
         share = float(trace.attention[0, :, 0, trace.num_prefix_tokens :].sum(-1).mean())
         assert (share < 0.2) == is_low
         expect(text).to_contain_text(f"All patches together receive {'only ' if is_low else ''}")
         assert ("with care" in text.inner_text()) == is_low
-    choose_model(page, "resnet")
+    set_model(page, "resnet")
     expect(page.locator("#attention .sentence")).to_contain_text("has no attention. Use Grad-CAM")
     expect(page.locator("#attention .large")).to_be_hidden()
-    choose_model(page, "class-token")
+    set_model(page, "class-token")
     expect(page.locator("#attention .large")).to_be_visible()
     expect(page.locator("#attention .sentence")).to_be_hidden()
 
@@ -693,7 +710,7 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
     page = open_view("fourteen", "of=mean&layer=1")
     text = page.locator("#attention .little")
     for model, concentrated in (("fourteen", False), ("sinks", True)):
-        choose_model(page, model)
+        set_model(page, model)
         wait_until_drawn(page, run=model, layer=1, source="mean", token="t0")
         trace = look_of(model, "assets/photos/cat.jpg")
         patches = trace.attention[0, :, 0, trace.num_prefix_tokens :].mean(0)
@@ -723,6 +740,6 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
         ("section=rollout&layer=1&read=patches", {"source": "rollout", "token": "mean"}),  # old URL
     ],
 )
-def test_invalid_url_values_become_the_nearest_valid_ones(open_page, kinds_url, query, expected):
-    page = open_and_wait(open_page, kinds_url, f"model=class-token&{query}")
+def test_invalid_url_values_become_the_nearest_valid_ones(open_view, query, expected):
+    page = open_view("class-token", query, is_new=True)
     wait_until_drawn(page, **expected)

@@ -74,6 +74,14 @@ def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(shared_p
     expect(other.locator("li").first).to_be_visible()
 
 
+def test_skip_link_moves_the_focus_to_the_map_and_a_head_sets_the_layer(shared_page):
+    page = shared_page
+    page.locator("#header .skip").press("Enter")
+    expect(page.locator("#attention .large")).to_be_focused()
+    page.locator("#attention .wall").get_by_role("button", name="Layer 1, head 2:").press("Enter")
+    expect(page.locator("#layer input[type=number]")).to_have_value("1")
+
+
 LONG_CLASSES = (
     "ballpoint, ballpoint pen, ballpen, Biro",
     "black-footed ferret, ferret, Mustela nigripes",
@@ -81,10 +89,10 @@ LONG_CLASSES = (
 )
 
 
-def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path):
+def test_long_class_names_are_not_cut(open_views, view_runs, tmp_path):
     for name in ("first", "a-model-with-quite-a-long-name"):
         make_run(tmp_path / "runs" / name, classes=LONG_CLASSES)
-    page = open_page(f"{serve_runs()}?model=first")
+    page = open_views(view_runs(), "answers", "model=first")
     card = page.locator("#answers .card.chosen")
     expect(card.locator("li")).to_have_count(3)
     expect(card).to_contain_text("97.5% test accuracy")
@@ -92,7 +100,7 @@ def test_long_class_names_are_not_cut(open_page, serve_runs, tmp_path):
     texts = page.locator("#answers .card:visible").locator("h2 span, h2 b, li span, .known")
     cut = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible'"
     edge = "e => e.getBoundingClientRect().right - e.closest('.card').getBoundingClientRect().right"
-    for width in (1366, 390):
+    for width in (390, 300):  # the widths of a phone, and of the column of a large page
         page.set_viewport_size({"width": width, "height": 900})
         wait_for_frames(page)
         assert texts.count() > 10
