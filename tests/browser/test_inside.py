@@ -7,11 +7,12 @@ from playwright.sync_api import expect
 
 from tests.browser.actions import (
     choose_model,
-    close_folds,
     fits_window,
     list_image_sources,
     record_model_requests,
     record_requests,
+    set_model,
+    set_state,
     upload,
     wait_for_change,
     wait_until_idle,
@@ -30,6 +31,16 @@ def inside(kept_page):
     return kept_page
 
 
+@pytest.fixture
+def open_parts(open_views, shown_views):
+    """Return a function that shows views of a model without the page around them."""
+
+    def open_parts(ids: str, model: str = "timm", query: str = ""):
+        return open_views(shown_views, ids, f"picture=photo:cat&model={model}&{query}")
+
+    return open_parts
+
+
 def open_part(page, title):
     page.locator("#part").get_by_role("radio", name=title).check()
 
@@ -37,6 +48,11 @@ def open_part(page, title):
 def open_head_ablation(page):
     """Open the part, and return its grid of heads and the heads that are off."""
     open_part(page, "Head ablation")
+    return find_heads(page)
+
+
+def find_heads(page):
+    """Return the grid of heads and the heads that are off."""
     grid = page.locator("#head-effects")
     expect(grid.locator("[data-pick]")).to_have_count(6)  # 2 layers of 3 heads
     return grid, grid.locator("[aria-pressed=true]")
@@ -91,7 +107,10 @@ def contrast(*colours: str) -> float:
     return max(luminances) / min(luminances)
 
 
-def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
+def test_cells_have_sufficient_contrast_and_colours_by_value(open_parts, photo):
+    inside = open_parts("picture+lens+head-effects+without+accuracy-without")
+    inside.locator("#lens-patches table").first.wait_for()
+
     def cells(selector):
         return inside.locator(selector).evaluate_all("""all => all.map((cell) => {
             const { backgroundColor, color } = getComputedStyle(cell);
@@ -100,7 +119,7 @@ def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
 
     painted = cells("#lens .vd-strip tbody td") + cells("#lens-patches .vd-patches td")
     assert len(painted) == 3 * 10 + 16
-    grid, off = open_head_ablation(inside)
+    grid, off = find_heads(inside)
     heads = cells("#head-effects [data-pick]")
     assert min(contrast(ground, ink) for _, ground, ink in painted + heads) > 4.5
     changes = [float(text.replace("−", "-")) for text, *_ in heads]
@@ -120,11 +139,11 @@ def test_cells_have_sufficient_contrast_and_colours_by_value(inside, photo):
     # A new image redraws the part; another model starts with all heads on.
     upload(inside, photo)
     expect(grid.locator("[data-pick]")).not_to_have_text([text for text, *_ in heads])
-    choose_model(inside, "vit")
+    set_model(inside, "vit")
     expect(grid).to_contain_text("layer 3")
     expect(grid.locator("[data-pick]")).to_have_count(6)  # 3 layers of 2 heads
     expect(off).to_have_count(0)
-    choose_model(inside, "timm")
+    set_model(inside, "timm")
     expect(grid).not_to_contain_text("layer 3")
 
 
@@ -162,15 +181,16 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
     expect(off).to_have_count(0)
 
 
-def test_heads_of_a_visited_view_belong_to_its_model(inside):
-    _, off = open_head_ablation(inside)
+def test_heads_of_a_visited_view_belong_to_its_model(open_parts):
+    inside = open_parts("head-effects+without")
+    _, off = find_heads(inside)
     view = "?section=inside&inside=ablation"
     inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=timm&off=1.2+2.3")
     expect(off).to_have_count(2)
     inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=vit&off=3.1")
     expect(off).to_have_accessible_name(re.compile("Layer 3, head 1, off"))
     expect(inside.locator("#without h3")).to_have_text("Without layer 3 head 1")
-    choose_model(inside, "timm")
+    set_model(inside, "timm")
     expect(off).to_have_count(0)
     inside.wait_for_function("!location.search.includes('off=')")
 
@@ -229,12 +249,13 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     wait_for_change(page, "#epochs-inside", before)
 
 
-def test_distances_positions_filters_and_epochs_are_described(inside):
-    open_part(inside, "Attention distance")  # all Vision Transformers next to each other
+def test_distances_positions_filters_and_epochs_are_described(open_parts):
+    inside = open_parts("distances+positions+filters+epochs-inside")
+    # All Vision Transformers next to each other.
     plots = inside.locator("#distances figure")
     expect(plots).to_have_count(2)
     expect(plots.nth(0)).to_contain_text("over this image only")
-    open_part(inside, "Position embeddings")  # selected by mouse and by keyboard
+    # Position embeddings are selected by mouse and by keyboard.
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("[data-pick]").all_inner_texts()
@@ -246,24 +267,18 @@ def test_distances_positions_filters_and_epochs_are_described(inside):
     inside.keyboard.press("Enter")
     expect(grid).to_contain_text("Row 2, column 4. Click another patch")
     assert len(inside.locator("#all-positions figure").get_attribute("aria-label")) > 40
-    open_part(inside, "Patch embedding")
     tiles = inside.locator("#filters .vd-cut")
     expect(tiles).to_have_count(28)
-    inside.get_by_role("radio", name="The strongest filters").check()
+    set_state(inside, "filters", "The strongest filters")
     expect(tiles).to_have_count(48)
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
-    inside.get_by_role("radio", name="Principal components").check()
-    open_part(inside, "Across epochs")
     expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
-def test_one_head_view_equals_the_trace(kinds_page, look_of, photo, name):
-    query = f"?section=inside&inside=one_head&model={name}&layer=2&picture=photo:cat"
-    page = kinds_page
-    close_folds(page)
-    page.evaluate("query => vitdemo.store.open(query)", query)
-    wait_until_idle(page)
+def test_one_head_view_equals_the_trace(open_views, kinds_views, look_of, photo, name):
+    query = f"model={name}&layer=2&picture=photo:cat"
+    page = open_views(kinds_views, "picture+one-head", query)
     trace, view = look_of(name, photo), page.locator("#one-head")
     view.locator(".steps li").first.wait_for()
     before = view.locator("img").get_attribute("src")
@@ -291,9 +306,8 @@ def test_one_head_view_equals_the_trace(kinds_page, look_of, photo, name):
     assert requests == []
 
 
-def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
-    open_part(inside, "Residual stream")
-    view = inside.locator("#residual-stream")
+def test_residual_stream_sums_to_the_logit(open_parts):
+    view = open_parts("residual-stream").locator("#residual-stream")
     view.locator("summary").first.click()
     view.locator("details").first.locator("tbody tr").first.wait_for()
 
@@ -316,6 +330,9 @@ def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
     expect(view.locator(".sum")).to_contain_text("minus the logit of")
     assert check_sum() != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
+
+
+def test_diagram_opens_parts_and_a_tab(inside):
     open_part(inside, "Architecture")
     diagram = inside.locator("#diagram")
     expect(diagram.locator(".strip").nth(1).locator("canvas")).to_have_count(2)  # a map per layer
@@ -327,26 +344,17 @@ def test_residual_stream_sums_to_the_logit_and_diagram_opens_parts(inside):
     expect(why).to_have_attribute("aria-selected", "true")
 
 
-def test_resnet_has_filters_and_notices_for_missing_parts(inside):
-    choose_model(inside, "resnet")
-    for title, place in {
-        "Logit lens": "#lens",
-        "Head ablation": "#head-effects",
-        "Position embeddings": "#positions",
-        "Across epochs": "#epochs-inside",
-        "One head": "#one-head",
-        "Residual stream": "#residual-stream",
-    }.items():
-        open_part(inside, title)
-        expect(inside.locator(f"{place} .vd-notice")).to_contain_text(
+def test_resnet_has_filters_and_notices_for_missing_parts(open_parts):
+    places = "lens", "head-effects", "positions", "epochs-inside", "one-head", "residual-stream"
+    inside = open_parts("+".join([*places, "diagram", "filters"]), "resnet")
+    for place in places:
+        expect(inside.locator(f"#{place} .vd-notice")).to_contain_text(
             re.compile("is (no|not a) Vision Transformer")
         )
     expect(inside.locator("#head-effects [data-pick]")).to_have_count(0)
-    open_part(inside, "Architecture")
     expect(inside.locator("#diagram")).to_contain_text("'resnet' is convolutional")
-    open_part(inside, "Patch embedding")
     expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3
-    choose_model(inside, "timm")
+    set_model(inside, "timm")
     expect(inside.locator("#filters .vd-cut")).not_to_have_count(27)
 
 
