@@ -1,27 +1,20 @@
 """Document blocks and tables, rendered by the browser in a page of their own."""
 
-import json
-
-import gradio as gr
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.actions import download
 from vitdemo.documents import Details, Notice, PickList, Text
 from vitdemo.documents.table import Cell, Column, Table
-from vitdemo.page import CSS, HEAD
 from vitdemo.page.bridge import document_payload
-from vitdemo.page.modules import build_app_options
 
-# A button in the document shows another document.
-JS_DRAW = """
-vitdemo.loaded.then(({ documentIn }) => {
-  const place = element.querySelector("div");
+# Draws a document, whose buttons show other documents.
+JS_DRAW = """([documents, name]) => {
+  const place = document.querySelector("#sections");
   place.className = "article";
-  const draw = documentIn(place, (name) => draw(window.documents[name]));
-  draw(window.documents.NAME);
-});
-"""
+  const draw = vitdemo.documentIn(place, (name) => draw(documents[name]));
+  draw(documents[name]);
+}"""
 
 
 def make_blocks(chosen: str = "nothing") -> list:
@@ -46,8 +39,7 @@ def make_folds(*titles: str) -> list:
     return [Details("About", [Text("Folded text.")]), *tables]
 
 
-@pytest.fixture(scope="module")
-def address():
+def make_documents() -> dict[str, list]:
     rows = [["a", "1"], ["b", "3"], ["c", "2"]]
     options = {"file": "some", "folded": [1], "folded_words": "the rest"}
     documents = {
@@ -57,29 +49,23 @@ def address():
         "folds": [PickList({"other": "other folds"}), *make_folds("First", "Second")],
         "other": make_folds("Third", "Second"),
     }
-    payloads = {name: document_payload(blocks) for name, blocks in documents.items()}
-    with gr.Blocks() as page:
-        for name in ("view", "folded", "folds"):
-            js = JS_DRAW.replace("NAME", name)
-            gr.HTML(html_template="<div>", js_on_load=js, elem_id=name)
-    head = f"{HEAD}<script>window.documents = {json.dumps(payloads)};</script>"
-    launch_options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False}
-    _, url, _ = page.launch(
-        **launch_options, head=head, css_paths=CSS, app_kwargs=build_app_options()
-    )
-    yield url
-    page.close()
+    return {name: document_payload(blocks) for name, blocks in documents.items()}
 
 
 @pytest.fixture
-def view(open_page, address):
-    page = open_page(address)
-    view = page.locator("#view")
-    view.locator("tbody tr").first.wait_for()
-    return view
+def open_document(open_views, shown_views):
+    """Return a function that draws a document on an empty page, and returns its place."""
+
+    def open_document(name: str) -> Locator:
+        page = open_views(shown_views, "", is_new=True)
+        page.evaluate(JS_DRAW, [make_documents(), name])
+        return page.locator("#sections")
+
+    return open_document
 
 
-def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
+def test_text_is_formatted_and_a_table_sorts_saves_and_copies(open_document):
+    view = open_document("view")
     names = view.locator("tbody th")
     expect(view.locator("p").first).to_have_text("strong code ${1 + 1} <i>plain</i>")
     expect(view.locator("p strong")).to_have_text("strong")
@@ -119,12 +105,11 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(view):
     expect(names).to_have_text(["resnet|18", "<b>vit</b>", "deit"])
 
 
-def test_hidden_rows_are_sorted_and_downloaded_too(open_page, address):
-    page = open_page(address)
-    table = page.locator("#folded")
+def test_hidden_rows_are_sorted_and_downloaded_too(open_document):
+    table = open_document("folded")
     names = table.locator("tbody th")
     expect(names).to_have_text(["a", "c"])
-    file = download(page, table.get_by_role("button", name="Download CSV"))
+    file = download(table.page, table.get_by_role("button", name="Download CSV"))
     assert file.path().read_text().split() == ["Run,Count", "a,1", "b,3", "c,2"]
     table.get_by_role("button", name="Show the rest").press("Enter")
     expect(names).to_have_text(["a", "b", "c"])
@@ -137,8 +122,8 @@ def test_hidden_rows_are_sorted_and_downloaded_too(open_page, address):
     expect(names).to_have_text(["c", "a"])
 
 
-def test_folds_draw_tables_while_open_and_stay_open_by_title(open_page, address):
-    folds = open_page(address).locator("#folds")
+def test_folds_draw_tables_while_open_and_stay_open_by_title(open_document):
+    folds = open_document("folds")
     expect(folds.get_by_text("Folded text.")).to_be_attached()  # the browser's search finds it
     expect(folds.locator("table")).to_have_count(0)
     folds.get_by_text("Second").click()

@@ -16,6 +16,7 @@ from tests.browser.actions import (
     open_fold,
     open_tab,
     reset_page,
+    set_state,
     wait_for_new_values,
     wait_until_drawn,
     wait_until_idle,
@@ -36,6 +37,12 @@ def address(tested_runs, tmp_path_factory):
     (runs / "third" / WEIGHTS_FILE).unlink()
     with serve("--runs", str(runs), "--data", str(data), cwd=data) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def tested_views(view_server, tested) -> str:
+    """Address of the views of two runs and their images."""
+    return view_server.add(tested)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +246,9 @@ def find_kind_button(page: Page, name: str):
     return page.locator("#errors-kinds").get_by_role("button", name=name)
 
 
-def test_kinds_show_counts_and_all_pages_of_images(errors):
+def test_kinds_show_counts_and_all_pages_of_images(open_views, tested_views):
+    errors = open_views(tested_views, "errors-kinds+errors-pictures", "model=first")
+    expect_image_count(errors, "errors-pictures", 25)
     thumbs = errors.locator("#errors-pictures .thumb").evaluate_all(JS_THUMBNAIL_SIZES)
     assert len(thumbs) == 25
     assert all(width == height >= 96 and sheet == 8 * 16 for width, height, sheet in thumbs)
@@ -337,21 +346,24 @@ def test_url_restores_the_filters(errors, open_page, address):
     expect_image_count(page, "errors-pictures", 25)
 
 
-def test_url_restores_the_page_of_images_and_the_cell(open_page, address):
-    page = open_page(f"{address}?tab=errors&errors.model=second&errors.kind=all&errors.page=3")
+def test_url_restores_the_page_of_images_and_the_cell(open_views, tested_views):
+    query = "errors.model=second&errors.kind=all&errors.page=3"
+    page = open_views(tested_views, "errors-kinds+errors-pictures", query)
     summary = page.locator("#errors-pictures .found")
     expect(summary).to_contain_text("110 images, 97 to 110 shown")
     page.get_by_role("button", name="Previous images").click()
     expect(summary).to_contain_text("110 images, 49 to 96 shown")
     page.wait_for_url(re.compile(r"errors\.page=2"))
-    choose_option(page, "#errors-order", "By image number")  # another order starts at page 1
+    set_state(page, "errors.order", "data_set")  # another order starts at page 1
     expect(summary).to_contain_text("110 images, 1 to 48 shown")
     page.wait_for_url(lambda url: "errors.page" not in url)
-    open_tab(page, "Confusion matrix")
+    cells = "confusion-matrix+cell-pictures"
+    page = open_views(tested_views, cells, "results.model=second")
     find_cell(page, 1, 0).click()
     expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][1, 0])
     page.wait_for_url(re.compile(r"confusion\.cell=bee,"))
-    page = open_page(page.url)
+    query = page.url.partition("?")[2]
+    page = open_views(tested_views, cells, query, is_new=True)
     expect_image_count(page, "cell-pictures", PREDICTION_COUNTS["second"][1, 0])
     expect(find_cell(page, 1, 0)).to_have_attribute("aria-pressed", "true")
 

@@ -216,8 +216,10 @@ def test_dots_show_a_card_and_open_their_model(address, open_page):
     expect(page.locator("#picture")).to_be_visible()
 
 
-def test_included_models_have_readable_labels_and_failed_runs_are_apart(included_url, open_page):
-    page = open_page(f"{included_url}?tab=compare")
+def test_included_models_have_readable_labels_and_failed_runs_are_apart(
+    view_server, shipped, open_views
+):
+    page = open_views(view_server.add(shipped), "model-scatter+per-class")
     scatter = page.locator("#model-scatter")
     for axis in ("Parameters", "Multiply-adds", "Training time"):
         scatter.get_by_role("button", name=axis, exact=True).click()
@@ -231,14 +233,16 @@ def test_included_models_have_readable_labels_and_failed_runs_are_apart(included
     failed = scatter.locator(".failed button")
     expect(failed).to_have_text([re.compile("too-fast"), re.compile("shuffled-labels")])
     expect(scatter.locator("[data-pick='vit-plain-cpu-too-fast']")).to_have_count(0)
-    expect(page.locator("#models table")).to_have_count(0)  # folded
     scatter.locator("[data-pick=resnet18]").click()
-    expect(page.locator("#results-model select")).to_have_value("resnet18")
-    expect(page.locator("#per-class")).to_be_visible()
+    expect(page.locator("#per-class")).to_contain_text("resnet18 classifies")
+    page.wait_for_url(re.compile("results.model=resnet18"))
+    page.wait_for_function("vitdemo.store.state.tab === 'metrics'")  # which the page opens
 
 
 def open_model_table(page) -> None:
     open_tab(page, "Compare models")
+    expect(page.locator("#model-scatter .dot").first).to_be_visible()
+    expect(page.locator("#models table")).to_have_count(0)  # folded
     page.get_by_role("button", name="Table of all models").click()
 
 
@@ -319,12 +323,12 @@ def test_choices_are_in_the_url_and_results_stay_visible(address, open_page):
     expect(page.locator("#robustness figcaption")).to_have_count(0)
 
 
-def test_diverged_run_is_reported_in_every_tab(open_page, serve_runs, tmp_path):
+def test_diverged_run_is_reported_in_every_tab(open_views, view_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "bad")
     broken = run.evaluation.probabilities * np.nan
     runs.write_evaluation(run.path, replace(run.evaluation, probabilities=broken))
-    page = open_page(serve_runs())
-    for name in ("Per-class metrics", "Calibration", "Compare models"):
-        open_tab(page, name)
-        notice = page.get_by_role("tabpanel").locator(".vd-notice:visible").first
+    places = ("per-class", "calibration", "model-scatter")
+    page = open_views(view_runs(), "+".join(places))
+    for place in places:
+        notice = page.locator(f"#{place} .vd-notice:visible").first
         expect(notice).to_contain_text("The evaluation of 'bad' cannot be used: NaN")
