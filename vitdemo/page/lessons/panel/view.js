@@ -270,16 +270,28 @@ function create(element) {
 document.addEventListener("click", ({ target }) => {
   if (!place?.contains(target)) spotlight.brighten();
 }, true);
+
+// In teach mode, keys of a presenter's remote turn the steps. A map or a button that was clicked has the focus, but keys
+// are for it only after the Tab key. Keys that change the value of a field are always for the field.
+const FIELDS = "input, select, textarea, [contenteditable], [role=slider]";
+const MOVES = { ArrowRight: goOn, PageDown: goOn, ArrowLeft: goBack, PageUp: goBack };
+let isPointerFocus = true;
+document.addEventListener("pointerdown", () => (isPointerFocus = true), true);
+
 document.addEventListener("keydown", (event) => {
+  const { target, key } = event;
+  if (key === "Tab") isPointerFocus = false;
   if (!isOpen()) return;
-  if (event.key !== "Tab") spotlight.brighten();
-  const isFree = event.target === document.body || event.target === part("title");
-  if (!store.state.teach || !isFree || event.ctrlKey || event.altKey || event.metaKey) return;
-  if (event.key === "ArrowRight" || event.key === " ") goOn();
-  else if (event.key === "ArrowLeft") goBack();
-  else return;
+  if (key !== "Tab") spotlight.brighten();
+  if (!store.state.teach || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+  const isTitle = target === document.body || target === part("title");
+  if (!isTitle && (!isPointerFocus || target.matches(FIELDS))) return;
+  const move = isTitle && key === " " ? goOn : MOVES[key];
+  if (!move) return;
   event.preventDefault();
-});
+  event.stopPropagation();
+  move();
+}, true);
 store.watch(["lesson"], clear);
 store.watch(["teach"], ({ teach }) => document.documentElement.classList.toggle("vd-teach", teach === "1"));
 store.define("lesson_panel", { needs: ["lesson"], follows: ["lesson", "step"], create });
