@@ -1,7 +1,7 @@
 """Train a recipe with several seeds and print one row for the speedrun table in docs/training.md.
 
     python benchmarks/speedrun.py
-    python benchmarks/speedrun.py --seeds 5 --options "--epochs 124 --whole-epochs 12"
+    python benchmarks/speedrun.py --seeds 5 --options "--epochs 124 --full-patch-epochs 12"
 
 The first, short run only fills the compiler's cache; its time is not counted. Each of the other
 runs trains one seed in its own process, and nothing else should use the device. The time of a run
@@ -25,7 +25,7 @@ from vitdemo.metrics import compute_accuracy  # noqa: E402
 
 COMPILATION = ("--compile", "reduce-overhead")
 # One epoch with PatchDropout, two with all patches and six without mixing: all compiled variants.
-WARM_UP = ("--epochs", "9", "--whole-epochs", "8", "--warmup-epochs", "1")
+WARM_UP = ("--epochs", "9", "--full-patch-epochs", "8", "--warmup-epochs", "1")
 HEAD = (
     "| recipe | seeds | test accuracy, mean | lowest to highest | time, mean | longest | device |"
 )

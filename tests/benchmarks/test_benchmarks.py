@@ -150,7 +150,7 @@ def test_speedrun_trains_each_seed_after_a_warm_up(monkeypatch, tmp_path, capsys
     arguments = ["--recipe", "vit-plain", "--seeds", "2", "--options", "--batch-size 64"]
     assert speedrun.main([*arguments, "--runs", str(tmp_path)]) == 0
     warm_up, *seeds = commands
-    assert "--whole-epochs" in warm_up
+    assert "--full-patch-epochs" in warm_up
     assert [command[:6] for command in (warm_up, *seeds)] == [
         ["vit-plain", "--compile", "reduce-overhead", "--batch-size", "64", option]
         for option in ("--epochs", "--seed", "--seed")

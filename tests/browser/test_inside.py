@@ -272,7 +272,7 @@ def test_distances_positions_filters_and_epochs_are_described(open_parts):
     set_state(inside, "filters", "The strongest filters")
     expect(tiles).to_have_count(48)
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
-    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --keep")
+    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --save-epochs")
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])

@@ -152,11 +152,11 @@ def test_invalid_commands_are_rejected_without_writing(
         ("--compile", "fast", "'fast': choose one of auto, off, default, reduce-overhead"),
         ("--crop-padding", 32, "crop_padding 32"),
         ("--mixup", -1, "mixup"),
-        ("--validation-share", 0, "between 0 and 1"),
-        ("--train-pictures", 5000, "train_pictures is 5000, but the training set has only 86"),
+        ("--validation-fraction", 0, "between 0 and 1"),
+        ("--train-images", 5000, "--train-images is 5000, but the training set has only 86"),
         ("--policy", "magic", "none, trivial, rand, auto"),
-        ("--keep", "1,two", "keep is '1,two'"),
-        ("--keep", "0", "from 1 on"),
+        ("--save-epochs", "1,two", "--save-epochs is '1,two'"),
+        ("--save-epochs", "0", "from 1 on"),
         ("--alternating-flip", "--no-flip", "flip is off"),
     ],
 )
@@ -312,12 +312,12 @@ def test_skipped_files_and_a_larger_validation_set_are_reported(cli, put_picture
     code, _, err = cli("tiny", "--epochs", 1, "--data", folder, "--out", out)
     assert code == 0
     assert err.count("Skipped 1 file without an image suffix: train/c00/notes.txt.") == 1
-    assert "30 of 120 images are held out for validation, because --validation-share 0.1" in err
+    assert "30 of 120 images are held out for validation, because --validation-fraction 0.1" in err
     split = runs.read_config(out)["split"]
     assert (split["train_pictures"], split["validation_pictures"]) == (90, 30)
     assert runs.read_run(out).evaluation.validation_labels.tolist() == list(range(30))
     # No message if the option already asks for this fraction.
-    options = ("--validation-share", 0.25, "--epochs", 1, "--train-pictures", 40)
+    options = ("--validation-fraction", 0.25, "--epochs", 1, "--train-images", 40)
     code, _, err = cli("tiny", *options, "--data", folder, "--out", tmp_path / "other")
     assert code == 0 and "held out" not in err
     assert runs.read_config(tmp_path / "other")["split"]["train_pictures"] == 40
@@ -360,7 +360,7 @@ def test_report_is_one_file_with_disambiguated_run_names(cli, tiny_run, run_copy
 
 
 def test_keep_option_saves_the_weights_of_listed_epochs(smoke, tmp_path, tiny_run):
-    assert smoke("--keep", "1,3,8")[0] == 0
+    assert smoke("--save-epochs", "1,3,8")[0] == 0
     run = runs.read_run(tmp_path / "run")
     assert runs.list_saved_epochs(run) == [1, 3]
     first, last, final = (runs.load_model(run, epoch=e).state_dict() for e in (1, 3, None))
@@ -375,7 +375,7 @@ def test_keep_option_saves_the_weights_of_listed_epochs(smoke, tmp_path, tiny_ru
 
 def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, tiny_run):
     masked, out = tmp_path / "masked", ("--mask-ratio", 0.5, "--mixup", 0)
-    out += ("--keep", 1, "--out", masked)
+    out += ("--save-epochs", 1, "--out", masked)
     stopped = cli("tiny", "--smoke", "--epochs", 2, *out, "--minutes", 1e-6)
     assert stopped[0] == 130
     code, out, _ = cli(*parse_printed_command(stopped[1]))
@@ -700,7 +700,7 @@ def test_checkpoints_are_written_each_epoch_or_every_20_seconds(
 TWO_PROCESS_OPTIONS = (
     "--smoke --epochs 2 --batch-size 32 --device cpu --optimizer adamw --clip-norm 1 --depth 2 "
     "--embed-dim 48 --num-heads 2 --policy auto --erasing 0.5 --cutout 4 --mixup 0.4 --cutmix 1 "
-    "--unmixed-epochs 1"
+    "--no-mixup-epochs 1"
 )
 PRETRAINING_OPTIONS = " --mixup 0 --cutmix 0 --mask-ratio 0.5"
 

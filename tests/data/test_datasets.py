@@ -181,7 +181,7 @@ def test_stratified_subset_has_the_requested_size_and_every_class(count, seed):
     assert len(set(indices.tolist())) == count
     assert labels[indices].bincount(minlength=20).min() >= 1
     with pytest.raises(
-        DataError, match=r"19, fewer than the 20 classes\. Choose --train-pictures 20"
+        DataError, match=r"19, fewer than the 20 classes\. Choose --train-images 20"
     ):
         data.stratified_subset(labels, 19, seed)
 

@@ -73,7 +73,14 @@ from vitdemo.training.devices import retain_freed_memory
 from vitdemo.training.pretraining import make_trainer
 from vitdemo.training.processes import is_first_process, join_processes
 from vitdemo.training.progress_bar import create_progress_bar, format_epoch_line
-from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, make_smoke_recipe
+from vitdemo.training.recipes import (
+    RECIPES,
+    Recipe,
+    get_option,
+    get_option_names,
+    get_recipe,
+    make_smoke_recipe,
+)
 from vitdemo.training.splits import get_preprocessing, split_training_set
 from vitdemo.training.stopping import FINISH_SIGNALS, STOP_SIGNALS, Stopper, handle_signals
 
@@ -246,15 +253,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
     group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
     for field in RECIPE_OPTIONS:
-        option = "--" + field.name.replace("_", "-")
         kind = {"type": field.type, "metavar": "VALUE"}
         if field.type is bool:
             kind = {"action": argparse.BooleanOptionalAction, "default": None}
+        option, *former = get_option_names(field.name)
         group.add_argument(option, dest=f"set_{field.name}", help=field.metadata["help"], **kind)
+        for name in former:
+            group.add_argument(name, dest=f"set_{field.name}", help=argparse.SUPPRESS, **kind)
     group = parser.add_argument_group("settings of a ViT from scratch (default: as in the recipe)")
     for name, (kind, text) in MODEL_OPTIONS.items():
-        option = "--" + name.replace("_", "-")
-        group.add_argument(option, dest=f"set_{name}", type=kind, metavar="VALUE", help=text)
+        option = {"dest": f"set_{name}", "type": kind, "metavar": "VALUE", "help": text}
+        group.add_argument(get_option(name), **option)
     return parser
 
 
@@ -489,8 +498,8 @@ def print_note_on_split(recipe: Recipe, validation_count: int, count: int) -> No
     """Print a note if more images are held out than the recipe specifies."""
     if validation_count > math.ceil(recipe.validation_share * count):
         print(f"{validation_count} of {count} images are held out for validation, because "
-              f"--validation-share {recipe.validation_share:g} is too small for one image per "
-              "class.", file=sys.stderr)  # fmt: skip
+              f"{get_option('validation_share')} {recipe.validation_share:g} is too small for one "
+              "image per class.", file=sys.stderr)  # fmt: skip
 
 
 def evaluate_trained(
@@ -549,7 +558,8 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     recipe = read_recipe_file(args.config) if args.config else get_recipe(args.recipe)
     recipe = make_smoke_recipe(recipe, **settings) if args.smoke else replace(recipe, **settings)
     if options and recipe.model.family != "vit":
-        raise RecipeError(f"{recipe.name} is not a ViT from scratch: omit --{next(iter(options))}.")
+        option = get_option(next(iter(options)))
+        raise RecipeError(f"{recipe.name} is not a ViT from scratch: omit {option}.")
     model = replace(recipe.model, options={**recipe.model.options, **options})
     return replace(recipe, model=replace(model, **size))
 

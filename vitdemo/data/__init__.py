@@ -367,8 +367,8 @@ def stratified_subset(labels: Tensor, count: int, seed: int) -> Tensor:
     C = len(np.unique(values))
     if count < C:
         raise DataError(
-            f"train_pictures is {count}, fewer than the {C} classes. Choose --train-pictures {C} "
-            "or more, or 0 for all."
+            f"--train-images is {count}, fewer than the {C} classes. Choose --train-images {C} or "
+            "more, or 0 for all."
         )
     split = _scikit_learn_split(values, len(values) - count, seed)
     if split is not None and len(np.unique(values[split[0]])) == C:

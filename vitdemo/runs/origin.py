@@ -133,5 +133,6 @@ def _check_same(subject: str, field: str, settings: dict, expected: object) -> N
     if settings.get(field) != expected:
         raise RunError(
             f"{subject} trained with {field} {settings.get(field)}, not {expected}, and therefore "
-            "on validation images of this run. Use the same seed, validation_share and dataset."
+            "on validation images of this run. Use the same --seed, --validation-fraction and "
+            "dataset."
         )

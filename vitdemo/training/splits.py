@@ -45,7 +45,7 @@ def split_labels(
     train_idx, val_idx = data.stratified_split(labels, validation_fraction, seed, classes)
     if count >= len(train_idx):
         raise VitdemoError(
-            f"train_pictures is {count}, but the training set has only {len(train_idx)} "
+            f"--train-images is {count}, but the training set has only {len(train_idx)} "
             "images after the validation split: choose a smaller number, or 0 for all."
         )
     if count:

@@ -44,6 +44,29 @@ _SWITCHED_OFF_EPOCHS = {
 }
 
 
+# Options of `train.py` with another name than their field. The names of fields are keys of saved
+# runs and do not change. `train.py` still accepts the former options.
+_RENAMED_OPTIONS = {
+    "keep": "save-epochs",
+    "teacher_share": "distillation-weight",
+    "train_pictures": "train-images",
+    "unmixed_epochs": "no-mixup-epochs",
+    "validation_share": "validation-fraction",
+    "whole_epochs": "full-patch-epochs",
+}
+
+
+def get_option_names(field: str) -> tuple[str, ...]:
+    """Return the option of `train.py` for a recipe field, then its former name, if any."""
+    names = [_RENAMED_OPTIONS[field]] if field in _RENAMED_OPTIONS else []
+    return tuple(f"--{name}" for name in (*names, field.replace("_", "-")))
+
+
+def get_option(field: str) -> str:
+    """Return the option of `train.py` for a recipe field, for example "--train-images"."""
+    return get_option_names(field)[0]
+
+
 def _option(default: int | float | str | bool, text: str):
     """Declare a field with its help text for `train.py --help`."""
     return dataclasses.field(default=default, metadata={"help": text})
@@ -146,16 +169,19 @@ class Recipe:
         for fields, is_valid, rule in _RANGES:
             for field in fields:
                 if not is_valid(getattr(self, field)):
-                    raise RecipeError(f"{field} is {getattr(self, field)}: it must be {rule}.")
+                    raise RecipeError(
+                        f"{get_option(field)} is {getattr(self, field)}: it must be {rule}."
+                    )
         self._check_pretraining()
         if self.alternating_flip and not self.flip:
             raise RecipeError("alternating_flip is on but flip is off: switch both on or both off.")
         for field, limit in _SWITCHED_OFF_EPOCHS.items():
             if getattr(self, field) and getattr(self, limit) >= self.total_epochs:
                 raise RecipeError(
-                    f"{field} is {getattr(self, field)} and {limit} {getattr(self, limit)}, so "
-                    f"none of {self.total_epochs} epochs uses {field}: choose a smaller {limit}, "
-                    f"or set {field} to 0."
+                    f"{get_option(field)} is {getattr(self, field)} and {get_option(limit)} is "
+                    f"{getattr(self, limit)}, so none of {self.total_epochs} epochs uses "
+                    f"{get_option(field)}. Choose a smaller {get_option(limit)}, or set "
+                    f"{get_option(field)} to 0."
                 )
         _ = self.saved_epochs  # raises `RecipeError` if `keep` is invalid
 
@@ -176,7 +202,8 @@ class Recipe:
         epochs = self.keep.replace(",", " ").split()
         if not all(epoch.isdecimal() and 0 < int(epoch) < 10_000 for epoch in epochs):
             raise RecipeError(
-                f"keep is '{self.keep}': it must list epochs from 1 on, for example 1,2,4,8."
+                f"{get_option('keep')} is '{self.keep}': it must list epochs from 1 on, for "
+                "example 1,2,4,8."
             )
         return frozenset(map(int, epochs))
 

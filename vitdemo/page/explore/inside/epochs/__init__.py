@@ -27,7 +27,7 @@ NO_SAVED_EPOCHS_MESSAGE = "For '{name}', only the final weights were saved."
 OTHER_MODEL_LABEL = "Show {name}"
 KEEP_EPOCHS_TEXT = (
     "To save the weights of some epochs in a new training run, use "
-    f"`{TRAIN_COMMAND} RECIPE --keep 1,2,4,8`."
+    f"`{TRAIN_COMMAND} RECIPE --save-epochs 1,2,4,8`."
 )
 
 
