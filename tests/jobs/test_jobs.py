@@ -1,6 +1,5 @@
 """Training jobs: consistent states after crashes, limits, and checks of the settings."""
 
-import json
 import multiprocessing
 import os
 import random
@@ -21,7 +20,7 @@ from tests.support.serving import start_fork
 from vitdemo import runs
 from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.jobs import JOB_ACTIONS, JobLimits, JobQueue, cost, processes, state
-from vitdemo.jobs.cost import SPEEDS_FILE, estimate_training_cost
+from vitdemo.jobs.cost import estimate_training_cost
 from vitdemo.jobs.options import OPTIONS, PRESETS, build_recipe, preset_values
 from vitdemo.jobs.state import LAUNCH_MARKER, LOG_FILE, last_log_message, read_job, write_job
 from vitdemo.runs import JOB_FILE
@@ -363,8 +362,6 @@ def test_a_byte_order_mark_in_job_files_is_ignored(tmp_path):
     write_job(tmp_path, job)
     (tmp_path / JOB_FILE).write_bytes(b"\xef\xbb\xbf" + (tmp_path / JOB_FILE).read_bytes())
     assert read_job(tmp_path) == job
-    (tmp_path / SPEEDS_FILE).write_text('{"a": 3.5}', encoding="utf-8-sig")
-    assert cost.known_speeds(tmp_path) == {"a": 3.5}
 
 
 def test_training_without_a_dataset_is_rejected(tmp_path):
@@ -372,17 +369,23 @@ def test_training_without_a_dataset_is_rejected(tmp_path):
         JobQueue(tmp_path / "runs", tmp_path / "none").start("first-steps", {})
 
 
-def test_the_training_cost_is_measured_once(jobs):
-    recipe = jobs.resolve_recipe("first-steps", TINY)
+def test_the_training_cost_is_measured_again_after_some_minutes(jobs, monkeypatch):
+    speeds = iter((100.0, 20.0))  # the machine is busy later
+    monkeypatch.setattr(cost, "measure_training_speed", lambda recipe, device: next(speeds))
+    monkeypatch.setattr(cost, "_speeds", {})
+    recipe, device = jobs.resolve_recipe("first-steps", TINY), torch.device("cpu")
     assert recipe.train_pictures == 0  # the dataset has fewer images than the recipe requests
-    estimate = estimate_training_cost(recipe, 1000, jobs.root, torch.device("cpu"))
-    assert estimate.parameters == 15_882
-    (speed,) = json.loads((jobs.root / SPEEDS_FILE).read_text()).values()
-    assert speed == pytest.approx(estimate.images_per_second, abs=0.1)
-    longer = estimate_training_cost(
-        replace(recipe, epochs=10), 1000, jobs.root, torch.device("cpu")
-    )
-    assert longer.images_per_second == speed and longer.minutes > estimate.minutes
+    estimate = estimate_training_cost(recipe, 1000, device)
+    assert (estimate.parameters, estimate.images_per_second) == (15_882, 100)
+    longer = estimate_training_cost(replace(recipe, epochs=10), 1000, device)
+    assert longer.images_per_second == 100 and longer.minutes > estimate.minutes
+    monkeypatch.setattr(cost, "MAX_AGE_SECONDS", -1)
+    assert estimate_training_cost(recipe, 1000, device).minutes > estimate.minutes
+
+
+def test_the_training_speed_is_measured(jobs):
+    recipe = jobs.resolve_recipe("first-steps", TINY)
+    assert cost.measure_training_speed(recipe, torch.device("cpu")) > 0
 
 
 # --- with train.py itself ------------------------------------------------------------------------

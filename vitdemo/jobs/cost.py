@@ -1,29 +1,30 @@
 """Estimated cost of a training run: parameters, multiply-adds, and minutes on this machine.
 
 A probe measures the speed: it trains the recipe's model on random images for two seconds. The speed
-is cached in a file, so each configuration is measured once per machine.
+of each configuration is kept for some minutes, since it depends on other work of the machine.
 """
 
 import json
+import math
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
-from vitdemo import data, runs
+from vitdemo import data
 from vitdemo.models import build_model, count_macs, count_parameters
 from vitdemo.runs.provenance import device_name
 from vitdemo.training import Preprocessing, Trainer
 from vitdemo.training.recipes import Recipe
 
-SPEEDS_FILE = ".speeds.json"
+MAX_AGE_SECONDS = 600  # after which the speed of a configuration is measured again
 PROBE_SECONDS = 2.0
 MAX_PROBE_STEPS = 40  # maximum number of steps of a probe
 STARTUP_SECONDS = 15  # time to start train.py and to load the images and the best weights
 TEST_IMAGES = 10_000  # size of the test set
 STEP_TO_FORWARD_RATIO = 3  # a training step takes about as long as three forward passes
 CLASSES = 10
+_speeds: dict[str, tuple[float, float]] = {}  # images per second, and time of the measurement
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,15 @@ class TrainingCost:
 
 
 def estimate_training_cost(
-    recipe: Recipe, image_count: int, folder: Path, device: torch.device, *, busy: bool = False
+    recipe: Recipe, image_count: int, device: torch.device, *, busy: bool = False
 ) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `image_count` training images.
 
-    The speed is cached in `folder`, unless the machine is `busy` with another run. Raises
-    `ModelError` if the model cannot be built.
+    The speed is kept, unless the machine is `busy` with another run. Raises `ModelError` if the
+    model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
-    speed = _training_speed(recipe, folder, device, busy)
+    speed = _training_speed(recipe, device, busy)
     train_count = recipe.train_pictures or image_count
     validation_count = image_count * recipe.validation_share / (1 - recipe.validation_share)
     passes = (
@@ -66,15 +67,14 @@ def estimate_training_cost(
     return TrainingCost(count_parameters(model), macs, speed, minutes)
 
 
-def _training_speed(recipe: Recipe, folder: Path, device: torch.device, busy: bool) -> float:
-    speeds, key = known_speeds(folder), _speed_key(recipe, device)
-    if key in speeds:
-        return speeds[key]
+def _training_speed(recipe: Recipe, device: torch.device, busy: bool) -> float:
+    key, now = _speed_key(recipe, device), time.monotonic()
+    speed, measured = _speeds.get(key, (0.0, -math.inf))
+    if now - measured < MAX_AGE_SECONDS:
+        return speed
     speed = measure_training_speed(recipe, device)
     if not busy:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(known_speeds(folder) | {key: round(speed, 1)}, indent=1)
-        runs.write_text(folder / SPEEDS_FILE, text)
+        _speeds[key] = speed, now
     return speed
 
 
@@ -83,16 +83,6 @@ def _speed_key(recipe: Recipe, device: torch.device) -> str:
     settings = {name: getattr(recipe, name) for name in fields}
     model = {"image_size": recipe.model.image_size, **recipe.model.options}
     return json.dumps(settings | model | {"device": device_name(device)}, sort_keys=True)
-
-
-def known_speeds(folder: Path) -> dict[str, float]:
-    """Return the cached speeds in images per second, by the key of `_speed_key`."""
-    try:
-        speeds = json.loads((folder / SPEEDS_FILE).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
-        return {}
-    items = speeds.items() if isinstance(speeds, dict) else ()
-    return {key: speed for key, speed in items if isinstance(speed, int | float) and speed > 0}
 
 
 def measure_training_speed(recipe: Recipe, device: torch.device) -> float:

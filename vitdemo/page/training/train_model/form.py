@@ -106,7 +106,7 @@ class TrainingForm:
             images = self.jobs.count_training_images(recipe)
             busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
             device = self.context.device
-            found = estimate_training_cost(recipe, images, self.jobs.root, device, busy=busy)
+            found = estimate_training_cost(recipe, images, device, busy=busy)
             return found.description
         except VitdemoError as error:
             return str(error)
