@@ -80,10 +80,10 @@ def test_small_image_is_sent_unchanged_and_large_image_downscaled(monkeypatch):
 def test_text_names_a_run_without_weights(monkeypatch):
     options = {"unavailable": "resnet18"}
     value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
-    assert "The weights of resnet18 are not available." in value["words"]
+    assert "The weights of resnet18 are not available." in value["notice"]
     options = {"unavailable": "nobody"}
     value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
-    assert "There is no model 'nobody'." in value["words"]
+    assert "There is no model 'nobody'." in value["notice"]
 
 
 def test_file_input_accepts_every_image_suffix():

@@ -7,7 +7,8 @@ The script sets the key `image` of the view state:
 
 If the server refuses an image, the script restores the previous one. The payload:
 
-    {"picture": file, "size": [width, height], "words": str, "label": true class or None}
+    {"picture": file, "size": [width, height], "words": str, "label": true class or None,
+     "notice": str}
 """
 
 from vitdemo.context import AppContext
@@ -45,13 +46,14 @@ def payload(context: AppContext, state: ViewState) -> dict:
     of a model in the URL that does not exist.
     """
     found = load_prepared_image(context, state.image)
-    name, words = state.read_text("unavailable"), found.words
+    name, notice = state.read_text("unavailable"), ""
     if name:
         exists = any(run.name == name for run in context.list_runs()[0])
-        words += f" {(NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)}"
+        notice = (NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)
     return {
         "picture": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
         "size": list(found.size),
-        "words": words,
+        "words": found.words,
+        "notice": notice,
         "label": found.label,
     }

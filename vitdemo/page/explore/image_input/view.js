@@ -1,6 +1,6 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
-import { camera } from "../../components/shared.js";
+import { camera, notice } from "../../components/shared.js";
 import { datasetCard, isMissingDataset } from "../../data/download/view.js";
 import { elementOf, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
@@ -44,12 +44,16 @@ function create(element, { upload }) {
   let sent = 0; // number of the latest image; earlier ones that finish late are ignored
   let photo = null; // the last uploaded photo: { file, path }
 
-  const say = (text) => (part("say").textContent = text);
+  // Show a problem, or a step that `isRunning`, which covers the image, so that nothing below moves.
+  function say(text, isRunning = false) {
+    part("say").textContent = text;
+    part("say").classList.toggle("running", isRunning);
+  }
 
   async function send(blob, name, position = 0.5) {
     const mine = ++sent;
     if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
-    say(texts.uploading);
+    say(texts.uploading, true);
     try {
       const file = blob instanceof File ? blob : new File([blob], name, { type: blob.type });
       const { path } = await upload(file);
@@ -173,7 +177,7 @@ function create(element, { upload }) {
 
   // --- payloads from the server ---
 
-  function render({ label, picture, size, words }, state) {
+  function render({ label, notice: problem, picture, size, words }, state) {
     say(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
     shown = state.image;
     at = shown.at;
@@ -183,7 +187,11 @@ function create(element, { upload }) {
     whole.alt = words;
     const named = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
     const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
-    draw([words, label ? [" ", ...named()] : nothing, isMovable ? ` ${texts.drag}` : nothing], part("about"));
+    const warning = problem ? notice(problem) : nothing;
+    draw(
+      [warning, words, label ? [" ", ...named()] : nothing, isMovable ? ` ${texts.drag}` : nothing],
+      part("about"),
+    );
   }
 
   // The server refused the image: restore the previous one, or the first photo.
